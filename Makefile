@@ -1,0 +1,64 @@
+# Each target sets up what it needs and can be run again. As root: the test bed makes network namespaces.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+MAKEFLAGS += --no-print-directory
+# daemons' programs; a plain user's path, and that of `su`, lacks them
+export PATH := $(PATH):/usr/sbin:/sbin
+
+.PHONY: help root setup demo demo-down test check bench clean lock format-check lint types imports unit
+
+help:
+	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
+	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
+	@echo 'make test         every test, on real etcd and Open vSwitch'
+	@echo 'make check        format, lint, types, import contracts, unit tests'
+	@echo 'make bench        our speed beside a reference'
+	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
+	@echo 'make lock         write requirements.lock anew'
+	@echo 'make clean        remove .venv, caches and a demo that is left up'
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "network namespaces need root; try: sudo make $(MAKECMDGOALS)" >&2; exit 1; }
+
+setup:
+	@scripts/setup
+
+demo: root setup
+	@$(PYTHON) -m tests.bed.demo $(if $(KEEP),up,run)
+
+demo-down:
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m tests.bed.demo down; else echo 'demo: none is up'; fi
+
+test: root setup
+	@$(PYTHON) -m pytest
+
+# the steps know nothing of each other: two at a time, each one's output in one piece, all of them even if one fails
+check: setup
+	@$(MAKE) -j2 -k --output-sync=target types unit lint imports format-check
+
+format-check:
+	@$(PYTHON) -m ruff format --check .
+
+lint:
+	@$(PYTHON) -m ruff check .
+
+types:
+	@$(PYTHON) -m mypy
+
+imports:
+	@.venv/bin/lint-imports --no-logo
+
+unit:
+	@$(PYTHON) -m pytest -q tests/unit
+
+bench: root setup
+	@$(PYTHON) -m bench
+
+lock: setup
+	@scripts/lock
+
+clean: demo-down
+	@rm -rf .venv .run build *.egg-info .coverage .*_cache .hypothesis
+	@find . -name __pycache__ -prune -exec rm -rf {} +
