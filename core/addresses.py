@@ -1,0 +1,187 @@
+"""Address arithmetic: subnets, ranges, host numbers and their text, for IPv4 and IPv6 alike.
+
+Text comes in, whole numbers go out, and back. An address is a plain `int`; what family it belongs
+to is known by its `Subnet`. Nothing here knows who holds an address (`netmaster.ipam`). Malformed
+text raises ValueError; how a user is told is the caller's business.
+"""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import Final
+
+IPV4_BITS: Final = 32
+IPV6_BITS: Final = 128
+MAC_PREFIX: Final = "02:02"
+"""A locally administered prefix; an endpoint's IPv4 address is the rest of its MAC address."""
+
+
+def ipv4(text: str) -> int:
+    """Return the address dotted-quad text stands for; leading zeros and short forms are refused."""
+    try:
+        return int.from_bytes(socket.inet_pton(socket.AF_INET, text), "big")
+    except (OSError, ValueError) as exc:
+        raise ValueError(f"{text!r} is not an IPv4 address") from exc
+
+
+def ipv4_text(address: int) -> str:
+    """Return the dotted quad of an address."""
+    return socket.inet_ntoa(address.to_bytes(4, "big"))
+
+
+def ipv6(text: str) -> int:
+    """Return the address IPv6 text in any of its forms stands for; scope ids are refused."""
+    if "%" in text:
+        raise ValueError(f"{text!r} has a scope id")
+    return int(IPv6Address(text))
+
+
+def ipv6_text(address: int) -> str:
+    """Return the canonical text of an address (RFC 5952)."""
+    return str(IPv6Address(address))
+
+
+def mac_text(address: int) -> str:
+    """Return the MAC address of the endpoint that holds an IPv4 address."""
+    return f"{MAC_PREFIX}:{address.to_bytes(4, 'big').hex(':')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    """A block of addresses that share their first `length` bits, with `bits` bits in all.
+
+    `base` is the address whose host bits are all zero.
+    """
+
+    base: int
+    length: int
+    bits: int = IPV4_BITS
+
+    @property
+    def size(self) -> int:
+        """Return how many addresses there are."""
+        return 1 << (self.bits - self.length)
+
+    @property
+    def last(self) -> int:
+        """Return the address whose host bits are all one; in IPv4 the broadcast address."""
+        return self.base + self.size - 1
+
+    def __contains__(self, address: int) -> bool:
+        return self.base <= address <= self.last
+
+    def overlaps(self, other: "Subnet") -> bool:
+        """Return whether any address is in both."""
+        return self.base <= other.last and other.base <= self.last
+
+    def text(self, address: int) -> str:
+        """Return an address as text of this subnet's family."""
+        return ipv4_text(address) if self.bits == IPV4_BITS else ipv6_text(address)
+
+    def __str__(self) -> str:
+        return f"{self.text(self.base)}/{self.length}"
+
+
+def subnet4(address: int, length: int) -> Subnet:
+    """Return the IPv4 subnet of a length that an address lies in. ValueError for a bad length."""
+    return _subnet(address, length, IPV4_BITS)
+
+
+def subnet6(address: int, length: int) -> Subnet:
+    """Return the IPv6 subnet of a length that an address lies in. ValueError for a bad length."""
+    return _subnet(address, length, IPV6_BITS)
+
+
+def parse_subnet6(text: str) -> tuple[Subnet, str]:
+    """Return the subnet and the address part as written, of `2001:db8::/64`."""
+    address, length = split_length(text)
+    return subnet6(ipv6(address), length), address
+
+
+def split_length(text: str) -> tuple[str, int]:
+    """Return both sides of the slash, of `10.1.1.0/24`."""
+    address, slash, length = text.partition("/")
+    if not slash or not (length.isascii() and length.isdigit()):
+        raise ValueError(f"{text!r} is not of the form <address>/<length>")
+    return address, int(length)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """The IPv4 addresses `first`..`last` of a subnet, as a network's `subnet` field spells them.
+
+    `bounded` says that the user named both ends (`10.1.1.10-10.1.1.20/24`). Otherwise one address
+    of the subnet was named, which is `first`, host bits and all, and `last` is the subnet's last.
+    """
+
+    subnet: Subnet
+    first: int
+    last: int
+    bounded: bool
+
+    @property
+    def valid(self) -> bool:
+        """Return whether the ends are in order and within the subnet."""
+        return self.first <= self.last and self.first in self.subnet and self.last in self.subnet
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Return the first and last address it claims: the whole subnet if it is not bounded."""
+        return (self.first, self.last) if self.bounded else (self.subnet.base, self.subnet.last)
+
+    def overlaps(self, other: "AddressRange") -> bool:
+        """Return whether any address is claimed by both."""
+        (low, high), (other_low, other_high) = self.extent, other.extent
+        return low <= other_high and other_low <= high
+
+
+def parse_range(text: str) -> AddressRange:
+    """Return the range of `a/len` or `a-b/len`, which need not be `valid`."""
+    addresses, length = split_length(text)
+    first_text, dash, last_text = addresses.partition("-")
+    first = ipv4(first_text)
+    subnet = subnet4(first, length)
+    last = ipv4(last_text) if dash else subnet.last
+    return AddressRange(subnet=subnet, first=first, last=last, bounded=bool(dash))
+
+
+def parse_pool(text: str) -> tuple[int, int]:
+    """Return both ends of `a-b`, or of `a` alone."""
+    first, dash, last = text.partition("-")
+    low = ipv4(first)
+    return low, ipv4(last) if dash else low
+
+
+def _subnet(address: int, length: int, bits: int) -> Subnet:
+    if not 0 <= length <= bits:
+        raise ValueError(f"a prefix length of {length} does not fit {bits} bits")
+    host_bits = bits - length
+    return Subnet(base=address >> host_bits << host_bits, length=length, bits=bits)
+
+
+def parse_match(text: str) -> tuple[int, int]:
+    """Return the first and last address a rule's address field stands for.
+
+    `a` is one address, `a/len` the block it lies in; `a-n` ends at the address whose last octet
+    is `n`, with or without a length, and may end before it begins.
+    """
+    addresses, slash, _ = text.partition("/")
+    first_text, dash, octet = addresses.partition("-")
+    first = ipv4(first_text)
+    if dash:
+        return first, ipv4(f"{first_text.rpartition('.')[0]}.{octet}")
+    if not slash:
+        return first, first
+    block = subnet4(first, split_length(text)[1])
+    return block.base, block.last
+
+
+def blocks4(first: int, last: int) -> Iterator[Subnet]:
+    """Yield the fewest blocks that together are the IPv4 addresses first..last, ascending."""
+    while first <= last:
+        # the largest block that begins here and does not go past the end
+        host_bits = (first & -first).bit_length() - 1 if first else IPV4_BITS
+        host_bits = min(host_bits, (last - first + 1).bit_length() - 1)
+        yield Subnet(base=first, length=IPV4_BITS - host_bits)
+        first += 1 << host_bits

@@ -1,0 +1,297 @@
+"""The command line that both daemons share: how flags are read, and the flags they have in common.
+
+Go's habits are kept: `-flag` and `--flag` are the same, a switch is `--switch` or
+`--switch=true`, each flag has aliases and an environment variable
+`CONTIV_<DAEMON>_<NAME>`; the command line wins (spec/netmaster-daemon.md §1,
+spec/netplugin-agent.md §1.1). Errors have the original's texts and exit with 22. What a daemon
+adds, and what it makes of the values, is in its `settings`.
+
+The original had two generations of flags. The later one's win every shared name; `--cluster-store`
+belongs to the older one alone and selects its profile (`Values.older`): mode docker unless given,
+forwarding mode from the global object. docs/flags.md lists all flags of both.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NoReturn
+
+from core import logs
+from core.errors import UsageError
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+MODES: Final = ("docker", "kubernetes", "swarm-mode", "test")
+NETWORK_MODES: Final = ("vlan", "vxlan")
+FORWARD_MODES: Final = ("bridge", "routing")
+OLDER_MODE: Final = "docker"
+KERNEL: Final = "kernel"
+"""How the older generation's `-syslog` names this host's own syslog."""
+_TRUE: Final = frozenset({"1", "t", "true"})
+_FALSE: Final = frozenset({"0", "f", "false"})
+
+
+class Generation(StrEnum):
+    """Which generation of the original a flag comes from."""
+
+    BOTH = "both"
+    LATER = "later"
+    OLDER = "older"
+    OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag: its names (the first is canonical), the tail of its variable, its default.
+
+    A repeatable flag joins what it is given by commas. A dead one is accepted and does nothing.
+    """
+
+    names: tuple[str, ...]
+    env: str
+    help: str
+    default: str = ""
+    switch: bool = False
+    repeatable: bool = False
+    dead: bool = False
+    generation: Generation = Generation.LATER
+
+
+STORE: Final = (
+    Flag(
+        names=("etcd-endpoints", "etcd"),
+        env="ETCD_ENDPOINTS",
+        help="comma-delimited list of etcd endpoints (default: http://127.0.0.1:2379)",
+    ),
+    Flag(
+        names=("consul-endpoints", "consul"),
+        env="CONSUL_ENDPOINTS",
+        help="comma-delimited list of consul endpoints",
+    ),
+    Flag(
+        names=("cluster-store",),
+        env="CLUSTER_STORE",
+        help="the store as etcd://host:port or consul://host:port; selects the older defaults",
+        generation=Generation.OLDER,
+    ),
+)
+"""What names the store."""
+
+COMMON: Final = (
+    Flag(
+        names=("mode", "plugin-mode", "cluster-mode"),
+        env="MODE",
+        help="orchestrator: docker, kubernetes, swarm-mode",
+        generation=Generation.BOTH,
+    ),
+    Flag(names=("netmode", "network-mode"), env="NET_MODE", help="network mode: vlan, vxlan"),
+    Flag(
+        names=("fwdmode", "forward-mode"),
+        env="FORWARD_MODE",
+        help="forwarding mode: bridge, routing",
+    ),
+    *STORE,
+    Flag(names=("log-level",), env="LOG_LEVEL", help="DEBUG, INFO, WARN or ERROR", default="INFO"),
+    Flag(
+        names=("use-json-log", "json-log"),
+        env="USE_JSON_LOG",
+        help="log JSON objects",
+        switch=True,
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("use-syslog", "syslog"),
+        env="USE_SYSLOG",
+        help="log to syslog; beside --cluster-store also its protocol://ip:port, or `kernel`",
+        switch=True,
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("syslog-url",),
+        env="SYSLOG_URL",
+        help="where syslog listens, as protocol://ip:port",
+        default="udp://127.0.0.1:514",
+    ),
+    Flag(
+        names=("debug",),
+        env="DEBUG",
+        help="the same as --log-level=DEBUG",
+        switch=True,
+        generation=Generation.OLDER,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkOptions:
+    """The three modes, checked."""
+
+    mode: str
+    net_mode: str
+    fwd_mode: str
+
+
+class Values:
+    """What the flags say: from the command line, else the environment, else the default.
+
+    `dead` names the flags that were given and do nothing.
+    """
+
+    def __init__(self, daemon: str, values: Mapping[str, str], dead: Sequence[str] = ()) -> None:
+        self.daemon = daemon
+        self.dead = dead
+        self._values = values
+
+    @property
+    def older(self) -> bool:
+        """Return whether the older generation's profile is asked for."""
+        return bool(self._values["cluster-store"])
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def on(self, name: str) -> bool:
+        """Return a switch. Raises UsageError for a value that is neither true nor false."""
+        text = self._values[name].lower()
+        if text in _TRUE:
+            return True
+        if text in _FALSE or not text:
+            return False
+        raise UsageError(f'invalid boolean value "{text}" for flag --{name}')
+
+    def number(self, name: str, lowest: int, highest: int) -> int:
+        """Return a whole number. Raises UsageError outside lowest..highest."""
+        text = self._values[name]
+        if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+            raise UsageError(
+                f"{self.daemon} {name} is an integer between {lowest}-{highest}, got {text!r}"
+            )
+        return int(text)
+
+
+def read(
+    daemon: str,
+    flags: Sequence[Flag],
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    version: str,
+) -> Values | None:
+    """Return the values of `flags`; None where help or version was asked for and printed.
+
+    Raises UsageError for a command line that cannot be read.
+    """
+    parser = _parser(daemon, flags)
+    known = parser.parse_args(list(arguments))
+    if known.help:
+        parser.print_help()
+        return None
+    if known.version:
+        print_version(daemon, version)
+        return None
+    values = {}
+    for flag in flags:
+        name = flag.names[0]
+        given = getattr(known, name)
+        variable = environ.get(_variable(daemon, flag))
+        if flag.repeatable and given is not None:
+            given = ",".join(given)
+        values[name] = given if given is not None else variable or flag.default
+    dead = [flag.names[0] for flag in flags if flag.dead and values[flag.names[0]]]
+    return Values(daemon, values, dead)
+
+
+def print_version(daemon: str, version: str) -> None:
+    """Print the original's version block."""
+    sys.stdout.write(f"{daemon} version \nVersion: {version}\nGitCommit: \nBuildTime: \n\n")
+
+
+def set_up_logs(values: Values) -> None:
+    """Send log lines where the flags say, and name the flags that do nothing. Raises UsageError."""
+    logs.setup(
+        level="DEBUG" if values.on("debug") else values["log-level"],
+        as_json=values.on("use-json-log"),
+        syslog_url=_syslog_url(values),
+    )
+    for name in values.dead:
+        log.warning("flag has no effect any more", extra=fields(flag=name))
+
+
+def _syslog_url(values: Values) -> str | None:
+    said = values["use-syslog"]
+    if values.older and ("://" in said or said == KERNEL):
+        return values["syslog-url"] if said == KERNEL else said
+    return values["syslog-url"] if values.on("use-syslog") else None
+
+
+def network_options(values: Values) -> NetworkOptions:
+    """Return the three modes, checked in the original's order. Raises UsageError.
+
+    In the older profile network and forwarding mode may be "": the cluster's settings say them.
+    """
+    daemon = values.daemon
+    if values.older:
+        return _older_options(values)
+    mode = _choice(daemon, "mode", values["mode"].lower(), MODES)
+    net_mode = _choice(daemon, "network mode", values["netmode"].lower(), NETWORK_MODES)
+    fwd_mode = _choice(daemon, "forwarding mode", values["fwdmode"].lower(), FORWARD_MODES)
+    if (net_mode, fwd_mode) == ("vxlan", "bridge"):
+        raise UsageError(
+            f'invalid {daemon} forwarding mode: "{fwd_mode}" (network mode: "{net_mode}")'
+        )
+    return NetworkOptions(mode=mode, net_mode=net_mode, fwd_mode=fwd_mode)
+
+
+def _older_options(values: Values) -> NetworkOptions:
+    daemon = values.daemon
+    mode = _choice(daemon, "mode", values["mode"].lower() or OLDER_MODE, MODES)
+    net_mode, fwd_mode = values["netmode"].lower(), values["fwdmode"].lower()
+    if net_mode:
+        _choice(daemon, "network mode", net_mode, NETWORK_MODES)
+    if fwd_mode:
+        _choice(daemon, "forwarding mode", fwd_mode, FORWARD_MODES)
+    return NetworkOptions(mode=mode, net_mode=net_mode, fwd_mode=fwd_mode)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"Incorrect Usage. {message}")
+
+
+def _parser(daemon: str, flags: Sequence[Flag]) -> argparse.ArgumentParser:
+    parser = _Parser(prog=daemon, add_help=False, allow_abbrev=False)
+    for flag in flags:
+        spellings = [dashes + name for name in flag.names for dashes in ("--", "-")]
+        default = f" (default: {flag.default})" if flag.default else ""
+        parser.add_argument(
+            *spellings,
+            dest=flag.names[0],
+            metavar="value",
+            help=f"{flag.help}{default} [${_variable(daemon, flag)}]".replace("%", "%%"),
+            **_reading(flag),
+        )
+    parser.add_argument("--help", "-help", "-h", action="store_true", help="show help")
+    parser.add_argument("--version", "-version", "-v", action="store_true", help="print version")
+    return parser
+
+
+def _reading(flag: Flag) -> dict[str, Any]:
+    """Return how often a flag may come, and what it may bring."""
+    if flag.switch:
+        return {"nargs": "?", "const": "true"}
+    return {"action": "append"} if flag.repeatable else {}
+
+
+def _variable(daemon: str, flag: Flag) -> str:
+    return f"CONTIV_{daemon.upper()}_{flag.env}"
+
+
+def _choice(daemon: str, what: str, value: str, allowed: tuple[str, ...]) -> str:
+    if not value:
+        raise UsageError(f"{daemon} {what} is not set")
+    if value not in allowed:
+        raise UsageError(f"unknown {daemon} {what}: {value}")
+    return value

@@ -1,0 +1,56 @@
+"""The address by which others reach this host, when no flag names one (spec §1, "Host default IP").
+
+`choose` decides among what the kernel and the resolver say; `default_host_address` asks them.
+"""
+
+import fcntl
+import ipaddress
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from core.errors import UsageError
+
+_NOT_OURS: Final = ("docker", "veth", "vport", "lo")
+_SIOCGIFADDR: Final = 0x8915
+
+
+def choose(resolved: Sequence[str], interfaces: Mapping[str, str]) -> str | None:
+    """Return the host name's first address that a usable interface has, else the first of those.
+
+    `interfaces` maps each interface to its primary IPv4 address, in the kernel's order.
+    """
+    usable = [address for name, address in interfaces.items() if not name.startswith(_NOT_OURS)]
+    for address in resolved:
+        if address in usable and not ipaddress.ip_address(address).is_loopback:
+            return address
+    return usable[0] if usable else None
+
+
+def default_host_address() -> str:
+    """Return this host's default IPv4 address; UsageError if it has none."""
+    address = choose(_resolved(socket.gethostname()), _interfaces())
+    if address is None:
+        raise UsageError("this host has no usable IPv4 address: name one on the command line")
+    return address
+
+
+def _resolved(name: str) -> list[str]:
+    try:
+        return socket.gethostbyname_ex(name)[2]
+    except OSError:  # a host that is not in its own resolver is common
+        return []
+
+
+def _interfaces() -> dict[str, str]:
+    found: dict[str, str] = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            try:
+                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+            except OSError:  # an interface without an IPv4 address
+                continue
+            found[name] = socket.inet_ntoa(answer[20:24])
+    return found

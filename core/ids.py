@@ -1,0 +1,68 @@
+"""Names and composite ids as types, and the few rules that compose them.
+
+The original spells the same pair in two orders: REST keys are `tenant:name`, state ids are
+`network.tenant` and `group:tenant` (spec/netmaster-state.md §1). The functions here are the only
+place that knows.
+"""
+
+from typing import NewType
+
+TenantName = NewType("TenantName", str)
+NetworkName = NewType("NetworkName", str)
+GroupName = NewType("GroupName", str)
+HostLabel = NewType("HostLabel", str)
+"""Names a host everywhere (design D9); the OS host name is only its default."""
+
+NetworkId = NewType("NetworkId", str)
+"""`<network>.<tenant>`, the id of a network record."""
+
+GroupKey = NewType("GroupKey", str)
+"""`<group>:<tenant>`, the id of an endpoint group record (reversed versus the REST key)."""
+
+ServiceKey = NewType("ServiceKey", str)
+"""`<service>:<tenant>`, the id of a service record (reversed versus the REST key)."""
+
+EndpointKey = NewType("EndpointKey", str)
+"""`<network>.<tenant>-<container id>`, the id of an endpoint record."""
+
+ObjectKey = NewType("ObjectKey", str)
+"""`<tenant>:<name>`, the key of a REST object."""
+
+DEFAULT_TENANT = TenantName("default")
+DEFAULT_NETWORK = NetworkName("default-net")
+
+
+def network_id(network: NetworkName, tenant: TenantName) -> NetworkId:
+    """Return the record id of a network."""
+    return NetworkId(f"{network}.{tenant}")
+
+
+def split_network_id(nid: NetworkId) -> tuple[NetworkName, TenantName]:
+    """Return (network, tenant); the tenant is what follows the last dot, since names may hold dots.
+
+    Raises ValueError for an id without a dot.
+    """
+    network, dot, tenant = nid.rpartition(".")
+    if not dot:
+        raise ValueError(f"network id {nid!r} is not of the form <network>.<tenant>")
+    return NetworkName(network), TenantName(tenant)
+
+
+def group_key(group: GroupName, tenant: TenantName) -> GroupKey:
+    """Return the record id of an endpoint group."""
+    return GroupKey(f"{group}:{tenant}")
+
+
+def service_key(service: str, tenant: TenantName) -> ServiceKey:
+    """Return the record id of a service."""
+    return ServiceKey(f"{service}:{tenant}")
+
+
+def object_key(tenant: TenantName, name: str) -> ObjectKey:
+    """Return the REST key of an object that belongs to a tenant."""
+    return ObjectKey(f"{tenant}:{name}")
+
+
+def endpoint_key(nid: NetworkId, container: str) -> EndpointKey:
+    """Return the record id of a container's endpoint on a network."""
+    return EndpointKey(f"{nid}-{container}")

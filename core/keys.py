@@ -1,0 +1,164 @@
+"""Every key in the store: built here, parsed here, spelled nowhere else.
+
+Layout and writers are design.md §3; the paths under `obj`, `state`, `oper`, `lock`, `service` and
+`master` are the original's (spec/netmaster-state.md §1, spec/objdb-state.md §2-4), with one slash
+where the original wrote two. Prefixes end with "/". Consul's missing leading slash is the consul
+backend's own business.
+"""
+
+from typing import Final
+
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, ServiceKey
+
+ROOT: Final = "/contiv.io/"
+
+OBJECTS: Final = ROOT + "obj/modeldb/"
+RULES: Final = OBJECTS + "rule/"
+NETWORKS: Final = ROOT + "state/nets/"
+ENDPOINTS: Final = ROOT + "state/eps/"
+GROUPS: Final = ROOT + "state/endpointGroups/"
+SERVICE_LBS: Final = ROOT + "state/serviceLB/"
+BGPS: Final = ROOT + "state/bgp/"
+MASTER_CONFIG: Final = ROOT + "master/config/"
+GLOBAL_CONFIG: Final = MASTER_CONFIG + "global"
+TAG_RANGES: Final = ROOT + "state/global/global"
+GLOBAL_OPER: Final = ROOT + "oper/global/global"
+VLAN_RESOURCE: Final = ROOT + "state/auto-vlan/global"
+VLAN_RESOURCE_OPER: Final = ROOT + "oper/auto-vlan/global"
+VXLAN_RESOURCE: Final = ROOT + "state/auto-vxlan/global"
+VXLAN_RESOURCE_OPER: Final = ROOT + "oper/auto-vxlan/global"
+CLEANUPS: Final = ROOT + "state/cleanup/"
+"""Endpoint clean-ups that are not finished."""
+ACI_LAUNCHES: Final = ROOT + "state/aci-launch/"
+"""Application profiles of which the ACI gateway may hold something else than the store."""
+SCHEMA: Final = ROOT + "master/schema"
+"""The version of everything the leader writes; absent where the original wrote it."""
+GROUP_ID_CURSOR: Final = ROOT + "state/group-id-cursor"
+"""The last group id handed out: ids go round instead of coming back at once (design D3)."""
+
+GRANTS: Final = ROOT + "ipam/"
+HOSTS: Final = ROOT + "host/"
+SERVICES: Final = ROOT + "service/"
+COMMITS: Final = ROOT + "commit/"
+LOCKS: Final = ROOT + "lock/"
+LEADER_LOCK: Final = LOCKS + "netmaster/leader"
+
+LEADER_PREFIXES: Final = (
+    OBJECTS,
+    ROOT + "state/",
+    ROOT + "master/",
+    ROOT + "oper/global/",
+    ROOT + "oper/auto-vlan/",
+    ROOT + "oper/auto-vxlan/",
+    GRANTS,
+)
+"""What only the leader writes; a foreign write in here makes it rebuild its view (design D2)."""
+
+SERVICE_NETMASTER: Final = "netmaster"
+SERVICE_NETMASTER_RPC: Final = "netmaster.rpc"
+SERVICE_NETPLUGIN: Final = "netplugin"
+SERVICE_VTEP: Final = "netplugin.vtep"
+SERVICE_AGENT_REST: Final = "netplugin.rest"
+"""Where an agent can be inspected and told to take an endpoint away; the original assumes 9090."""
+
+
+def obj(kind: str, key: str) -> str:
+    """Return the key of a REST object by its type and its object key."""
+    return f"{OBJECTS}{kind}/{key}"
+
+
+def parse_obj(key: str) -> tuple[str, str]:
+    """Return (kind, object key) of a key under OBJECTS. Raises ValueError for any other key."""
+    kind, slash, rest = _after(OBJECTS, key).partition("/")
+    if not slash or not kind or not rest:
+        raise ValueError(f"{key!r} is not the key of a REST object")
+    return kind, rest
+
+
+def network(nid: NetworkId) -> str:
+    """Return the key of a network record."""
+    return NETWORKS + nid
+
+
+def endpoint(epid: EndpointKey) -> str:
+    """Return the key of an endpoint record; container ids may hold any character, "/" included."""
+    return ENDPOINTS + epid
+
+
+def group(key: GroupKey) -> str:
+    """Return the key of an endpoint group record."""
+    return GROUPS + key
+
+
+def service_lb(key: ServiceKey) -> str:
+    """Return the key of a service record."""
+    return SERVICE_LBS + key
+
+
+def bgp(hostname: str) -> str:
+    """Return the key of the BGP record of a host."""
+    return BGPS + hostname
+
+
+def cleanup(tenant: str, category: str, name: str) -> str:
+    """Return the key of a clean-up; names may hold any character, "/" included."""
+    return f"{CLEANUPS}{tenant}/{category}/{name}"
+
+
+def aci_launch(profile: str) -> str:
+    """Return the key of the doubt about an application profile, by its object key."""
+    return ACI_LAUNCHES + profile
+
+
+def grants(nid: NetworkId) -> str:
+    """Return the prefix of all address grants of a network."""
+    return f"{GRANTS}{nid}/"
+
+
+def grant(nid: NetworkId, address: str) -> str:
+    """Return the key of one address grant; `address` is canonical text, without a prefix length."""
+    return f"{GRANTS}{nid}/{address}"
+
+
+def parse_grant(key: str) -> tuple[NetworkId, str]:
+    """Return (network id, address text) of a grant key. Raises ValueError for any other key."""
+    nid, slash, address = _after(GRANTS, key).partition("/")
+    if not slash or not nid or not address:
+        raise ValueError(f"{key!r} is not the key of an address grant")
+    return NetworkId(nid), address
+
+
+def host(label: HostLabel) -> str:
+    """Return the key of a host record."""
+    return HOSTS + label
+
+
+def services(name: str) -> str:
+    """Return the prefix of all instances of a service."""
+    return f"{SERVICES}{name}/"
+
+
+def service(name: str, address: str, port: int) -> str:
+    """Return the key of one instance of a service."""
+    return f"{SERVICES}{name}/{address}:{port}"
+
+
+def oper(label: HostLabel, name: str) -> str:
+    """Return the key of something the agent of a host reports."""
+    return f"{ROOT}oper/{label}/{name}"
+
+
+def commit(writer: str) -> str:
+    """Return the key by which a writer's commits are told apart after an unknown outcome."""
+    return COMMITS + writer
+
+
+def after(prefix: str, key: str) -> str:
+    """Return what follows `prefix` in `key`; ValueError if the key does not start with it."""
+    return _after(prefix, key)
+
+
+def _after(prefix: str, key: str) -> str:
+    if not key.startswith(prefix):
+        raise ValueError(f"{key!r} is not under {prefix!r}")
+    return key[len(prefix) :]

@@ -1,0 +1,125 @@
+"""From the endpoints of a command line to a backend.
+
+`parse_store` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
+(`parse_store_url`), and checks it, with the original's messages (spec/netmaster-daemon.md §1);
+`connect` makes the backend.
+The original used the first endpoint alone; all of them are used here.
+"""
+
+import json
+import urllib.parse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from core.errors import UsageError
+from objdb.api import Backend
+from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+
+DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
+
+
+class StoreKind(StrEnum):
+    """The stores a command line can name."""
+
+    ETCD = "etcd"
+    CONSUL = "consul"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Where the store is: `host:port` of each member, and whether to speak TLS."""
+
+    kind: StoreKind
+    members: tuple[str, ...]
+    secure: bool
+
+    def __str__(self) -> str:
+        scheme = "https" if self.secure else "http"
+        return f"{self.kind}: " + ",".join(f"{scheme}://{member}" for member in self.members)
+
+
+def parse_store(daemon: str, *, etcd: str, consul: str, url: str) -> StoreAddress:
+    """Return the store that the flags of either generation name. Raises UsageError."""
+    if not url:
+        return parse_endpoints(daemon, etcd, consul)
+    if etcd or consul:
+        raise UsageError(
+            f"ambiguous {daemon} db endpoints, both cluster-store and another specified: "
+            f"cluster-store: {url}, etcd: {etcd}, consul: {consul}"
+        )
+    return parse_store_url(url)
+
+
+def parse_endpoints(daemon: str, etcd: str, consul: str) -> StoreAddress:
+    """Return the store that `--etcd-endpoints` and `--consul-endpoints` name.
+
+    `daemon` is the word the messages name the program by. Raises UsageError.
+    """
+    if etcd and consul:
+        raise UsageError(
+            f"ambiguous {daemon} db endpoints, both etcd and consul specified: "
+            f"etcd: {etcd}, consul: {consul}"
+        )
+    kind = StoreKind.CONSUL if consul else StoreKind.ETCD
+    texts = [text.strip() for text in (consul or etcd or DEFAULT_ETCD).split(",")]
+    if not any(texts):
+        raise UsageError(f"invalid {daemon} {kind} endpoints: empty")
+    return _address(kind, filter(None, texts), f"invalid {daemon} {kind} endpoint")
+
+
+def parse_store_url(url: str) -> StoreAddress:
+    """Return the store that `--cluster-store` names, `etcd://host:port` say. Raises UsageError."""
+    scheme, found, _ = url.partition("://")
+    if not found:
+        raise UsageError(f"Invalid state-store URL {json.dumps(url)}")
+    if scheme not in set(StoreKind):
+        raise UsageError(f"Unsupported state-store {json.dumps(scheme)}")
+    return _address(StoreKind(scheme), url.split(","), "invalid state-store URL")
+
+
+def connect(
+    store: StoreAddress, *, tls: Tls | None = None, credentials: Credentials | None = None
+) -> Backend:
+    """Return a client of the store; call it inside a running event loop. Raises UsageError."""
+    if store.kind is StoreKind.CONSUL:
+        raise UsageError(
+            "consul is not supported yet: start an etcd and name it with --etcd-endpoints"
+        )
+    if store.secure and tls is None:
+        raise UsageError(
+            f"{store} needs the certificate of the authority that signed the store's; "
+            "use http:// for a store without TLS"
+        )
+    access = Access(
+        endpoints=store.members, tls=tls if store.secure else None, credentials=credentials
+    )
+    return EtcdBackend(access)
+
+
+def _address(kind: StoreKind, texts: Iterable[str], complaint: str) -> StoreAddress:
+    members: list[str] = []
+    schemes: set[str] = set()
+    for text in texts:
+        scheme, member = _endpoint(kind, text.strip(), complaint)
+        schemes.add(scheme)
+        members.append(member)
+    if len(schemes) > 1:
+        raise UsageError(f"{complaint}: either all with TLS or none: {', '.join(members)}")
+    return StoreAddress(kind, tuple(dict.fromkeys(members)), schemes == {"https"})
+
+
+def _endpoint(kind: StoreKind, text: str, complaint: str) -> tuple[str, str]:
+    """Return (http or https, host:port) of one endpoint."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as exc:
+        raise UsageError(f"{complaint}: {text}: {exc}") from exc
+    if parts.scheme not in {"http", "https", kind}:
+        raise UsageError(f"{complaint}: {text}: want {kind}://host:port or http(s)://host:port")
+    if not host or not port or parts.path.strip("/") or parts.query or parts.username:
+        raise UsageError(f"{complaint}: {text}: want host:port behind the scheme")
+    member = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return ("https" if parts.scheme == "https" else "http"), member

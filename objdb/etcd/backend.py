@@ -1,0 +1,66 @@
+"""The etcd backend: `objdb.api.Backend` put together from its parts.
+
+Built inside a running event loop (gRPC's channels belong to it). Nothing is asked of the store
+before the first call.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+from aetcd import rpc
+
+from core import keys
+from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
+from objdb.etcd.channel import BUDGET, Access, Channels
+from objdb.etcd.commit import LIMITS, Committer, entry
+from objdb.etcd.leases import Leases
+from objdb.etcd.locks import EtcdLock
+from objdb.etcd.watching import Watching
+
+
+class EtcdBackend:
+    """One etcd cluster; a `Backend`."""
+
+    limits: Limits = LIMITS
+
+    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+        self._channels = Channels(access, budget=budget)
+        self._committer = Committer(self._channels)
+        self._watching = Watching(self._channels)
+        self._leases = Leases(self._channels)
+
+    async def get(self, key: str) -> Entry | None:
+        """Return the key as of now (linearizable); None if absent."""
+        answer = await self._channels.call(
+            lambda member: member.kv.Range, rpc.RangeRequest(key=key.encode())
+        )
+        return entry(answer.kvs[0] if answer.kvs else None)
+
+    async def snapshot(self, prefix: str) -> Snapshot:
+        """Return everything under the prefix at one revision."""
+        return await self._watching.snapshot(prefix)
+
+    async def commit(
+        self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
+    ) -> list[Outcome]:
+        """Apply changes and return one outcome for each, in order."""
+        marker = None if writer is None else keys.commit(writer)
+        return await self._committer.commit(changes, fence, marker)
+
+    def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+        """Yield a Snapshot, then Deltas, and another Snapshot whenever continuity was lost."""
+        return self._watching.stream(prefix)
+
+    async def lease(self, ttl: float) -> Lease:
+        """Return a new lease that keeps itself alive until revoked or lost."""
+        return await self._leases.grant(ttl)
+
+    def lock(self, name: str, holder: str, ttl: float) -> Lock:
+        """Return the lock whose key is `name`."""
+        return EtcdLock(
+            self._channels, self._leases, self._watching, key=name, holder=holder, ttl=ttl
+        )
+
+    async def close(self) -> None:
+        """Stop renewals and watches and close connections."""
+        await self._leases.stop()
+        await self._channels.close()

@@ -1,0 +1,257 @@
+"""Commits: one etcd transaction, the fence outside, one nested transaction per change.
+
+    outer:  if CREATE(lock) == token and MOD(marker) == last
+            then put(marker, id), change 1, change 2, ...
+            else read lock and marker
+    change: if VERSION(k) == 0 / MOD(k) == rev for each check
+            then its puts and deletes
+            else read what was checked
+
+Applied at most once, by the writer's marker: every copy of a commit that is ever sent compares
+the marker's mod revision with the last one its writer knew and moves it on. Once a copy has been
+applied the revision is past `last` for ever, so all other copies, however late they arrive, are
+refused. A writer sends its next commit only when it knows the outcome of the one before, or reads
+the marker anew. A refusal shows the marker: if it holds our id the commit had been applied, at
+the revision R the marker has, and what each change's checks saw is what the store held at R - 1.
+(A marker key must never be deleted: its absence would bring revision 0 back.)
+"""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from aetcd import rpc
+
+from core.errors import FenceLost, NotFound, StoreUnavailable
+from objdb.api import (
+    Absent,
+    Change,
+    Committed,
+    Entry,
+    Fence,
+    Limits,
+    Outcome,
+    Put,
+    Refused,
+    Unchanged,
+    admit,
+)
+from objdb.etcd.channel import Channels, Member, Retry
+from objdb.etcd.leases import EtcdLease
+
+LIMITS: Final = Limits(budget=127, bytes=1 << 20)
+"""etcd's 128 operations at each depth, less the marker; its 1.5 MiB per request, less the rest."""
+
+_Compare = rpc.Compare
+
+
+@dataclass(slots=True)
+class _Writer:
+    """What we know of a writer's marker: the key and its mod revision, None before it is read."""
+
+    marker: str
+    last: int | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The marker's part in one attempt."""
+
+    key: str
+    last: int
+    id: bytes
+
+
+class Committer:
+    """Sends commits; serial for each writer."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._writers: dict[str, _Writer] = {}
+
+    async def commit(
+        self, changes: Sequence[Change], fence: Fence | None, marker: str | None
+    ) -> list[Outcome]:
+        """Apply changes as `Backend.commit` promises; `marker` is the key of the writer."""
+        admit(changes, LIMITS)
+        if marker is None:
+            return await self._commit(changes, fence)
+        writer = self._writers.setdefault(marker, _Writer(marker))
+        async with writer.turn:
+            return await self._commit_once(changes, fence, writer)
+
+    async def _commit(self, changes: Sequence[Change], fence: Fence | None) -> list[Outcome]:
+        if not changes:
+            return []
+        checked = any(change.checks for change in changes)
+        request = _transaction(changes, fence, None)
+        answer = await self._send(request, Retry.ONCE if checked else Retry.REPEAT)
+        if not answer.succeeded:
+            raise FenceLost(f"lock {fence.key if fence else ''} has another holder")
+        return _outcomes(changes, answer.header.revision, answer.responses)
+
+    async def _commit_once(
+        self, changes: Sequence[Change], fence: Fence | None, writer: _Writer
+    ) -> list[Outcome]:
+        last = writer.last if writer.last is not None else await self._marker_rev(writer.marker)
+        writer.last = None  # not known again before an answer has come
+        mark = uuid.uuid4().bytes
+        while True:
+            request = _transaction(changes, fence, _Mark(writer.marker, last, mark))
+            answer = await self._send(request, Retry.REPEAT)
+            if answer.succeeded:
+                writer.last = answer.header.revision
+                return _outcomes(changes, answer.header.revision, answer.responses[1:])
+            lock, marker = (_first(part.response_range) for part in answer.responses)
+            last = marker.mod_revision if marker else 0
+            if marker is not None and marker.value == mark:
+                writer.last = last
+                return await self._outcomes_at(changes, last)
+            if fence is not None and (lock is None or lock.create_revision != fence.token):
+                writer.last = last
+                raise FenceLost(f"lock {fence.key} has another holder")
+            # an earlier commit, given up by its caller, arrived late: ours was not applied
+
+    async def _send(self, request: Any, retry: Retry) -> Any:
+        try:
+            return await self._channels.call(_txn, request, retry)
+        except StoreUnavailable as exc:
+            cause = exc.__cause__
+            if (
+                isinstance(cause, grpc.aio.AioRpcError)
+                and cause.code() is grpc.StatusCode.NOT_FOUND
+            ):
+                raise NotFound(f"a put names a lease that has ended: {exc}") from exc
+            raise
+
+    async def _marker_rev(self, marker: str) -> int:
+        answer = await self._channels.call(_range, rpc.RangeRequest(key=marker.encode()))
+        found = _first(answer)
+        return int(found.mod_revision) if found else 0
+
+    async def _outcomes_at(self, changes: Sequence[Change], rev: int) -> list[Outcome]:
+        """Judge the changes of a commit that was applied at a revision, as the store did."""
+        checks = {check for change in changes for check in change.checks}
+        before = dict(
+            zip(
+                checks,
+                await asyncio.gather(*(self._at(c.key, rev - 1) for c in checks)),
+                strict=True,
+            )
+        )
+        outcomes: list[Outcome] = []
+        for change in changes:
+            refused = [Refused(c, before[c]) for c in change.checks if not _holds(c, before[c])]
+            outcomes.append(refused[0] if refused else Committed(rev))
+        return outcomes
+
+    async def _at(self, key: str, rev: int) -> Entry | None:
+        try:
+            answer = await self._channels.call(
+                _range, rpc.RangeRequest(key=key.encode(), revision=rev)
+            )
+        except StoreUnavailable as exc:
+            raise StoreUnavailable(
+                f"the outcome of a commit cannot be read any more: {exc}", outcome_unknown=True
+            ) from exc
+        return entry(_first(answer))
+
+
+def entry(kv: Any) -> Entry | None:
+    """Return etcd's KeyValue, or None, as an entry."""
+    return None if kv is None else Entry(kv.key.decode(), kv.value, kv.mod_revision)
+
+
+def _txn(member: Member) -> Any:
+    return member.kv.Txn
+
+
+def _range(member: Member) -> Any:
+    return member.kv.Range
+
+
+def _first(answer: Any) -> Any:
+    return answer.kvs[0] if answer.kvs else None
+
+
+def _holds(check: Absent | Unchanged, current: Entry | None) -> bool:
+    if isinstance(check, Absent):
+        return current is None
+    return current is not None and current.rev == check.rev
+
+
+def _transaction(changes: Sequence[Change], fence: Fence | None, mark: _Mark | None) -> Any:
+    compare, success, failure = [], [], []
+    if fence is not None:
+        compare.append(
+            _Compare(
+                target=_Compare.CREATE,
+                result=_Compare.EQUAL,
+                key=fence.key.encode(),
+                create_revision=fence.token,
+            )
+        )
+    if mark is not None:
+        compare.append(_mod(mark.key, mark.last))
+        success.append(
+            rpc.RequestOp(request_put=rpc.PutRequest(key=mark.key.encode(), value=mark.id))
+        )
+        failure = [_read(fence.key if fence else mark.key), _read(mark.key)]
+    success += [rpc.RequestOp(request_txn=_nested(change)) for change in changes]
+    return rpc.TxnRequest(compare=compare, success=success, failure=failure)
+
+
+def _nested(change: Change) -> Any:
+    return rpc.TxnRequest(
+        compare=[
+            _version_zero(check.key) if isinstance(check, Absent) else _mod(check.key, check.rev)
+            for check in change.checks
+        ],
+        success=[_write(op) for op in change.ops],
+        failure=[_read(check.key) for check in change.checks],
+    )
+
+
+def _mod(key: str, rev: int) -> Any:
+    return _Compare(target=_Compare.MOD, result=_Compare.EQUAL, key=key.encode(), mod_revision=rev)
+
+
+def _version_zero(key: str) -> Any:
+    return _Compare(target=_Compare.VERSION, result=_Compare.EQUAL, key=key.encode(), version=0)
+
+
+def _write(op: Any) -> Any:
+    if not isinstance(op, Put):
+        return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=op.key.encode()))
+    lease = 0
+    if op.lease is not None:
+        if not isinstance(op.lease, EtcdLease):
+            raise TypeError(f"{op.key}: the lease is another backend's")
+        lease = op.lease.id
+    return rpc.RequestOp(
+        request_put=rpc.PutRequest(key=op.key.encode(), value=op.value, lease=lease)
+    )
+
+
+def _read(key: str) -> Any:
+    return rpc.RequestOp(request_range=rpc.RangeRequest(key=key.encode()))
+
+
+def _outcomes(changes: Sequence[Change], rev: int, responses: Sequence[Any]) -> list[Outcome]:
+    return [
+        Committed(rev) if part.response_txn.succeeded else _refused(change, part.response_txn)
+        for change, part in zip(changes, responses, strict=True)
+    ]
+
+
+def _refused(change: Change, answer: Any) -> Refused:
+    for check, part in zip(change.checks, answer.responses, strict=True):
+        current = entry(_first(part.response_range))
+        if not _holds(check, current):
+            return Refused(check, current)
+    raise AssertionError("a change was refused although all its checks hold")
