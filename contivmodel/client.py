@@ -1,0 +1,189 @@
+"""The asyncio client of netmaster's `/plugin/*` routes: what the agent asks for, typed.
+
+In come requests of `contivmodel.rpc`; out go the replies below, or an error of `core.errors`:
+MasterUnavailable when no answer came (`outcome_unknown` says whether the request may have been
+carried out), NotLeader when the one asked knows no leader, and the class that fits the first line
+of any other refusal. Which netmaster to ask, and whether to ask again, is the caller's business
+(`netplugin.cluster`). Command line programs use `contivmodel.client_sync`.
+"""
+
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+import aiohttp
+from pydantic import ValidationError
+
+from contivmodel.rpc import (
+    AllocAddressRequest,
+    CreateEndpointRequest,
+    DeleteEndpointRequest,
+    ReleaseAddressRequest,
+)
+from contivmodel.wire import WireModel, dumps, field
+from core.errors import (
+    ContivError,
+    Exhausted,
+    MasterRefused,
+    MasterUnavailable,
+    NotFound,
+    NotLeader,
+)
+
+TIMEOUT: Final = 30.0
+"""Seconds for one request, connecting included."""
+
+_IDLE: Final = 15.0
+"""Seconds an unused connection is kept; well below what the server keeps, so that it is alive."""
+
+_HEADERS: Final = {"Content-Type": "application/json"}
+"""The route matches this text exactly (spec/netmaster-daemon.md §7)."""
+
+
+class EndpointConfig(WireModel):
+    """The endpoint record as netmaster answers it; addresses are plain text, "" for none."""
+
+    id: str = field("id")
+    network_id: str = field("netID")
+    endpoint_id: str = field("endpointID")
+    service_name: str = field("serviceName")
+    group_id: int = field("endpointGroupId", default=0)
+    group_key: str = field("endpointGroupKey")
+    ip_address: str = field("ipAddress")
+    ipv6_address: str = field("ipv6Address")
+    mac_address: str = field("macAddress")
+    homing_host: str = field("homingHost")
+    intf_name: str = field("intfName")
+    vtep_ip: str = field("vtepIP")
+    labels: dict[str, str] | None = field("labels", default=None)
+    container_id: str = field("containerId")
+    common_name: str = field("epCommonName")
+
+
+class EndpointReply(WireModel):
+    """What createEndpoint and deleteEndpoint answer."""
+
+    endpoint: EndpointConfig = field("EndpointConfig", default_factory=EndpointConfig)
+
+
+class AddressReply(WireModel):
+    """What allocAddress answers; `address` has its prefix length, IPv6 stands in it too."""
+
+    network_id: str = field("NetworkID")
+    address: str = field("IPv4Address")
+
+
+R = TypeVar("R", bound=WireModel)
+
+
+class MasterClient:
+    """Keeps connections to netmasters alive and asks them; close it, or use it in `async with`.
+
+    Each call may name the netmaster (`base_url`, as `http://10.0.0.1:9999`); without one, that
+    of the constructor is asked.
+    """
+
+    def __init__(self, base_url: str = "", *, timeout: float = TIMEOUT) -> None:
+        self._base_url = base_url
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; a later call opens new ones."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def create_endpoint(
+        self, request: CreateEndpointRequest, *, base_url: str | None = None
+    ) -> EndpointConfig:
+        """Return the endpoint's record; asking again for the same endpoint gives the same one."""
+        answer = await self._post("createEndpoint", request, base_url)
+        return _read(EndpointReply, answer).endpoint
+
+    async def delete_endpoint(
+        self, request: DeleteEndpointRequest, *, base_url: str | None = None
+    ) -> EndpointConfig:
+        """Return the record of the endpoint now gone; NotFound if there was none."""
+        answer = await self._post("deleteEndpoint", request, base_url)
+        return _read(EndpointReply, answer).endpoint
+
+    async def alloc_address(
+        self, request: AllocAddressRequest, *, base_url: str | None = None
+    ) -> AddressReply:
+        """Return a reserved address."""
+        return _read(AddressReply, await self._post("allocAddress", request, base_url))
+
+    async def release_address(
+        self, request: ReleaseAddressRequest, *, base_url: str | None = None
+    ) -> None:
+        """Give a reserved address back; one that was not reserved is no error."""
+        await self._post("releaseAddress", request, base_url)
+
+    async def _post(self, route: str, request: WireModel, base_url: str | None) -> bytes:
+        url = f"{(self._base_url if base_url is None else base_url).rstrip('/')}/plugin/{route}"
+        try:
+            async with self._open().post(
+                url, data=dumps(request), headers=_HEADERS, allow_redirects=False
+            ) as response:
+                answer = await response.read()
+                status, reason = response.status, response.reason or ""
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as exc:
+            raise MasterUnavailable(f'Post "{url}": {exc}') from exc
+        except (aiohttp.ClientError, TimeoutError) as exc:
+            why = str(exc) or "no answer in time"
+            raise MasterUnavailable(f'Post "{url}": {why}', outcome_unknown=True) from exc
+        if status != HTTPStatus.OK:
+            raise _refusal(status, reason, answer)
+        return answer
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=self._timeout, connector=aiohttp.TCPConnector(keepalive_timeout=_IDLE)
+            )
+        return self._session
+
+
+def _read(model: type[R], answer: bytes) -> R:
+    try:
+        return model.model_validate_json(answer)
+    except ValidationError as exc:
+        raise MasterRefused(f"netmaster's answer cannot be read: {exc}") from exc
+
+
+def _refusal(status: int, reason: str, answer: bytes) -> ContivError:
+    """Return the error that an answer other than 200 stands for."""
+    text = answer.decode("utf-8", "replace").partition("\n")[0].strip()
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR and text:
+        return _error_of(text)
+    # the original's follower answers 500 or 502 without a body when its leader is out of reach
+    unreachable = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.BAD_GATEWAY)
+    if status in {*unreachable, HTTPStatus.SERVICE_UNAVAILABLE}:
+        return MasterUnavailable(f"{status} {reason}", outcome_unknown=True)
+    return MasterRefused(f"{status} {reason}")
+
+
+def _error_of(text: str) -> ContivError:
+    match text:
+        case "Leader not found":
+            return NotLeader(text)
+        case "Self proxying error":
+            return MasterUnavailable(text)
+        case _ if "address exhaustion" in text:
+            return Exhausted(text)
+        case _ if text.endswith("not found"):
+            return NotFound(text)
+        case _:
+            return MasterRefused(text)

@@ -1,0 +1,235 @@
+"""The blocking REST client, for short-lived programs: object paths in, plain JSON data out.
+
+`netctl` asks through it, so it loads nothing but the standard library (aiohttp and pydantic take
+longer to import than a whole command takes to run; `contivmodel.client` has those). Data is not
+turned into models: it is printed in the order the server sent it. Failures carry the words of the
+original's client, the URL and the address dialled included. It knows nothing of commands.
+"""
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from core.errors import MasterRefused, MasterUnavailable
+
+Json = dict[str, Any]
+
+TIMEOUT: Final = 60.0
+"""Seconds without a byte after which an answer is given up; the original waits for ever."""
+
+_LOGIN: Final = "/api/v1/auth_proxy/login/"
+
+_KEY_SAFE: Final = "$&+,:;=@"
+
+
+class RestClient:
+    """Asks one netmaster; raises MasterUnavailable or MasterRefused with a text for the user."""
+
+    def __init__(
+        self, base_url: str, *, token: str = "", insecure: bool = False, timeout: float = TIMEOUT
+    ) -> None:
+        self._base = base_url.removesuffix("/")
+        self._headers = {"X-Auth-Token": token} if token else {}
+        self._insecure = insecure
+        self._timeout = timeout
+
+    def list_all(self, plural: str) -> list[Json]:
+        """Return all objects of a kind."""
+        found = self._ask("GET", f"/api/v1/{plural}/")
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise MasterRefused("the answer is not a list of objects")
+        return found
+
+    def read(self, plural: str, key: str) -> Json:
+        """Return one object."""
+        return self._object(_item(plural, key))
+
+    def inspect(self, plural: str, key: str) -> Json:
+        """Return an object's configuration and operational state."""
+        return self._object(f"/api/v1/inspect/{plural}/{_quote(key)}/")
+
+    def write(self, plural: str, key: str, body: Mapping[str, Any]) -> None:
+        """Create or update one object."""
+        self._ask("POST", _item(plural, key), body)
+
+    def delete(self, plural: str, key: str) -> None:
+        """Remove one object; a path the server does not know counts as removed."""
+        self._ask("DELETE", _item(plural, key))
+
+    def version(self) -> Json:
+        """Return the server's version."""
+        return self._object("/version")
+
+    def login(self, username: str, password: str) -> tuple[int, bytes]:
+        """Return status and body of a login at an authenticating proxy; 200 brings a token."""
+        body = {"username": username, "password": password}
+        status, _, answer = self._send("POST", _LOGIN, body)
+        return status, answer
+
+    def _object(self, path: str) -> Json:
+        found = self._ask("GET", path)
+        if not isinstance(found, dict):
+            raise MasterRefused("the answer is not an object")
+        return found
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        status, reason, answer = self._send(method, path, body)
+        if status != HTTPStatus.OK and not (method == "DELETE" and status == HTTPStatus.NOT_FOUND):
+            raise MasterRefused(_refusal(status, reason, answer))
+        return None if method == "DELETE" else _parse(answer)
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, str, bytes]:
+        url = self._base + path
+        try:
+            return self._exchange(method, url, body)
+        except _BadURL as exc:
+            raise MasterUnavailable(str(exc)) from exc
+        except (OSError, http.client.HTTPException) as exc:
+            text = f'{method.capitalize()} "{url}": {_in_words(exc)}'
+            raise MasterUnavailable(text, outcome_unknown=not isinstance(exc, _NotSent)) from exc
+
+    def _exchange(
+        self, method: str, url: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, str, bytes]:
+        connection = _Connection(url, insecure=self._insecure, timeout=self._timeout)
+        payload = None if body is None else json.dumps(body).encode()
+        headers = dict(self._headers)
+        if payload is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, connection.target, payload, headers)
+            response = connection.getresponse()
+            return response.status, response.reason, response.read()
+        finally:
+            connection.close()
+
+
+class _BadURL(ValueError):
+    """The base URL cannot be dialled."""
+
+
+class _NotSent(OSError):
+    """No connection was made, so no request was sent."""
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection that says which address it failed to reach, as the original does."""
+
+    def __init__(self, url: str, *, insecure: bool, timeout: float) -> None:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as exc:
+            raise _BadURL(f'parse "{url}": {exc}') from exc
+        if not parts.scheme and ":" in parts.path.partition("/")[0]:
+            raise _BadURL(f'parse "{url}": first path segment in URL cannot contain colon')
+        if parts.scheme not in {"http", "https"}:
+            raise _NotSent(f'unsupported protocol scheme "{parts.scheme}"')
+        if not parts.hostname:
+            raise _NotSent("http: no Host in request URL")
+        self._tls = parts.scheme == "https"
+        super().__init__(parts.hostname, port or (443 if self._tls else 80), timeout=timeout)
+        self.target = parts.path
+        self._insecure = insecure
+
+    def connect(self) -> None:
+        """Dial, and shake hands for https."""
+        self.sock = _dial(self.host, self.port, self.timeout)
+        if self._tls:
+            self.sock = _secure(self.sock, self.host, insecure=self._insecure)
+
+
+def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as exc:
+        raise _NotSent(f"dial tcp: lookup {host}: {_lookup_failure(exc)}") from exc
+    failures: list[_NotSent] = []
+    for family, kind, protocol, _, address in found:
+        where = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
+        sock = socket.socket(family, kind, protocol)
+        sock.settimeout(timeout)
+        try:
+            sock.connect(address)
+        except OSError as exc:
+            sock.close()
+            why = "i/o timeout" if isinstance(exc, TimeoutError) else f"connect: {_errno(exc)}"
+            failures.append(_NotSent(f"dial tcp {where}:{port}: {why}"))
+        else:
+            return sock
+    raise failures[0]
+
+
+def _secure(sock: socket.socket, host: str, *, insecure: bool) -> socket.socket:
+    import ssl  # noqa: PLC0415 - most commands speak plain http and need not pay for it
+
+    context = ssl.create_default_context()
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    try:
+        return context.wrap_socket(sock, server_hostname=host)
+    except ssl.SSLCertVerificationError as exc:
+        raise _NotSent(f"x509: {exc.verify_message}") from exc
+    except ssl.SSLError as exc:
+        if exc.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}:
+            raise _NotSent("http: server gave HTTP response to HTTPS client") from exc
+        raise _NotSent(f"tls: {exc.reason}") from exc
+
+
+def _in_words(exc: Exception) -> str:
+    match exc:
+        case _NotSent():
+            return str(exc)
+        case http.client.RemoteDisconnected():
+            return "EOF"
+        case http.client.IncompleteRead():
+            return "unexpected EOF"
+        case http.client.HTTPException():
+            return f"malformed HTTP response {json.dumps(str(exc))}"
+        case TimeoutError():
+            return "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        case _:
+            return _errno(exc)
+
+
+def _errno(exc: Exception) -> str:
+    return str(getattr(exc, "strerror", None) or exc).lower()
+
+
+def _lookup_failure(exc: OSError) -> str:
+    unknown = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)}
+    return "no such host" if exc.errno in unknown else _errno(exc)
+
+
+def _refusal(status: int, reason: str, answer: bytes) -> str:
+    match status:
+        case HTTPStatus.NOT_FOUND:
+            return "Page not found!"
+        case HTTPStatus.FORBIDDEN:
+            return "Access denied!"
+        case HTTPStatus.INTERNAL_SERVER_ERROR:
+            return answer.decode("utf-8", "replace")
+        case _:
+            return f"{status} {reason}"
+
+
+def _parse(answer: bytes) -> Any:
+    try:
+        return json.loads(answer)
+    except ValueError as exc:
+        raise MasterRefused(f"the answer is not JSON: {exc}") from exc
+
+
+def _item(plural: str, key: str) -> str:
+    return f"/api/v1/{plural}/{_quote(key)}/"
+
+
+def _quote(key: str) -> str:
+    return quote(key, safe=_KEY_SAFE)

@@ -1,0 +1,85 @@
+"""Bodies of netmaster's `/plugin/*` routes (spec/netmaster-daemon.md §7).
+
+Names on the wire are Go field names; input names are matched without regard to case, as Go's
+decoder does.
+"""
+
+from typing import ClassVar
+
+from contivmodel.wire import WireModel, field
+
+
+class ConfigEP(WireModel):
+    """What the agent knows of the endpoint it wants."""
+
+    go_package: ClassVar[str] = "intent"
+
+    container: str = field("Container")
+    host: str = field("Host")
+    ip_address: str = field("IPAddress")
+    ipv6_address: str = field("IPv6Address")
+    service_name: str = field("ServiceName")
+
+
+class CreateEndpointRequest(WireModel):
+    """POST /plugin/createEndpoint; `config` alone names container, host and group."""
+
+    go_package: ClassVar[str] = "master"
+
+    tenant_name: str = field("TenantName")
+    network_name: str = field("NetworkName")
+    service_name: str = field("ServiceName")
+    endpoint_id: str = field("EndpointID")
+    common_name: str = field("EPCommonName")
+    config: ConfigEP = field("ConfigEP", default_factory=ConfigEP)
+
+
+class DeleteEndpointRequest(WireModel):
+    """POST /plugin/deleteEndpoint; tenant, network and endpoint id are used."""
+
+    go_package: ClassVar[str] = "master"
+
+    tenant_name: str = field("TenantName")
+    network_name: str = field("NetworkName")
+    service_name: str = field("ServiceName")
+    endpoint_id: str = field("EndpointID")
+    ipv4_address: str = field("IPv4Address")
+
+
+class UpdateEndpointRequest(WireModel):
+    """POST /plugin/updateEndpoint: a container started or died.
+
+    `network` may be a group's name; on `die` the container id alone is used.
+    """
+
+    go_package: ClassVar[str] = "master"
+
+    ip_address: str = field("IPAddress")
+    container_id: str = field("ContainerID")
+    labels: dict[str, str] = field("Labels", default_factory=dict)
+    tenant: str = field("Tenant")
+    network: str = field("Network")
+    event: str = field("Event")
+    endpoint_id: str = field("EndpointID")
+    common_name: str = field("EPCommonName")
+
+
+class AllocAddressRequest(WireModel):
+    """POST /plugin/allocAddress; the network by id, or found by its pool `ip/len[:tenant]`."""
+
+    go_package: ClassVar[str] = "master"
+    go_name: ClassVar[str] = "AddressAllocRequest"
+
+    network_id: str = field("NetworkID")
+    address_pool: str = field("AddressPool")
+    preferred: str = field("PreferredIPv4Address")
+
+
+class ReleaseAddressRequest(WireModel):
+    """POST /plugin/releaseAddress."""
+
+    go_package: ClassVar[str] = "master"
+    go_name: ClassVar[str] = "AddressReleaseRequest"
+
+    network_id: str = field("NetworkID")
+    ipv4_address: str = field("IPv4Address")

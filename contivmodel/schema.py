@@ -1,0 +1,99 @@
+"""JSON Schema of the models: what `contivmodel.wire` writes and `contivmodel.checks` lets in.
+
+`schemas` takes models and returns one schema for each of them and for all they hold, ready for an
+OpenAPI 3.1 document. A field is required where its rule refuses an empty value. What depends on
+other objects is not said here. Pure.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from contivmodel.checks import Check
+from contivmodel.wire import INT64_MAX, WireModel
+
+Schema = dict[str, Any]
+
+TEXT: Final[Schema] = {"type": "string"}
+_INTEGER: Final[Schema] = {"type": "integer", "minimum": -INT64_MAX - 1, "maximum": INT64_MAX}
+_BOOLEAN: Final[Schema] = {"type": "boolean"}
+_REFERENCES: Final = "#/components/schemas/"
+
+
+def reference(model: type[WireModel]) -> Schema:
+    """Return a reference to a model's schema."""
+    return {"$ref": _REFERENCES + name(model)}
+
+
+def name(model: type[WireModel]) -> str:
+    """Return the name of a model's schema: the original's type name."""
+    return model.go_name or model.__name__
+
+
+def schemas(models: Iterable[type[WireModel]]) -> dict[str, Schema]:
+    """Return name -> schema of the models and, before each, of those nested in it."""
+    found: dict[str, Schema] = {}
+    for model in models:
+        if name(model) not in found:
+            found |= schemas(_nested(model)) | {name(model): _object(model)}
+    return found
+
+
+def _nested(model: type[WireModel]) -> list[type[WireModel]]:
+    return [
+        kind
+        for field in model.model_fields.values()
+        for kind in (field.annotation, *get_args(field.annotation))
+        if isinstance(kind, type) and issubclass(kind, WireModel)
+    ]
+
+
+def _object(model: type[WireModel]) -> Schema:
+    fields = model.model_fields.values()
+    schema: Schema = {
+        "type": "object",
+        "description": (model.__doc__ or "").partition("\n")[0],
+        "properties": {str(field.alias): _field(field) for field in fields},
+    }
+    required = [str(field.alias) for field in fields if _is_required(field)]
+    return schema | {"required": required} if required else schema
+
+
+def _field(field: FieldInfo) -> Schema:
+    schema = _type(field.annotation)
+    for check in _checks(field):
+        if check.longest is not None:
+            schema["maxLength"] = check.longest
+        if check.pattern is not None:
+            schema["pattern"] = f"^(?:{check.pattern.pattern})$"
+        if check.maximum is not None:
+            schema["maximum"] = check.maximum
+        if check.fill:
+            schema["default"] = check.fill
+    return schema
+
+
+def _type(annotation: Any) -> Schema:
+    if annotation is str:
+        return dict(TEXT)
+    if annotation is int:
+        return dict(_INTEGER)
+    if annotation is bool:
+        return dict(_BOOLEAN)
+    if get_origin(annotation) is list:
+        return {"type": "array", "items": _type(get_args(annotation)[0])}
+    if get_origin(annotation) is dict:
+        return {"type": "object", "additionalProperties": _type(get_args(annotation)[1])}
+    return reference(annotation)
+
+
+def _is_required(field: FieldInfo) -> bool:
+    return any(
+        check.pattern is not None and not check.fill and check.pattern.fullmatch("") is None
+        for check in _checks(field)
+    )
+
+
+def _checks(field: FieldInfo) -> list[Check]:
+    return [rule for rule in field.metadata if isinstance(rule, Check)]

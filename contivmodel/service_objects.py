@@ -1,0 +1,47 @@
+"""Services with a virtual address, and the BGP peering of a host (spec/netmaster-rest.md §2)."""
+
+from typing import ClassVar
+
+from contivmodel.checks import LongName, Name, OneAddress4, RouterAddress, ShortText
+from contivmodel.objects import Link, RestObject
+from contivmodel.wire import WireModel, field
+
+
+class ServiceLBLinks(WireModel):
+    """Where a service is."""
+
+    network: Link = field("Network", default_factory=Link)
+    tenant: Link = field("Tenant", default_factory=Link)
+
+
+class ServiceLB(RestObject):
+    """A virtual address in a network, served by the containers whose labels are selected.
+
+    `ports` are `service:provider:protocol`, `selectors` are `label=value`.
+    """
+
+    kind: ClassVar[str] = "serviceLB"
+    plural: ClassVar[str] = "serviceLBs"
+    key_fields: ClassVar[tuple[str, ...]] = ("tenant_name", "service_name")
+
+    ip_address: OneAddress4 = field("ipAddress")
+    network_name: Name = field("networkName")
+    ports: list[str] = field("ports", default_factory=list)
+    selectors: list[str] = field("selectors", default_factory=list)
+    service_name: LongName = field("serviceName")
+    tenant_name: Name = field("tenantName")
+    links: ServiceLBLinks = field("links", default_factory=ServiceLBLinks)
+
+
+class Bgp(RestObject):
+    """The router of a host and its neighbour."""
+
+    kind: ClassVar[str] = "Bgp"
+    plural: ClassVar[str] = "Bgps"
+    key_fields: ClassVar[tuple[str, ...]] = ("hostname",)
+
+    as_number: ShortText = field("as")
+    hostname: LongName = field("hostname")
+    neighbor: OneAddress4 = field("neighbor")
+    neighbor_as: ShortText = field("neighbor-as")
+    router_ip: RouterAddress = field("routerip")

@@ -1,0 +1,210 @@
+"""How models are read and written: as the original's Go `encoding/json` does.
+
+A `WireModel` is a pydantic model whose fields carry their wire name; all fields have defaults, as
+in Go. `decode` takes a request body: it ignores unknown names, matches names without regard to
+case, lets null stand for the zero value and reports failures in Go's words (`contivmodel.syntax`
+finds those of malformed text). `dump` and `dumps` leave empty strings, zeros, empty lists and
+empty maps out, emit nested models always, and keep the declared order. What values are allowed is
+`contivmodel.checks`' business.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar, Final, NoReturn, TypeVar, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from contivmodel.syntax import syntax_error
+from core.errors import Invalid
+
+INT64_MAX: Final = (1 << 63) - 1
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class WireModel(BaseModel):
+    """Base of everything that crosses the REST boundary."""
+
+    model_config = ConfigDict(populate_by_name=True, strict=True, extra="ignore", frozen=True)
+
+    go_package: ClassVar[str] = "contivModel"
+    go_name: ClassVar[str] = ""
+    """The original's type name where it is not the class name; error texts say it."""
+
+
+M = TypeVar("M", bound=WireModel)
+
+
+def field(name: str, *, default: Any = "", default_factory: Callable[[], Any] | None = None) -> Any:
+    """Declare a field by its wire name."""
+    if default_factory is not None:
+        return Field(default_factory=default_factory, alias=name)
+    return Field(default=default, alias=name)
+
+
+def decode(model: type[M], body: bytes) -> M:
+    """Return the model a request body spells; Invalid with Go's text if it cannot be read."""
+    text = body.decode("utf-8", "replace")
+    try:
+        raw = _DECODER.decode(text)
+    except (ValueError, RecursionError) as exc:
+        raise Invalid(syntax_error(text)) from exc
+    return _read_model(model, raw, "", ())
+
+
+def dump(model: WireModel) -> dict[str, Any]:
+    """Return the model as plain data, in wire order and without what Go leaves out."""
+    out: dict[str, Any] = {}
+    for attribute, name in _layout(type(model)):
+        value = getattr(model, attribute)
+        if isinstance(value, WireModel):
+            out[name] = dump(value)
+        elif isinstance(value, dict):
+            if value:
+                out[name] = {key: value[key] for key in sorted(value)}
+        elif value:
+            out[name] = value
+    return out
+
+
+def dumps(value: Any) -> bytes:
+    """Return JSON as Go writes it; models may stand anywhere inside `value`."""
+    return escaped(_ENCODER.encode(value)).encode()
+
+
+def escaped(text: str) -> str:
+    """Return JSON text with the characters escaped that Go escapes beyond what JSON demands."""
+    for raw, written in _ESCAPES:
+        text = text.replace(raw, written)
+    return text
+
+
+class _Number(str):
+    """A JSON number, kept as its literal because Go's errors quote it."""
+
+    __slots__ = ()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant
+)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=dump)
+_ESCAPES: Final = (
+    ("<", "\\u003c"),
+    (">", "\\u003e"),
+    ("&", "\\u0026"),
+    ("\u2028", "\\u2028"),
+    ("\u2029", "\\u2029"),
+)
+
+_Reader = Callable[[Any, str, tuple[str, ...]], Any]
+"""(JSON value, name of the enclosing struct, path of field names) -> value of the field."""
+
+
+@cache
+def _layout(model: type[WireModel]) -> tuple[tuple[str, str], ...]:
+    return tuple((attribute, str(f.alias)) for attribute, f in model.model_fields.items())
+
+
+@cache
+def _table(model: type[WireModel]) -> Mapping[str, tuple[str, _Reader, str, tuple[str, ...]]]:
+    """Return wire name, as declared and in lower case -> how to read that field."""
+    table: dict[str, tuple[str, _Reader, str, tuple[str, ...]]] = {}
+    for attribute, f in model.model_fields.items():
+        name = str(f.alias)
+        entry = (attribute, _reader(f.annotation), model.go_name or model.__name__, (name,))
+        table[name.lower()] = entry
+        table[name] = entry
+    return table
+
+
+def _reader(annotation: Any) -> _Reader:
+    if annotation is str:
+        return _read_text
+    if annotation is int:
+        return _read_int
+    if get_origin(annotation) is list:
+        return _read_list
+    if get_origin(annotation) is dict:
+        element = get_args(annotation)[1]
+        if element is str:
+            return _read_texts
+        return lambda raw, struct, path: _read_map(element, raw, struct, path)
+    nested: type[WireModel] = annotation
+    return lambda raw, struct, path: _read_model(nested, raw, struct, path)
+
+
+def _read_model(model: type[M], raw: Any, struct: str, path: tuple[str, ...]) -> M:
+    if raw is None:
+        return model()
+    if type(raw) is not dict:
+        raise _mismatch(raw, struct, path, _go_type(model))
+    table = _table(model)
+    values: dict[str, Any] = {}
+    for name, value in raw.items():
+        entry = table.get(name) or table.get(name.lower())
+        if entry is not None and value is not None:
+            attribute, read, inner, leaf = entry
+            values[attribute] = read(value, inner, (*path, *leaf) if path else leaf)
+    return cast("M", model.model_construct(**values))  # pydantic's mypy plugin forgets M
+
+
+def _read_text(raw: Any, struct: str, path: tuple[str, ...]) -> str:
+    if type(raw) is not str:
+        raise _mismatch(raw, struct, path, "string")
+    return raw if raw.isascii() else _SURROGATE.sub("\ufffd", raw)
+
+
+def _read_int(raw: Any, struct: str, path: tuple[str, ...]) -> int:
+    if type(raw) is _Number:
+        number = int(raw) if _INTEGER.fullmatch(raw) else None
+        if number is not None and -INT64_MAX - 1 <= number <= INT64_MAX:
+            return number
+        raise _mismatch_of(f"number {raw}", struct, path, "int")
+    raise _mismatch(raw, struct, path, "int")
+
+
+def _read_list(raw: Any, struct: str, path: tuple[str, ...]) -> list[str]:
+    if type(raw) is not list:
+        raise _mismatch(raw, struct, path, "[]string")
+    return ["" if item is None else _read_text(item, struct, path) for item in raw]
+
+
+def _read_map(
+    element: type[WireModel], raw: Any, struct: str, path: tuple[str, ...]
+) -> dict[str, WireModel]:
+    if type(raw) is not dict:
+        raise _mismatch(raw, struct, path, f"map[string]{_go_type(element)}")
+    return {
+        _SURROGATE.sub("\ufffd", key): _read_model(element, value, struct, path)
+        for key, value in raw.items()
+    }
+
+
+def _read_texts(raw: Any, struct: str, path: tuple[str, ...]) -> dict[str, str]:
+    if type(raw) is not dict:
+        raise _mismatch(raw, struct, path, "map[string]string")
+    return {
+        _SURROGATE.sub("\ufffd", key): "" if value is None else _read_text(value, struct, path)
+        for key, value in raw.items()
+    }
+
+
+def _go_type(model: type[WireModel]) -> str:
+    return f"{model.go_package}.{model.go_name or model.__name__}"
+
+
+def _mismatch(raw: Any, struct: str, path: tuple[str, ...], wanted: str) -> Invalid:
+    kinds = {_Number: "number", str: "string", bool: "bool", list: "array", dict: "object"}
+    return _mismatch_of(kinds[type(raw)], struct, path, wanted)
+
+
+def _mismatch_of(got: str, struct: str, path: tuple[str, ...], wanted: str) -> Invalid:
+    into = f"struct field {struct}.{'.'.join(path)} of type" if path else "value of type"
+    return Invalid(f"json: cannot unmarshal {got} into Go {into} {wanted}")

@@ -1,0 +1,437 @@
+"""Records to bytes and back: the original's JSON names and field sets, nowhere else.
+
+`encode` writes every field of the original's record; counters and bitmaps hold their
+creation-time value (`state.creation`). `decode` finds the record type by the key: the table at
+the end is the one place that knows which prefix holds what. Next is `state.watch`.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from core import bitset, keys
+from core.errors import Invalid
+from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
+from state import creation
+from state.reading import Fields
+from state.records import (
+    BgpRecord,
+    Encap,
+    EndpointRecord,
+    GlobalRecord,
+    GrantOwner,
+    GrantRecord,
+    GroupRecord,
+    HostRecord,
+    NetworkRecord,
+    NetworkType,
+    Record,
+    ServiceInstance,
+    ServiceRecord,
+    TagRangesRecord,
+)
+
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def encode(record: Record | ServiceInstance) -> bytes:
+    """Return a record's bytes."""
+    return _dump(_ENCODERS[type(record)](record))
+
+
+def decode(key: str, value: bytes) -> Record | None:
+    """Return the record stored under a key; None if this kind of key holds no record.
+
+    Raises Invalid, naming the key, if the value is not what the key demands.
+    """
+    decoder = decoder_of(key)
+    return decoder(key, value) if decoder else None
+
+
+def tag_resources(ranges: TagRangesRecord) -> dict[str, bytes]:
+    """Return the VLAN and VXLAN resource records and gstate.Oper as they are at creation.
+
+    Every tag is free then. Raises Invalid when the ranges cannot be read.
+    """
+    start = creation.vxlan_start(ranges.vxlans)
+    vlans = creation.tag_set(ranges.vlans, creation.VLANS).encode()
+    vxlans = creation.tag_set(ranges.vxlans, creation.VXLANS, offset=start).encode()
+    local = creation.tag_set(creation.LOCAL_VLANS, creation.VLANS).encode()
+    one = {"id": "global"}
+    values: dict[str, dict[str, Any]] = {
+        keys.VLAN_RESOURCE: one | {"vlans": vlans},
+        keys.VLAN_RESOURCE_OPER: one | {"freeVLANs": vlans},
+        keys.VXLAN_RESOURCE: one
+        | {"vxlans": vxlans, "LocalVLANs": local, "FreeVXLANsStart": start},
+        keys.VXLAN_RESOURCE_OPER: one | {"freeVXLANs": vxlans, "freeLocalVLANs": local},
+        keys.GLOBAL_OPER: {"id": "", "defaultNetwork": "", "freeVXLANsStart": start},
+    }
+    return {key: _dump(value) for key, value in values.items()}
+
+
+def decode_network(key: str, value: bytes) -> NetworkRecord:
+    """Return the network record of a key under `keys.NETWORKS`."""
+    fields = Fields.parse(key, value)
+    fields.expect("id", keys.after(keys.NETWORKS, key))
+    first, _, last = fields.text("ipAddrRange").partition("-")
+    network = NetworkRecord(
+        tenant=TenantName(fields.text("tenant")),
+        name=NetworkName(fields.text("networkName")),
+        type=fields.choice("nwType", NetworkType),
+        encap=fields.choice("pktTagType", Encap),
+        pkt_tag=fields.number("pktTag"),
+        ext_pkt_tag=fields.number("extPktTag"),
+        subnet=fields.text("subnetIP"),
+        subnet_len=fields.number("subnetLen"),
+        gateway=fields.text("gateway"),
+        first=first,
+        last=last,
+        ipv6_subnet=fields.text("ipv6SubnetIP"),
+        ipv6_subnet_len=fields.number("ipv6SubnetLen"),
+        ipv6_gateway=fields.text("ipv6Gateway"),
+        network_tag=fields.text("networkTag"),
+        bounded=_bounded(fields, first, last),
+    )
+    if network.id != fields.text("id"):
+        raise Invalid(f"record {key}: tenant and networkName make {network.id}")
+    return network
+
+
+def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
+    """Return the endpoint record of a key under `keys.ENDPOINTS`."""
+    fields = Fields.parse(key, value)
+    epid = keys.after(keys.ENDPOINTS, key)
+    fields.expect("id", epid)
+    return EndpointRecord(
+        key=EndpointKey(epid),
+        network=NetworkId(fields.text("netID")),
+        endpoint_id=fields.text("endpointID"),
+        service_name=fields.text("serviceName"),
+        group_id=fields.number("endpointGroupId"),
+        group_key=fields.text("endpointGroupKey"),
+        ip_address=fields.text("ipAddress"),
+        ipv6_address=fields.text("ipv6Address"),
+        mac_address=fields.text("macAddress"),
+        homing_host=HostLabel(fields.text("homingHost")),
+        intf_name=fields.text("intfName"),
+        vtep_ip=fields.text("vtepIP"),
+        labels=fields.labels("labels"),
+        container_id=fields.text("containerId"),
+        common_name=fields.text("epCommonName"),
+    )
+
+
+def decode_group(key: str, value: bytes) -> GroupRecord:
+    """Return the endpoint group record of a key under `keys.GROUPS`."""
+    fields = Fields.parse(key, value)
+    fields.expect("id", keys.after(keys.GROUPS, key))
+    group = GroupRecord(
+        tenant=TenantName(fields.text("tenantName")),
+        name=GroupName(fields.text("groupName")),
+        network=NetworkName(fields.text("networkName")),
+        group_id=fields.number("endpointGroupId"),
+        encap=fields.choice("pktTagType", Encap),
+        pkt_tag=fields.number("pktTag"),
+        ext_pkt_tag=fields.number("extPktTag"),
+        dscp=fields.number("DSCP"),
+        bandwidth=fields.text("Bandwidth"),
+        burst=fields.number("Burst"),
+        ip_pool=fields.text("IPPool"),
+        group_tag=fields.text("groupTag"),
+        subnet_len=_subnet_len(fields),
+    )
+    if group.key != fields.text("id"):
+        raise Invalid(f"record {key}: groupName and tenantName make {group.key}")
+    return group
+
+
+def decode_service_lb(key: str, value: bytes) -> ServiceRecord:
+    """Return the service record of a key under `keys.SERVICE_LBS`."""
+    fields = Fields.parse(key, value)
+    fields.expect("id", keys.after(keys.SERVICE_LBS, key))
+    service = ServiceRecord(
+        tenant=TenantName(fields.text("tenantname")),
+        name=fields.text("servicename"),
+        network=NetworkName(fields.text("subnet")),
+        ports=fields.texts("ports"),
+        selectors=fields.labels("selectors") or {},
+        ip_address=fields.text("ipaddress"),
+    )
+    if service.key != fields.text("id"):
+        raise Invalid(f"record {key}: servicename and tenantname make {service.key}")
+    return service
+
+
+def decode_bgp(key: str, value: bytes) -> BgpRecord:
+    """Return the BGP record of a key under `keys.BGPS`."""
+    fields = Fields.parse(key, value)
+    fields.expect("hostname", keys.after(keys.BGPS, key))
+    return BgpRecord(
+        hostname=fields.text("hostname"),
+        router_ip=fields.text("router-ip"),
+        as_number=fields.text("as"),
+        neighbor_as=fields.text("neighbor-as"),
+        neighbor=fields.text("neighbor"),
+    )
+
+
+def decode_global(key: str, value: bytes) -> GlobalRecord:
+    """Return GlobConfig."""
+    fields = Fields.parse(key, value)
+    return GlobalRecord(
+        infra_type=fields.text("nw-infra-type"),
+        fwd_mode=fields.text("fwd-mode"),
+        arp_mode=fields.text("arp-mode"),
+        pvt_subnet=fields.text("pvt-subnet"),
+    )
+
+
+def decode_tag_ranges(key: str, value: bytes) -> TagRangesRecord:
+    """Return gstate.Cfg."""
+    auto = Fields.parse(key, value).inner("auto")
+    return TagRangesRecord(vlans=auto.text("VLANs"), vxlans=auto.text("VXLANs"))
+
+
+def decode_grant(key: str, value: bytes) -> GrantRecord:
+    """Return the grant of a key under `keys.GRANTS`."""
+    fields = Fields.parse(key, value)
+    return GrantRecord(
+        owner=fields.choice("owner", GrantOwner),
+        owner_id=fields.text("ownerID"),
+        seq=fields.number("seq"),
+        granted_at=fields.real("grantedAt"),
+    )
+
+
+def decode_host(key: str, value: bytes) -> HostRecord:
+    """Return the host record of a key under `keys.HOSTS`."""
+    fields = Fields.parse(key, value)
+    label = keys.after(keys.HOSTS, key)
+    fields.expect("label", label)
+    return HostRecord(
+        label=HostLabel(label),
+        control_ip=fields.text("controlIP"),
+        vtep_ip=fields.text("vtepIP"),
+        vxlan_port=fields.number("vxlanPort"),
+        uplink_macs=fields.texts("uplinkMACs"),
+        version=fields.text("version"),
+    )
+
+
+def decode_service(key: str, value: bytes) -> ServiceInstance:
+    """Return the service instance of a key under `keys.SERVICES`."""
+    fields = Fields.parse(key, value)
+    return ServiceInstance(
+        service=fields.text("ServiceName"),
+        address=fields.text("HostAddr"),
+        port=fields.number("Port"),
+        hostname=fields.text("Hostname"),
+        role=fields.text("Role"),
+        version=fields.text("Version"),
+        ttl=fields.number("TTL"),
+    )
+
+
+def _network(record: NetworkRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "tenant": record.tenant,
+        "networkName": record.name,
+        "nwType": record.type,
+        "pktTagType": record.encap,
+        "pktTag": record.pkt_tag,
+        "extPktTag": record.ext_pkt_tag,
+        "subnetIP": record.subnet,
+        "subnetLen": record.subnet_len,
+        "gateway": record.gateway,
+        "ipAddrRange": f"{record.first}-{record.last}",
+        "epAddrCount": 0,
+        "epCount": 0,
+        "ipAllocMap": creation.network_map(record).encode(),
+        "ipv6SubnetIP": record.ipv6_subnet,
+        "ipv6SubnetLen": record.ipv6_subnet_len,
+        "ipv6Gateway": record.ipv6_gateway,
+        "ipv6AllocMap": creation.ipv6_map(record),
+        "ipv6LastHost": "",
+        "networkTag": record.network_tag,
+    }
+
+
+def _endpoint(record: EndpointRecord) -> dict[str, Any]:
+    return {
+        "id": record.key,
+        "netID": record.network,
+        "endpointID": record.endpoint_id,
+        "serviceName": record.service_name,
+        "endpointGroupId": record.group_id,
+        "endpointGroupKey": record.group_key,
+        "ipAddress": record.ip_address,
+        "ipv6Address": record.ipv6_address,
+        "macAddress": record.mac_address,
+        "homingHost": record.homing_host,
+        "intfName": record.intf_name,
+        "vtepIP": record.vtep_ip,
+        "labels": None if record.labels is None else dict(record.labels),
+        "containerId": record.container_id,
+        "epCommonName": record.common_name,
+    }
+
+
+def _group(record: GroupRecord) -> dict[str, Any]:
+    return {
+        "id": record.key,
+        "groupName": record.name,
+        "tenantName": record.tenant,
+        "networkName": record.network,
+        "endpointGroupId": record.group_id,
+        "pktTagType": record.encap,
+        "pktTag": record.pkt_tag,
+        "extPktTag": record.ext_pkt_tag,
+        "epCount": 0,
+        "DSCP": record.dscp,
+        "Bandwidth": record.bandwidth,
+        "Burst": record.burst,
+        "IPPool": record.ip_pool,
+        "epgIpAllocMap": creation.group_map(record).encode(),
+        "groupTag": record.group_tag,
+    }
+
+
+def _global(record: GlobalRecord) -> dict[str, Any]:
+    return {
+        "id": "",
+        "nw-infra-type": record.infra_type,
+        "fwd-mode": record.fwd_mode,
+        "arp-mode": record.arp_mode,
+        "pvt-subnet": record.pvt_subnet,
+    }
+
+
+def _service_lb(record: ServiceRecord) -> dict[str, Any]:
+    return {
+        "id": record.key,
+        "servicename": record.name,
+        "tenantname": record.tenant,
+        "subnet": record.network,
+        "ports": record.ports,
+        "selectors": dict(record.selectors),
+        "ipaddress": record.ip_address,
+        "providers": {},
+    }
+
+
+def _bgp(record: BgpRecord) -> dict[str, Any]:
+    return {
+        "id": record.hostname,
+        "hostname": record.hostname,
+        "router-ip": record.router_ip,
+        "as": record.as_number,
+        "neighbor-as": record.neighbor_as,
+        "neighbor": record.neighbor,
+    }
+
+
+def _tag_ranges(record: TagRangesRecord) -> dict[str, Any]:
+    return {"id": "", "auto": {"VLANs": record.vlans, "VXLANs": record.vxlans}}
+
+
+def _grant(record: GrantRecord) -> dict[str, Any]:
+    return {
+        "owner": record.owner,
+        "ownerID": record.owner_id,
+        "seq": record.seq,
+        "grantedAt": record.granted_at,
+    }
+
+
+def _host(record: HostRecord) -> dict[str, Any]:
+    return {
+        "label": record.label,
+        "controlIP": record.control_ip,
+        "vtepIP": record.vtep_ip,
+        "vxlanPort": record.vxlan_port,
+        "uplinkMACs": record.uplink_macs,
+        "version": record.version,
+    }
+
+
+def _service(record: ServiceInstance) -> dict[str, Any]:
+    return {
+        "ServiceName": record.service,
+        "Role": record.role,
+        "Version": record.version,
+        "TTL": record.ttl,
+        "HostAddr": record.address,
+        "Port": record.port,
+        "Hostname": record.hostname,
+    }
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    return _to_json(value).encode()
+
+
+def _bounded(fields: Fields, first: str, last: str) -> bool:
+    """Say whether a network was written as a range; see `NetworkRecord.bounded`."""
+    subnet, length = fields.text("subnetIP"), fields.number("subnetLen")
+    if not 0 <= length <= 32:
+        raise Invalid(f"record {fields.key}: subnetLen is {length}")
+    try:
+        if last != creation.last_address(subnet, length):
+            return True
+        if first == subnet:
+            return False
+        taken = bitset.decode(fields.text("ipAllocMap"))
+        return creation.bounded_by_map(creation.host_number(first, length), taken)
+    except ValueError as exc:
+        raise Invalid(f"record {fields.key}: addresses: {exc}") from exc
+
+
+def _subnet_len(fields: Fields) -> int:
+    """Return the prefix length of a pool's network, which the length of the map tells."""
+    try:
+        length = bitset.decode_length(fields.text("epgIpAllocMap"))
+    except ValueError as exc:
+        raise Invalid(f"record {fields.key}: epgIpAllocMap: {exc}") from exc
+    return 33 - length.bit_length() if length else 0
+
+
+Encoder = Callable[[Any], dict[str, Any]]
+Decoder = Callable[[str, bytes], Record]
+
+_ENCODERS: Final[dict[type, Encoder]] = {
+    NetworkRecord: _network,
+    EndpointRecord: _endpoint,
+    GroupRecord: _group,
+    ServiceRecord: _service_lb,
+    BgpRecord: _bgp,
+    GlobalRecord: _global,
+    TagRangesRecord: _tag_ranges,
+    GrantRecord: _grant,
+    HostRecord: _host,
+    ServiceInstance: _service,
+}
+
+DECODERS: Final[dict[str, Decoder]] = {
+    keys.NETWORKS: decode_network,
+    keys.ENDPOINTS: decode_endpoint,
+    keys.GROUPS: decode_group,
+    keys.SERVICE_LBS: decode_service_lb,
+    keys.BGPS: decode_bgp,
+    keys.GRANTS: decode_grant,
+    keys.HOSTS: decode_host,
+    keys.GLOBAL_CONFIG: decode_global,
+    keys.TAG_RANGES: decode_tag_ranges,
+}
+"""Prefix (or whole key) -> decoder: what is not under one of these holds no record."""
+
+
+def decoder_of(key: str) -> Decoder | None:
+    """Return the decoder for a key; None if this kind of key holds no record."""
+    whole = DECODERS.get(key)
+    if whole is not None:
+        return whole
+    for prefix, decoder in DECODERS.items():
+        if prefix.endswith("/") and key.startswith(prefix):
+            return decoder
+    return None

@@ -1,0 +1,110 @@
+"""Values the original rewrites all the time and we write once: as they are at creation.
+
+Allocation bitmaps of networks and groups, and the VLAN/VXLAN resource records (design §3). Pure;
+`state.codec` puts them into JSON. The true values are `state.derive`'s.
+"""
+
+import ipaddress
+from typing import Final
+
+from core import bitset
+from core.bitset import BitSet
+from core.errors import Invalid
+from state.records import GroupRecord, NetworkRecord
+
+MAP_LIMIT: Final = 1 << 20
+"""Longest bitmap we store. That of a /8 alone would exceed what etcd accepts in one request."""
+
+VLANS: Final = 4096
+VXLANS: Final = 16384
+LOCAL_VLANS: Final = "1-4094"
+
+
+def network_map(network: NetworkRecord) -> BitSet:
+    """Return a fresh network's allocation map: what is never assigned, and the gateway.
+
+    These are the network address, the broadcast address and, for a bounded network, everything
+    outside its range. Maps of subnets wider than /12 are cut to `MAP_LIMIT`.
+    """
+    size = 1 << 32 - network.subnet_len
+    bits = bitset.span(0, 0, size) | bitset.span(size - 1, size - 1, size)
+    subnet = _number(network.subnet)
+    gateway = _number(network.gateway) - subnet if network.gateway else -1
+    if 0 <= gateway < size:
+        bits |= bitset.span(gateway, gateway, size)
+    if is_bounded(network):
+        first, last = _number(network.first) - subnet, _number(network.last) - subnet
+        bits |= bitset.span(first, last, size).inverted()
+    return bits.cut(MAP_LIMIT)
+
+
+def is_bounded(network: NetworkRecord) -> bool:
+    """Return whether addresses outside first..last are never assigned."""
+    return network.bounded or network.last != last_address(network.subnet, network.subnet_len)
+
+
+def bounded_by_map(first: int, taken: BitSet) -> bool:
+    """Return whether a map tells that the hosts below number `first` are never assigned.
+
+    Needed for a range that ends with its subnet; its `first`..`last` is also what a subnet
+    written with host bits has.
+    """
+    below = bitset.span(1, first - 1, taken.length)
+    return bool(below.bits) and below.bits & taken.bits == below.bits
+
+
+def group_map(group: GroupRecord) -> BitSet:
+    """Return a fresh group's allocation map: all but its pool; empty without a pool."""
+    if not group.ip_pool:
+        return BitSet()
+    size = 1 << 32 - group.subnet_len
+    first, _, last = group.ip_pool.partition("-")
+    mask = size - 1
+    pool = bitset.span(_number(first) & mask, _number(last or first) & mask, size)
+    return pool.inverted().cut(MAP_LIMIT)
+
+
+def ipv6_map(network: NetworkRecord) -> dict[str, bool] | None:
+    """Return a fresh network's IPv6 allocation map: the gateway's host number, if there is one."""
+    if not network.ipv6_gateway:
+        return None
+    gateway = int(ipaddress.IPv6Address(network.ipv6_gateway))
+    host = gateway & (1 << 128 - network.ipv6_subnet_len) - 1
+    return {str(ipaddress.IPv6Address(host)): True}
+
+
+def tag_set(ranges: str, size: int, *, offset: int = 0) -> BitSet:
+    """Return the tags of `a-b,c-d`, each `offset` lower, within 1..size-1.
+
+    Raises Invalid when the text is not such a list.
+    """
+    tags = BitSet(0, size)
+    for item in ranges.split(","):
+        first, _, last = item.strip().partition("-")
+        try:
+            tags |= bitset.span(max(int(first) - offset, 1), int(last) - offset, size)
+        except ValueError as exc:
+            raise Invalid(f"invalid tags {ranges}, correct '10-50,70-100'") from exc
+    return tags
+
+
+def vxlan_start(ranges: str) -> int:
+    """Return what is subtracted from a VNI to get its number in the VXLAN resource's map."""
+    first = ranges.partition("-")[0].strip()
+    if not first.isdecimal():
+        raise Invalid(f"invalid tags {ranges}, correct '10-50,70-100'")
+    return int(first) - 1
+
+
+def last_address(subnet: str, length: int) -> str:
+    """Return the last address of a subnet as text."""
+    return str(ipaddress.IPv4Address(_number(subnet) | (1 << 32 - length) - 1))
+
+
+def host_number(address: str, length: int) -> int:
+    """Return an address's number within its subnet of that prefix length."""
+    return _number(address) & (1 << 32 - length) - 1
+
+
+def _number(address: str) -> int:
+    return int(ipaddress.IPv4Address(address))

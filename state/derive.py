@@ -1,0 +1,167 @@
+"""What is computed instead of stored: allocation lists, counters, tags in use (design §3).
+
+Pure functions from records and plain addresses to what REST replies show. Lists have the
+original's form `a-b, c`: whole runs as one item, ascending (spec/netmaster-state.md §5). IPv4 only;
+the original lists no IPv6 addresses.
+"""
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from core.ids import GroupKey, NetworkId
+from state.creation import is_bounded
+from state.records import Encap, EndpointRecord, GrantOwner, GrantRecord, NetworkRecord
+
+Span = tuple[int, int]
+"""First and last of a run of whole numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLists:
+    """`allocatedIPAddresses` and `availableIPAddresses`; "" where there is none."""
+
+    allocated: str
+    available: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCounts:
+    """How many endpoints each network and each group has; absent means none."""
+
+    networks: Mapping[NetworkId, int]
+    groups: Mapping[GroupKey, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TagsInUse:
+    """`vlansInUse` and `vxlansInUse`."""
+
+    vlans: str
+    vxlans: str
+
+
+def network_addresses(
+    network: NetworkRecord, granted: Iterable[str], pools: Iterable[str] = ()
+) -> AddressLists:
+    """Return a network's lists from its granted addresses and its groups' pools (`a-b`).
+
+    A pool counts as allocated whole. What lies outside the network's range is not shown as
+    allocated, and is never available if the range bounds the network.
+    """
+    size = 1 << 32 - network.subnet_len
+    subnet = _number(network.subnet)
+    usable = (subnet + 1, subnet + size - 2)
+    written = (_number(network.first), _number(network.last))
+    taken = [(number, number) for number in _ipv4(granted)]
+    taken += [pool_span(pool) for pool in pools]
+    if network.gateway:
+        taken.append((_number(network.gateway),) * 2)
+    shown = list(_clip(_merged(taken), _overlap(usable, written)))
+    assignable = _overlap(usable, written) if is_bounded(network) else usable
+    return AddressLists(_addresses(shown), _addresses(_gaps(_merged(taken), assignable)))
+
+
+def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
+    """Return a group's lists from its pool and its network's granted addresses; "" if no pool."""
+    if not pool:
+        return AddressLists("", "")
+    bounds = pool_span(pool)
+    taken = _merged((number, number) for number in _ipv4(granted))
+    return AddressLists(_addresses(_clip(taken, bounds)), _addresses(_gaps(taken, bounds)))
+
+
+def address_count(grants: Iterable[GrantRecord]) -> int:
+    """Return `allocatedAddressesCount` of a network: every address held but by its gateways."""
+    return sum(grant.owner is not GrantOwner.GATEWAY for grant in grants)
+
+
+def endpoint_counts(endpoints: Iterable[EndpointRecord]) -> EndpointCounts:
+    """Return `numEndpoints` of every network and group."""
+    networks: Counter[NetworkId] = Counter()
+    groups: Counter[GroupKey] = Counter()
+    for endpoint in endpoints:
+        networks[endpoint.network] += 1
+        if endpoint.group_key:
+            groups[GroupKey(endpoint.group_key)] += 1
+    return EndpointCounts(networks, groups)
+
+
+def tags_in_use(networks: Iterable[NetworkRecord]) -> TagsInUse:
+    """Return the VLANs of vlan networks and the VNIs of vxlan networks."""
+    tags: dict[Encap, list[int]] = {Encap.VLAN: [], Encap.VXLAN: []}
+    for network in networks:
+        tags[network.encap].append(
+            network.pkt_tag if network.encap is Encap.VLAN else network.ext_pkt_tag
+        )
+    return TagsInUse(number_list(tags[Encap.VLAN]), number_list(tags[Encap.VXLAN]))
+
+
+def number_list(numbers: Iterable[int]) -> str:
+    """Return `1, 5-9` for whole numbers in any order."""
+    runs = _merged((number, number) for number in numbers)
+    return ", ".join(_item(str(first), str(last)) for first, last in runs)
+
+
+def labels_text(labels: Mapping[str, str] | None) -> str:
+    """Return labels as Go prints a map: `map[app:web tier:front]`."""
+    pairs = sorted((labels or {}).items())
+    return "map[" + " ".join(f"{name}:{value}" for name, value in pairs) + "]"
+
+
+def pool_span(pool: str) -> Span:
+    """Return first and last address of a pool written `a-b` or `a`, as whole numbers."""
+    first, _, last = pool.partition("-")
+    return _number(first), _number(last or first)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    runs: list[Span] = []
+    for first, last in sorted(spans):
+        if runs and first <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], last))
+        else:
+            runs.append((first, last))
+    return runs
+
+
+def _clip(runs: Iterable[Span], bounds: Span) -> Iterator[Span]:
+    for run in runs:
+        first, last = _overlap(run, bounds)
+        if first <= last:
+            yield first, last
+
+
+def _gaps(runs: Iterable[Span], bounds: Span) -> Iterator[Span]:
+    start = bounds[0]
+    for first, last in _clip(runs, bounds):
+        if start < first:
+            yield start, first - 1
+        start = last + 1
+    if start <= bounds[1]:
+        yield start, bounds[1]
+
+
+def _overlap(one: Span, other: Span) -> Span:
+    return max(one[0], other[0]), min(one[1], other[1])
+
+
+def _addresses(runs: Iterable[Span]) -> str:
+    return ", ".join(_item(_text(first), _text(last)) for first, last in runs)
+
+
+def _item(first: str, last: str) -> str:
+    return first if first == last else f"{first}-{last}"
+
+
+def _ipv4(addresses: Iterable[str]) -> Iterator[int]:
+    return (_number(address) for address in addresses if ":" not in address)
+
+
+def _number(address: str) -> int:
+    return int(ipaddress.IPv4Address(address))
+
+
+def _text(number: int) -> str:
+    return str(ipaddress.IPv4Address(number))

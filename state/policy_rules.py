@@ -1,0 +1,201 @@
+"""What the rules of policies mean for switches: the expansion of a user's rule into ofnet rules.
+
+Groups, networks and rules come in; for every group a policy holds for, each rule becomes an ofnet
+rule for the packets it is about and, if it names a port, one for the packets that answer them.
+Pure, and stored nowhere (design §3): netmaster shows the result, agents turn it into flows.
+
+A rule is expanded wholly or not at all. It means nothing while the group or the network at its
+other end does not exist: a name that nobody has must not become "anybody". An address range becomes
+the fewest blocks a switch can match, one ofnet rule for each.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, Literal
+
+from core.addresses import blocks4, ipv4, ipv4_text, subnet4
+from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName, group_key, network_id
+from state.creation import is_bounded
+from state.records import GroupRecord, NetworkRecord
+
+Direction = Literal["in", "out"]
+Action = Literal["allow", "deny"]
+Span = tuple[int, int]
+"""First and last of a run of IPv4 addresses."""
+
+TCP: Final = 6
+UDP: Final = 17
+PROTOCOLS: Final[Mapping[str, int]] = {"": 0, "icmp": 1, "igmp": 2, "tcp": TCP, "udp": UDP}
+NEW_CONNECTION: Final = "syn,!ack"
+"""What a rule for all of TCP is about: packets that open a connection, and not the answers to
+connections that were opened the other way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """A rule of a policy as its user wrote it; 0 and None stand for any.
+
+    `group` and `network` are of the rule's tenant and name the other end: where packets come from
+    (`in`) or go to (`out`).
+    """
+
+    tenant: TenantName
+    policy: str
+    rule_id: str
+    direction: Direction
+    action: Action
+    priority: int
+    protocol: int = 0
+    port: int = 0
+    group: GroupName | None = None
+    network: NetworkName | None = None
+    source: Span | None = None
+    destination: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfnetRule:
+    """What a flow of the policy table is made of; 0 and "" stand for any.
+
+    Groups are numbers, addresses are written `a` or `a/len`, `priority` is 1..100 with the
+    greatest first. Ports count for TCP and UDP alone.
+    """
+
+    rule_id: str
+    priority: int
+    src_group: int
+    dst_group: int
+    src_address: str
+    dst_address: str
+    protocol: int
+    src_port: int = 0
+    dst_port: int = 0
+    tcp_flags: str = ""
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The groups and networks there are: whom names stand for."""
+
+    groups: Mapping[GroupKey, GroupRecord]
+    networks: Mapping[NetworkId, NetworkRecord]
+
+
+def expand(group: GroupRecord, rule: PolicyRule, known: Known) -> tuple[OfnetRule, ...]:
+    """Return the ofnet rules of a rule for one of the groups that its policy holds for.
+
+    There are none while the other end does not exist.
+    """
+    ends = _ends(group, rule, known)
+    if ends is None:
+        return ()
+    prefix = f"{group.tenant}:{group.name}:{rule.tenant}:{rule.policy}"
+    prefix = f"{prefix}:{rule.tenant}:{rule.policy}:{rule.rule_id}"
+    asked, answer = ("inRx", "inTx") if rule.direction == "in" else ("outTx", "outRx")
+    expanded = list(_requests(f"{prefix}:{asked}", rule, ends))
+    if rule.port and rule.protocol in {TCP, UDP}:
+        expanded += _answers(f"{prefix}:{answer}", rule, ends)
+    return tuple(expanded)
+
+
+def expand_all(
+    holding: Iterable[tuple[GroupRecord, Iterable[PolicyRule]]], known: Known
+) -> dict[str, OfnetRule]:
+    """Return all ofnet rules by their ids, given groups with the rules that hold for them."""
+    return {
+        expanded.rule_id: expanded
+        for group, rules in holding
+        for rule in rules
+        for expanded in expand(group, rule, known)
+    }
+
+
+def protocol_number(text: str) -> int:
+    """Return the number of a protocol's name, or of digits; ValueError if there is none such."""
+    number = PROTOCOLS[text] if text in PROTOCOLS else int(text)
+    if not 0 <= number <= 255:
+        raise ValueError(f"there is no protocol {text}")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Where packets come from and where they go: group numbers, and blocks of addresses."""
+
+    src_group: int
+    dst_group: int
+    sources: tuple[str, ...]
+    destinations: tuple[str, ...]
+
+
+def _ends(group: GroupRecord, rule: PolicyRule, known: Known) -> _Ends | None:
+    remote, network = 0, None
+    if rule.group:
+        other = known.groups.get(group_key(rule.group, rule.tenant))
+        if other is None:
+            return None
+        remote = other.group_id
+    if rule.network:
+        network = known.networks.get(network_id(rule.network, rule.tenant))
+        if network is None:
+            return None
+    if rule.direction == "in":
+        sources = _blocks(rule.source) if network is None else _network_blocks(network)
+        return _Ends(remote, group.group_id, sources, _blocks(rule.destination))
+    destinations = _blocks(rule.destination) if network is None else _network_blocks(network)
+    return _Ends(group.group_id, remote, _blocks(rule.source), destinations)
+
+
+def _requests(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
+    pairs = list(product(ends.sources, ends.destinations))
+    for part, (source, destination) in enumerate(pairs, start=1):
+        yield OfnetRule(
+            rule_id=_part_id(rule_id, part, len(pairs)),
+            priority=rule.priority,
+            src_group=ends.src_group,
+            dst_group=ends.dst_group,
+            src_address=source,
+            dst_address=destination,
+            protocol=rule.protocol,
+            dst_port=rule.port,
+            tcp_flags=NEW_CONNECTION if rule.protocol == TCP and not rule.port else "",
+            action=rule.action,
+        )
+
+
+def _answers(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
+    pairs = list(product(ends.destinations, ends.sources))
+    for part, (source, destination) in enumerate(pairs, start=1):
+        yield OfnetRule(
+            rule_id=_part_id(rule_id, part, len(pairs)),
+            priority=rule.priority,
+            src_group=ends.dst_group,
+            dst_group=ends.src_group,
+            src_address=source,
+            dst_address=destination,
+            protocol=rule.protocol,
+            src_port=rule.port,
+            action=rule.action,
+        )
+
+
+def _part_id(rule_id: str, part: int, parts: int) -> str:
+    """Return the original's id for a rule that is one match; it has none for the others."""
+    return rule_id if parts == 1 else f"{rule_id}:{part}"
+
+
+def _blocks(span: Span | None) -> tuple[str, ...]:
+    if span is None:
+        return ("",)
+    return tuple(
+        ipv4_text(block.base) if block.size == 1 else str(block) for block in blocks4(*span)
+    )
+
+
+def _network_blocks(network: NetworkRecord) -> tuple[str, ...]:
+    if is_bounded(network):
+        return _blocks((ipv4(network.first), ipv4(network.last)))
+    subnet = subnet4(ipv4(network.subnet), network.subnet_len)
+    return _blocks((subnet.base, subnet.last))

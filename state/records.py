@@ -1,0 +1,227 @@
+"""The records in the store, as immutable values.
+
+Field names are ours; the original's JSON names are `state.codec`'s. Which key holds which record
+is `core.keys`. Counters and bitmaps that the original rewrites with every endpoint are not here:
+the codec writes their creation-time value (design §3) and `state.derive` computes the true one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core.ids import (
+    EndpointKey,
+    GroupKey,
+    GroupName,
+    HostLabel,
+    NetworkId,
+    NetworkName,
+    ServiceKey,
+    TenantName,
+)
+
+
+class Encap(StrEnum):
+    """How a network's packets travel between hosts."""
+
+    VLAN = "vlan"
+    VXLAN = "vxlan"
+
+
+class NetworkType(StrEnum):
+    """`infra` networks give the host itself an interface."""
+
+    DATA = "data"
+    INFRA = "infra"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRecord:
+    """CfgNetworkState (spec/netmaster-state.md §2).
+
+    `subnet` is the network address; `first`..`last` the assignable range as text, where `first`
+    is the literal address the user gave (`10.1.1.77/24` -> `10.1.1.77`). `pkt_tag` is the VLAN on
+    the host (local VLAN of a vxlan network), `ext_pkt_tag` the VNI (0 for vlan networks).
+
+    `bounded` tells `10.1.1.77-10.1.1.255/24` (nothing outside the range is assigned) from
+    `10.1.1.77/24` (the whole subnet is), which share `first` and `last`. It matters only where
+    `last` is the subnet's last address, and is read back False where both mean the same.
+    """
+
+    tenant: TenantName
+    name: NetworkName
+    type: NetworkType
+    encap: Encap
+    pkt_tag: int
+    ext_pkt_tag: int
+    subnet: str
+    subnet_len: int
+    gateway: str
+    first: str
+    last: str
+    ipv6_subnet: str
+    ipv6_subnet_len: int
+    ipv6_gateway: str
+    network_tag: str
+    bounded: bool = False
+
+    @property
+    def id(self) -> NetworkId:
+        """`<network>.<tenant>`."""
+        return NetworkId(f"{self.name}.{self.tenant}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRecord:
+    """CfgEndpointState. Addresses are plain text without prefix length, "" when there is none."""
+
+    key: EndpointKey
+    network: NetworkId
+    endpoint_id: str
+    service_name: str
+    group_id: int
+    group_key: str
+    ip_address: str
+    ipv6_address: str
+    mac_address: str
+    homing_host: HostLabel
+    intf_name: str
+    vtep_ip: str
+    labels: Mapping[str, str] | None
+    container_id: str
+    common_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRecord:
+    """EndpointGroupState. `ip_pool` is `a-b` or "".
+
+    `subnet_len` is the prefix length of the group's network; it may be 0 where there is no pool.
+    """
+
+    tenant: TenantName
+    name: GroupName
+    network: NetworkName
+    group_id: int
+    encap: Encap
+    pkt_tag: int
+    ext_pkt_tag: int
+    dscp: int
+    bandwidth: str
+    burst: int
+    ip_pool: str
+    group_tag: str
+    subnet_len: int = 0
+
+    @property
+    def key(self) -> GroupKey:
+        """`<group>:<tenant>`."""
+        return GroupKey(f"{self.name}:{self.tenant}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRecord:
+    """CfgServiceLBState, without its providers: they are derived (`state.services`)."""
+
+    tenant: TenantName
+    name: str
+    network: NetworkName
+    ports: tuple[str, ...]
+    selectors: Mapping[str, str]
+    ip_address: str
+
+    @property
+    def key(self) -> ServiceKey:
+        """`<service>:<tenant>`."""
+        return ServiceKey(f"{self.name}:{self.tenant}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BgpRecord:
+    """CfgBgpState: a host's router address and the neighbour it speaks to."""
+
+    hostname: str
+    router_ip: str
+    as_number: str
+    neighbor_as: str
+    neighbor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalRecord:
+    """GlobConfig: what agents need to know of the global object."""
+
+    infra_type: str
+    fwd_mode: str
+    arp_mode: str
+    pvt_subnet: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagRangesRecord:
+    """gstate.Cfg: the configured ranges, as the user wrote them (`1-4094`)."""
+
+    vlans: str
+    vxlans: str
+
+
+class GrantOwner(StrEnum):
+    """Who holds an address."""
+
+    GATEWAY = "gateway"
+    RESERVATION = "reservation"
+    ENDPOINT = "endpoint"
+    VIP = "vip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRecord:
+    """One address held (design D3); the key has the network and the address.
+
+    `seq` grows with every grant of the cluster: it tells two grants of one address apart and
+    orders them (the IPv6 allocator goes on behind the newest).
+    """
+
+    owner: GrantOwner
+    owner_id: str
+    seq: int
+    granted_at: float = 0.0
+    """Wall-clock seconds since the epoch, for the grace period of reservations only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRecord:
+    """A host that runs an agent; outlives the agent and its leases (design D5)."""
+
+    label: HostLabel
+    control_ip: str
+    vtep_ip: str
+    vxlan_port: int
+    uplink_macs: tuple[str, ...] = ()
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceInstance:
+    """One registered instance of a service, under a lease (spec/objdb-state.md §3)."""
+
+    service: str
+    address: str
+    port: int
+    hostname: str = ""
+    role: str = ""
+    version: str = ""
+    ttl: int = 10
+
+
+Record = (
+    NetworkRecord
+    | EndpointRecord
+    | GroupRecord
+    | ServiceRecord
+    | BgpRecord
+    | GlobalRecord
+    | TagRangesRecord
+    | GrantRecord
+    | HostRecord
+)

@@ -1,0 +1,61 @@
+"""Who serves a service: containers whose labels are selected, derived and never stored.
+
+An endpoint provides for a service of its tenant while its container runs (it has a container id)
+and has every label that the service selects. The order in which they came does not matter. The
+original keeps the lists in CfgServiceLBState and SvcProvider and rewrites them with each container
+(spec/netmaster-state.md §8). Pure; used by netmaster's replies and by agents.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from core.ids import NetworkName, ServiceKey, TenantName
+from state.records import EndpointRecord, ServiceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An endpoint with the names of its network and its tenant."""
+
+    endpoint: EndpointRecord
+    network: NetworkName
+    tenant: TenantName
+
+    @property
+    def provider_id(self) -> str:
+        """`<address>:<tenant>`, by which the original names a provider."""
+        return f"{self.endpoint.ip_address}:{self.tenant}"
+
+
+def provides(candidate: Candidate, service: ServiceRecord) -> bool:
+    """Return whether an endpoint serves a service."""
+    labels = candidate.endpoint.labels
+    if not candidate.endpoint.container_id or not labels or candidate.tenant != service.tenant:
+        return False
+    return all(labels.get(name) == value for name, value in service.selectors.items())
+
+
+def providers(service: ServiceRecord, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return who serves a service, ordered by the endpoints' keys."""
+    serving = [candidate for candidate in candidates if provides(candidate, service)]
+    return sorted(serving, key=lambda candidate: candidate.endpoint.key)
+
+
+def services_of(candidate: Candidate, services: Iterable[ServiceRecord]) -> list[ServiceKey]:
+    """Return the ids of the services an endpoint serves, in order."""
+    return sorted(service.key for service in services if provides(candidate, service))
+
+
+def provider_fields(candidate: Candidate, services: Iterable[ServiceKey]) -> Mapping[str, object]:
+    """Return a provider as the original's JSON names it."""
+    endpoint = candidate.endpoint
+    return {
+        "IPAddress": endpoint.ip_address,
+        "ContainerID": endpoint.container_id,
+        "Labels": dict(endpoint.labels or {}),
+        "Tenant": candidate.tenant,
+        "Network": candidate.network,
+        "Services": list(services),
+        "Container": "",
+        "EpIDKey": endpoint.key,
+    }

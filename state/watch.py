@@ -1,0 +1,171 @@
+"""Records in motion: several watched prefixes as one queue of typed events.
+
+`objdb` tells snapshots and deltas of bytes, one stream for each prefix. A `RecordFeed` decodes
+them, finds by difference what a later snapshot lacks, and keeps for its one reader what has
+changed since it last asked: each key at most once, with its last state, so the queue is bounded by
+what the store holds. Which key holds which record is `state.codec`'s table. Next is the agent's
+`netplugin.world` or the leader's view.
+
+A key of no known kind and a value that cannot be decoded are logged and counted; the last good
+record of such a key stays in force until the key is deleted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from core import keys
+from core.errors import Invalid
+from core.logs import fields
+from objdb.api import Backend, Delta, Entry, Snapshot
+from state import codec
+from state.records import Record
+
+log = logging.getLogger(__name__)
+
+AGENT_PREFIXES: Final = (
+    keys.MASTER_CONFIG,
+    keys.NETWORKS,
+    keys.GROUPS,
+    keys.HOSTS,
+    keys.ENDPOINTS,
+)
+"""What an agent follows."""
+
+_SLICE: Final = 500
+"""Records decoded at a stretch; a large snapshot must not hold the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A record is there, new or different; `previous` is the one the reader knew."""
+
+    key: str
+    record: Record
+    previous: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A record is gone; `record` is the one the reader knew."""
+
+    key: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Resynced:
+    """A prefix was read as a whole: what was found comes before this, whatever was lost."""
+
+    prefix: str
+
+
+Event = Changed | Removed | Resynced
+
+
+class RecordFeed:
+    """Follows prefixes for one reader; `run` is supervised, `take` gives the events."""
+
+    def __init__(self, backend: Backend, prefixes: Sequence[str] = AGENT_PREFIXES) -> None:
+        self._backend = backend
+        self._prefixes = tuple(prefixes)
+        self._current: dict[str, Record] = {}
+        self._pending: dict[str, Record | Resynced | None] = {}
+        self._news = asyncio.Event()
+        self._unread = set(prefixes)
+        self.unknown = 0
+        """How often a key of no known kind was seen."""
+        self.undecodable = 0
+        """How often a value could not be decoded."""
+
+    @property
+    def complete(self) -> bool:
+        """True once every prefix has been read and what was found has been taken."""
+        return not self._unread
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """The last good record of every key, including what has not been taken yet."""
+        return self._current
+
+    async def run(self) -> None:
+        """Follow all prefixes, for ever."""
+        async with asyncio.TaskGroup() as group:
+            for prefix in self._prefixes:
+                group.create_task(self._follow(prefix), name=f"watch {prefix}")
+
+    async def take(self, limit: int = 5000) -> list[Event]:
+        """Wait for news and return them in order, at most `limit`."""
+        while True:
+            await self._news.wait()
+            events = [event for key in self._first(limit) if (event := self._event(key))]
+            if not self._pending:
+                self._news.clear()
+            if events:
+                return events
+
+    def _first(self, limit: int) -> list[str]:
+        return [key for key, _ in zip(self._pending, range(limit), strict=False)]
+
+    def _event(self, key: str) -> Event | None:
+        """Take one key off the queue; None if it is again as the reader knew it."""
+        known = self._pending.pop(key)
+        if isinstance(known, Resynced):
+            self._unread.discard(known.prefix)
+            return known
+        record = self._current.get(key)
+        if record is not None:
+            return None if record == known else Changed(key, record, known)
+        return None if known is None else Removed(key, known)
+
+    async def _follow(self, prefix: str) -> None:
+        async for item in self._backend.watch(prefix):
+            match item:
+                case Snapshot():
+                    await self._resync(prefix, item.entries)
+                case Delta():
+                    await self._put_all(item.puts)
+                    self._remove_all(item.deletes)
+
+    async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
+        gone = [key for key in self._current if key.startswith(prefix) and key not in entries]
+        self._remove_all(gone)
+        await self._put_all(entries.values())
+        marker = Resynced(prefix)
+        self._pending.pop(prefix, None)  # behind everything that was found now
+        self._pending[prefix] = marker
+        self._news.set()
+
+    async def _put_all(self, entries: Iterable[Entry]) -> None:
+        for number, entry in enumerate(entries, start=1):
+            record = self._decoded(entry)
+            if record is not None:
+                self._mark(entry.key)
+                self._current[entry.key] = record
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+
+    def _remove_all(self, gone: Iterable[str]) -> None:
+        for key in gone:
+            if key in self._current:
+                self._mark(key)
+                del self._current[key]
+
+    def _mark(self, key: str) -> None:
+        """Remember what the reader knows of a key that is about to change."""
+        self._pending.setdefault(key, self._current.get(key))
+        self._news.set()
+
+    def _decoded(self, entry: Entry) -> Record | None:
+        try:
+            record = codec.decode(entry.key, entry.value)
+        except Invalid as exc:
+            self.undecodable += 1
+            log.warning("record not readable", extra=fields(key=entry.key, error=str(exc)))
+            return None
+        if record is None:
+            self.unknown += 1
+            log.warning("key of no known kind", extra=fields(key=entry.key))
+        return record
