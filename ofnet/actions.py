@@ -1,0 +1,170 @@
+"""What a flow does: actions and instructions as frozen values that know their bytes and text.
+
+A table's declaration (`ofnet.tables`) lists actions by their `name`.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import ClassVar, Final
+
+from ofnet import oxm
+from ofnet.fields import Bits
+from ofnet.match import PADDING
+
+PORT_TABLE: Final = 0xFFFFFFF9
+PORT_NORMAL: Final = 0xFFFFFFFA
+PORT_CONTROLLER: Final = 0xFFFFFFFD
+
+_OUTPUT: Final = struct.Struct(">HHIH6x")
+_GROUP: Final = struct.Struct(">HHI")
+_PUSH_VLAN: Final = struct.pack(">HHH2x", 17, 8, oxm.ETH_VLAN)
+_POP_VLAN: Final = struct.pack(">HH4x", 18, 8)
+_HEAD: Final = struct.Struct(">HH")
+_APPLY: Final = struct.Struct(">HH4x")
+_METADATA: Final = struct.Struct(">HH4xQQ")
+_GOTO: Final = struct.Struct(">HHB3x")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Send the packet out of a port."""
+
+    name: ClassVar = "output"
+
+    port: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes; the controller gets whole packets, nothing is buffered."""
+        return _OUTPUT.pack(0, 16, self.port, 0xFFFF if self.port == PORT_CONTROLLER else 0)
+
+    def __str__(self) -> str:
+        match self.port:
+            case _ if self.port == PORT_CONTROLLER:
+                return "CONTROLLER:65535"
+            case _ if self.port == PORT_NORMAL:
+                return "NORMAL"
+            case _ if self.port == PORT_TABLE:
+                return "TABLE"
+            case _:
+                return f"output:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hand the packet to a group."""
+
+    name: ClassVar = "group"
+
+    group: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _GROUP.pack(22, 8, self.group)
+
+    def __str__(self) -> str:
+        return f"group:{self.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class PushVlan:
+    """Put an 802.1Q tag on the packet; a SetField of `vlan_vid` gives it a number."""
+
+    name: ClassVar = "push_vlan"
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _PUSH_VLAN
+
+    def __str__(self) -> str:
+        return "push_vlan:0x8100"
+
+
+@dataclass(frozen=True, slots=True)
+class PopVlan:
+    """Take the 802.1Q tag off."""
+
+    name: ClassVar = "pop_vlan"
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _POP_VLAN
+
+    def __str__(self) -> str:
+        return "pop_vlan"
+
+
+@dataclass(frozen=True, slots=True)
+class SetField:
+    """Write a header field; `name` is the field's name in `oxm.FIELDS`."""
+
+    name: str
+    value: int | str | IPv4Address
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        field = oxm.FIELDS[self.name].pack(self.value)
+        length = 4 + len(field)
+        return _HEAD.pack(25, length + -length % 8) + field + PADDING[length % 8]
+
+    def __str__(self) -> str:
+        field = oxm.FIELDS[self.name]
+        value = self.value
+        if self.name == "vlan_vid" and isinstance(value, int):
+            value |= oxm.VLAN_PRESENT
+        return f"set_field:{field.text(value)}->{field.set_name}"
+
+
+Action = Output | Group | PushVlan | PopVlan | SetField
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What happens to a matching packet, in OpenFlow's order; nothing at all means drop.
+
+    Packed once, when made: flows share them.
+    """
+
+    actions: tuple[Action, ...] = ()
+    metadata: Bits | None = None
+    goto: int | None = None
+    names: frozenset[str] = field(init=False, compare=False, repr=False)
+    """What the actions are called in a table's declaration."""
+
+    wire: bytes = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        out = b""
+        if self.actions:
+            body = b"".join([action.pack() for action in self.actions])
+            out = _APPLY.pack(4, 8 + len(body)) + body
+        if self.metadata is not None:
+            out += _METADATA.pack(2, 24, self.metadata.value, self.metadata.mask)
+        if self.goto is not None:
+            out += _GOTO.pack(1, 8, self.goto)
+        object.__setattr__(self, "wire", out)
+        object.__setattr__(self, "names", frozenset([action.name for action in self.actions]))
+
+    def __str__(self) -> str:
+        parts = [str(action) for action in self.actions]
+        if self.metadata is not None:
+            parts.append(f"write_metadata:{self.metadata}")
+        if self.goto is not None:
+            parts.append(f"goto_table:{self.goto:d}")
+        return ",".join(parts) or "drop"
+
+
+DROP: Final = Instructions()
+
+
+def goto(table: int) -> Instructions:
+    """Return the instructions that only send the packet on."""
+    return Instructions(goto=table)
+
+
+def tag(vlan: int) -> tuple[PushVlan, SetField]:
+    """Return the two actions that put a packet on a VLAN."""
+    return PushVlan(), SetField("vlan_vid", vlan)
+
+
+TO_CONTROLLER: Final = Instructions(actions=(Output(PORT_CONTROLLER),))

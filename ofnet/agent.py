@@ -1,0 +1,337 @@
+"""Keeps one bridge equal to its World.
+
+In come Worlds with the names of what changed (from `netplugin`); out go flows to `ofnet.switch`,
+and packets to answer come back the same way. One task (`run`) sends everything, so that what is
+on the wire has one order: changes as they come, and after every connect, error and audit interval
+the difference between what the switch reports and what it should have. Must not know the store or
+the kernel.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
+from core.logs import fields
+from core.tasks import backoff
+from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId
+from ofnet.desired import Desired
+from ofnet.diff import Difference, Stamp, difference
+from ofnet.directory import Directory
+from ofnet.flows import Flow, FlowKey
+from ofnet.inspection import Identity, bridge_report
+from ofnet.packetin import react
+from ofnet.session import FlowsRefused
+from ofnet.switch import Switch
+from ofnet.tables import mode_of
+from ofnet.wire import PacketIn
+from ofnet.world import Bridge, World
+
+log = logging.getLogger(__name__)
+
+AUDIT_INTERVAL: Final = 60.0
+MAX_ROUNDS: Final = 5
+"""Comparisons in a row after which a switch that does not come to rest is left until later."""
+
+UPDATE_LIMIT: Final = 60.0
+"""Seconds after which an update is given up; the switch's own limits come first."""
+
+
+@dataclass(slots=True)
+class _Ticket:
+    done: asyncio.Future[None]
+    touched: frozenset[FlowKey]
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """Changes not sent yet, in an order that is right whatever came first: adds, then deletes."""
+
+    add: dict[FlowKey, Flow] = field(default_factory=dict)
+    delete: dict[Stamp, None] = field(default_factory=dict)
+    tickets: list[_Ticket] = field(default_factory=list)
+
+    def put(self, add: tuple[Flow, ...], delete: tuple[Flow, ...]) -> None:
+        for flow in add:
+            self.add[flow.key] = flow
+            self.delete.pop(Stamp(flow.table, flow.cookie), None)
+        # a flow still waiting to be added stays: it must replace what it was to replace
+        self.delete.update(dict.fromkeys(Stamp(flow.table, flow.cookie) for flow in delete))
+
+
+class BridgeAgent:
+    """The desired state of one bridge and the task that realises it. `stats` counts packets."""
+
+    def __init__(
+        self,
+        switch: Switch,
+        bridge: Bridge,
+        world: World,
+        *,
+        audit_interval: float = AUDIT_INTERVAL,
+    ) -> None:
+        self.bridge = bridge
+        self.stats: Counter[str] = Counter()
+        self._switch = switch
+        self._audit_interval = audit_interval
+        self._world = world
+        self._desired = Desired(bridge)
+        self._directory = Directory()
+        self._log_faults(self._desired.update(world, EVERYTHING).faults)
+        self._directory.update(world, EVERYTHING)
+        self._outbox = _Outbox()
+        self._refused: dict[FlowKey, tuple[Flow, str]] = {}
+        self._wake = asyncio.Event()
+        self._audit_at = 0.0
+        self._pauses = _pauses()
+        self._settled = asyncio.Event()
+        switch.attach(self)
+
+    async def update(self, world: World, changes: Changes) -> None:
+        """Take over a changed World; return when the switch has acknowledged the change.
+
+        Raises SwitchUnavailable when no switch is connected or it does not answer (the change is
+        kept and realised on connect), FlowsRefused when it refuses flows of the changed objects,
+        Invalid when a changed local endpoint has values no flow can have. Deletions wait until the
+        World is complete.
+        """
+        delta = self._desired.update(world, changes)
+        self._directory.update(world, changes)
+        became_complete = world.complete and not self._world.complete
+        self._world = world
+        self._log_faults(delta.faults)
+        if not self._switch.connected:
+            raise SwitchUnavailable(f"no switch is connected for bridge {self.bridge}")
+        if became_complete:
+            self._audit_at = 0.0
+        self._outbox.put(delta.add, delta.delete if world.complete else ())
+        ticket = _Ticket(asyncio.get_running_loop().create_future(), delta.touched)
+        self._outbox.tickets.append(ticket)
+        self._wake.set()
+        try:
+            async with asyncio.timeout(UPDATE_LIMIT):
+                await ticket.done
+        except TimeoutError as exc:
+            raise SwitchUnavailable(f"bridge {self.bridge} was not updated in time") from exc
+        for oid, fault in delta.faults.items():
+            if oid.kind is Kind.LOCAL:
+                raise Invalid(f"endpoint {oid.name} cannot be forwarded to: {fault}")
+
+    async def run(self) -> None:
+        """Send changes and compare, for ever."""
+        try:
+            while True:
+                await self._work_waiting()
+                if self._switch.connected:
+                    await self._turn()
+                else:
+                    self._give_up(SwitchUnavailable(f"the switch of {self.bridge} is gone"))
+        finally:
+            self._give_up(SwitchUnavailable(f"bridge {self.bridge} is no longer looked after"))
+
+    # how far we are
+
+    @property
+    def world(self) -> World:
+        """The World last taken over."""
+        return self._world
+
+    @property
+    def connected(self) -> bool:
+        """True while a switch is connected."""
+        return self._switch.connected
+
+    @property
+    def settled(self) -> bool:
+        """True when the last comparison since the switch connected found nothing left to do."""
+        return self._settled.is_set() and self._switch.connected
+
+    async def wait_settled(self) -> None:
+        """Return when a switch is connected and a comparison has found nothing left to do."""
+        await self._settled.wait()
+
+    @property
+    def refused(self) -> Mapping[FlowKey, tuple[Flow, str]]:
+        """The flows the switch refuses, with its reason; they are tried again at every audit."""
+        return self._refused
+
+    @property
+    def faults(self) -> Mapping[ObjectId, str]:
+        """The objects whose values no flow can have, with what is wrong."""
+        return self._desired.faults
+
+    @property
+    def flows(self) -> Mapping[FlowKey, Flow]:
+        """The flows the bridge must have."""
+        return self._desired.flows
+
+    def inspect(self, identity: Identity) -> dict[str, Any]:
+        """Return the original's JSON of an agent, as far as a World knows it."""
+        return bridge_report(
+            self._world,
+            mode_of(self.bridge, self._world.fwd_mode),
+            identity,
+            connected=self.connected,
+            stats=self.stats,
+        )
+
+    # what the switch tells us
+
+    def switch_connected(self) -> None:
+        """Compare at once: what the switch holds is unknown."""
+        self._settled.clear()
+        self._audit_at = 0.0
+        self._pauses = _pauses()
+        self._wake.set()
+
+    def switch_lost(self) -> None:
+        """Let nobody wait for a switch that is gone."""
+        self._settled.clear()
+        self._wake.set()
+
+    def complaint(self, text: str) -> None:
+        """Compare soon: an error nobody waits for may mean that a flow is missing."""
+        self.stats["SwitchError"] += 1
+        log.debug("switch error", extra=fields(bridge=self.bridge, error=text))
+        self._compare_soon()
+
+    def packet_in(self, packet: PacketIn) -> None:
+        """Answer a packet from what the World knows."""
+        reaction = react(packet, mode_of(self.bridge, self._world.fwd_mode), self._directory)
+        self.stats["PktRcvd"] += 1
+        self.stats.update(reaction.counters)
+        if reaction.send is not None:
+            out = reaction.send
+            self._switch.send_packet(out.data, out.port, in_port=out.in_port)
+
+    # the one sender
+
+    async def _work_waiting(self) -> None:
+        pause = None
+        if self._switch.connected:
+            pause = max(0.0, self._audit_at - asyncio.get_running_loop().time())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _turn(self) -> None:
+        try:
+            now = asyncio.get_running_loop().time()
+            if now >= self._audit_at:
+                # set first, so that a wish for an earlier comparison during this one is kept
+                self._audit_at = now + self._audit_interval
+                self._refused.clear()
+                await self._compare([])
+                self._pauses = _pauses()
+            else:
+                await self._flush()
+        except (SwitchUnavailable, SwitchRefused) as exc:
+            self.stats["SwitchFailure"] += 1
+            log.warning("bridge not updated", extra=fields(bridge=self.bridge, error=str(exc)))
+            self._compare_soon()
+
+    async def _flush(self) -> None:
+        box = self._take_outbox()
+        self._forget_refusals(box)
+        with _failing(box.tickets):
+            try:
+                await self._switch.apply(tuple(box.add.values()), tuple(box.delete))
+            except FlowsRefused as exc:
+                self._note(exc)
+                await self._compare(box.tickets)
+                return
+        self._answer(box.tickets)
+
+    async def _compare(self, tickets: list[_Ticket]) -> None:
+        with _failing(tickets):
+            for _ in range(MAX_ROUNDS):
+                reported = await self._switch.dump()
+                # what was put into the outbox until now is part of the difference
+                tickets += self._take_outbox().tickets
+                wanted = self._difference(reported)
+                if not wanted:
+                    self._answer(tickets)
+                    self._settled.set()
+                    return
+                await self._correct(wanted)
+            raise SwitchRefused(f"bridge {self.bridge} does not come to rest")
+
+    def _difference(self, reported: list[Stamp]) -> Difference:
+        flows = self._desired.flows.items()
+        wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
+        return wanted if self._world.complete else Difference(add=wanted.add, delete=())
+
+    async def _correct(self, wanted: Difference) -> None:
+        log.info(
+            "bridge differs from its World",
+            extra=fields(bridge=self.bridge, flows=len(wanted.add), count=len(wanted.delete)),
+        )
+        try:
+            await self._switch.apply(wanted.add, wanted.delete)
+        except FlowsRefused as exc:
+            self._note(exc)
+
+    def _note(self, refusal: FlowsRefused) -> None:
+        log.error("flows refused", extra=fields(bridge=self.bridge, error=str(refusal)))
+        self.stats["FlowsRefused"] += len(refusal.flows)
+        self._refused.update({flow.key: (flow, text) for flow, text in refusal.flows})
+
+    def _log_faults(self, faults: Mapping[ObjectId, str]) -> None:
+        for oid, fault in faults.items():
+            about = fields(bridge=self.bridge, key=oid.name, error=fault)
+            log.error("object has no flows", extra=about)
+
+    def _forget_refusals(self, box: _Outbox) -> None:
+        flows = self._desired.flows
+        for key, (flow, _) in list(self._refused.items()):
+            if key in box.add or flows.get(key) != flow:
+                del self._refused[key]
+
+    def _compare_soon(self) -> None:
+        soon = asyncio.get_running_loop().time() + next(self._pauses)
+        self._audit_at = min(self._audit_at, soon)
+        self._wake.set()
+
+    def _take_outbox(self) -> _Outbox:
+        box, self._outbox = self._outbox, _Outbox()
+        return box
+
+    def _answer(self, tickets: list[_Ticket]) -> None:
+        for ticket in tickets:
+            refused = [self._refused[key] for key in self._refused.keys() & ticket.touched]
+            if refused:
+                _fail([ticket], FlowsRefused(refused))
+            elif not ticket.done.done():
+                ticket.done.set_result(None)
+        tickets.clear()
+
+    def _give_up(self, exc: SwitchUnavailable) -> None:
+        _fail(self._take_outbox().tickets, exc)
+
+
+def _pauses() -> Iterator[float]:
+    return backoff(first=0.2, limit=5.0)
+
+
+@contextmanager
+def _failing(tickets: list[_Ticket]) -> Iterator[None]:
+    """Tell those who wait what went wrong; the error goes on."""
+    try:
+        yield
+    except (SwitchUnavailable, SwitchRefused) as exc:
+        _fail(tickets, exc)
+        raise
+    except asyncio.CancelledError:
+        _fail(tickets, SwitchUnavailable("the agent stops"))
+        raise
+
+
+def _fail(tickets: list[_Ticket], exc: ContivError) -> None:
+    for ticket in tickets:
+        if not ticket.done.done():
+            ticket.done.set_exception(exc)

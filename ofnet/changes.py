@@ -1,0 +1,122 @@
+"""Which objects of a World a change touches: what must be recomputed, and nothing else.
+
+The agent's World builder says which objects it altered (`Changes`); `affected` adds what depends
+on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. Nothing here knows a flow.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet.world import World
+
+
+class Kind(IntEnum):
+    """The kinds of objects that own flows; where two claim one flow, the smaller kind wins.
+
+    A local endpoint thus beats the stale record of the same address on another host.
+    """
+
+    PIPELINE = 0
+    UPLINKS = 1
+    HOST_PORT = 2
+    VTEP = 3
+    NETWORK = 4
+    LOCAL = 5
+    REMOTE = 6
+
+
+class ObjectId(NamedTuple):
+    """One object of a World."""
+
+    kind: Kind
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The objects added, removed or altered between two Worlds.
+
+    `everything` stands for all of them, and is the only way to announce another forwarding or ARP
+    mode.
+    """
+
+    networks: frozenset[NetworkId] = frozenset()
+    local: frozenset[EndpointKey] = frozenset()
+    remote: frozenset[EndpointKey] = frozenset()
+    vteps: frozenset[HostLabel] = frozenset()
+    host_port: bool = False
+    uplinks: bool = False
+    everything: bool = False
+
+    def __or__(self, other: "Changes") -> "Changes":
+        """Return the changes of both."""
+        return Changes(
+            networks=self.networks | other.networks,
+            local=self.local | other.local,
+            remote=self.remote | other.remote,
+            vteps=self.vteps | other.vteps,
+            host_port=self.host_port or other.host_port,
+            uplinks=self.uplinks or other.uplinks,
+            everything=self.everything or other.everything,
+        )
+
+    def __bool__(self) -> bool:
+        return self != Changes()
+
+
+EVERYTHING = Changes(everything=True)
+
+
+def objects(world: World) -> Iterator[ObjectId]:
+    """Yield every object of a World that may own flows."""
+    yield ObjectId(Kind.PIPELINE)
+    yield ObjectId(Kind.UPLINKS)
+    yield ObjectId(Kind.HOST_PORT)
+    yield from _ids(Kind.VTEP, world.vteps)
+    yield from _ids(Kind.NETWORK, world.networks)
+    yield from _ids(Kind.LOCAL, world.local)
+    yield from _ids(Kind.REMOTE, world.remote)
+
+
+def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
+    """Return the objects to recompute: the changed ones and those that depend on them.
+
+    `world` is the World after the change, `known` are the objects computed before, which may be
+    gone. An endpoint that changed its network is itself a change, so looking at the new World
+    finds all dependents.
+    """
+    if changes.everything:
+        return {*objects(world), *known}
+    out = {
+        *_ids(Kind.NETWORK, changes.networks),
+        *_ids(Kind.VTEP, changes.vteps),
+        *_ids(Kind.LOCAL, changes.local),
+        *_ids(Kind.REMOTE, changes.remote),
+    }
+    if changes.uplinks:
+        out.add(ObjectId(Kind.UPLINKS))
+    if changes.host_port:
+        out.add(ObjectId(Kind.HOST_PORT))
+        out.update(_ids(Kind.LOCAL, world.local))
+    if changes.vteps:
+        out.update(_ids(Kind.NETWORK, world.networks))
+    if changes.networks or changes.vteps:
+        out.update(_dependents(world, changes))
+    return out
+
+
+def _dependents(world: World, changes: Changes) -> Iterator[ObjectId]:
+    networks, hosts = changes.networks, changes.vteps
+    for key, local in world.local.items():
+        if local.network in networks:
+            yield ObjectId(Kind.LOCAL, key)
+    for key, remote in world.remote.items():
+        if remote.network in networks or remote.host in hosts:
+            yield ObjectId(Kind.REMOTE, key)
+
+
+def _ids(kind: Kind, names: Iterable[str]) -> Iterator[ObjectId]:
+    return (ObjectId(kind, name) for name in names)

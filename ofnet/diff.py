@@ -1,0 +1,49 @@
+"""Compares what a switch must have with what it reports.
+
+A cookie identifies a flow's content, so (table, cookie) is all that is looked at. All flows on our
+bridges are ours: what is reported and not wanted is deleted, whoever made it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ofnet.flows import Flow
+
+
+class Stamp(NamedTuple):
+    """How a flow is named to a switch when it is to be deleted: all of that table and cookie."""
+
+    table: int
+    cookie: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What to add and what to delete, in this order, so that no packet meets a gap."""
+
+    add: tuple[Flow, ...]
+    delete: tuple[Stamp, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.delete)
+
+
+def difference(desired: Iterable[Flow], reported: Iterable[Stamp]) -> Difference:
+    """Return what turns the reported flows into the desired ones.
+
+    A cookie of ours that is reported twice in a table was put on a flow that is not ours; both go,
+    and the next comparison brings ours back.
+    """
+    seen: set[Stamp] = set()
+    twice: set[Stamp] = set()
+    for stamp in reported:
+        (twice if stamp in seen else seen).add(stamp)
+    add = []
+    for flow in desired:
+        stamp = Stamp(flow.table, flow.cookie)
+        if stamp in seen:
+            seen.discard(stamp)
+        else:
+            add.append(flow)
+    return Difference(add=tuple(add), delete=tuple(sorted(seen | twice)))

@@ -1,0 +1,86 @@
+"""Who has which address and which port: what answering a packet needs of a World.
+
+Kept up to date object by object like the flows, so that an ARP request costs a look-up however
+many endpoints there are. `ofnet.packetin` reads it.
+"""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+from itertools import chain
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet.changes import Changes, Kind, ObjectId, affected
+from ofnet.claims import Claims
+from ofnet.world import LocalEndpoint, RemoteEndpoint, World
+
+Address = tuple[int, IPv4Address | IPv6Address]
+"""An address within a VRF."""
+
+
+class Directory:
+    """Addresses of endpoints and gateways, and what is behind each port of the bridge."""
+
+    def __init__(self) -> None:
+        self._addresses: Claims[Address, None] = Claims()
+        self._ports: Claims[int, tuple[Kind, int]] = Claims()
+
+    def update(self, world: World, changes: Changes) -> None:
+        """Take over a changed World."""
+        known = chain(self._addresses.owners(), self._ports.owners())
+        for oid in affected(world, changes, known):
+            self._addresses.claim(oid, dict.fromkeys(_addresses(oid, world)))
+            self._ports.claim(oid, dict(_ports(oid, world)))
+
+    def knows(self, vrf: int, address: IPv4Address | IPv6Address) -> bool:
+        """Return whether an endpoint, here or elsewhere, or a gateway has the address."""
+        return (vrf, address) in self._addresses.values
+
+    def port(self, ofport: int) -> tuple[Kind, int] | None:
+        """Return the kind of object behind a port and its VRF (0 if it has none)."""
+        return self._ports.values.get(ofport)
+
+
+def _addresses(oid: ObjectId, world: World) -> Iterator[Address]:
+    if oid.kind is Kind.NETWORK:
+        network = world.networks.get(NetworkId(oid.name))
+        if network is not None and network.gateway is not None:
+            yield network.vrf, network.gateway
+        return
+    endpoint = _endpoint(oid, world)
+    network = world.networks.get(endpoint.network) if endpoint is not None else None
+    if endpoint is None or network is None:
+        return
+    yield network.vrf, endpoint.ip
+    if endpoint.ip6 is not None:
+        yield network.vrf, endpoint.ip6
+
+
+def _endpoint(oid: ObjectId, world: World) -> LocalEndpoint | RemoteEndpoint | None:
+    match oid.kind:
+        case Kind.LOCAL:
+            return world.local.get(EndpointKey(oid.name))
+        case Kind.REMOTE:
+            return world.remote.get(EndpointKey(oid.name))
+        case _:
+            return None
+
+
+def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, tuple[Kind, int]]]:
+    match oid.kind:
+        case Kind.LOCAL:
+            endpoint = world.local.get(EndpointKey(oid.name))
+            network = world.networks.get(endpoint.network) if endpoint is not None else None
+            if endpoint is not None and network is not None:
+                yield endpoint.ofport, (Kind.LOCAL, network.vrf)
+        case Kind.VTEP:
+            vtep = world.vteps.get(HostLabel(oid.name))
+            if vtep is not None:
+                yield vtep.ofport, (Kind.VTEP, 0)
+        case Kind.HOST_PORT:
+            if world.host_port is not None:
+                yield world.host_port.ofport, (Kind.HOST_PORT, 0)
+        case Kind.UPLINKS:
+            for uplink in world.uplinks:
+                yield uplink.ofport, (Kind.UPLINKS, 0)
+        case _:
+            return

@@ -1,0 +1,57 @@
+"""The bits of the metadata register: the only thing one table tells the next.
+
+Nothing else carries state between tables; no NXM register is used. The layout is the original's
+(bit 31 and bits 40-63 are free).
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+
+class Bits(NamedTuple):
+    """A value under a mask, as OpenFlow writes and matches metadata."""
+
+    value: int
+    mask: int
+
+    def __or__(self, other: "Bits") -> "Bits":
+        """Return both settings in one; their masks must not overlap."""
+        if self.mask & other.mask:
+            raise ValueError(f"{self} and {other} claim the same metadata bits")
+        return Bits(self.value | other.value, self.mask | other.mask)
+
+    def __str__(self) -> str:
+        return f"{_hex(self.value)}/{_hex(self.mask)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Adjacent metadata bits with one meaning."""
+
+    shift: int
+    width: int
+
+    @property
+    def mask(self) -> int:
+        """Return the bits of this field, all set."""
+        return ((1 << self.width) - 1) << self.shift
+
+    def put(self, value: int) -> Bits:
+        """Return `value` in this field. Raises ValueError if it does not fit."""
+        if value < 0 or value >> self.width:
+            raise ValueError(f"{value} does not fit into {self.width} metadata bits")
+        return Bits(value << self.shift, ((1 << self.width) - 1) << self.shift)
+
+
+RX_VTEP: Final = Field(0, 1)
+"""The packet came through a tunnel: it was judged at its source and must not be flooded back."""
+
+DESTINATION_GROUP: Final = Field(1, 15)
+SOURCE_GROUP: Final = Field(16, 15)
+
+VRF: Final = Field(32, 8)
+"""The tenant's routing domain; the number is local to the host."""
+
+
+def _hex(value: int) -> str:
+    return f"{value:#x}" if value else "0"

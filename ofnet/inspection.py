@@ -1,0 +1,129 @@
+"""What an agent shows of a bridge, in the shape of the original's `/inspect/driver`. Pure.
+
+Times of origin and counters of objects are not part of a World: the former are Go's zero time,
+of the latter only those exist that this agent counts.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import Any, Final
+
+from core.ids import split_network_id
+from ofnet.oxm import mac_bytes
+from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.tables import Mode
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
+
+INTERNAL: Final = 2
+"""The original's bit for an endpoint that is neither BGP's nor outside."""
+
+_NO_TIME: Final = "0001-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who the agent is to others: its tunnel address, its RPC port and its masters."""
+
+    local_ip: str = ""
+    port: int = 0
+    masters: Mapping[str, int] = field(default_factory=dict)
+    """RPC port by address."""
+
+
+def bridge_report(
+    world: World, mode: Mode, identity: Identity, *, connected: bool, stats: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the JSON object of one bridge."""
+    vrfs = _vrfs(world)
+    return {
+        "LocalIp": identity.local_ip,
+        "MyPort": identity.port,
+        "MyAddr": identity.local_ip,
+        "IsConnected": connected,
+        "DpName": str(mode),
+        "Protopath": {} if mode is Mode.VLROUTER else None,
+        "MasterDb": {
+            f"{address}:{port}": {"HostAddr": address, "HostPort": port}
+            for address, port in identity.masters.items()
+        },
+        "VtepTable": {str(vtep.ip): vtep.ofport for vtep in world.vteps.values()},
+        "EndpointDb": {entry["EndpointID"]: entry for entry in _endpoints(world, identity)},
+        "VrfNameIdMap": {name: entry["VrfId"] for name, entry in vrfs.items()},
+        "VrfDb": vrfs,
+        "FwdMode": str(world.fwd_mode),
+        "ArpMode": str(world.arp_mode),
+        "Stats": dict(sorted(stats.items())),
+        "ErrStats": {},
+        "Datapath": _datapath(mode),
+    }
+
+
+def _endpoints(world: World, identity: Identity) -> Iterator[dict[str, Any]]:
+    for network in world.networks.values():
+        if network.gateway is not None:
+            yield _entry(network, network.gateway)
+    endpoints: list[LocalEndpoint | RemoteEndpoint] = [*world.local.values()]
+    endpoints += world.remote.values()
+    for endpoint in endpoints:
+        home = world.networks.get(endpoint.network)
+        if home is None:
+            continue
+        origin = identity.local_ip
+        if isinstance(endpoint, RemoteEndpoint):
+            vtep = world.vteps.get(endpoint.host)
+            origin = str(vtep.ip) if vtep is not None else ""
+        yield _entry(home, endpoint.ip, endpoint, origin=origin)
+
+
+def _entry(
+    network: Network,
+    address: IPv4Address,
+    endpoint: LocalEndpoint | RemoteEndpoint | None = None,
+    *,
+    origin: str = "",
+) -> dict[str, Any]:
+    vrf = _vrf_name(network)
+    ip6 = endpoint.ip6 if endpoint is not None else None
+    return {
+        "EndpointID": f"{address}:{vrf}",
+        "EndpointType": INTERNAL,
+        "EndpointGroup": endpoint.group_id if endpoint is not None else 0,
+        "IpAddr": str(address),
+        "IpMask": "255.255.255.255",
+        "Ipv6Addr": str(ip6) if ip6 is not None else "",
+        "Ipv6Mask": ":".join(["ffff"] * 8) if ip6 is not None else "",
+        "Vrf": vrf,
+        "MacAddrStr": endpoint.mac if endpoint is not None else "",
+        "Vlan": network.vlan,
+        "Vni": network.vni,
+        "EndpointGroupVlan": network.vlan if endpoint is not None else 0,
+        "OriginatorIp": origin,
+        "OriginatorMac": "",
+        "Timestamp": _NO_TIME,
+    }
+
+
+def _vrfs(world: World) -> dict[str, dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for network in world.networks.values():
+        name = _vrf_name(network)
+        entry = out.setdefault(name, {"VrfName": name, "VrfId": network.vrf, "NumNetworks": 0})
+        entry["NumNetworks"] += 1
+    return dict(sorted(out.items()))
+
+
+def _vrf_name(network: Network) -> str:
+    _, tenant = split_network_id(network.id)
+    return tenant
+
+
+def _datapath(mode: Mode) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "PolicyAgent": {"Rules": {}},
+        "SvcProxy": {"Catalogue": {"SvcMap": {}, "ProvMap": {}}, "OperState": {}, "EpStats": {}},
+    }
+    if mode is Mode.VROUTER:
+        out["MyRouterMac"] = base64.b64encode(mac_bytes(ROUTER_MAC)).decode()
+    return out

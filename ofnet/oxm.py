@@ -1,0 +1,117 @@
+"""OpenFlow's match fields (OXM, basic class): how a value is packed and how OVS prints it.
+
+A field's value is what the rest of the package uses: int, MAC text, `ipaddress` object or
+`fields.Bits`; a mask travels inside the value (`aa:…/ff:…`, a network, Bits). `ofnet.match` and
+`ofnet.actions` use this table; nobody else needs to know type numbers.
+"""
+
+import struct
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from socket import AF_INET6, inet_ntop
+from typing import Any, Final, NamedTuple
+
+from ofnet.fields import Bits
+
+BASIC_CLASS: Final = 0x8000
+VLAN_PRESENT: Final = 0x1000
+ETH_IPV4: Final = 0x0800
+ETH_ARP: Final = 0x0806
+ETH_IPV6: Final = 0x86DD
+ETH_VLAN: Final = 0x8100
+PROTO_TCP: Final = 6
+PROTO_UDP: Final = 17
+
+Address = IPv4Address | IPv4Network
+
+
+class Field(NamedTuple):
+    """One match field: its wire form, and its names in a match and in a `set_field`."""
+
+    pack: Callable[[Any], bytes]
+    match_name: str
+    set_name: str
+    text: Callable[[Any], str] = str
+
+
+def header(number: int, size: int, *, masked: bool = False) -> bytes:
+    """Return the four bytes before a field's value; with a mask the payload is twice as long."""
+    length = size * 2 if masked else size
+    return struct.pack(">HBB", BASIC_CLASS, number << 1 | masked, length)
+
+
+def mac_bytes(mac: str) -> bytes:
+    """Return the six bytes of MAC text. Raises ValueError for anything else."""
+    raw = bytes.fromhex(mac.replace(":", ""))
+    if len(raw) != 6:
+        raise ValueError(f"{mac!r} is not a MAC address")
+    return raw
+
+
+def _integer(number: int, form: str, *, flag: int = 0) -> Callable[[int], bytes]:
+    packer = struct.Struct(">4s" + form)
+    head = header(number, packer.size - 4)
+    return lambda value: packer.pack(head, value | flag)
+
+
+def _mac(number: int) -> Callable[[str], bytes]:
+    exact, masked = header(number, 6), header(number, 6, masked=True)
+
+    def pack(value: str) -> bytes:
+        if "/" not in value:
+            return exact + mac_bytes(value)
+        mac, _, mask = value.partition("/")
+        return masked + mac_bytes(mac) + mac_bytes(mask)
+
+    return pack
+
+
+def _ipv4(number: int) -> Callable[[Address], bytes]:
+    exact, masked = header(number, 4), header(number, 4, masked=True)
+
+    def pack(value: Address) -> bytes:
+        if isinstance(value, IPv4Address):
+            return exact + value.packed
+        return masked + value.network_address.packed + value.netmask.packed
+
+    return pack
+
+
+def _ipv6(number: int) -> Callable[[IPv6Address], bytes]:
+    exact = header(number, 16)
+    return lambda value: exact + value.packed
+
+
+def _ipv6_text(value: IPv6Address) -> str:
+    # Open vSwitch prints as the C library does, which keeps dotted quads in ::/96
+    return inet_ntop(AF_INET6, value.packed)
+
+
+def _metadata(value: Bits) -> bytes:
+    return _METADATA.pack(_METADATA_HEADER, value.value, value.mask)
+
+
+_METADATA: Final = struct.Struct(">4sQQ")
+_METADATA_HEADER: Final = header(2, 8, masked=True)
+
+FIELDS: Final = {
+    "in_port": Field(_integer(0, "I"), "in_port", "in_port"),
+    "metadata": Field(_metadata, "metadata", "metadata"),
+    "eth_dst": Field(_mac(3), "dl_dst", "eth_dst"),
+    "eth_src": Field(_mac(4), "dl_src", "eth_src"),
+    "eth_type": Field(_integer(5, "H"), "dl_type", "eth_type", hex),
+    "vlan_vid": Field(_integer(6, "H", flag=VLAN_PRESENT), "dl_vlan", "vlan_vid"),
+    "ip_dscp": Field(_integer(8, "B"), "ip_dscp", "ip_dscp"),
+    "ip_proto": Field(_integer(10, "B"), "nw_proto", "ip_proto"),
+    "ipv4_src": Field(_ipv4(11), "nw_src", "ip_src"),
+    "ipv4_dst": Field(_ipv4(12), "nw_dst", "ip_dst"),
+    "tcp_src": Field(_integer(13, "H"), "tp_src", "tcp_src"),
+    "tcp_dst": Field(_integer(14, "H"), "tp_dst", "tcp_dst"),
+    "udp_src": Field(_integer(15, "H"), "tp_src", "udp_src"),
+    "udp_dst": Field(_integer(16, "H"), "tp_dst", "udp_dst"),
+    "arp_op": Field(_integer(21, "H"), "arp_op", "arp_op"),
+    "ipv6_src": Field(_ipv6(26), "ipv6_src", "ipv6_src", _ipv6_text),
+    "ipv6_dst": Field(_ipv6(27), "ipv6_dst", "ipv6_dst", _ipv6_text),
+    "tunnel_id": Field(_integer(38, "Q"), "tun_id", "tun_id", hex),
+}
+"""In the order of their numbers, which puts each field after its prerequisites."""

@@ -1,0 +1,64 @@
+"""The shape of a pipeline: one pure function per kind of object, whose sum is Flows(World)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar, assert_never
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet.changes import Kind, ObjectId
+from ofnet.flows import Flow
+from ofnet.tables import Mode
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Vtep, World
+
+T = TypeVar("T")
+ForWorld = Callable[[World], Iterator[Flow]]
+
+
+def no_flows(_world: World) -> Iterator[Flow]:
+    """Yield nothing: this pipeline has no flows for such an object."""
+    return iter(())
+
+
+def no_flows_for(_item: object, _world: World) -> Iterator[Flow]:
+    """Yield nothing: this pipeline has no flows for such an object."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What one mode installs for each kind of object; a missing object has no flows."""
+
+    mode: Mode
+    start: ForWorld
+    uplinks: ForWorld = no_flows
+    host_port: ForWorld = no_flows
+    vtep: Callable[[Vtep, World], Iterator[Flow]] = no_flows_for
+    network: Callable[[Network, World], Iterator[Flow]] = no_flows_for
+    local: Callable[[LocalEndpoint, World], Iterator[Flow]] = no_flows_for
+    remote: Callable[[RemoteEndpoint, World], Iterator[Flow]] = no_flows_for
+
+    def flows(  # noqa: PLR0911 - one return per kind of object
+        self, of: ObjectId, world: World
+    ) -> Iterator[Flow]:
+        """Yield the flows one object of the World owns."""
+        match of.kind:
+            case Kind.PIPELINE:
+                return self.start(world)
+            case Kind.UPLINKS:
+                return self.uplinks(world)
+            case Kind.HOST_PORT:
+                return self.host_port(world)
+            case Kind.VTEP:
+                return _of(self.vtep, world.vteps.get(HostLabel(of.name)), world)
+            case Kind.NETWORK:
+                return _of(self.network, world.networks.get(NetworkId(of.name)), world)
+            case Kind.LOCAL:
+                return _of(self.local, world.local.get(EndpointKey(of.name)), world)
+            case Kind.REMOTE:
+                return _of(self.remote, world.remote.get(EndpointKey(of.name)), world)
+            case _:
+                assert_never(of.kind)
+
+
+def _of(rule: Callable[[T, World], Iterator[Flow]], item: T | None, world: World) -> Iterator[Flow]:
+    return rule(item, world) if item is not None else iter(())

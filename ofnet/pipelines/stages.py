@@ -1,0 +1,134 @@
+"""The stages every pipeline shares: packet interception, port input, tunnel input, groups.
+
+Flows are the original's (spec: base flows, createPortVlanFlow, createDscpFlow, dstGrpFlow).
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from ofnet import oxm
+from ofnet.actions import DROP, TO_CONTROLLER, Action, Instructions, PopVlan, SetField, goto
+from ofnet.changes import Kind
+from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF
+from ofnet.flows import Flow
+from ofnet.match import Match
+from ofnet.tables import TABLES, Mode, Priority, TableId
+from ofnet.world import LocalEndpoint, Uplink, World
+
+ROUTER_MAC: Final = "00:00:11:11:11:11"
+"""The distributed router's address on every host."""
+
+DNS_PORT: Final = 53
+DNS_RETURN_VLAN: Final = 4093
+"""Marks an intercepted DNS packet that the agent sends on untouched."""
+
+_POD_MACS: Final = "02:02:00:00:00:00/ff:ff:00:00:00:00"
+_MULTICAST_MACS: Final = "01:00:00:00:00:00/01:00:00:00:00:00"
+
+
+def misses(mode: Mode) -> Iterator[Flow]:
+    """Yield what each of the mode's tables does with a packet nothing else matches."""
+    for table in TABLES.values():
+        if mode in table.misses:
+            yield Flow(Kind.PIPELINE, table.id, Priority.MISS, Match(), table.misses[mode])
+
+
+def dns_interception() -> Iterator[Flow]:
+    """Yield the flows that bring the pods' DNS requests up, and let the returned ones pass."""
+    request = Match(
+        eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, eth_src=_POD_MACS, udp_dst=DNS_PORT
+    )
+    returned = Match(
+        vlan_vid=DNS_RETURN_VLAN,
+        eth_type=oxm.ETH_IPV4,
+        ip_proto=oxm.PROTO_UDP,
+        eth_src=_POD_MACS,
+        udp_dst=DNS_PORT,
+    )
+    onward = Instructions(actions=(PopVlan(),), goto=TableId.VLAN)
+    yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, request, TO_CONTROLLER)
+    yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.ABOVE_MATCH, returned, onward)
+
+
+def multicast_source_drop() -> Flow:
+    """Return the flow that drops frames which claim to come from a group address."""
+    return Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, Match(eth_src=_MULTICAST_MACS), DROP)
+
+
+def arp_to_controller(*, requests_only: bool) -> Flow:
+    """Return the flow that brings ARP up to be answered on the host."""
+    match = Match(eth_type=oxm.ETH_ARP)
+    if requests_only:
+        match = Match(eth_type=oxm.ETH_ARP, arp_op=1)
+    return Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, match, TO_CONTROLLER)
+
+
+def dns_exemption(owner: Kind, ofport: int) -> Flow:
+    """Return the flow that keeps DNS from outside this host out of the interception."""
+    match = Match(in_port=ofport, eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, udp_dst=DNS_PORT)
+    return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(TableId.VLAN))
+
+
+def uplink_input(uplink: Uplink) -> Iterator[Flow]:
+    """Yield the flows of a link to the physical network; its traffic was judged at its source."""
+    yield dns_exemption(Kind.UPLINKS, uplink.ofport)
+    yield Flow(
+        Kind.UPLINKS,
+        TableId.VLAN,
+        Priority.MATCH,
+        Match(in_port=uplink.ofport),
+        goto(TableId.SRV_PROXY_SNAT),
+    )
+
+
+def port_input(
+    endpoint: LocalEndpoint, vrf: int, *, tagging: tuple[Action, ...] = ()
+) -> Iterator[Flow]:
+    """Yield the flows that mark a pod's packets with VRF and source group, and with its DSCP."""
+    marks = VRF.put(vrf)
+    if endpoint.group_id:
+        marks |= SOURCE_GROUP.put(endpoint.group_id)
+    yield Flow(
+        Kind.LOCAL,
+        TableId.VLAN,
+        Priority.PORT,
+        Match(in_port=endpoint.ofport),
+        Instructions(tagging, marks, TableId.SRV_PROXY_DNAT),
+    )
+    if not endpoint.dscp:
+        return
+    actions = (SetField("ip_dscp", endpoint.dscp), *tagging)
+    for eth_type in (oxm.ETH_IPV4, oxm.ETH_IPV6):
+        yield Flow(
+            Kind.LOCAL,
+            TableId.VLAN,
+            Priority.MATCH,
+            Match(in_port=endpoint.ofport, eth_type=eth_type),
+            Instructions(actions, marks, TableId.SRV_PROXY_DNAT),
+        )
+
+
+def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
+    """Return the match of packets to an address within a VRF."""
+    mark = VRF.put(vrf)
+    if isinstance(address, IPv4Address):
+        return Match(metadata=mark, eth_type=oxm.ETH_IPV4, ipv4_dst=address)
+    return Match(metadata=mark, eth_type=oxm.ETH_IPV6, ipv6_dst=address)
+
+
+def destination_group(owner: Kind, to: Match, group_id: int) -> Flow:
+    """Return the flow that marks packets to an endpoint with its group."""
+    return Flow(owner, TableId.DST_GRP, Priority.MATCH, to, _group_mark(group_id))
+
+
+@lru_cache(maxsize=4096)
+def _group_mark(group_id: int) -> Instructions:
+    return Instructions(metadata=DESTINATION_GROUP.put(group_id), goto=TableId.POLICY)
+
+
+def all_uplinks(world: World) -> Iterator[Flow]:
+    """Yield the flows of every uplink."""
+    for uplink in world.uplinks:
+        yield from uplink_input(uplink)

@@ -1,0 +1,147 @@
+"""vxlan networks, routed: every host is the router of all of its pods (contivVxlanBridge).
+
+Inside a VRF packets are forwarded by address alone: table 7 rewrites the MACs and sends to a port
+or into a tunnel. What table 7 does not know goes to the host through `contivh0`, behind the pod's
+private address (tables 2 and 8).
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
+
+from ofnet import oxm
+from ofnet.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.changes import Kind
+from ofnet.fields import RX_VTEP, VRF
+from ofnet.flows import Flow
+from ofnet.match import Match
+from ofnet.pipelines import stages
+from ofnet.pipelines.pipeline import Pipeline
+from ofnet.tables import Mode, Priority, TableId
+from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
+
+
+def _start(_world: World) -> Iterator[Flow]:
+    yield from stages.misses(Mode.VROUTER)
+    yield from stages.dns_interception()
+    yield stages.multicast_source_drop()
+    yield stages.arp_to_controller(requests_only=False)
+
+
+def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
+    yield stages.dns_exemption(Kind.VTEP, vtep.ofport)
+
+
+def _network(network: Network, world: World) -> Iterator[Flow]:
+    if not network.vni:
+        return
+    arrived = Instructions(
+        metadata=VRF.put(network.vrf) | RX_VTEP.put(1), goto=TableId.SRV_PROXY_SNAT
+    )
+    for vtep in world.vteps.values():
+        match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
+        yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
+
+
+def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+    network = world.networks.get(endpoint.network)
+    if network is None:
+        return
+    yield from stages.port_input(endpoint, network.vrf)
+    to_port = Instructions(
+        actions=(
+            SetField("eth_src", stages.ROUTER_MAC),
+            SetField("eth_dst", endpoint.mac),
+            Output(endpoint.ofport),
+        )
+    )
+    for address in _addresses(endpoint):
+        to = stages.destination(address, network.vrf)
+        yield Flow(Kind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
+        yield stages.destination_group(Kind.LOCAL, to, endpoint.group_id)
+    if world.host_port is not None and endpoint.nat_ip is not None:
+        yield from _host_nat(endpoint, endpoint.nat_ip, network.vrf, world.host_port)
+
+
+def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
+    network = world.networks.get(endpoint.network)
+    vtep = world.vteps.get(endpoint.host)
+    if network is None or vtep is None or not network.vni:
+        return
+    to_tunnel = _to_tunnel(network.vni, vtep.ofport)
+    for address in _addresses(endpoint):
+        to = stages.destination(address, network.vrf)
+        yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
+        yield stages.destination_group(Kind.REMOTE, to, endpoint.group_id)
+
+
+@lru_cache(maxsize=4096)
+def _to_tunnel(vni: int, ofport: int) -> Instructions:
+    # the same for every endpoint of a network on a host
+    return Instructions(
+        actions=(
+            SetField("tunnel_id", vni),
+            SetField("eth_dst", stages.ROUTER_MAC),
+            Output(ofport),
+        )
+    )
+
+
+def _host_port(world: World) -> Iterator[Flow]:
+    port = world.host_port
+    if port is None:
+        return
+    from_host = Match(in_port=port.ofport)
+    yield Flow(
+        Kind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.HOST_DNAT)
+    )
+    # what the host sends to no pod must not come back to it through table 8
+    yield Flow(Kind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
+    to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
+    yield Flow(Kind.HOST_PORT, TableId.HOST_SNAT, Priority.ABOVE_MATCH, to_private, DROP)
+
+
+def _host_nat(
+    endpoint: LocalEndpoint, private: IPv4Address, vrf: int, port: HostPort
+) -> Iterator[Flow]:
+    yield Flow(
+        Kind.LOCAL,
+        TableId.HOST_SNAT,
+        Priority.MATCH,
+        Match(in_port=endpoint.ofport, eth_type=oxm.ETH_IPV4),
+        Instructions(
+            actions=(
+                SetField("eth_dst", port.mac),
+                SetField("ipv4_src", private),
+                Output(port.ofport),
+            )
+        ),
+    )
+    yield Flow(
+        Kind.LOCAL,
+        TableId.HOST_DNAT,
+        Priority.MATCH,
+        Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_dst=private),
+        Instructions(
+            actions=(SetField("eth_dst", endpoint.mac), SetField("ipv4_dst", endpoint.ip)),
+            metadata=VRF.put(vrf),
+            goto=TableId.SRV_PROXY_SNAT,
+        ),
+    )
+
+
+def _addresses(endpoint: LocalEndpoint | RemoteEndpoint) -> Iterator[IPv4Address | IPv6Address]:
+    yield endpoint.ip
+    if endpoint.ip6 is not None:
+        yield endpoint.ip6
+
+
+PIPELINE = Pipeline(
+    mode=Mode.VROUTER,
+    start=_start,
+    host_port=_host_port,
+    vtep=_vtep,
+    network=_network,
+    local=_local,
+    remote=_remote,
+)

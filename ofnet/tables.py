@@ -1,0 +1,168 @@
+"""Every table of every pipeline, declared once: what it may match, do, write and go to.
+
+`ofnet.flows.Flow` refuses what its table does not declare, so a pipeline cannot send a packet
+where the story of the tables does not lead. Ids and priorities are the original's. A packet from
+a local endpoint visits 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8); from a tunnel or an uplink 0, 1, 6,
+then 9 or 7; from the host's own port 0, 2, 6, 7.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from ofnet.actions import DROP, PORT_NORMAL, Instructions, Output, goto
+from ofnet.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, VRF
+from ofnet.world import Bridge, FwdMode
+
+
+class Mode(StrEnum):
+    """The four pipelines; the value is the original's name of the datapath (DpName)."""
+
+    VLAN = "vlan"
+    VXLAN = "vxlan"
+    VLROUTER = "vlrouter"
+    VROUTER = "vrouter"
+
+
+def mode_of(bridge: Bridge, fwd_mode: FwdMode) -> Mode:
+    """Return the pipeline a bridge runs in a forwarding mode."""
+    match bridge, fwd_mode:
+        case Bridge.VLAN, FwdMode.BRIDGE:
+            return Mode.VLAN
+        case Bridge.VLAN, _:
+            return Mode.VLROUTER
+        case _, FwdMode.BRIDGE:
+            return Mode.VXLAN
+        case _:
+            return Mode.VROUTER
+
+
+class TableId(IntEnum):
+    """The tables by number."""
+
+    INPUT = 0
+    VLAN = 1
+    HOST_DNAT = 2
+    SRV_PROXY_DNAT = 3
+    DST_GRP = 4
+    POLICY = 5
+    SRV_PROXY_SNAT = 6
+    IP = 7
+    HOST_SNAT = 8
+    MAC_DEST = 9
+
+
+class Priority(IntEnum):
+    """The priorities in use; a higher one wins."""
+
+    MISS = 1
+    PORT = 10
+    HOST_PORT = 99
+    MATCH = 100
+    ABOVE_MATCH = 101
+    EXEMPT = 102
+    OWN_ARP = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table's contract.
+
+    `writes` are the metadata bits its flows may set; `misses` says what happens to a packet no
+    flow matches, for each pipeline that has the table.
+    """
+
+    id: TableId
+    matches: frozenset[str] = frozenset()
+    actions: frozenset[str] = frozenset()
+    writes: int = 0
+    next: frozenset[TableId] = frozenset()
+    misses: Mapping[Mode, Instructions] = field(default_factory=dict)
+
+
+def _everywhere(miss: Instructions) -> dict[Mode, Instructions]:
+    return dict.fromkeys(Mode, miss)
+
+
+_ROUTED: Final = goto(TableId.IP)
+_BRIDGED: Final = goto(TableId.MAC_DEST)
+
+_DECLARED: Final = (
+    Table(
+        id=TableId.INPUT,
+        matches=frozenset(
+            {"in_port", "eth_type", "eth_src", "vlan_vid", "ip_proto", "udp_dst", "arp_op"}
+        ),
+        actions=frozenset({"output", "pop_vlan"}),
+        next=frozenset({TableId.VLAN, TableId.HOST_DNAT, TableId.IP}),
+        misses=_everywhere(goto(TableId.VLAN)),
+    ),
+    Table(
+        id=TableId.VLAN,
+        matches=frozenset({"in_port", "eth_type", "tunnel_id"}),
+        actions=frozenset({"ip_dscp", "push_vlan", "vlan_vid"}),
+        writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask,
+        next=frozenset({TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
+        # vlan mode lets unknown ports through, the others drop what they do not know
+        misses={**_everywhere(DROP), Mode.VLAN: goto(TableId.DST_GRP)},
+    ),
+    Table(
+        id=TableId.HOST_DNAT,
+        matches=frozenset({"in_port", "eth_type", "ipv4_dst"}),
+        actions=frozenset({"eth_dst", "ipv4_dst"}),
+        writes=VRF.mask,
+        next=frozenset({TableId.SRV_PROXY_SNAT}),
+        misses={Mode.VROUTER: DROP},
+    ),
+    Table(
+        id=TableId.SRV_PROXY_DNAT,
+        next=frozenset({TableId.DST_GRP}),
+        misses=_everywhere(goto(TableId.DST_GRP)),
+    ),
+    Table(
+        id=TableId.DST_GRP,
+        matches=frozenset({"eth_type", "metadata", "ipv4_dst", "ipv6_dst"}),
+        writes=DESTINATION_GROUP.mask,
+        next=frozenset({TableId.POLICY}),
+        misses=_everywhere(goto(TableId.POLICY)),
+    ),
+    Table(
+        id=TableId.POLICY,
+        next=frozenset({TableId.SRV_PROXY_SNAT}),
+        misses=_everywhere(goto(TableId.SRV_PROXY_SNAT)),
+    ),
+    Table(
+        id=TableId.SRV_PROXY_SNAT,
+        next=frozenset({TableId.IP, TableId.MAC_DEST}),
+        misses={
+            Mode.VLAN: _BRIDGED,
+            Mode.VXLAN: _BRIDGED,
+            Mode.VLROUTER: _ROUTED,
+            Mode.VROUTER: _ROUTED,
+        },
+    ),
+    Table(
+        id=TableId.IP,
+        matches=frozenset({"in_port", "eth_type", "metadata", "ipv4_dst", "ipv6_dst"}),
+        actions=frozenset({"eth_src", "eth_dst", "tunnel_id", "output"}),
+        next=frozenset({TableId.HOST_SNAT}),
+        misses={Mode.VROUTER: goto(TableId.HOST_SNAT), Mode.VLROUTER: DROP},
+    ),
+    Table(
+        id=TableId.HOST_SNAT,
+        matches=frozenset({"in_port", "eth_type", "ipv4_dst"}),
+        actions=frozenset({"eth_dst", "ipv4_src", "output"}),
+        misses={Mode.VROUTER: DROP},
+    ),
+    Table(
+        id=TableId.MAC_DEST,
+        actions=frozenset({"output"}),
+        misses={
+            Mode.VLAN: Instructions(actions=(Output(PORT_NORMAL),)),
+            Mode.VXLAN: DROP,
+        },
+    ),
+)
+
+TABLES: Final[Mapping[TableId, Table]] = {table.id: table for table in _DECLARED}

@@ -1,0 +1,122 @@
+"""What a switch must know: the types every pipeline is a function of.
+
+The agent fills a World from store records and from its host (`netplugin.world`); pipelines read
+it and know nothing else. All values are immutable; a change is a new value, and what it touches
+is recomputed (design D4).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+
+
+class FwdMode(StrEnum):
+    """Whether endpoints meet at layer 2 or through a distributed router."""
+
+    BRIDGE = "bridge"
+    ROUTING = "routing"
+
+
+class ArpMode(StrEnum):
+    """Whether ARP requests are answered on the host or flooded (bridge modes only)."""
+
+    PROXY = "proxy"
+    FLOOD = "flood"
+
+
+class Bridge(StrEnum):
+    """The two bridges every host has; the value is the OVS bridge name."""
+
+    VXLAN = "contivVxlanBridge"
+    VLAN = "contivVlanBridge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A network as seen on this host. `vlan` is host-local for vxlan networks; `vni` 0 for vlan.
+
+    `vrf` is the tenant's VRF id on this host, 1..255; it never leaves the host.
+    """
+
+    id: NetworkId
+    vrf: int
+    vlan: int
+    vni: int
+    gateway: IPv4Address | None = None
+    gateway6: IPv6Address | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalEndpoint:
+    """An endpoint whose port is on this host; `nat_ip` is its address on the host's private net."""
+
+    key: EndpointKey
+    network: NetworkId
+    ofport: int
+    mac: str
+    ip: IPv4Address
+    ip6: IPv6Address | None = None
+    group_id: int = 0
+    dscp: int = 0
+    nat_ip: IPv4Address | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteEndpoint:
+    """An endpoint on another host."""
+
+    key: EndpointKey
+    network: NetworkId
+    host: HostLabel
+    mac: str
+    ip: IPv4Address
+    ip6: IPv6Address | None = None
+    group_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vtep:
+    """The tunnel port towards another host."""
+
+    host: HostLabel
+    ip: IPv4Address
+    ofport: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPort:
+    """`contivh0`, the host's own port on the vxlan bridge, for NAT between pods and the host."""
+
+    ofport: int
+    mac: str
+    subnet: IPv4Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uplink:
+    """A network card that ties the vlan bridge to the physical VLANs; `mac` is the kernel's."""
+
+    ofport: int
+    mac: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Everything one bridge of this host has to realise.
+
+    `complete` is False until every source has been read once; nothing may be deleted from a
+    switch on the word of an incomplete World (design D4).
+    """
+
+    fwd_mode: FwdMode
+    arp_mode: ArpMode = ArpMode.PROXY
+    networks: Mapping[NetworkId, Network] = field(default_factory=dict)
+    local: Mapping[EndpointKey, LocalEndpoint] = field(default_factory=dict)
+    remote: Mapping[EndpointKey, RemoteEndpoint] = field(default_factory=dict)
+    vteps: Mapping[HostLabel, Vtep] = field(default_factory=dict)
+    host_port: HostPort | None = None
+    uplinks: tuple[Uplink, ...] = ()
+    complete: bool = False
