@@ -1,0 +1,82 @@
+"""Client of the ACI gateway's REST: the one place that speaks to it (spec/netmaster-rest.md §3).
+
+It sends the JSON that `netmaster.plan.aci` wrote and tells success from failure; `netmaster.launch`
+decides when. The connection is opened for a request and closed behind it, for requests are rare.
+"""
+
+import json
+import logging
+from typing import Any, Final
+
+import aiohttp
+
+from core.errors import ContivError
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+CREATE: Final = "createAppProf"
+DELETE: Final = "deleteAppProf"
+TIMEOUT: Final = 30.0
+"""Seconds for one request: the gateway answers when the fabric has."""
+
+
+class GatewayFailed(ContivError):
+    """The ACI gateway cannot be reached, or did not do what it was asked."""
+
+
+class Gateway:
+    """The gateway at a URL; `timeout` is for one request."""
+
+    def __init__(self, url: str, *, timeout: float = TIMEOUT) -> None:
+        self._url = url.rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+
+    async def create(self, body: str) -> None:
+        """Have the fabric hold an application profile."""
+        result, info = await self._post(CREATE, body)
+        if result != "success":
+            raise GatewayFailed(f"Validation failed. Error: {result} - {info}")
+
+    async def delete(self, body: str) -> None:
+        """Have the fabric forget an application profile."""
+        result, info = await self._post(DELETE, body)
+        if result != "success":  # as a rule it never knew the profile; that must not keep it
+            log.warning("ACI gateway did not delete", extra=fields(error=f"{result} - {info}"))
+
+    async def _post(self, call: str, body: str) -> tuple[str, str]:
+        """Return result and info of an answer."""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=self._timeout) as session,
+                session.post(
+                    f"{self._url}/{call}",
+                    data=body.encode(),
+                    headers={"Content-Type": "application/json"},
+                ) as response,
+            ):
+                answer = _answer(response.status, response.reason or "", await response.read())
+        except TimeoutError as exc:
+            raise GatewayFailed(f"ACI gateway {self._url} does not answer in time") from exc
+        except (aiohttp.ClientError, OSError) as exc:
+            raise GatewayFailed(f"ACI gateway {self._url}: {exc}") from exc
+        return str(answer.get("result", "")), str(answer.get("info", ""))
+
+
+def _answer(status: int, reason: str, body: bytes) -> dict[str, Any]:
+    match status:
+        case 200:
+            pass
+        case 404:
+            raise GatewayFailed("page not found")
+        case 403:
+            raise GatewayFailed("access denied")
+        case _:
+            raise GatewayFailed(f"{status} {reason}")
+    try:
+        answer = json.loads(body)
+    except ValueError as exc:
+        raise GatewayFailed(f"ACI gateway: not JSON: {body[:80]!r}") from exc
+    if not isinstance(answer, dict):
+        raise GatewayFailed(f"ACI gateway: not an answer: {body[:80]!r}")
+    return answer

@@ -1,0 +1,98 @@
+"""What masters ask of agents over their REST routes: the state of BGP, to take an endpoint away.
+
+An agent is found in the service registry, by its host's label and on the port it registered.
+Answers come back as data; every failure is an AgentUnavailable that names the host.
+"""
+
+import json
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar
+
+from core import keys
+from core.errors import AgentUnavailable
+from core.ids import HostLabel
+from objdb.api import Backend
+from state import codec
+from state.records import EndpointRecord
+
+CONNECT_TIMEOUT: Final = 3.0
+ANSWER_TIMEOUT: Final = 10.0
+
+_TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "access denied"}
+"""What the original says of an agent's refusals."""
+
+
+class Agents:
+    """The agents of all hosts."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._session = ClientSession(
+            timeout=ClientTimeout(total=ANSWER_TIMEOUT, sock_connect=CONNECT_TIMEOUT),
+            cookie_jar=DummyCookieJar(),
+        )
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        await self._session.close()
+
+    async def vteps(self) -> dict[HostLabel, str]:
+        """Return where the tunnel of each known host ends."""
+        found = await self._backend.snapshot(keys.HOSTS)
+        hosts = (codec.decode_host(key, entry.value) for key, entry in found.entries.items())
+        return {host.label: host.vtep_ip for host in hosts}
+
+    async def bgp(self, host: str) -> dict[str, Any]:
+        """Return the state of a host's first BGP neighbour, and its routes."""
+        body = await self._ask("GET", host, "/inspect/bgp")
+        try:
+            return bgp_state(json.loads(body))
+        except (ValueError, TypeError, AttributeError, LookupError) as exc:
+            raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
+
+    async def reclaim(self, endpoint: EndpointRecord) -> None:
+        """Have the endpoint's host take it away; one it does not have is no error."""
+        path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
+        await self._ask("DELETE", endpoint.homing_host, path)
+
+    async def _ask(self, method: str, host: str, path: str) -> bytes:
+        address = await self._address(host)
+        try:
+            async with self._session.request(method, f"http://{address}{path}") as answer:
+                body = await answer.read()
+        except (ClientError, TimeoutError) as exc:
+            reason = str(exc) or type(exc).__name__
+            raise AgentUnavailable(f"host {host}: {address} does not answer: {reason}") from exc
+        if answer.status == HTTPStatus.OK:
+            return body
+        raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+
+    async def _address(self, host: str) -> str:
+        found = await self._backend.snapshot(keys.services(keys.SERVICE_AGENT_REST))
+        for key, entry in sorted(found.entries.items()):
+            instance = codec.decode_service(key, entry.value)
+            if instance.hostname == host:
+                return f"{instance.address}:{instance.port}"
+        raise AgentUnavailable(f"host {host}: no netplugin is registered")
+
+
+def bgp_state(inspected: dict[str, Any] | None) -> dict[str, Any]:
+    """Return an agent's BGP state under the names of REST; an agent without BGP says null."""
+    oper: dict[str, Any] = {}
+    if inspected is None:
+        return oper
+    peers, routes = inspected.get("Peers") or [], inspected.get("Dsts") or []
+    if peers:
+        state = peers[0]["State"]
+        oper["adminStatus"] = state.get("AdminState", "")
+        oper["neighborStatus"] = state.get("SessionState", "")
+    return {**oper, "numRoutes": len(routes), "routes": list(routes)}
+
+
+def _refusal(status: HTTPStatus, body: bytes) -> str:
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        return body.decode("utf-8", "replace").strip() or status.phrase
+    return _TEXTS.get(status, status.phrase)

@@ -1,0 +1,101 @@
+"""The agents' routes `/plugin/*`: bodies to decisions, their results to answers.
+
+Bodies and answers are spec/netmaster-daemon.md §7's. The time an address was given at is part of
+the decision, so a clock reading is an argument.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from contivmodel.rpc import (
+    AllocAddressRequest,
+    CreateEndpointRequest,
+    DeleteEndpointRequest,
+    ReleaseAddressRequest,
+    UpdateEndpointRequest,
+)
+from contivmodel.wire import decode, dumps, escaped
+from netmaster.api.routes import Action
+from netmaster.plan import address, endpoint
+from netmaster.plan.model import Plan
+from netmaster.view import View
+from state import codec
+from state.records import EndpointRecord
+
+JSON_TYPE: Final = "application/json"
+SWARM: Final = "swarm-mode"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is to be decided, and how its reply is written."""
+
+    decide: Callable[[View], Plan]
+    answer: Callable[[Any], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """When something is asked, in wall-clock seconds, and the mode of the cluster."""
+
+    now: float
+    mode: str
+
+
+def is_json(content_type: str) -> bool:
+    """Return whether a content type is JSON, with or without parameters."""
+    return content_type == JSON_TYPE or content_type.partition(";")[0].strip().lower() == JSON_TYPE
+
+
+def create_endpoint(body: bytes, at: Circumstances) -> Call:
+    """Give an endpoint its addresses and its record."""
+    request = decode(CreateEndpointRequest, body)
+    return Call(lambda view: endpoint.create(view, request, at.now), _endpoint_config)
+
+
+def update_endpoint(body: bytes, _: Circumstances) -> Call:
+    """Note that an endpoint's container started or died."""
+    request = decode(UpdateEndpointRequest, body)
+    return Call(
+        lambda view: endpoint.update(view, request),
+        lambda address: dumps(None if address is None else {"IPAddress": address}),
+    )
+
+
+def delete_endpoint(body: bytes, _: Circumstances) -> Call:
+    """Take an endpoint and its addresses back."""
+    request = decode(DeleteEndpointRequest, body)
+    return Call(lambda view: endpoint.delete(view, request), _endpoint_config)
+
+
+def allocate_address(body: bytes, at: Circumstances) -> Call:
+    """Reserve an address; IPv6 stands in the field named for IPv4."""
+    request = decode(AllocAddressRequest, body)
+    decide = address.allocate_in_swarm if at.mode == SWARM else address.allocate
+    return Call(
+        lambda view: decide(view, request, at.now),
+        lambda given: dumps({"NetworkID": request.network_id, "IPv4Address": given}),
+    )
+
+
+def release_address(body: bytes, _: Circumstances) -> Call:
+    """Give a reserved address back."""
+    request = decode(ReleaseAddressRequest, body)
+    return Call(lambda view: address.release(view, request), dumps)
+
+
+NewCall = Callable[[bytes, Circumstances], Call]
+"""(body, when and where) -> what is asked for; Invalid for a body that cannot be read."""
+
+CALLS: Final[Mapping[Action, NewCall]] = {
+    Action.CREATE_ENDPOINT: create_endpoint,
+    Action.UPDATE_ENDPOINT: update_endpoint,
+    Action.DELETE_ENDPOINT: delete_endpoint,
+    Action.ALLOCATE_ADDRESS: allocate_address,
+    Action.RELEASE_ADDRESS: release_address,
+}
+
+
+def _endpoint_config(record: EndpointRecord) -> bytes:
+    return b'{"EndpointConfig":' + escaped(codec.encode(record).decode()).encode() + b"}"

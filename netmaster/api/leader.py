@@ -1,0 +1,135 @@
+"""The leader's role: find out what is asked, have it decided and committed, answer.
+
+Comes after `netmaster.api.server`; `routes` finds the target, `objects` and `endpoints` turn
+bodies into decisions and looks at the view, `netmaster.commit` makes decisions true and lets
+nobody look once we may have been deposed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from aiohttp import web
+
+from contivmodel.service_objects import Bgp
+from core.ids import HostLabel
+from core.version import VERSION
+from netmaster.api import endpoints, objects, openapi
+from netmaster.api.agents import Agents
+from netmaster.api.endpoints import NewCall
+from netmaster.api.objects import Kind
+from netmaster.api.replies import bare_json, json_body, json_reply, moved, not_found, plain
+from netmaster.api.routes import Action, Target, cleaned, find
+from netmaster.api.server import read_body
+from netmaster.cleanup import Cleanups
+from netmaster.commit import Committer
+from netmaster.plan import ofnet_endpoints, ofnet_rules, service_states
+from netmaster.plan.model import Plan
+from netmaster.view import View
+
+_PATH_SAFE: Final = "/$&+,:;=@"
+_LOOKS: Final[Mapping[Action, Callable[[View, str], object]]] = {
+    Action.SERVICES: lambda view, _: service_states.all_services(view),
+    Action.SERVICE: service_states.one_service,
+}
+"""What is shown of the view beside objects, of the object with a key where it is of one."""
+
+
+class Leader:
+    """Answers from a committer's view.
+
+    `change` makes changes to objects; `now` is the wall clock; `agents` asks hosts, `cleanups`
+    removes endpoints; `pages` has what else can be looked at, by action.
+    """
+
+    def __init__(
+        self,
+        committer: Committer,
+        change: Callable[[Callable[[View], Plan]], Awaitable[object]],
+        *,
+        mode: str,
+        now: Callable[[], float],
+        agents: Agents,
+        cleanups: Cleanups,
+        pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]],
+    ) -> None:
+        self._committer = committer
+        self._change = change
+        self._mode = mode
+        self._now = now
+        self._agents = agents
+        self._cleanups = cleanups
+        self._pages = pages
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the answer to any request."""
+        path, query_mark, query = request.raw_path.partition("?")
+        if "%" in path:
+            path = unquote(path)
+        if "//" in path or "/." in path:
+            clean = cleaned(path)
+            if clean != path:
+                return moved(quote(clean, safe=_PATH_SAFE) + query_mark + query)
+        target = find(request.method, path)
+        if target is None:
+            return not_found()
+        if target.action in endpoints.CALLS:
+            return await self._call(endpoints.CALLS[target.action], request)
+        if target.plural:
+            return await self._object(target, request)
+        return await self._page(target)
+
+    async def _page(self, target: Target) -> web.Response:
+        if target.action is Action.OPENAPI:
+            return json_reply(openapi.document(VERSION))
+        if target.action is Action.CLEAN_UP:
+            return plain(await self._cleanups.perform(target.tenant, target.category, target.key))
+        if target.action in _LOOKS:
+            look = _LOOKS[target.action]
+            return bare_json(await self._committer.read(lambda view: look(view, target.key)))
+        page = await self._pages[target.action]()
+        if target.action is Action.OFNET:
+            vteps = await self._agents.vteps()
+            shown = await self._committer.read(partial(_ofnet, vteps=vteps))
+            page = {**page, **shown}
+        return bare_json(page)
+
+    async def _call(self, new_call: NewCall, request: web.BaseRequest) -> web.Response:
+        if not endpoints.is_json(request.headers.get("Content-Type", "")):
+            return not_found()
+        body = await read_body(request)
+        call = new_call(body, endpoints.Circumstances(self._now(), self._mode))
+        return json_body(call.answer(await self._committer.submit(call.decide)))
+
+    async def _object(self, target: Target, request: web.BaseRequest) -> web.Response:
+        action, plural, key = target.action, target.plural, target.key
+        if (action, plural) == (Action.INSPECT, objects.ENDPOINTS):
+            look = partial(objects.inspected_endpoint, name=key)
+            return json_reply(await self._committer.read(look))
+        kind = objects.KINDS.get(plural)
+        if kind is None:
+            return not_found()
+        if action is Action.WRITE:
+            decide = objects.write(kind, key, await read_body(request))
+            return json_reply(await self._change(decide))
+        if action is Action.DELETE:
+            return json_reply(await self._change(lambda view: kind.delete(view, key)))
+        shown = await self._committer.read(self._look(kind, target))
+        if action is Action.INSPECT and kind.model is Bgp:
+            shown = {**shown, "Oper": objects.without_empty(await self._agents.bgp(key))}
+        return json_reply(shown)
+
+    def _look(self, kind: Kind, target: Target) -> Callable[[View], Any]:
+        if target.action is Action.LIST:
+            return partial(objects.listed, kind=kind)
+        if target.action is Action.READ:
+            return partial(objects.stored, kind=kind, key=target.key)
+        return partial(objects.inspected, kind=kind, key=target.key, mode=self._mode)
+
+
+def _ofnet(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, object]:
+    return {
+        "EndpointDb": ofnet_endpoints.endpoint_db(view, vteps),
+        "PolicyDb": ofnet_rules.policy_db(view),
+    }

@@ -1,0 +1,213 @@
+"""CRUD of the REST model: bodies to plans, stored objects to answers (spec/netmaster-rest.md §1).
+
+Which plan decides about which kind is one table here. Reading waits until what the view shows is
+committed; writing is the committer's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from contivmodel.objects import (
+    AciGw,
+    AppProfile,
+    EndpointGroup,
+    ExtContractsGroup,
+    Global,
+    Netprofile,
+    Network,
+    Policy,
+    RestObject,
+    Rule,
+    Tenant,
+    posted,
+)
+from contivmodel.service_objects import Bgp, ServiceLB
+from contivmodel.volume_objects import Volume, VolumeProfile
+from contivmodel.wire import decode
+from core.errors import NotFound
+from netmaster.plan import (
+    aci_gateway,
+    app_profile,
+    bgp,
+    contracts,
+    group,
+    inspect,
+    netprofile,
+    network,
+    policy,
+    rule,
+    service,
+    tenant,
+    volume,
+)
+from netmaster.plan import globals as settings
+from netmaster.plan.model import Plan
+from netmaster.view import View
+
+Inspect = Callable[[View, str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What can be done with the objects of one kind; some have no operational state to inspect."""
+
+    model: type[RestObject]
+    create: Callable[[View, Any], Plan]
+    update: Callable[[View, Any], Plan]
+    delete: Callable[[View, str], Plan]
+    inspect: Inspect | None = None
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.model.plural: kind
+    for kind in (
+        Kind(
+            model=Tenant,
+            create=tenant.create,
+            update=tenant.update,
+            delete=tenant.delete,
+            inspect=inspect.tenant,
+        ),
+        Kind(
+            model=Network,
+            create=network.create,
+            update=network.update,
+            delete=network.delete,
+            inspect=inspect.network,
+        ),
+        Kind(
+            model=EndpointGroup,
+            create=group.create,
+            update=group.update,
+            delete=group.delete,
+            inspect=inspect.group,
+        ),
+        Kind(
+            model=Policy,
+            create=policy.create,
+            update=policy.update,
+            delete=policy.delete,
+            inspect=inspect.policy,
+        ),
+        Kind(
+            model=Rule,
+            create=rule.create,
+            update=rule.update,
+            delete=rule.delete,
+        ),
+        Kind(
+            model=Netprofile,
+            create=netprofile.create,
+            update=netprofile.update,
+            delete=netprofile.delete,
+        ),
+        Kind(
+            model=ExtContractsGroup,
+            create=contracts.create,
+            update=contracts.update,
+            delete=contracts.delete,
+        ),
+        Kind(
+            model=AppProfile,
+            create=app_profile.create,
+            update=app_profile.update,
+            delete=app_profile.delete,
+        ),
+        Kind(
+            model=AciGw,
+            create=aci_gateway.create,
+            update=aci_gateway.update,
+            delete=aci_gateway.delete,
+            inspect=inspect.aci_gateway,
+        ),
+        Kind(
+            model=ServiceLB,
+            create=service.create,
+            update=service.update,
+            delete=service.delete,
+            inspect=inspect.service,
+        ),
+        Kind(
+            model=Bgp,
+            create=bgp.create,
+            update=bgp.update,
+            delete=bgp.delete,
+        ),
+        Kind(
+            model=Volume,
+            create=volume.create,
+            update=volume.create,
+            delete=volume.delete_volume,
+        ),
+        Kind(
+            model=VolumeProfile,
+            create=volume.create,
+            update=volume.create,
+            delete=volume.delete_profile,
+        ),
+        Kind(
+            model=Global,
+            create=settings.create,
+            update=settings.update,
+            delete=settings.delete,
+            inspect=inspect.global_,
+        ),
+    )
+}
+ENDPOINTS: Final = "endpoints"
+"""Not an object; can only be inspected."""
+
+
+def listed(view: View, kind: Kind) -> list[RestObject]:
+    """Return all objects of a kind."""
+    return view.read_all(kind.model.kind)
+
+
+def stored(view: View, kind: Kind, key: str) -> RestObject:
+    """Return one object; NotFound in the original's words."""
+    found = view.read(kind.model.kind, key)
+    if found is None:
+        raise NotFound(f"{kind.model.kind} not found")
+    return found
+
+
+def inspected(view: View, kind: Kind, key: str, mode: str) -> dict[str, Any]:
+    """Return an object and its operational state; the global one's has the daemon's mode."""
+    config = stored(view, kind, key)
+    if kind.inspect is None:
+        return {"Config": config}
+    oper = kind.inspect(view, key)
+    if isinstance(config, Global):
+        oper = {"clusterMode": mode, **oper}
+    return {"Config": config, "Oper": without_empty(oper)}
+
+
+def inspected_endpoint(view: View, name: str) -> dict[str, Any]:
+    """Return the operational state of an endpoint; there is no object of it."""
+    return {"Oper": without_empty(inspect.endpoint(view, name))}
+
+
+def without_empty(oper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return operational state as Go writes it: empty values left out, objects in lists too."""
+    return {
+        name: [without_empty(item) if isinstance(item, Mapping) else item for item in value]
+        if isinstance(value, list)
+        else value
+        for name, value in oper.items()
+        if value
+    }
+
+
+def write(kind: Kind, key: str, body: bytes) -> Callable[[View], Plan]:
+    """Return the decision to create an object, or to update it where it exists.
+
+    Raises Invalid for a body that cannot be such an object.
+    """
+    obj = posted(decode(kind.model, body), key)
+
+    def decide(view: View) -> Plan:
+        exists = view.read(kind.model.kind, key) is not None
+        return (kind.update if exists else kind.create)(view, obj)
+
+    return decide

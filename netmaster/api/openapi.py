@@ -1,0 +1,139 @@
+"""The OpenAPI 3.1 document of what a master serves, generated from its tables.
+
+In come the kinds of objects (`netmaster.api.objects.KINDS`) and the single routes
+(`netmaster.api.routes.EXACT`); out comes the document that `/openapi.json` shows. A kind that is
+added to its table is here at once. Pure.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from contivmodel import rpc
+from contivmodel.schema import TEXT, Schema, reference, schemas
+from contivmodel.wire import WireModel
+from netmaster.api.objects import ENDPOINTS, KINDS, Kind
+from netmaster.api.routes import API, EXACT, Action
+from netmaster.plan.model import Category
+
+BODIES: Final[Mapping[Action, type[WireModel]]] = {
+    Action.ALLOCATE_ADDRESS: rpc.AllocAddressRequest,
+    Action.RELEASE_ADDRESS: rpc.ReleaseAddressRequest,
+    Action.CREATE_ENDPOINT: rpc.CreateEndpointRequest,
+    Action.UPDATE_ENDPOINT: rpc.UpdateEndpointRequest,
+    Action.DELETE_ENDPOINT: rpc.DeleteEndpointRequest,
+}
+"""What the agents' routes take."""
+
+_KEY: Final[Schema] = {
+    "name": "key",
+    "in": "path",
+    "required": True,
+    "description": "the object's key: the fields that name it, joined by a colon",
+    "schema": {**TEXT, "minLength": 1, "pattern": "^[^/]+$"},
+}
+_REFUSAL: Final[Schema] = {
+    "description": "refused or failed; the first line says why",
+    "content": {"text/plain": {"schema": TEXT}},
+}
+_FAILURES: Final[Schema] = {
+    "404": {"description": "no such path", "content": {"text/plain": {"schema": TEXT}}},
+    "413": {"description": "the body is too large", "content": {"text/plain": {"schema": TEXT}}},
+    "500": _REFUSAL,
+}
+
+
+def document(version: str) -> dict[str, Any]:
+    """Return the document."""
+    models = (*(kind.model for kind in KINDS.values()), *BODIES.values())
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Contiv netmaster",
+            "version": version,
+            "description": "Tenants, networks, groups and all else of the cluster. "
+            "POST and PUT both create an object, or update it where it exists.",
+        },
+        "paths": dict(_paths()),
+        "components": {"schemas": schemas(models)},
+    }
+
+
+def _paths() -> Iterator[tuple[str, Schema]]:
+    for plural, kind in KINDS.items():
+        yield from _object_paths(plural, kind)
+    yield (
+        f"{API}inspect/{ENDPOINTS}/{{key}}/",
+        {"parameters": [_KEY], "get": _operation("inspect endpoint", "endpoint", _oper())},
+    )
+    for (method, path), target in EXACT.items():
+        yield path, {method.lower(): _single(path, target.action)}
+    yield (
+        "/service/{key}",
+        {"parameters": [_KEY], "get": _operation("service", "service", {}, media="text/plain")},
+    )
+    names = [{**_KEY, "name": name} for name in ("tenant", "category", "key")]
+    names[1] = {**names[1], "schema": {**TEXT, "enum": list(Category)}}
+    yield (
+        "/debug/epcleanup/tenant/{tenant}/{category}/{key}",
+        {"parameters": names, "delete": _operation("clean up", "debug", TEXT, media="text/plain")},
+    )
+
+
+def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
+    name = kind.model.kind
+    whole = reference(kind.model)
+    yield (
+        f"{API}{plural}/",
+        {"get": _operation(f"list {name}", name, {"type": "array", "items": whole})},
+    )
+    body = _body(whole)
+    yield (
+        f"{API}{plural}/{{key}}/",
+        {
+            "parameters": [_KEY],
+            "get": _operation(f"read {name}", name, whole),
+            "post": _operation(f"write {name}", name, whole) | body,
+            "put": _operation(f"put {name}", name, whole) | body,
+            "delete": _operation(f"delete {name}", name, TEXT),
+        },
+    )
+    yield (
+        f"{API}inspect/{plural}/{{key}}/",
+        {"parameters": [_KEY], "get": _operation(f"inspect {name}", name, _oper(whole))},
+    )
+
+
+def _single(path: str, action: Action) -> Schema:
+    name = action.name.lower().replace("_", " ")
+    tag = path.strip("/").partition("/")[0].partition(".")[0]
+    if action is Action.OPENAPI:
+        return _operation(name, tag, {"type": "object"})
+    if path.startswith("/plugin/"):
+        return _operation(name, tag, {}) | _body(
+            reference(BODIES[action]) if action in BODIES else {"type": "object"}
+        )
+    return _operation(name, tag, {}, media="text/plain")
+
+
+def _body(schema: Schema) -> Schema:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _oper(config: Schema | None = None) -> Schema:
+    """Return the schema of an inspection: the object, if there is one, and how it fares."""
+    oper: Schema = {"Oper": {"type": "object"}}
+    return {"type": "object", "properties": {"Config": config, **oper} if config else oper}
+
+
+def _operation(name: str, tag: str, answer: Schema, *, media: str = "application/json") -> Schema:
+    return {
+        "operationId": "".join(
+            word if at == 0 else word[:1].upper() + word[1:] for at, word in enumerate(name.split())
+        ),
+        "summary": name,
+        "tags": [tag],
+        "responses": {
+            "200": {"description": "done", "content": {media: {"schema": answer}}},
+            **_FAILURES,
+        },
+    }

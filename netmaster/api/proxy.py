@@ -1,0 +1,124 @@
+"""The follower's role: every request goes to the leader, and its answer comes back.
+
+The leader is whoever the lock names at that moment. Bodies are streamed both ways, connections to
+the leader are kept and bounded. It knows nothing of what is asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from aiohttp import (
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+    web,
+)
+from multidict import CIMultiDict
+from yarl import URL
+
+from core.errors import NotLeader, StoreUnavailable
+from core.tasks import background
+from netmaster.api.replies import error
+from netmaster.commit import NO_LEADER
+
+CONNECTIONS: Final = 64
+CONNECT_TIMEOUT: Final = 3.0
+ANSWER_TIMEOUT: Final = 60.0
+LEADER_CHECK: Final = 1.0
+"""Seconds between looks whether the one we wait for still leads."""
+
+_HOP_BY_HOP: Final = frozenset({
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+})  # fmt: skip
+
+
+class Proxy:
+    """Sends requests on to the leader; `own` is what the lock would say if that were us."""
+
+    def __init__(self, leader: Callable[[], Awaitable[str | None]], own: str) -> None:
+        self._leader = leader
+        self._own = own
+        self._session = ClientSession(
+            connector=TCPConnector(limit=CONNECTIONS),
+            timeout=ClientTimeout(
+                total=None, sock_connect=CONNECT_TIMEOUT, sock_read=ANSWER_TIMEOUT
+            ),
+            cookie_jar=DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        )
+
+    async def close(self) -> None:
+        """Drop the connections to the leader."""
+        await self._session.close()
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the leader's answer; NotLeader if there is none but ourselves."""
+        leader = await self._leader()
+        if leader is None or leader == self._own:
+            raise NotLeader(NO_LEADER)
+        try:
+            async with (
+                asyncio.timeout(None) as limit,
+                background("leader asked", self._give_up_when_deposed(leader, limit)),
+            ):
+                return await self._forward(request, leader)
+        except (ClientError, TimeoutError) as exc:
+            return error(502, f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}")
+
+    async def _forward(self, request: web.BaseRequest, leader: str) -> web.StreamResponse:
+        async with self._session.request(
+            request.method,
+            URL(f"http://{leader}{request.raw_path}", encoded=True),
+            headers=_forwarded_headers(request),
+            data=request.content if request.can_read_body else None,
+            allow_redirects=False,
+        ) as answer:
+            return await _stream(request, answer)
+
+    async def _give_up_when_deposed(self, leader: str, limit: asyncio.Timeout) -> None:
+        """End the wait for a leader that is none any more, a frozen one say."""
+        while True:
+            await asyncio.sleep(LEADER_CHECK)
+            with suppress(StoreUnavailable):  # then nobody can know who leads
+                if await self._leader() != leader:
+                    limit.reschedule(asyncio.get_running_loop().time())
+                    return
+
+
+async def _stream(request: web.BaseRequest, answer: ClientResponse) -> web.StreamResponse:
+    reply = web.StreamResponse(status=answer.status, headers=_kept(answer.headers.items()))
+    await reply.prepare(request)
+    try:
+        async for chunk in answer.content.iter_any():
+            await reply.write(chunk)
+        await reply.write_eof()
+    finally:
+        if not answer.content.at_eof():
+            # the status is out already: a cut connection is the only way left to tell the client
+            request.protocol.force_close()
+    return reply
+
+
+def _forwarded_headers(request: web.BaseRequest) -> CIMultiDict[str]:
+    headers = _kept(request.headers.items())
+    if request.remote:
+        before = headers.get("X-Forwarded-For")
+        headers["X-Forwarded-For"] = f"{before}, {request.remote}" if before else request.remote
+    return headers
+
+
+def _kept(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP)

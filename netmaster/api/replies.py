@@ -1,0 +1,54 @@
+"""The shapes of answers (spec/netmaster-rest.md §1): JSON with a newline, errors as plain text."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from contivmodel.wire import dumps
+from core.errors import ContivError
+
+NOT_FOUND_TEXT: Final = "404 page not found"
+
+_JSON: Final = {"Content-Type": "application/json"}
+_TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
+_ERROR: Final = {**_TEXT, "X-Content-Type-Options": "nosniff"}
+
+
+def json_reply(value: Any) -> web.Response:
+    """Return a value, models inside it included, as the original's object routes do."""
+    return json_body(dumps(value))
+
+
+def json_body(body: bytes) -> web.Response:
+    """Return JSON that is written already."""
+    return web.Response(body=body + b"\n", headers=_JSON)
+
+
+def bare_json(value: Any) -> web.Response:
+    """Return a value as the original's `/version` and `/info` do: no newline, sniffed as text."""
+    return web.Response(body=dumps(value), headers=_TEXT)
+
+
+def plain(text: str) -> web.Response:
+    """Return a text as it is."""
+    return web.Response(body=text.encode(), headers=_TEXT)
+
+
+def error(status: int, text: str) -> web.Response:
+    """Return a failure; the text is the whole answer."""
+    return web.Response(status=status, body=f"{text}\n".encode(), headers=_ERROR)
+
+
+def refusal(exc: ContivError) -> web.Response:
+    """Return one of our own errors with the status its class carries."""
+    return error(exc.http_status, str(exc))
+
+
+def not_found() -> web.Response:
+    """Return what unknown paths and wrong methods get."""
+    return error(404, NOT_FOUND_TEXT)
+
+
+def moved(location: str) -> web.Response:
+    """Return the redirect of an unclean path."""
+    return web.Response(status=301, headers={"Location": location})

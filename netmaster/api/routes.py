@@ -1,0 +1,97 @@
+"""Which request means what: method and path in, a target out. Pure.
+
+Paths, the mandatory trailing slash and the missing 405 are the original's
+(spec/netmaster-rest.md §1): whatever is not here is 404.
+"""
+
+import posixpath
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+API: Final = "/api/v1/"
+
+
+class Action(Enum):
+    """What a request asks for."""
+
+    LIST = auto()
+    READ = auto()
+    WRITE = auto()
+    DELETE = auto()
+    INSPECT = auto()
+    ALLOCATE_ADDRESS = auto()
+    RELEASE_ADDRESS = auto()
+    CREATE_ENDPOINT = auto()
+    UPDATE_ENDPOINT = auto()
+    DELETE_ENDPOINT = auto()
+    VERSION = auto()
+    INFO = auto()
+    OFNET = auto()
+    SERVICES = auto()
+    SERVICE = auto()
+    CLEAN_UP = auto()
+    OPENAPI = auto()
+
+
+class Target(NamedTuple):
+    """What is asked for, and of which objects; of a clean-up, the tenant, category and id."""
+
+    action: Action
+    plural: str = ""
+    key: str = ""
+    tenant: str = ""
+    category: str = ""
+
+
+EXACT: Final = {
+    ("POST", "/plugin/allocAddress"): Target(Action.ALLOCATE_ADDRESS),
+    ("POST", "/plugin/releaseAddress"): Target(Action.RELEASE_ADDRESS),
+    ("POST", "/plugin/createEndpoint"): Target(Action.CREATE_ENDPOINT),
+    ("POST", "/plugin/updateEndpoint"): Target(Action.UPDATE_ENDPOINT),
+    ("POST", "/plugin/deleteEndpoint"): Target(Action.DELETE_ENDPOINT),
+    ("GET", "/version"): Target(Action.VERSION),
+    ("GET", "/info"): Target(Action.INFO),
+    ("GET", "/debug/ofnet"): Target(Action.OFNET),
+    ("GET", "/services"): Target(Action.SERVICES),
+    ("GET", "/openapi.json"): Target(Action.OPENAPI),
+}
+_ITEM: Final = {
+    "GET": Action.READ,
+    "POST": Action.WRITE,
+    "PUT": Action.WRITE,
+    "DELETE": Action.DELETE,
+}
+
+
+def find(method: str, path: str) -> Target | None:
+    """Return what a request is for; None if nothing answers to it. The path is percent-decoded."""
+    exact = EXACT.get((method, path))
+    if exact is not None:
+        return exact
+    if not path.startswith(API):
+        return _other(method, path)
+    match path.removeprefix(API).split("/"):
+        case [plural, ""] if method == "GET" and plural:
+            return Target(Action.LIST, plural)
+        case [plural, key, ""] if method in _ITEM and plural and key and plural != "inspect":
+            return Target(_ITEM[method], plural, key)
+        case ["inspect", plural, key, ""] if method == "GET" and plural and key:
+            return Target(Action.INSPECT, plural, key)
+    return None
+
+
+def _other(method: str, path: str) -> Target | None:
+    match path.split("/"):
+        case ["", "service", key] if method == "GET" and key:
+            return Target(Action.SERVICE, key=key)
+        case ["", "debug", "epcleanup", "tenant", tenant, category, key] if (
+            method == "DELETE" and tenant and category and key
+        ):
+            return Target(Action.CLEAN_UP, key=key, tenant=tenant, category=category)
+    return None
+
+
+def cleaned(path: str) -> str:
+    """Return the path without empty, `.` and `..` segments, as Go's mux redirects to it."""
+    clean = posixpath.normpath("/" + path.lstrip("/"))
+    return clean + "/" if path.endswith("/") and clean != "/" else clean

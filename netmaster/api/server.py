@@ -1,0 +1,91 @@
+"""Listeners of a master, and the outermost edge of every request.
+
+A request is handed to the current role (the leader's API or the follower's proxy), which the daemon
+swaps without closing a listener. Nothing gets past here: our own errors become their
+text, anything unforeseen becomes a logged `internal error`, and no client sees a closed connection
+for an answer.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from core.errors import ContivError, NotLeader
+from core.logs import fields
+from core.tasks import guard
+from netmaster.api.replies import error, refusal
+from netmaster.commit import NO_LEADER
+from netmaster.settings import Address
+
+log = logging.getLogger(__name__)
+
+MAX_BODY: Final = 1 << 20
+KEEP_ALIVE: Final = 75.0
+SHUTDOWN_TIMEOUT: Final = 0.3
+"""Seconds that requests under way may still take when the daemon ends."""
+
+Role = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+"""What answers requests: returns the answer, or raises an error of `core.errors`."""
+
+
+async def leaderless(_: web.BaseRequest) -> web.StreamResponse:
+    """Refuse every request, as the original does without a leader."""
+    raise NotLeader(NO_LEADER)
+
+
+class Server:
+    """Listens on any number of addresses and answers in the current role."""
+
+    def __init__(self) -> None:
+        self.role: Role = leaderless
+        self._runner = web.ServerRunner(
+            web.Server(
+                self._handle,
+                access_log=None,
+                keepalive_timeout=KEEP_ALIVE,
+            ),
+            shutdown_timeout=SHUTDOWN_TIMEOUT,
+        )
+
+    async def listen(self, address: Address) -> Address:
+        """Start to listen; return the address with the port that was bound. OSError if taken."""
+        if self._runner.server is None:
+            await self._runner.setup()
+        site = web.TCPSite(self._runner, address.host or "0.0.0.0", address.port)
+        await site.start()
+        bound: int = self._runner.addresses[-1][1]
+        return Address(address.host, bound)
+
+    async def close(self) -> None:
+        """Stop listening, and end connections once requests under way are answered."""
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await guard(partial(self._answer, request), partial(_failed, request))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await self.role(request)
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, however it was announced."""
+    length = request.content_length
+    if length is not None and length > MAX_BODY:
+        raise web.HTTPRequestEntityTooLarge(max_size=MAX_BODY, actual_size=length)
+    return await request.read()
+
+
+def _failed(request: web.BaseRequest, exc: BaseException) -> web.StreamResponse:
+    if isinstance(exc, ContivError):
+        return refusal(exc)
+    if isinstance(exc, web.HTTPRequestEntityTooLarge):
+        return error(413, f"request body is larger than {MAX_BODY} bytes")
+    log.error(
+        "request failed",
+        exc_info=exc,
+        extra=fields(method=request.method, path=request.raw_path),
+    )
+    return error(500, f"internal error: {type(exc).__name__}: {exc}")

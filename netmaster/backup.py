@@ -1,0 +1,128 @@
+"""Backup of what the leader owns (intents, records, grants) as one JSON text, and its way back.
+
+`dump` reads a store at one revision. `load` holds the leader lock while it writes, so that no
+master leads meanwhile, and marks the store first: half a load is finished by a second one and
+touched by nobody else. Hosts, services and what agents report are theirs to tell again.
+`netmaster.commands` is the command line of both.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from core import keys
+from core.errors import Conflict, Invalid, SchemaMismatch, StoreUnavailable
+from core.version import VERSION
+from netmaster import entries, schema
+from netmaster.view import View
+from objdb.api import Backend, Change, Delete, Fence, Lock, Put, split
+
+LOCK_TTL: Final = 5.0
+LOCK_PATIENCE: Final = 2.0
+"""Seconds to wait for a lock that somebody took between our look and our try."""
+
+
+async def dump(backend: Backend) -> str:
+    """Return the backup of a store, which may be in use. Raises SchemaMismatch, StoreUnavailable.
+
+    Raises Invalid for a store that no netmaster of this kind has led.
+    """
+    values = await _stored(backend)
+    schema.check(values.get(keys.SCHEMA))
+    if keys.SCHEMA not in values:
+        raise Invalid("the store is empty or has never been led by this release: nothing to dump")
+    del values[keys.SCHEMA]
+    return written(values)
+
+
+async def load(backend: Backend, text: str, *, replace: bool) -> int:
+    """Make the leader's part of a store what a backup says; return the number of its keys.
+
+    Raises Conflict while a master leads, or where something is stored and `replace` is not asked;
+    SchemaMismatch or Invalid for a backup that this release cannot use.
+    """
+    values = read(text)
+    lock = backend.lock(keys.LEADER_LOCK, "netmaster load", LOCK_TTL)
+    fence = await _locked(lock)
+    try:
+        await _write(backend, fence, values, replace=replace)
+    finally:
+        await lock.release()
+    return len(values)
+
+
+def written(values: Mapping[str, bytes]) -> str:
+    """Return the backup of keys and values."""
+    backup = {
+        "schema": schema.VERSION,
+        "release": VERSION,
+        "keys": {key: values[key].decode() for key in sorted(values)},
+    }
+    return json.dumps(backup, indent=1) + "\n"
+
+
+def read(text: str) -> dict[str, bytes]:
+    """Return the keys and values of a backup that a leader could lead on."""
+    try:
+        backup = json.loads(text)
+        version, found = backup["schema"], backup["keys"]
+        values = {str(key): value.encode() for key, value in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        raise Invalid("this is not a backup that `netmaster dump` wrote") from exc
+    if version != schema.VERSION:
+        raise SchemaMismatch(
+            f"the backup has schema version {version}, this netmaster knows {schema.VERSION}: "
+            f"load it with the release that wrote it, {backup.get('release', 'unknown')}"
+        )
+    strange = next((key for key in values if key == keys.SCHEMA or not entries.is_leaders(key)), "")
+    if strange:
+        raise Invalid(f"the backup holds {strange}, which is not a key of the leader's")
+    View.load(values)
+    return values
+
+
+async def _locked(lock: Lock) -> Fence:
+    holder = await lock.holder()
+    if holder is None:
+        try:
+            async with asyncio.timeout(LOCK_PATIENCE):
+                return await lock.acquire()
+        except TimeoutError:
+            await lock.release()
+            holder = await lock.holder()
+    if holder is None:
+        raise StoreUnavailable("the leader lock cannot be taken, try again")
+    raise Conflict(f"{holder} leads: stop every netmaster before a backup is loaded")
+
+
+async def _write(
+    backend: Backend, fence: Fence, values: Mapping[str, bytes], *, replace: bool
+) -> None:
+    before = await _stored(backend)
+    if before and not replace:
+        raise Conflict(
+            f"the store holds {len(before)} keys of netmaster's: --replace gives them up"
+        )
+    before.pop(keys.SCHEMA, None)
+    await backend.commit([_stamp(schema.LOADING)], fence=fence)
+    for group in split(_differences(before, values), backend.limits):
+        await backend.commit(group, fence=fence)
+    await backend.commit([_stamp(schema.CURRENT)], fence=fence)
+
+
+def _differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[Change]:
+    for key in before.keys() - after.keys():
+        yield Change((), (Delete(key),))
+    for key, value in after.items():
+        if before.get(key) != value:
+            yield Change((), (Put(key, value),))
+
+
+def _stamp(stamp: schema.Stamp) -> Change:
+    return Change((), (Put(keys.SCHEMA, schema.encode(stamp)),))
+
+
+async def _stored(backend: Backend) -> dict[str, bytes]:
+    snapshot = await backend.snapshot(keys.ROOT)
+    return {key: entry.value for key, entry in snapshot.entries.items() if entries.is_leaders(key)}

@@ -1,0 +1,60 @@
+"""The commands beside the daemon: `netmaster dump` and `netmaster load`.
+
+The backup goes to standard output and comes from standard input; the store is named by the
+daemon's own flags and variables. What a backup is, `netmaster.backup` says.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from core import daemon_flags
+from core.daemon_flags import Flag, Values
+from core.version import VERSION
+from netmaster import backup
+from netmaster.settings import store_of
+from objdb.api import Backend
+from objdb.connect import connect
+
+REPLACE: Final = Flag(
+    names=("replace",), env="REPLACE", help="give up what the store holds", switch=True
+)
+
+Command = Callable[[Backend, Values], Awaitable[None]]
+
+
+async def _dump(backend: Backend, _: Values) -> None:
+    sys.stdout.write(await backup.dump(backend))
+
+
+async def _load(backend: Backend, values: Values) -> None:
+    count = await backup.load(backend, sys.stdin.read(), replace=values.on("replace"))
+    sys.stderr.write(f"{count} keys loaded\n")
+
+
+_COMMANDS: Final[Mapping[str, tuple[Command, tuple[Flag, ...]]]] = {
+    "dump": (_dump, daemon_flags.STORE),
+    "load": (_load, (*daemon_flags.STORE, REPLACE)),
+}
+
+
+def is_command(arguments: Sequence[str]) -> bool:
+    """Return whether a command line is for one of these, rather than the daemon."""
+    return bool(arguments) and arguments[0] in _COMMANDS
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Do what the first word says. Raises ContivError."""
+    command, flags = _COMMANDS[arguments[0]]
+    values = daemon_flags.read("netmaster", flags, arguments[1:], environ, VERSION)
+    if values is not None:
+        asyncio.run(_with_store(command, values))
+
+
+async def _with_store(command: Command, values: Values) -> None:
+    backend = connect(store_of(values))
+    try:
+        await command(backend, values)
+    finally:
+        await backend.close()

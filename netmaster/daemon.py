@@ -1,0 +1,125 @@
+"""What netmaster is made of, and how it starts and ends (spec/netmaster-daemon.md §2-4).
+
+Listeners come first, so that ports are known before anybody is told of them; then the ofnet RPC,
+the registrations and the candidacy run until SIGTERM or until one of them fails. The store may
+come late. Ending gives up the lock at once; being killed is as safe, only slower to notice.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from core import keys
+from core.logs import fields
+from core.tasks import supervisor
+from netmaster.aci import Gateway
+from netmaster.api.agents import Agents
+from netmaster.api.proxy import Proxy
+from netmaster.api.routes import Action
+from netmaster.api.server import Server
+from netmaster.api.status import info, version_page
+from netmaster.leadership import FOLLOWER, Duties, Leadership
+from netmaster.plan.globals import StartupFlags
+from netmaster.settings import Address, Settings
+from objdb.api import Backend
+from objdb.connect import connect
+from objdb.services import Registration
+from ofnet import control, rpc
+from state import codec
+from state.records import ServiceInstance
+
+log = logging.getLogger(__name__)
+
+SERVICE_TTL: Final = 10
+
+
+async def run(settings: Settings, version: str) -> None:
+    """Run netmaster until it is told to stop. Raises ContivError or OSError where it cannot."""
+    async with AsyncExitStack() as undo:
+        backend = connect(settings.store)
+        undo.push_async_callback(backend.close)
+        server = Server()
+        undo.push_async_callback(server.close)
+        own = await _listen(server, settings)
+        agents = control.Master()
+        ofnet = rpc.Server(agents.methods(), host=own.host, port=settings.ofnet_port)
+        await ofnet.start()
+        undo.push_async_callback(ofnet.close)
+        lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
+        proxy = Proxy(lock.holder, str(own))
+        undo.push_async_callback(proxy.close)
+        registrations = {
+            instance: _registration(backend, instance)
+            for instance in (
+                _instance(keys.SERVICE_NETMASTER, own, version),
+                _instance(keys.SERVICE_NETMASTER_RPC, Address(own.host, ofnet.port), version),
+            )
+        }
+        agents_rest = Agents(backend)
+        undo.push_async_callback(agents_rest.close)
+        duties = Duties(
+            mode=settings.mode,
+            flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
+            writer=f"netmaster-{own}",
+            now=_wall_clock,
+            agents=agents_rest,
+            pages={
+                Action.VERSION: partial(version_page, version),
+                Action.INFO: partial(info, backend, lock, own.host),
+                Action.OFNET: partial(_ofnet_page, agents, control.Node(own.host, ofnet.port)),
+            },
+            announce=_announcer(registrations),
+            gateway=Gateway(settings.aci_gateway),
+        )
+        leadership = Leadership(backend, lock, server, proxy.answer, duties)
+        tasks = await undo.enter_async_context(supervisor(signals=True))
+        for instance, registration in registrations.items():
+            tasks.supervise(f"service {instance.service}", registration.run())
+        tasks.supervise("leadership", leadership.run())
+        log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
+        await tasks.wait()
+        log.info("netmaster stops")
+
+
+async def _listen(server: Server, settings: Settings) -> Address:
+    """Open the listeners; return the address at which others find this master."""
+    external = await server.listen(settings.external)
+    if settings.single_listener:
+        return Address(settings.internal.host, external.port)
+    return await server.listen(settings.internal)
+
+
+def _instance(service: str, address: Address, version: str) -> ServiceInstance:
+    return ServiceInstance(
+        service=service,
+        address=address.host,
+        port=address.port,
+        role=FOLLOWER,
+        version=version,
+        ttl=SERVICE_TTL,
+    )
+
+
+def _registration(backend: Backend, instance: ServiceInstance) -> Registration:
+    key = keys.service(instance.service, instance.address, instance.port)
+    return Registration(backend, key, codec.encode(instance), ttl=instance.ttl)
+
+
+def _announcer(registrations: dict[ServiceInstance, Registration]) -> Callable[[str], None]:
+    def announce(role: str) -> None:
+        for instance, registration in registrations.items():
+            registration.update(codec.encode(replace(instance, role=role)))
+
+    return announce
+
+
+async def _ofnet_page(agents: control.Master, own: control.Node) -> dict[str, object]:
+    return agents.inspect(own)
+
+
+def _wall_clock() -> float:
+    return datetime.now(UTC).timestamp()

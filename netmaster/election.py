@@ -1,0 +1,73 @@
+"""The life of a master as a table: (state, input) -> (next state, effects).
+
+The daemon feeds what happens and performs the effects in order; it decides nothing itself. An
+input that the table does not know in a state cannot happen there, and is an error.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+
+class State(Enum):
+    """Where a master stands."""
+
+    FOLLOWER = auto()
+    """Waiting for the lock; requests go to whoever holds it."""
+    LOADING = auto()
+    """Holds the lock and reads the store; cannot answer yet, and must not ask itself."""
+    LEADER = auto()
+    """Holds the lock and answers."""
+    STOPPED = auto()
+
+
+class Input(Enum):
+    """What happens to a master."""
+
+    ACQUIRED = auto()
+    """The lock became ours."""
+    LOADED = auto()
+    """The view is complete and the start-up changes are committed."""
+    FAILED = auto()
+    """Loading or leading failed while the lock was ours, by its own fault or the store's."""
+    LOST = auto()
+    """The lock is no longer ours, or a write was refused for that reason."""
+    STOP = auto()
+    """The daemon was asked to end."""
+
+
+class Effect(Enum):
+    """What the daemon does about it."""
+
+    REFUSE = auto()
+    """Refuse requests while the view is read and the start-up changes are committed."""
+    ANSWER = auto()
+    """Answer requests from the view."""
+    FORWARD = auto()
+    """Send requests to the leader, whoever that is."""
+    ANNOUNCE_LEADER = auto()
+    ANNOUNCE_FOLLOWER = auto()
+    """Tell the service registry our role."""
+    RELEASE = auto()
+    """Give up the lock at once."""
+
+
+Transition = tuple[State, tuple[Effect, ...]]
+
+_STEP_DOWN: Final = (Effect.FORWARD, Effect.ANNOUNCE_FOLLOWER)
+
+TABLE: Final[dict[tuple[State, Input], Transition]] = {
+    (State.FOLLOWER, Input.ACQUIRED): (State.LOADING, (Effect.REFUSE,)),
+    (State.FOLLOWER, Input.STOP): (State.STOPPED, ()),
+    (State.LOADING, Input.LOADED): (State.LEADER, (Effect.ANSWER, Effect.ANNOUNCE_LEADER)),
+    (State.LOADING, Input.FAILED): (State.FOLLOWER, (Effect.FORWARD, Effect.RELEASE)),
+    (State.LOADING, Input.LOST): (State.FOLLOWER, (Effect.FORWARD,)),
+    (State.LOADING, Input.STOP): (State.STOPPED, (Effect.RELEASE,)),
+    (State.LEADER, Input.FAILED): (State.FOLLOWER, (*_STEP_DOWN, Effect.RELEASE)),
+    (State.LEADER, Input.LOST): (State.FOLLOWER, _STEP_DOWN),
+    (State.LEADER, Input.STOP): (State.STOPPED, (Effect.FORWARD, Effect.RELEASE)),
+}
+
+
+def step(state: State, happened: Input) -> Transition:
+    """Return the next state and what to do. KeyError for what cannot happen in that state."""
+    return TABLE[state, happened]

@@ -1,0 +1,140 @@
+"""Everything the leader stores, to bytes and back: state records, REST objects and the rest.
+
+State records are `state.codec`'s. A REST object is stored as the original's JSON, with its links
+and without link-sets, which `netmaster.view` derives. What a key holds is known by the key alone.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Final
+
+from contivmodel import wire
+from contivmodel.objects import (
+    AciGw,
+    AppProfile,
+    EndpointGroup,
+    ExtContractsGroup,
+    Global,
+    Netprofile,
+    Network,
+    Policy,
+    RestObject,
+    Rule,
+    Tenant,
+)
+from contivmodel.service_objects import Bgp, ServiceLB
+from contivmodel.volume_objects import Volume, VolumeProfile
+from core import keys
+from core.errors import Invalid
+from core.ids import TenantName
+from netmaster import schema
+from netmaster.plan.model import Category, EndpointCleanup, GroupIdCursor, PendingLaunch, Stored
+from state import codec
+from state.reading import Fields
+
+KINDS: Final[dict[str, type[RestObject]]] = {
+    model.kind: model
+    for model in (
+        Tenant,
+        Network,
+        EndpointGroup,
+        Global,
+        Policy,
+        Rule,
+        ServiceLB,
+        Bgp,
+        Volume,
+        VolumeProfile,
+        Netprofile,
+        ExtContractsGroup,
+        AppProfile,
+        AciGw,
+    )
+}
+UNREAD: Final = frozenset(
+    {
+        keys.VLAN_RESOURCE,
+        keys.VLAN_RESOURCE_OPER,
+        keys.VXLAN_RESOURCE,
+        keys.VXLAN_RESOURCE_OPER,
+        keys.GLOBAL_OPER,
+    }
+)
+"""Written for readers elsewhere; the leader derives what they say."""
+
+
+def is_leaders(key: str) -> bool:
+    """Return whether only the leader writes a key."""
+    return key.startswith(keys.LEADER_PREFIXES)
+
+
+def encode(stored: Stored) -> bytes:
+    """Return the bytes of what a key holds."""
+    if isinstance(stored, bytes):
+        return stored
+    if isinstance(stored, RestObject):
+        return wire.dumps(stored)
+    if isinstance(stored, GroupIdCursor):
+        return json.dumps({"last": stored.last}).encode()
+    if isinstance(stored, schema.Stamp):
+        return schema.encode(stored)
+    if isinstance(stored, EndpointCleanup | PendingLaunch):
+        return json.dumps(asdict(stored)).encode()
+    return codec.encode(stored)
+
+
+def decode(key: str, value: bytes) -> Stored:
+    """Return what a key of the leader's holds; Invalid, naming the key, if that cannot be read."""
+    if key in UNREAD:
+        return value
+    for prefix, decoder in _OWN.items():
+        if key.startswith(prefix):
+            return decoder(key, value)
+    record = codec.decode(key, value)
+    if record is None:
+        raise Invalid(f"key {key}: not one this netmaster knows; a newer one may have written it")
+    return record
+
+
+def _decode_object(key: str, value: bytes) -> RestObject:
+    try:
+        kind, object_key = keys.parse_obj(key)
+        stored = wire.decode(KINDS[kind], value)
+    except KeyError as exc:
+        raise Invalid(f"key {key}: objects of this type are not known here") from exc
+    except (ValueError, Invalid) as exc:
+        raise Invalid(f"key {key}: {exc}") from exc
+    if stored.object_key() != object_key:
+        raise Invalid(f"key {key}: holds the object {stored.object_key()}")
+    return stored
+
+
+def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
+    fields = Fields.parse(key, value)
+    return EndpointCleanup(
+        tenant=TenantName(fields.text("tenant")),
+        category=fields.choice("category", Category),
+        name=fields.text("name"),
+        before=fields.number("before"),
+    )
+
+
+def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
+    try:
+        last = json.loads(value)["last"]
+    except (ValueError, TypeError, KeyError) as exc:
+        raise Invalid(f"key {key}: not a cursor: {value[:80]!r}") from exc
+    if type(last) is not int:
+        raise Invalid(f"key {key}: not a cursor: {value[:80]!r}")
+    return GroupIdCursor(last=last)
+
+
+_OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
+    keys.OBJECTS: _decode_object,
+    keys.SCHEMA: lambda _, value: schema.decode(value),
+    keys.GROUP_ID_CURSOR: _decode_cursor,
+    keys.ACI_LAUNCHES: lambda key, _: PendingLaunch(keys.after(keys.ACI_LAUNCHES, key)),
+    keys.CLEANUPS: _decode_cleanup,
+}
+"""Prefix or key -> how to read what is no state record."""

@@ -1,0 +1,80 @@
+"""All addresses of one network, IPv4 and IPv6: the pools, and who holds what.
+
+Grants outlive their network record where they have to (endpoints of an infra network that was
+deleted, reservations); the pools exist only while the network does.
+"""
+
+from core.addresses import Subnet, ipv4, ipv6, subnet4, subnet6
+from netmaster.ipam.pool import Pool
+from netmaster.ipam.pool6 import Pool6
+from state.records import GrantOwner, GrantRecord, NetworkRecord
+
+
+class NetworkAddresses:
+    """Grants of a network by address text, and its pools (`v4` and `v6` None without a network)."""
+
+    __slots__ = ("grants", "v4", "v6")
+
+    def __init__(self) -> None:
+        self.grants: dict[str, GrantRecord] = {}
+        self.v4: Pool | None = None
+        self.v6: Pool6 | None = None
+
+    def open(self, network: NetworkRecord) -> None:
+        """Make the pools of a network; addresses that are held already stay held."""
+        self.v4 = _pool(network)
+        if network.ipv6_subnet:
+            subnet = subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
+            self.v6 = Pool6(subnet)
+        for address in self.grants:
+            self._take(address)
+        self.resume()
+
+    def close(self) -> None:
+        """Drop the pools: the network is gone."""
+        self.v4 = self.v6 = None
+
+    def grant(self, address: str, grant: GrantRecord) -> None:
+        """Note who holds an address."""
+        if address not in self.grants:
+            self._take(address)
+        self.grants[address] = grant
+
+    def release(self, address: str) -> None:
+        """Note that nobody holds an address."""
+        del self.grants[address]
+        if ":" in address:
+            if self.v6 is not None:
+                self.v6.give(ipv6(address))
+        elif self.v4 is not None:
+            self.v4.give(ipv4(address))
+
+    def resume(self) -> None:
+        """Let IPv6 addresses go on behind the newest one that was given before."""
+        given = [
+            (grant.seq, address)
+            for address, grant in self.grants.items()
+            if ":" in address and grant.owner is not GrantOwner.GATEWAY
+        ]
+        if given and self.v6 is not None:
+            self.v6.resume(ipv6(max(given)[1]))
+
+    def _take(self, address: str) -> None:
+        if ":" in address:
+            if self.v6 is not None:
+                self.v6.take(ipv6(address))
+        elif self.v4 is not None:
+            self.v4.take(ipv4(address))
+
+
+def subnet_of(network: NetworkRecord) -> Subnet:
+    """Return a network's IPv4 subnet."""
+    return subnet4(ipv4(network.subnet), network.subnet_len)
+
+
+def _pool(network: NetworkRecord) -> Pool:
+    subnet = subnet_of(network)
+    last = ipv4(network.last)
+    bounded = network.bounded or last != subnet.last
+    # a subnet written with host bits (10.1.1.77/24) is assignable from its start
+    return Pool(subnet, ipv4(network.first) if bounded else subnet.base, last)

@@ -1,0 +1,73 @@
+"""The IPv4 addresses of one network: what is free in the network and in its groups' pools.
+
+A group's pool is carved out of its network: the network never gives an address of it, the group
+gives no other. Who holds an address, and the refusals a user sees, are `netmaster.plan.grants`'.
+"""
+
+from bisect import bisect_right, insort
+
+from core.addresses import Subnet
+from core.ids import GroupKey
+from netmaster.ipam.spans import FreeSpans
+
+
+class Pool:
+    """Free addresses between `low` and `high` of a subnet.
+
+    The network and the broadcast address are never among them.
+    """
+
+    def __init__(self, subnet: Subnet, low: int, high: int) -> None:
+        self.subnet = subnet
+        self._free = FreeSpans(max(low, subnet.base + 1), min(high, subnet.last - 1))
+        self._carved: dict[GroupKey, FreeSpans] = {}
+        self._bounds: list[tuple[int, int, GroupKey]] = []
+
+    def assignable(self, address: int) -> bool:
+        """Return whether the address is one that the network or a group could ever give."""
+        return self._free.low <= address <= self._free.high
+
+    def group_of(self, address: int) -> GroupKey | None:
+        """Return the group in whose pool an address is; None if it is in no group's pool."""
+        index = bisect_right(self._bounds, address, key=lambda bound: bound[0]) - 1
+        if index < 0:
+            return None
+        _, high, group = self._bounds[index]
+        return group if address <= high else None
+
+    def lowest(self, group: GroupKey | None = None) -> int | None:
+        """Return the lowest free address, of a group's pool if it has one; None if all are held."""
+        return self._spans(group).lowest()
+
+    def first_taken(self, low: int, high: int) -> int | None:
+        """Return the lowest address of low..high that is held or pooled; None if all are free."""
+        return self._free.first_taken(low, high)
+
+    def take(self, address: int) -> None:
+        """Note that an address is held."""
+        self._spans(self.group_of(address)).take(address)
+
+    def give(self, address: int) -> None:
+        """Note that an address is held no more."""
+        self._spans(self.group_of(address)).give(address)
+
+    def carve(self, group: GroupKey, low: int, high: int) -> None:
+        """Set low..high aside for a group."""
+        spans = FreeSpans(low, high)
+        while (held := self._free.first_taken(low, high)) is not None:
+            spans.take(held)
+            low = held + 1
+        self._free.take_span(spans.low, spans.high)
+        self._carved[group] = spans
+        insort(self._bounds, (spans.low, spans.high, group))
+
+    def restore(self, group: GroupKey) -> None:
+        """Return a group's pool to the network; nothing happens if the group has none."""
+        spans = self._carved.pop(group, None)
+        if spans is not None:
+            self._bounds.remove((spans.low, spans.high, group))
+            for first, last in spans:
+                self._free.give_span(first, last)
+
+    def _spans(self, group: GroupKey | None) -> FreeSpans:
+        return self._free if group is None else self._carved.get(group, self._free)

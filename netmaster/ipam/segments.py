@@ -1,0 +1,183 @@
+"""VLANs, VXLAN network identifiers and local VLANs: ranges, what is in use, which comes next.
+
+A vlan network has a VLAN. A vxlan network has a VNI and a local VLAN, which stands for the VNI
+within a host and comes from a pool of its own (spec/netmaster-state.md §3). Tags of networks that
+exist are given in with their records; refusals carry the original's words. On an ACI fabric groups
+have VLANs of their own, from the networks' pool.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from core.errors import Conflict, Exhausted, Invalid
+from netmaster.ipam.spans import FreeSpans
+from state.derive import number_list
+from state.records import Encap, NetworkRecord
+
+VLAN_CEILING: Final = 4095
+VXLAN_CEILING: Final = 65535
+VXLAN_SPREAD: Final = 16000
+LAST_VLAN: Final = 4094
+"""VLAN 4095 is reserved; a range may name it, no network gets it."""
+
+UINT64: Final = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class TagRange:
+    """The tags low..high."""
+
+    low: int
+    high: int
+
+    def covers(self, tags: Iterable[int]) -> bool:
+        """Return whether every tag is in the range."""
+        return all(self.low <= tag <= self.high for tag in tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The tags of one network: on the host's bridge, and between hosts (0 for a vlan network)."""
+
+    pkt_tag: int
+    ext_pkt_tag: int
+
+
+def parse_range(text: str) -> TagRange:
+    """Return the range `low-high`, sensible or not; Invalid if the text is none."""
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        raise Invalid(f"invalid tags {text}, correct '10-50,70-100'")
+    return TagRange(low=int(first), high=int(last))
+
+
+def parse_vlans(text: str) -> TagRange:
+    """Return the range of VLANs `text` spells; Invalid if it is none."""
+    return _within(text, VLAN_CEILING)
+
+
+def parse_vxlans(text: str) -> TagRange:
+    """Return the range of VNIs `text` spells; Invalid if it is none."""
+    tags = _within(text, VXLAN_CEILING)
+    if tags.high - tags.low > VXLAN_SPREAD:
+        raise Invalid(f"does not allow vxlan range to exceed {VXLAN_SPREAD} range {text}")
+    return tags
+
+
+class Segments:
+    """The tags in use, and those still free within the configured ranges.
+
+    Without ranges (there is no global object) nothing is free.
+    """
+
+    def __init__(self) -> None:
+        self.vlans: set[int] = set()
+        self.vxlans: set[int] = set()
+        self._vxlan_low = 1
+        self._free_vlans = FreeSpans(1, 0)
+        self._free_vxlans = FreeSpans(1, 0)
+        self._free_locals = FreeSpans(1, LAST_VLAN)
+
+    @property
+    def vlans_text(self) -> str:
+        """Return the VLANs in use as `1, 5-9`."""
+        return number_list(self.vlans)
+
+    @property
+    def vxlans_start(self) -> int:
+        """Return the number before the first VNI that is configured."""
+        return self._vxlan_low - 1
+
+    @property
+    def vxlans_text(self) -> str:
+        """Return the VNIs in use as `1, 5-9`."""
+        return number_list(self.vxlans)
+
+    def configure(self, vlans: TagRange | None, vxlans: TagRange | None) -> None:
+        """Set the ranges; tags in use stay in use, inside the new ranges or not."""
+        self._free_vlans = _free(vlans, self.vlans, LAST_VLAN)
+        self._free_vxlans = _free(vxlans, self.vxlans, VXLAN_CEILING)
+        self._vxlan_low = vxlans.low if vxlans else 1
+
+    def take(self, network: NetworkRecord) -> None:
+        """Note that a network's tags are in use."""
+        if network.encap is Encap.VLAN:
+            self.take_vlan(network.pkt_tag)
+        else:
+            self.vxlans.add(network.ext_pkt_tag)
+            self._free_vxlans.take(network.ext_pkt_tag)
+            self._free_locals.take(network.pkt_tag)
+
+    def give(self, network: NetworkRecord) -> None:
+        """Note that a network's tags are in use no more."""
+        if network.encap is Encap.VLAN:
+            self.give_vlan(network.pkt_tag)
+        else:
+            self.vxlans.discard(network.ext_pkt_tag)
+            self._free_vxlans.give(network.ext_pkt_tag)
+            self._free_locals.give(network.pkt_tag)
+
+    def take_vlan(self, vlan: int) -> None:
+        """Note that a VLAN is in use: a network's, or a group's own."""
+        self.vlans.add(vlan)
+        self._free_vlans.take(vlan)
+
+    def give_vlan(self, vlan: int) -> None:
+        """Note that a VLAN is in use no more."""
+        self.vlans.discard(vlan)
+        self._free_vlans.give(vlan)
+
+    def choose(self, encap: Encap, requested: int) -> Segment:
+        """Return the tags for a new network; `requested` 0 means the lowest free."""
+        if encap is Encap.VLAN:
+            return Segment(pkt_tag=self._choose_vlan(requested), ext_pkt_tag=0)
+        vni = self._choose_vxlan(requested)
+        local = self._free_locals.lowest()
+        if local is None:
+            raise Exhausted("no local vlans available")
+        return Segment(pkt_tag=local, ext_pkt_tag=vni)
+
+    def _choose_vlan(self, requested: int) -> int:
+        if requested:
+            if requested not in self._free_vlans:
+                # a negative number reads as the original's unsigned one
+                raise Conflict(f"requested vlan not available - vlan:{requested % UINT64}")
+            return requested
+        lowest = self._free_vlans.lowest()
+        if lowest is None:
+            raise Exhausted("no vlans available")
+        return lowest
+
+    def _choose_vxlan(self, requested: int) -> int:
+        if requested:
+            if 0 < requested < self._vxlan_low:
+                raise Conflict("requested vxlan is out of range")
+            if requested not in self._free_vxlans:
+                raise Conflict("requested vxlan not available")
+            return requested
+        lowest = self._free_vxlans.lowest()
+        if lowest is None:
+            raise Exhausted("no vxlans available")
+        return lowest
+
+
+def _within(text: str, ceiling: int) -> TagRange:
+    tags = parse_range(text)
+    if tags.low > tags.high:
+        raise Invalid(f"invalid range {text}, min is greater than max")
+    if tags.low < 1:
+        raise Invalid(f"invalid range {text}, values less than 1")
+    if tags.high > ceiling:
+        # the original says vlan of both kinds
+        raise Invalid(f"invalid range {text}, vlan values exceed {ceiling} max allowed")
+    return tags
+
+
+def _free(tags: TagRange | None, used: Iterable[int], ceiling: int) -> FreeSpans:
+    if tags is None:
+        return FreeSpans(1, 0)
+    free = FreeSpans(tags.low, min(tags.high, ceiling))
+    for tag in used:
+        free.take(tag)
+    return free

@@ -1,0 +1,230 @@
+"""A master's terms as leader: waits for the lock, loads the view, leads until the lock is lost.
+
+`netmaster.election` says what may happen and what follows; this performs it. One `Committer` lives
+for one term. What requests get is the `Server`'s current role, which changes here alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from core import keys
+from core.errors import (
+    ContivError,
+    NotLeader,
+    SchemaMismatch,
+    StoreDenied,
+    StoreUnavailable,
+)
+from core.logs import fields
+from core.tasks import background, backoff
+from netmaster import entries, schema
+from netmaster.api.agents import Agents
+from netmaster.api.leader import Leader
+from netmaster.api.routes import Action
+from netmaster.api.server import Role, Server, leaderless
+from netmaster.cleanup import Cleanups
+from netmaster.commit import Committer
+from netmaster.election import Effect, Input, State, step
+from netmaster.launch import Gateway, Launcher
+from netmaster.plan import address, netprofile, policy, tenant
+from netmaster.plan import globals as global_settings
+from netmaster.plan import schema as schema_stamp
+from netmaster.plan.globals import StartupFlags
+from netmaster.plan.model import Plan
+from netmaster.view import View
+from objdb.api import Backend, Fence, Lock
+
+log = logging.getLogger(__name__)
+
+HOUSEKEEPING_EVERY: Final = 60.0
+"""Seconds between looks for what is overdue or was left undone."""
+
+FOLLOWER: Final = "follower"
+LEADER: Final = "leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duties:
+    """What a leader needs to know beside the store.
+
+    `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
+    names this process to the store; `now` is the wall clock; `agents` asks hosts; `pages` are the
+    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one.
+    """
+
+    mode: str
+    flags: StartupFlags
+    writer: str
+    now: Callable[[], float]
+    agents: Agents
+    pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
+    announce: Callable[[str], None]
+    gateway: Gateway
+
+
+class Leadership:
+    """One master's candidacy; `run` it for as long as the daemon lives.
+
+    `forward` is the server's role while we do not lead.
+    """
+
+    def __init__(
+        self, backend: Backend, lock: Lock, server: Server, forward: Role, duties: Duties
+    ) -> None:
+        self._backend = backend
+        self._lock = lock
+        self._server = server
+        self._forward = forward
+        self._duties = duties
+        self._state = State.FOLLOWER
+        self._committer: Committer | None = None
+        self._launcher: Launcher | None = None
+        self._cleanups: Cleanups | None = None
+        server.role = forward
+
+    async def run(self) -> None:
+        """Stand for leader again and again; cancelled, give up the lock.
+
+        Raises StoreDenied, and SchemaMismatch for a store of another release.
+        """
+        pauses = backoff(0.5, 10.0)
+        try:
+            await self._check_schema()
+            while True:
+                fence = await self._lock.acquire()
+                await self._on(Input.ACQUIRED)
+                ended = await self._term(fence)
+                await self._on(ended)
+                if ended is Input.FAILED:
+                    await asyncio.sleep(next(pauses))
+                else:
+                    pauses = backoff(0.5, 10.0)
+        finally:
+            await self._on(Input.STOP)
+
+    async def _check_schema(self) -> None:
+        """Find out at once, and not only when we come to lead, that the store is not for us."""
+        pauses = backoff()
+        while True:
+            try:
+                stamp = await self._backend.get(keys.SCHEMA)
+            except StoreUnavailable as exc:
+                log.warning("store not reached yet", extra=fields(error=exc))
+                await asyncio.sleep(next(pauses))
+            else:
+                schema.check(stamp.value if stamp else None)
+                return
+
+    async def _term(self, fence: Fence) -> Input:
+        """Lead until the lock is lost, or until leading fails."""
+        try:
+            async with AsyncExitStack() as term:
+                committer = self._committer = await self._load(fence)
+                cleanups = self._cleanups = Cleanups(committer, self._duties.agents.reclaim)
+                running = await term.enter_async_context(background("commits", committer.run()))
+                lost = await term.enter_async_context(background("lock", self._lock.lost()))
+                launcher = self._launcher = Launcher(committer, self._duties.gateway)
+                await self._prepare(committer)
+                await self._on(Input.LOADED)
+                chores = self._keep_house(committer, launcher)
+                await term.enter_async_context(background("chores", chores))
+                await term.enter_async_context(background("clean-ups", cleanups.resume()))
+                await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+        except NotLeader:
+            return Input.LOST
+        except (StoreDenied, SchemaMismatch):
+            raise
+        except ContivError as exc:
+            log.exception("cannot lead", extra=fields(error=exc))
+            return Input.FAILED
+        finally:
+            self._committer = self._cleanups = self._launcher = None
+        return Input.LOST
+
+    async def _load(self, fence: Fence) -> Committer:
+        """Read all that the leader owns and return what commits changes to it."""
+        snapshot = await self._backend.snapshot(keys.ROOT)
+        view = View.load({key: entry.value for key, entry in snapshot.entries.items()})
+        revs = {
+            key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)
+        }
+        log.info("view loaded", extra=fields(revision=snapshot.rev, count=len(revs)))
+        return Committer(
+            self._backend,
+            fence,
+            self._duties.writer,
+            view,
+            revs,
+            valid_until=lambda: self._lock.valid_until,
+        )
+
+    async def _prepare(self, committer: Committer) -> None:
+        """Have what must be there, the global object say, exist before anybody asks."""
+        flags = self._duties.flags
+        await committer.submit(schema_stamp.startup)
+        await committer.submit(lambda view: global_settings.startup(view, flags))
+        await committer.submit(tenant.startup)
+
+    async def _keep_house(self, committer: Committer, launcher: Launcher) -> None:
+        """Do, for ever, what falls due with time and what an earlier change left undone."""
+        while True:
+            for chore, decide in self._chores().items():
+                try:
+                    while count := await committer.submit(decide):
+                        log.info(chore, extra=fields(count=count))
+                except NotLeader:
+                    return
+                except ContivError as exc:
+                    log.warning("chore failed", extra=fields(task=chore, error=exc))
+            await launcher.settle()
+            await asyncio.sleep(HOUSEKEEPING_EVERY)
+
+    def _chores(self) -> Mapping[str, Callable[[View], Plan]]:
+        """Return what is to be done again and again; a reply of 0 says that all is done."""
+        return {
+            "reservations reclaimed": lambda view: address.reclaim(view, self._duties.now()),
+            "groups brought in line with their profiles": netprofile.catch_up,
+            "rules of deleted policies removed": policy.sweep,
+        }
+
+    async def _on(self, happened: Input) -> None:
+        before, (self._state, effects) = self._state, step(self._state, happened)
+        log.info(
+            "leadership",
+            extra=fields(input=happened.name, before=before.name, state=self._state.name),
+        )
+        for effect in effects:
+            await self._perform(effect)
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Effect.REFUSE:
+                self._server.role = leaderless
+            case Effect.ANSWER:
+                self._server.role = self._leader().answer
+            case Effect.FORWARD:
+                self._server.role = self._forward
+            case Effect.ANNOUNCE_LEADER:
+                self._duties.announce(LEADER)
+            case Effect.ANNOUNCE_FOLLOWER:
+                self._duties.announce(FOLLOWER)
+            case Effect.RELEASE:
+                await self._lock.release()
+
+    def _leader(self) -> Leader:
+        if self._committer is None or self._cleanups is None or self._launcher is None:
+            raise NotLeader("no term is under way")
+        duties = self._duties
+        return Leader(
+            self._committer,
+            self._launcher.change,
+            mode=duties.mode,
+            now=duties.now,
+            agents=duties.agents,
+            cleanups=self._cleanups,
+            pages=duties.pages,
+        )

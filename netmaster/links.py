@@ -1,0 +1,148 @@
+"""Which REST objects name which: the link-sets of replies, computed instead of stored (design §3).
+
+An object names its tenant, its network, what is attached to it; `Names` remembers who names whom,
+so that the one named finds them all. Which set of which kind shows them is one table here.
+`netmaster.view` keeps a `Names` in step with its objects.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from contivmodel.objects import (
+    AppProfile,
+    EndpointGroup,
+    ExtContractsGroup,
+    Link,
+    LinkSet,
+    Netprofile,
+    Network,
+    Policy,
+    RestObject,
+    Rule,
+    Tenant,
+)
+from contivmodel.service_objects import ServiceLB
+from core import ids
+from core.ids import TenantName
+
+Place = tuple[str, str]
+"""An object's kind and key."""
+
+LINK_SETS: Final[Mapping[str, Mapping[str, str]]] = {
+    Tenant.kind: {
+        "app_profiles": AppProfile.kind,
+        "endpoint_groups": EndpointGroup.kind,
+        "net_profiles": Netprofile.kind,
+        "networks": Network.kind,
+        "servicelbs": ServiceLB.kind,
+        "policies": Policy.kind,
+    },
+    Network.kind: {"endpoint_groups": EndpointGroup.kind, "servicelbs": ServiceLB.kind},
+    EndpointGroup.kind: {
+        "ext_contracts_grps": ExtContractsGroup.kind,
+        "match_rules": Rule.kind,
+        "policies": Policy.kind,
+    },
+    Policy.kind: {"endpoint_groups": EndpointGroup.kind, "rules": Rule.kind},
+    Rule.kind: {"policies": Policy.kind},
+    Netprofile.kind: {"endpoint_groups": EndpointGroup.kind},
+    ExtContractsGroup.kind: {"endpoint_groups": EndpointGroup.kind},
+    AppProfile.kind: {"endpoint_groups": EndpointGroup.kind},
+}
+"""Kind -> its link-sets -> the kind of object each of them holds."""
+
+
+class Names:
+    """Who names whom."""
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[str, Place], LinkSet] = {}
+
+    def add(self, stored: RestObject) -> None:
+        """Note what an object names."""
+        link = Link(type=stored.kind, key=stored.key)
+        for place in named(stored):
+            self._members.setdefault((stored.kind, place), {})[stored.key] = link
+
+    def remove(self, stored: RestObject) -> None:
+        """Forget what an object named."""
+        for place in named(stored):
+            members = self._members.get((stored.kind, place), {})
+            members.pop(stored.key, None)
+            if not members:
+                self._members.pop((stored.kind, place), None)
+
+    def members(self, kind: str, of: str, key: str) -> Mapping[str, Link]:
+        """Return links to the objects of a kind that name one object, by their keys.
+
+        `of` and `key` are the kind and key of the one named.
+        """
+        return self._members.get((kind, (of, key)), {})
+
+    def linked(self, stored: RestObject) -> RestObject:
+        """Return an object with its link-sets: those that name it, and those that it names."""
+        wanted = LINK_SETS.get(stored.kind)
+        if wanted is None:
+            return stored
+        if isinstance(stored, EndpointGroup):
+            stored = self._in_profile(stored)
+        own = [Link(type=kind, key=key) for kind, key in named(stored)]
+        sets: dict[str, LinkSet] = {}
+        for attribute, kind in wanted.items():
+            members = dict(self.members(kind, stored.kind, stored.key))
+            members |= {link.key: link for link in own if link.type == kind}
+            if members:
+                sets[attribute] = members
+        return _with_link_sets(stored, sets) if sets else stored
+
+    def _in_profile(self, group: EndpointGroup) -> EndpointGroup:
+        """Return a group with its application profile; of several it shows the last by name."""
+        profiles = self.members(AppProfile.kind, EndpointGroup.kind, group.key)
+        if not profiles:
+            return group
+        links = group.links.model_copy(update={"app_profile": profiles[max(profiles)]})
+        return group.model_copy(update={"links": links})
+
+
+def named(stored: RestObject) -> Iterator[Place]:
+    """Yield what an object names."""
+    match stored:
+        case Network() | Netprofile() | Policy():
+            yield Tenant.kind, stored.tenant_name
+        case EndpointGroup():
+            tenant = TenantName(stored.tenant_name)
+            yield Tenant.kind, tenant
+            yield Network.kind, ids.object_key(tenant, stored.network_name)
+            for policy in stored.policies:
+                yield Policy.kind, ids.object_key(tenant, policy)
+            if stored.net_profile:
+                yield Netprofile.kind, ids.object_key(tenant, stored.net_profile)
+            for contracts in stored.ext_contracts_grps:
+                yield ExtContractsGroup.kind, ids.object_key(tenant, contracts)
+        case AppProfile():
+            tenant = TenantName(stored.tenant_name)
+            yield Tenant.kind, tenant
+            for group in stored.endpoint_groups:
+                yield EndpointGroup.kind, ids.object_key(tenant, group)
+        case ServiceLB():
+            tenant = TenantName(stored.tenant_name)
+            yield Tenant.kind, tenant
+            yield Network.kind, ids.object_key(tenant, stored.network_name)
+        case Rule():
+            yield Policy.kind, policy_key(stored)
+            if stored.links.match_endpoint_group.key:
+                yield EndpointGroup.kind, stored.links.match_endpoint_group.key
+        case _:
+            pass
+
+
+def policy_key(rule: Rule) -> str:
+    """Return the key of the policy that a rule is part of."""
+    return ids.object_key(TenantName(rule.tenant_name), rule.policy_name)
+
+
+def _with_link_sets(stored: Any, sets: Mapping[str, LinkSet]) -> RestObject:
+    linked: RestObject = stored.model_copy(
+        update={"link_sets": type(stored)().link_sets.model_copy(update=sets)}
+    )
+    return linked

@@ -1,0 +1,49 @@
+"""The netmaster command: flags and environment in, an exit code out. Next: `netmaster.daemon`."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Final
+
+import uvloop
+
+from core import daemon_flags
+from core.collector import calm_collector
+from core.errors import ContivError
+from core.host_address import default_host_address
+from netmaster import commands, settings
+from netmaster.daemon import run
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = version("contiv")
+
+
+def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run netmaster until it is told to stop; return the exit code."""
+    try:
+        if commands.is_command(arguments):
+            commands.run(arguments, environ)
+            return 0
+        values = daemon_flags.read("netmaster", settings.FLAGS, arguments, environ, VERSION)
+        if values is None:
+            return 0
+        daemon_flags.set_up_logs(values)
+        resolved = settings.resolve(values, default_host_address)
+    except (ContivError, OSError) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return exc.exit_code if isinstance(exc, ContivError) else 1
+    calm_collector()
+    try:
+        uvloop.run(run(resolved, VERSION))
+    except (ContivError, OSError) as exc:
+        log.critical("netmaster ended: %s", exc)
+        return exc.exit_code if isinstance(exc, ContivError) else 1
+    return 0
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(start(sys.argv[1:], os.environ))

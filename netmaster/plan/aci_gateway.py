@@ -1,0 +1,31 @@
+"""Decisions about the ACI gateway's settings, of which there is one object (spec §2, aciGw)."""
+
+from contivmodel.objects import AciGw, AppProfile
+from core import keys
+from core.errors import Conflict, NotFound
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+
+
+def create(view: View, posted: AciGw) -> Plan:
+    """Set the gateway up, or anew; profiles that exist are told when they change next."""
+    key = posted.object_key()
+    stored = view.objects[AciGw.kind].get(key)
+    gateway = posted.model_copy(update={"key": key})
+    if gateway == stored:
+        return Plan((), reply=gateway)
+    return Plan((Write(keys.obj(AciGw.kind, key), gateway, new=stored is None),), reply=gateway)
+
+
+def update(view: View, posted: AciGw) -> Plan:
+    """Replace all settings."""
+    return create(view, posted)
+
+
+def delete(view: View, key: str) -> Plan:
+    """Delete the settings, if no application profile needs them."""
+    if key not in view.objects[AciGw.kind]:
+        raise NotFound("aciGw not found")
+    if profiles := len(view.objects[AppProfile.kind]):
+        raise Conflict(f"{profiles} App-Profiles found. Delete them first")
+    return Plan((Write(keys.obj(AciGw.kind, key), None, new=False),), reply=key)

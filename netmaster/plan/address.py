@@ -1,0 +1,172 @@
+"""Decisions about addresses reserved ahead of an endpoint: allocate, release, reclaim.
+
+Docker and Mesos ask for an address first and create the endpoint with it afterwards
+(spec/netmaster-state.md §7). A reservation is a grant of its own kind: only it can be released
+here, and if nobody turns it into an endpoint it is reclaimed.
+"""
+
+from itertools import islice
+from typing import Final
+
+from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
+from core import keys
+from core.addresses import ipv4_text, ipv6, ipv6_text, parse_range, parse_subnet6
+from core.errors import Invalid, NotFound
+from core.ids import GroupKey, NetworkId
+from netmaster.plan.grants import Ground, choose4, choose6, ground, in_subnet4, in_subnet6, put
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+from state.records import GrantOwner, GrantRecord, NetworkRecord
+
+GRACE: Final = 600.0
+"""Seconds a reservation may wait for its endpoint."""
+
+CHUNK: Final = 24
+"""How many reservations one plan reclaims."""
+
+
+def allocate(view: View, request: AllocAddressRequest, now: float) -> Plan:
+    """Reserve an address; the reply is its text with the prefix length.
+
+    The family is IPv6 if the address pool holds a colon. Asking for the gateway's address is
+    answered with it and reserves nothing.
+    """
+    place = _place(view, request)
+    network = place.network
+    if ":" in request.address_pool:
+        length = network.ipv6_subnet_len
+        if _is_gateway6(network, request.preferred):
+            return Plan((), reply=f"{request.preferred}/{length}")
+        address = choose6(place, request.preferred)
+    else:
+        length = network.subnet_len
+        if request.preferred and request.preferred == network.gateway:
+            return Plan((), reply=f"{request.preferred}/{length}")
+        address = choose4(place, request.preferred)
+    grant = GrantRecord(
+        owner=GrantOwner.RESERVATION,
+        owner_id=place.group.key if place.group else "",
+        seq=view.next_seq,
+        granted_at=now,
+    )
+    return Plan((put(place, address, grant),), reply=f"{address}/{length}")
+
+
+def allocate_in_swarm(view: View, request: AllocAddressRequest, now: float) -> Plan:
+    """Reserve an address as a swarm wants it.
+
+    Docker asks each node for the gateway of a network before the network is known here: the first
+    host of its pool is named then (of an IPv6 pool, its own address), and nothing is reserved.
+    """
+    if not request.network_id and not _networks_with(view, request.address_pool):
+        return Plan((), reply=_first_of(request.address_pool))
+    return allocate(view, request, now)
+
+
+def release(view: View, request: ReleaseAddressRequest) -> Plan:
+    """Release a reservation; whatever else an address is, it stays and the answer is the same."""
+    network, group_key = _named(view, request.network_id)
+    place = ground(view, network, group_key)
+    text = request.ipv4_address
+    if ":" in text:
+        text = ipv6_text(in_subnet6(text, place.v6.subnet))
+    else:
+        in_subnet4(text, place.v4.subnet)
+    grant = place.addresses.grants.get(text)
+    if grant is None or grant.owner is not GrantOwner.RESERVATION:
+        return Plan((), reply="success")
+    return Plan((Write(keys.grant(network.id, text), None, new=False),), reply="success")
+
+
+def reclaim(view: View, now: float) -> Plan:
+    """Release reservations that are overdue or whose network is gone; the reply is how many.
+
+    One plan takes some of them: go on until there are no writes.
+    """
+    overdue = (
+        key
+        for key, grant in view.reservations.items()
+        if grant.granted_at + GRACE <= now or keys.parse_grant(key)[0] not in view.networks
+    )
+    writes = tuple(Write(key, None, new=False) for key in islice(overdue, CHUNK))
+    return Plan(writes, reply=len(writes))
+
+
+def split_alloc_id(text: str) -> tuple[NetworkId, GroupKey | None]:
+    """Return network and group of `net:group.tenant`; any other text is a network id as it is."""
+    network, _, rest = text.partition(":")
+    if text.count(":") != 1 or rest.count(".") != 1:
+        return NetworkId(text), None
+    group, _, tenant = rest.partition(".")
+    return NetworkId(f"{network}.{tenant}"), GroupKey(f"{group}:{tenant}")
+
+
+def _place(view: View, request: AllocAddressRequest) -> Ground:
+    if request.network_id:
+        network, group_key = _named(view, request.network_id)
+        return ground(view, network, group_key)
+    return ground(view, _network_with(view, request.address_pool), None)
+
+
+def _named(view: View, text: str) -> tuple[NetworkRecord, GroupKey | None]:
+    nid, group_key = split_alloc_id(text)
+    network = view.networks.get(nid)
+    if network is None:
+        raise NotFound("key not found")
+    return network, group_key
+
+
+def _network_with(view: View, pool: str) -> NetworkRecord:
+    """Return the network whose subnet is `ip/len[:tenant]`; the last by id if there are several."""
+    found = _networks_with(view, pool)
+    if not found:
+        raise NotFound("network not found")
+    return max(found, key=lambda network: network.id)
+
+
+def _first_of(pool: str) -> str:
+    """Return the address that a pool without a network begins with, and its length."""
+    try:
+        if pool.count(":") > 1:
+            subnet, written = parse_subnet6(pool)
+            return f"{written}/{subnet.length}"
+        subnet = parse_range(pool.partition(":")[0]).subnet
+    except ValueError as exc:
+        raise Invalid(f"invalid address pool {pool!r}, expected <subnet>/<length>") from exc
+    return f"{ipv4_text(subnet.base + 1)}/{subnet.length}"
+
+
+def _networks_with(view: View, pool: str) -> list[NetworkRecord]:
+    subnet, slash, rest = pool.partition("/")
+    length, colon, tenant = rest.partition(":")
+    if not slash:
+        raise Invalid(f"invalid address pool {pool!r}, expected <subnet>/<length>")
+    wanted = f"{subnet}/{length}"
+    return [
+        network
+        for network in view.networks.values()
+        if _has_subnet(network, wanted) and (not colon or network.tenant == tenant)
+    ]
+
+
+def _has_subnet(network: NetworkRecord, wanted: str) -> bool:
+    if ":" not in wanted:
+        return wanted == f"{network.subnet}/{network.subnet_len}"
+    if not network.ipv6_subnet:
+        return False
+    try:
+        return (
+            parse_subnet6(wanted)[0]
+            == parse_subnet6(f"{network.ipv6_subnet}/{network.ipv6_subnet_len}")[0]
+        )
+    except ValueError:
+        return False
+
+
+def _is_gateway6(network: NetworkRecord, text: str) -> bool:
+    if not text or not network.ipv6_gateway:
+        return False
+    try:
+        return ipv6(text) == ipv6(network.ipv6_gateway)
+    except ValueError:
+        return False

@@ -1,0 +1,46 @@
+"""Decisions about groups of external contracts (spec/netmaster-rest.md §2).
+
+They are contracts of an ACI fabric, made there; groups that name them provide or consume them.
+The gateway hears of them with the application profile of such a group (`plan.aci`).
+"""
+
+from typing import Final
+
+from contivmodel.objects import EndpointGroup, ExtContractsGroup, Tenant
+from core import keys
+from core.errors import Conflict, Invalid, NotFound
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+
+PROVIDED: Final = "provided"
+CONSUMED: Final = "consumed"
+
+
+def create(view: View, posted: ExtContractsGroup) -> Plan:
+    """Create a group of contracts."""
+    key = posted.object_key()
+    if key in view.objects[ExtContractsGroup.kind]:
+        return update(view, posted)
+    if posted.contracts_type not in (PROVIDED, CONSUMED):
+        raise Invalid("Contracts group need to be either 'provided' or 'consumed'")
+    if posted.tenant_name not in view.objects[Tenant.kind]:
+        raise NotFound(f"Tenant {posted.tenant_name} not found")
+    contracts = posted.model_copy(update={"key": key, "link_sets": ExtContractsGroup().link_sets})
+    write = Write(keys.obj(ExtContractsGroup.kind, key), contracts, new=True)
+    return Plan((write,), reply=view.linked(contracts))
+
+
+def update(view: View, posted: ExtContractsGroup) -> Plan:
+    """Refuse: contracts cannot be changed, not even into what they are."""
+    if posted.object_key() not in view.objects[ExtContractsGroup.kind]:
+        raise NotFound("extContractsGroup not found")
+    raise Conflict("external contracts update not supported")
+
+
+def delete(view: View, key: str) -> Plan:
+    """Delete contracts that no group names."""
+    if key not in view.objects[ExtContractsGroup.kind]:
+        raise NotFound("extContractsGroup not found")
+    if view.members(EndpointGroup.kind, ExtContractsGroup.kind, key):
+        raise Conflict("External contracts group is in-use")
+    return Plan((Write(keys.obj(ExtContractsGroup.kind, key), None, new=False),), reply=key)

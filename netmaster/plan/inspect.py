@@ -1,0 +1,238 @@
+"""What `inspect` shows of an object beside its configuration: counts, lists and endpoints.
+
+Answers are plain data under the original's field names (spec/netmaster-rest.md §2); the edge
+leaves empty values out. Everything is derived from the view; nothing is decided.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from contivmodel.objects import (
+    AciGw,
+    AppProfile,
+    EndpointGroup,
+    Global,
+    Netprofile,
+    Network,
+    Policy,
+    Tenant,
+)
+from contivmodel.service_objects import ServiceLB
+from core import ids
+from core.errors import Conflict, NotFound
+from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from netmaster.view import View, network_of
+from state import derive
+from state.records import EndpointRecord, GroupRecord, NetworkRecord
+
+Oper = dict[str, Any]
+
+
+def tenant(view: View, key: str) -> Oper:
+    """Return totals, and every network and group with its endpoints."""
+    if key not in view.objects[Tenant.kind]:
+        raise NotFound("tenant not found")
+    networks = [
+        _network_record(view, member) for member in view.members(Network.kind, Tenant.kind, key)
+    ]
+    groups = [
+        _group_record(view, member) for member in view.members(EndpointGroup.kind, Tenant.kind, key)
+    ]
+    return {
+        "endpointGroups": [_without(_group(view, group), "groupTag", *_LISTS) for group in groups],
+        "networks": [_without(_network(view, network), "networkTag") for network in networks],
+        "totalAppProfiles": len(view.members(AppProfile.kind, Tenant.kind, key)),
+        "totalEPGs": len(groups),
+        "totalEndpoints": sum(
+            len(view.network_endpoints.get(network.id, ())) for network in networks
+        ),
+        "totalNetprofiles": len(view.members(Netprofile.kind, Tenant.kind, key)),
+        "totalNetworks": len(networks),
+        "totalPolicies": len(view.members(Policy.kind, Tenant.kind, key)),
+        "totalServicelbs": len(view.members(ServiceLB.kind, Tenant.kind, key)),
+    }
+
+
+def network(view: View, key: str) -> Oper:
+    """Return a network's tags, addresses and endpoints."""
+    if key not in view.objects[Network.kind]:
+        raise NotFound("network not found")
+    return _network(view, _network_record(view, key))
+
+
+def group(view: View, key: str) -> Oper:
+    """Return a group's tags, the addresses of its pool, and its endpoints."""
+    if key not in view.objects[EndpointGroup.kind]:
+        raise NotFound("endpointGroup not found")
+    return _group(view, _group_record(view, key))
+
+
+def policy(view: View, key: str) -> Oper:
+    """Return the endpoints of the groups that a policy holds for."""
+    if key not in view.objects[Policy.kind]:
+        raise NotFound("policy not found")
+    members = [
+        member
+        for group_key in view.members(EndpointGroup.kind, Policy.kind, key)
+        for member in view.group_endpoints.get(_group_record(view, group_key).key, {})
+    ]
+    return {"endpoints": list(_endpoints(view, members)), "numEndpoints": len(members)}
+
+
+def global_(view: View, key: str) -> Oper:
+    """Return the tags in use, of the global object; the edge adds the cluster mode."""
+    if key not in view.objects[Global.kind]:
+        raise NotFound("global not found")
+    segments = view.segments
+    return {
+        "freeVXLANsStart": segments.vxlans_start,
+        "numNetworks": len(segments.vlans) + len(segments.vxlans),
+        "vlansInUse": segments.vlans_text,
+        "vxlansInUse": segments.vxlans_text,
+    }
+
+
+def aci_gateway(view: View, key: str) -> Oper:
+    """Return how many application profiles there are."""
+    if key not in view.objects[AciGw.kind]:
+        raise NotFound("aciGw not found")
+    return {"numAppProfiles": len(view.objects[AppProfile.kind])}
+
+
+def service(view: View, key: str) -> Oper:
+    """Return a service's address and the endpoints that serve it."""
+    found = view.objects[ServiceLB.kind].get(key)
+    if not isinstance(found, ServiceLB):
+        raise NotFound("serviceLB not found")
+    name, tenant_name = found.service_name, TenantName(found.tenant_name)
+    record = view.services.get(ids.service_key(name, tenant_name))
+    if record is None:
+        raise NotFound("invalid Service name. Oper state does not exist")
+    serving = [{**_endpoint(one.endpoint), "serviceName": name} for one in view.providers(record)]
+    return {
+        "numProviders": len(serving),
+        "providers": serving,
+        "serviceVip": record.ip_address,
+    }
+
+
+def endpoint(view: View, key: str) -> Oper:
+    """Return the endpoint that a text names, or part of whose id or name it is."""
+    return {"key": key, **_endpoint(_find(view, key))}
+
+
+def _find(view: View, text: str) -> EndpointRecord:
+    """Return the endpoint with that id; else the one whose names the text fits best.
+
+    Part of a name must name one endpoint alone, lest another than the one meant be shown.
+    """
+    same = view.same_endpoint_id.get(text)
+    if same:
+        return view.endpoints[min(same)]
+    fits = [
+        (fit, key) for key, record in view.endpoints.items() if (fit := _fit(record, text)) < _MISS
+    ]
+    if not fits:
+        raise NotFound("endpoint not found")
+    best, key = min(fits)
+    if best and sum(fit == best for fit, _ in fits) > 1:
+        raise Conflict(f"endpoint {text} is ambiguous, name it in full")
+    return view.endpoints[key]
+
+
+_MISS = 3
+
+
+def _fit(record: EndpointRecord, text: str) -> int:
+    """Return how well a text names an endpoint: 0 wholly, 1 as its start, 2 as part of a name."""
+    best = _MISS
+    for name in (record.endpoint_id, record.container_id, record.common_name):
+        place = name.find(text)
+        if name == text:
+            return 0
+        if place >= 0:
+            best = min(best, 1 if place == 0 else 2)
+    return best
+
+
+_LISTS = ("allocatedIPAddresses", "availableIPAddresses")
+
+
+def _network(view: View, record: NetworkRecord) -> Oper:
+    grants = view.addresses[record.id].grants
+    # a pool counts as allocated whole
+    pools = [
+        pool.ip_pool
+        for link in view.members(
+            EndpointGroup.kind, Network.kind, ids.object_key(record.tenant, record.name)
+        )
+        if (pool := _group_record(view, link)).ip_pool
+    ]
+    lists = derive.network_addresses(record, grants, pools)
+    endpoints = view.network_endpoints.get(record.id, {})
+    return {
+        "allocatedAddressesCount": derive.address_count(grants.values()),
+        "allocatedIPAddresses": lists.allocated,
+        "availableIPAddresses": lists.available,
+        "endpoints": list(_endpoints(view, endpoints)),
+        "externalPktTag": record.ext_pkt_tag,
+        "networkTag": record.network_tag,
+        "numEndpoints": len(endpoints),
+        "pktTag": record.pkt_tag,
+    }
+
+
+def _group(view: View, record: GroupRecord) -> Oper:
+    lists = derive.group_addresses(record.ip_pool, view.addresses[network_of(record)].grants)
+    endpoints = view.group_endpoints.get(record.key, {})
+    return {
+        "allocatedIPAddresses": lists.allocated,
+        "availableIPAddresses": lists.available,
+        "endpoints": list(_endpoints(view, endpoints)),
+        "externalPktTag": record.ext_pkt_tag,
+        "groupTag": record.group_tag,
+        "numEndpoints": len(endpoints),
+        "pktTag": record.pkt_tag,
+    }
+
+
+def _endpoints(view: View, members: Iterable[EndpointKey]) -> Iterator[Oper]:
+    return (_endpoint(view.endpoints[key]) for key in members)
+
+
+def _endpoint(record: EndpointRecord) -> Oper:
+    return {
+        "containerID": record.container_id,
+        "containerName": record.common_name,
+        "endpointGroupId": record.group_id,
+        "endpointGroupKey": record.group_key,
+        "endpointID": record.endpoint_id,
+        "homingHost": record.homing_host,
+        "intfName": record.intf_name,
+        "ipAddress": [record.ip_address, record.ipv6_address],
+        "labels": derive.labels_text(record.labels),
+        "macAddress": record.mac_address,
+        "network": record.network,
+        "serviceName": record.service_name,
+        "vtepIP": record.vtep_ip,
+    }
+
+
+def _network_record(view: View, key: str) -> NetworkRecord:
+    tenant_name, _, name = key.partition(":")
+    record = view.networks.get(ids.network_id(NetworkName(name), TenantName(tenant_name)))
+    if record is None:
+        raise NotFound("key not found")
+    return record
+
+
+def _group_record(view: View, key: str) -> GroupRecord:
+    tenant_name, _, name = key.partition(":")
+    record = view.groups.get(ids.group_key(GroupName(name), TenantName(tenant_name)))
+    if record is None:
+        raise NotFound("key not found")
+    return record
+
+
+def _without(oper: Oper, *names: str) -> Oper:
+    return {name: value for name, value in oper.items() if name not in names}

@@ -1,0 +1,87 @@
+"""What a decision is made of: the writes it wants, and the reply to give once they are committed.
+
+Plans are made by the modules of this package, applied by `netmaster.view` and committed by
+`netmaster.commit`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from contivmodel.objects import RestObject
+from core.ids import TenantName
+from netmaster.schema import Stamp
+from state.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from netmaster.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIdCursor:
+    """The last group id given."""
+
+    last: int
+
+
+class Category(StrEnum):
+    """By what the endpoints of a clean-up are named."""
+
+    NETWORK = "net"
+    GROUP = "group"
+    ENDPOINT = "ep"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCleanup:
+    """A clean-up under way: all endpoints of a network, of a group or of a container are to go.
+
+    Those that came later, with grants from `before` on, stay.
+    """
+
+    tenant: TenantName
+    category: Category
+    name: str
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLaunch:
+    """A doubt: the ACI gateway may hold something else of an application profile than the store.
+
+    `profile` is the profile's key.
+    """
+
+    profile: str
+
+
+Stored = Record | RestObject | GroupIdCursor | EndpointCleanup | PendingLaunch | Stamp | bytes
+"""What a key can hold; bytes are values nobody here reads back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One key to put, or to delete if `record` is None.
+
+    The decision rests on what the key held: nothing if `new`, else what was committed last.
+    """
+
+    key: str
+    record: Stored | None
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Writes that go together, and the reply they lead to. Without writes nothing changes.
+
+    `then` is for a change that may be too large for one transaction: these writes hold what is
+    wanted, and `then` decides the next part of what follows from it, given the view; it is asked
+    before the reply is given. `netmaster.leadership` has what a failure left undone done later.
+    """
+
+    writes: tuple[Write, ...]
+    reply: object
+    then: "Callable[[View], Plan] | None" = None

@@ -1,0 +1,126 @@
+"""Decisions about network profiles, and what they mean for groups (spec/netmaster-rest.md §2).
+
+A profile is its object alone. What it grants is copied into the record of every group that names
+it, for agents read records only. A change of a profile commits the object and the first of its
+groups; the others follow in parts, and `catch_up` finds any that a failure has left behind.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from contivmodel.objects import EndpointGroup, Link, Netprofile, Tenant, TenantLink
+from core import ids, keys
+from core.errors import Conflict, Invalid, NotFound
+from core.ids import GroupName, TenantName
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+from state.records import GroupRecord
+
+CHUNK: Final = 24
+"""How many groups' records one transaction brings in line."""
+
+UNUSABLE_BURST: Final = 1
+
+
+def create(view: View, posted: Netprofile) -> Plan:
+    """Create a profile."""
+    key = posted.object_key()
+    if key in view.objects[Netprofile.kind]:
+        return update(view, posted)
+    if not posted.tenant_name:
+        raise Invalid("Invalid tenant name")
+    if posted.burst == UNUSABLE_BURST:
+        raise Invalid("Invalid Burst size. burst size > 1500 bytes")
+    if posted.tenant_name not in view.objects[Tenant.kind]:
+        raise NotFound("Tenant not found")
+    profile = posted.model_copy(
+        update={
+            "key": key,
+            "link_sets": Netprofile().link_sets,
+            "links": TenantLink(tenant=Link(type=Tenant.kind, key=posted.tenant_name)),
+        }
+    )
+    write = Write(keys.obj(Netprofile.kind, key), profile, new=True)
+    return Plan((write,), reply=view.linked(profile))
+
+
+def update(view: View, posted: Netprofile) -> Plan:
+    """Change what a profile grants, for all the groups that name it."""
+    stored = find(view, posted.object_key())
+    if posted.burst == UNUSABLE_BURST:
+        raise Invalid("Invalid Burst size. burst size must be > 1500 bytes")
+    profile = stored.model_copy(
+        update={"bandwidth": posted.bandwidth, "burst": posted.burst, "dscp": posted.dscp}
+    )
+    reply = view.linked(profile)
+    if profile == stored:
+        return Plan((), reply)
+    behind = _behind(view, profile)
+    writes = (
+        Write(keys.obj(Netprofile.kind, profile.key), profile, new=False),
+        *islice(behind, CHUNK),
+    )
+    more = next(behind, None) is not None
+    return Plan(writes, reply, then=partial(_spread, key=profile.key) if more else None)
+
+
+def delete(view: View, key: str) -> Plan:
+    """Delete a profile that no group names."""
+    profile = find(view, key)
+    if profile.tenant_name not in view.objects[Tenant.kind]:
+        raise NotFound(f"Tenant {profile.tenant_name} not found")
+    if view.members(EndpointGroup.kind, Netprofile.kind, key):
+        raise Conflict("NetProfile is being used")
+    return Plan((Write(keys.obj(Netprofile.kind, key), None, new=False),), reply=key)
+
+
+def find(view: View, key: str) -> Netprofile:
+    """Return a stored profile."""
+    profile = view.objects[Netprofile.kind].get(key)
+    if not isinstance(profile, Netprofile):
+        raise NotFound("netprofile not found")
+    return profile
+
+
+def granted(record: GroupRecord, profile: Netprofile | None) -> GroupRecord:
+    """Return a group's record with what its profile grants; nothing if it has none."""
+    profile = profile or Netprofile()
+    return replace(record, bandwidth=profile.bandwidth, burst=profile.burst, dscp=profile.dscp)
+
+
+def catch_up(view: View) -> Plan:
+    """Bring records in line with their profiles; the reply is how many. Go on until it is 0."""
+    profiles = (find(view, key) for key in view.objects[Netprofile.kind])
+    writes = tuple(islice(_all_behind(view, profiles), CHUNK))
+    return Plan(writes, reply=len(writes))
+
+
+def _spread(view: View, key: str) -> Plan:
+    """Bring the next records in line with one profile; it may be gone meanwhile."""
+    profile = view.objects[Netprofile.kind].get(key)
+    if not isinstance(profile, Netprofile):
+        return Plan((), reply=None)
+    behind = _behind(view, profile)
+    writes = tuple(islice(behind, CHUNK))
+    more = next(behind, None) is not None
+    return Plan(writes, reply=None, then=partial(_spread, key=key) if more else None)
+
+
+def _all_behind(view: View, profiles: Iterable[Netprofile]) -> Iterator[Write]:
+    for profile in profiles:
+        yield from _behind(view, profile)
+
+
+def _behind(view: View, profile: Netprofile) -> Iterator[Write]:
+    """Yield the writes that bring records in line with a profile their groups name."""
+    for key in view.members(EndpointGroup.kind, Netprofile.kind, profile.key):
+        tenant, _, name = key.partition(":")
+        before = view.groups.get(ids.group_key(GroupName(name), TenantName(tenant)))
+        if before is None:
+            continue
+        after = granted(before, profile)
+        if after != before:
+            yield Write(keys.group(after.key), after, new=False)

@@ -1,0 +1,54 @@
+"""What `/debug/ofnet` shows as `EndpointDb`: every endpoint, as switches are to know it.
+
+Plain data under the original's field names, derived from the view; where each host's tunnel ends
+is an argument.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from core.ids import GroupKey, HostLabel
+from netmaster.view import View
+from state.records import EndpointRecord, NetworkRecord
+
+INTERNAL: Final = 2
+"""The original's bit for an endpoint that is neither BGP's nor outside."""
+
+
+def endpoint_db(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, dict[str, Any]]:
+    """Return all endpoints by `<address>:<tenant>`; `vteps` has the tunnel ends of known hosts."""
+    shown = {}
+    for record in view.endpoints.values():
+        network = view.networks.get(record.network)
+        if network is not None:
+            entry = _entry(view, record, network, vteps.get(record.homing_host, ""))
+            shown[entry["EndpointID"]] = entry
+    return dict(sorted(shown.items()))
+
+
+def _entry(view: View, record: EndpointRecord, network: NetworkRecord, vtep: str) -> dict[str, Any]:
+    group = view.groups.get(GroupKey(record.group_key))
+    return {
+        "EndpointID": f"{record.ip_address}:{network.tenant}",
+        "EndpointType": INTERNAL,
+        "EndpointGroup": record.group_id,
+        "IpAddr": record.ip_address,
+        "IpMask": "255.255.255.255",
+        "Ipv6Addr": record.ipv6_address,
+        "Ipv6Mask": ":".join(["ffff"] * 8) if record.ipv6_address else "",
+        "Vrf": network.tenant,
+        "MacAddrStr": record.mac_address,
+        "Vlan": network.pkt_tag,
+        "Vni": network.ext_pkt_tag,
+        "EndpointGroupVlan": (group or network).pkt_tag,
+        "OriginatorIp": vtep,
+        "OriginatorMac": "",
+        "Timestamp": _granted_at(view, record),
+    }
+
+
+def _granted_at(view: View, record: EndpointRecord) -> str:
+    grant = view.addresses[record.network].grants.get(record.ip_address)
+    at = datetime.fromtimestamp(grant.granted_at if grant else 0.0, UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,13 @@
+"""The decision to stamp a store with the version of its layout."""
+
+from core import keys
+from netmaster import schema
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+
+
+def startup(view: View) -> Plan:
+    """Stamp the store unless it is; a new leader does so before it writes anything else."""
+    if view.schema is not None:
+        return Plan((), reply=None)
+    return Plan((Write(keys.SCHEMA, schema.CURRENT, new=True),), reply=None)

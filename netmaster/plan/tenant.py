@@ -1,0 +1,49 @@
+"""Decisions about tenants (spec/netmaster-rest.md §2)."""
+
+from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, Policy, Tenant
+from core import ids, keys
+from core.errors import Conflict, Invalid, NotFound
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+
+
+def create(view: View, posted: Tenant) -> Plan:
+    """Create a tenant; nothing but its object is stored."""
+    key = posted.object_key()
+    if not key:
+        raise Invalid("Invalid tenant name")
+    if key in view.objects[Tenant.kind]:
+        return update(view, posted)
+    tenant = posted.model_copy(update={"key": key, "link_sets": Tenant().link_sets})
+    return Plan((Write(keys.obj(Tenant.kind, key), tenant, new=True),), reply=tenant)
+
+
+def update(view: View, posted: Tenant) -> Plan:
+    """Refuse: a tenant cannot be changed, not even into what it is."""
+    if posted.object_key() not in view.objects[Tenant.kind]:
+        raise NotFound("tenant not found")
+    raise Conflict("Cant change tenant parameters after its created")
+
+
+def delete(view: View, key: str) -> Plan:
+    """Delete a tenant that nothing belongs to."""
+    if key not in view.objects[Tenant.kind]:
+        raise NotFound("tenant not found")
+    if app_profiles := len(view.members(AppProfile.kind, Tenant.kind, key)):
+        raise Conflict(f"cannot delete {key}, has {app_profiles} app profiles")
+    if groups := len(view.members(EndpointGroup.kind, Tenant.kind, key)):
+        raise Conflict(f"cannot delete {key} has {groups} endpoint groups")
+    if policies := len(view.members(Policy.kind, Tenant.kind, key)):
+        raise Conflict(f"cannot delete {key} has {policies} policies")
+    if netprofiles := len(view.members(Netprofile.kind, Tenant.kind, key)):
+        raise Conflict(f"Cannot delete {key} has {netprofiles} netprofiles")
+    if networks := len(view.members(Network.kind, Tenant.kind, key)):
+        raise Conflict(f"cannot delete {key} has {networks} networks")
+    return Plan((Write(keys.obj(Tenant.kind, key), None, new=False),), reply=key)
+
+
+def startup(view: View) -> Plan:
+    """Create the default tenant if there is none; a new leader does so first of all."""
+    if ids.DEFAULT_TENANT in view.objects[Tenant.kind]:
+        return Plan((), reply=view.read(Tenant.kind, ids.DEFAULT_TENANT))
+    return create(view, Tenant(tenant_name=ids.DEFAULT_TENANT))

@@ -1,0 +1,67 @@
+"""Which layout of the store this netmaster reads and writes, and what to do about another one.
+
+The version stands under one key, `core.keys.SCHEMA`. A store without it is empty or as the
+original leaves it, which can be read; the first leader stamps it (`netmaster.plan.schema`). While
+a backup is loaded the stamp says so, and nobody leads on half a store. Pure.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from core import keys
+from core.errors import Invalid, SchemaMismatch
+
+VERSION: Final = 1
+"""To be raised by any change that an older netmaster would read wrongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the key holds; `loading` while a backup is only half there."""
+
+    version: int
+    loading: bool = False
+
+
+CURRENT: Final = Stamp(VERSION)
+LOADING: Final = Stamp(VERSION, loading=True)
+
+
+def encode(stamp: Stamp) -> bytes:
+    """Return the bytes of a stamp."""
+    loading = {"loading": True} if stamp.loading else {}
+    return json.dumps({"version": stamp.version} | loading).encode()
+
+
+def decode(value: bytes) -> Stamp:
+    """Return the stamp; Invalid if it cannot be read."""
+    try:
+        fields = json.loads(value)
+        version, loading = fields["version"], fields.get("loading", False)
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        raise Invalid(f"key {keys.SCHEMA}: not a schema version: {value[:80]!r}") from exc
+    if type(version) is not int or type(loading) is not bool:
+        raise Invalid(f"key {keys.SCHEMA}: not a schema version: {value[:80]!r}")
+    return Stamp(version, loading)
+
+
+def check(value: bytes | None) -> None:
+    """Raise SchemaMismatch, saying what to do, unless a store with this stamp can be led."""
+    if value is None:
+        return
+    stamp = decode(value)
+    if stamp.version > VERSION:
+        raise SchemaMismatch(
+            f"the store has schema version {stamp.version}, this netmaster knows {VERSION}: "
+            "run the newer release that wrote the store"
+        )
+    if stamp.version < VERSION:
+        raise SchemaMismatch(
+            f"the store has schema version {stamp.version}, this netmaster needs {VERSION}: "
+            "run the older release, or start anew with an empty store"
+        )
+    if stamp.loading:
+        raise SchemaMismatch(
+            "a backup was loaded only in part: run `netmaster load --replace` with it again"
+        )

@@ -1,0 +1,207 @@
+"""What the command line says, checked once and in the original's order.
+
+In come the values `core.daemon_flags` read; out comes a `Settings` that the daemon can rely on, or
+a UsageError whose text is the original's (spec/netmaster-daemon.md §1). It does no I/O: the host's
+own address is an argument.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from core import daemon_flags
+from core.daemon_flags import Flag, Generation, Values
+from core.errors import UsageError
+from objdb.connect import StoreAddress, parse_store
+
+INFRA_TYPES: Final = ("aci", "default")
+ANY_HOST: Final = ("", "0.0.0.0")
+OLDER_CONTROL: Final = ":9999"
+"""The older generation's default, which stands for the host's address and the listen port."""
+SHORTEST_LEASE: Final = 2
+"""Seconds; etcd grants no shorter lease."""
+
+FLAGS: Final = (
+    *daemon_flags.COMMON,
+    Flag(
+        names=("external-address", "listen-url"),
+        env="EXTERNAL_ADDRESS",
+        help="where the API is served",
+        default="0.0.0.0:9999",
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("internal-address", "control-url"),
+        env="INTERNAL_ADDRESS",
+        help="where other masters and agents find this one (default: <host ip>:<external port>)",
+        generation=Generation.BOTH,
+    ),
+    Flag(names=("infra", "infra-type"), env="INFRA", help="aci or default", default="default"),
+    Flag(
+        names=("name", "plugin-name"),
+        env="PLUGIN_NAME",
+        help="name of the docker v2 plugin",
+        default="netplugin",
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("ofnet-port",),
+        env="OFNET_PORT",
+        help="port of the ofnet RPC at the internal address, 0 for any",
+        default="9001",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("aci-gateway",),
+        env="ACI_GATEWAY",
+        help="URL of the ACI gateway, asked where the fabric is ACI",
+        default="http://localhost:5000",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("lease-ttl",),
+        env="LEASE_TTL",
+        help="seconds after which a dead leader loses the lock",
+        default="2",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("dns-enable",),
+        env="DNS_ENABLE",
+        help="accepted; agents answer names themselves",
+        switch=True,
+        dead=True,
+        generation=Generation.OLDER,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the daemon runs with.
+
+    `internal` is where other masters and the agents reach this one; its host is never empty or
+    0.0.0.0.
+    """
+
+    mode: str
+    net_mode: str
+    fwd_mode: str
+    """"" where the global object alone says it."""
+    store: StoreAddress
+    external: Address
+    internal: Address
+    infra: str
+    plugin_name: str
+    ofnet_port: int
+    aci_gateway: str
+    lease_ttl: int
+
+    @property
+    def single_listener(self) -> bool:
+        """True where the external listener serves the internal address as well."""
+        covered = self.external.host in {*ANY_HOST, self.internal.host}
+        return covered and self.external.port == self.internal.port
+
+
+def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
+    """Return the settings, or raise UsageError for the first flag that is wrong.
+
+    `host_address` gives the host's default address; asked for only where the internal address does
+    not name one.
+    """
+    modes = daemon_flags.network_options(values)
+    store = store_of(values)
+    if not values["external-address"]:
+        raise UsageError("netmaster external-address is not set")
+    external, internal = (
+        older_addresses(values["external-address"], values["internal-address"], host_address)
+        if values.older
+        else _addresses(values, host_address)
+    )
+    infra = values["infra"].lower()
+    if infra not in INFRA_TYPES:
+        raise UsageError(f"Unknown netmaster infra type: {infra}")
+    return Settings(
+        mode=modes.mode,
+        net_mode=modes.net_mode,
+        fwd_mode=modes.fwd_mode,
+        store=store,
+        external=external,
+        internal=internal,
+        infra=infra,
+        plugin_name=values["name"],
+        ofnet_port=values.number("ofnet-port", 0, 65535),
+        aci_gateway=values["aci-gateway"],
+        lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
+    )
+
+
+def store_of(values: Values) -> StoreAddress:
+    """Return the store that the flags name. Raises UsageError."""
+    return parse_store(
+        values.daemon,
+        etcd=values["etcd-endpoints"],
+        consul=values["consul-endpoints"],
+        url=values["cluster-store"],
+    )
+
+
+def older_addresses(
+    listen: str, control: str, host_address: Callable[[], str]
+) -> tuple[Address, Address]:
+    """Return external and internal address by the older generation's rules and in its words."""
+    external = _older_address("Listen URL", "[IP]:Port", listen)
+    wanted = control or OLDER_CONTROL
+    internal = _older_address("Control URL", "IP:Port", wanted)
+    if internal.host == "0.0.0.0" or (not internal.host and wanted != OLDER_CONTROL):
+        raise UsageError("Control URL not in proper format. Valid format: IP:Port")
+    if internal.host:
+        return external, internal
+    named = external.port == internal.port and external.host not in ANY_HOST
+    return external, Address(external.host if named else host_address(), external.port)
+
+
+def _older_address(what: str, form: str, text: str) -> Address:
+    host, colon, port = text.partition(":")
+    if not colon or ":" in port:
+        raise UsageError(f"{what} not in proper format. Valid format: {form}")
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise UsageError(
+            f"{what} port not in valid format. "
+            f"Err: strconv.Atoi: parsing {json.dumps(port)}: invalid syntax"
+        )
+    return Address(host, int(port))
+
+
+def _addresses(values: Values, host_address: Callable[[], str]) -> tuple[Address, Address]:
+    external = _address(values["external-address"])
+    return external, _internal(values["internal-address"], external.port, host_address)
+
+
+def _internal(text: str, external_port: int, host_address: Callable[[], str]) -> Address:
+    if not text:
+        return Address(host_address(), external_port)
+    address = _address(text)
+    return Address(host_address(), address.port) if address.host in ANY_HOST else address
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.partition(":")
+    if not colon or ":" in port:
+        raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
+    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise UsageError(f"bind port is a integer between 1-65535, got {port}")
+    return Address(host, int(port))
