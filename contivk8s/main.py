@@ -1,0 +1,311 @@
+#!/usr/bin/python3 -IS
+"""The CNI plugin a container runtime runs for every pod: a pipe to the agent of this host.
+
+In come the environment and the network configuration (stdin) of one CNI call; out goes what the
+agent answers on its unix socket (`netplugin.cni.server`), word for word. The agent decides and does
+everything; decided here is only what it cannot answer: VERSION, unknown verbs, a call that is not
+CNI at all, and that the agent is not there.
+
+Every pod waits for this process to start, so it imports next to nothing: the C halves of `socket`
+and `json` cost half a millisecond where the modules themselves cost twelve. They are private to
+Python; should one be missing, the public module stands in. This file alone is installed on hosts,
+so it knows nothing else of the project.
+"""
+
+import posix
+import sys
+
+try:
+    import _socket as sockets
+except ImportError:  # pragma: no cover - no Python we know
+    import socket as sockets  # type: ignore[no-redef]
+
+VERSION = "0.1.0"
+SUPPORTED = ("0.3.1", "0.4.0", "1.0.0")
+LATEST = SUPPORTED[-1]
+DEFAULT_VERSION = "0.3.1"
+"""Spoken when the configuration names no version: what the original always answered with."""
+
+SOCKET = "/run/contiv/contiv-cni.sock"
+SOCKET_VARIABLE = "CONTIV_CNI_SOCKET"
+TIMEOUT = 90
+"""Seconds for connecting and for each wait: less than kubelet's two minutes."""
+MAX_BYTES = 1 << 20
+"""Of stdin, and of the agent's reply."""
+
+INCOMPATIBLE_VERSION = 1
+INVALID_ENVIRONMENT = 4
+DECODING_FAILURE = 6
+TRY_AGAIN_LATER = 11
+BROKEN_REPLY = 100
+
+PATHS = {"ADD": "/ContivCNI.AddPod", "DEL": "/ContivCNI.DelPod"}
+REQUIRED = {
+    "ADD": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
+    "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
+}
+POD_KEYS = ("K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID")
+CNI_KEYS = ("CNI_NETNS", "CNI_IFNAME", "CNI_CONTAINERID", "CNI_ARGS")
+
+USAGE = "Usage of contivk8s:\n  -version\n    \tShow version\n"
+
+
+class CniError(Exception):
+    """A failure in the words of the CNI specification."""
+
+    def __init__(self, code: int, msg: str, details: str = "") -> None:
+        super().__init__(msg)
+        self.code = code
+        self.msg = msg
+        self.details = details
+
+    def text(self, version: str) -> str:
+        """Return the error object a runtime reads from stdout."""
+        members = [("cniVersion", encode(version)), ("code", str(self.code))]
+        members += [("msg", encode("Contiv:" + self.msg)), ("details", encode(self.details))]
+        return "{" + ",".join(f'"{name}":{value}' for name, value in members) + "}"
+
+
+def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
+    """Return exit code and stdout of one CNI call."""
+    version = LATEST
+    try:
+        config = configuration(stdin)
+        asked = config.get("cniVersion", DEFAULT_VERSION)
+        verb = env.get("CNI_COMMAND", "")
+        if verb == "VERSION":
+            return 0, versions(asked)
+        check_environment(verb, env)
+        version = check_version(asked)
+        return ask_agent(PATHS[verb], socket_path(config, env), request_body(env, stdin))
+    except CniError as error:
+        return 1, error.text(version)
+
+
+def configuration(stdin: bytes) -> dict[str, object]:
+    """Return the network configuration; no bytes at all are an empty one."""
+    if len(stdin) > MAX_BYTES:
+        raise CniError(DECODING_FAILURE, "network configuration is too long", f"> {MAX_BYTES}")
+    try:
+        config = decode(stdin.decode()) if stdin.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise CniError(DECODING_FAILURE, "network configuration is not JSON", str(error)) from error
+    if not isinstance(config, dict):
+        raise CniError(DECODING_FAILURE, "network configuration is not a JSON object")
+    return config
+
+
+def versions(asked: object) -> str:
+    """Return the answer to VERSION, in the version it was asked in."""
+    spoken = asked if isinstance(asked, str) else LATEST
+    supported = ",".join(encode(version) for version in SUPPORTED)
+    return f'{{"cniVersion":{encode(spoken)},"supportedVersions":[{supported}]}}'
+
+
+def check_environment(verb: str, env: dict[str, str]) -> None:
+    """Refuse unknown verbs and calls that lack what the specification requires."""
+    if not verb:
+        raise CniError(
+            INVALID_ENVIRONMENT, "CNI_COMMAND is not set", "a container runtime runs this program"
+        )
+    if verb not in PATHS:
+        raise CniError(
+            INVALID_ENVIRONMENT, f"unknown CNI_COMMAND: {verb}", "known are ADD, DEL and VERSION"
+        )
+    missing = [name for name in REQUIRED[verb] if not env.get(name)]
+    if missing:
+        raise CniError(INVALID_ENVIRONMENT, "required env variables missing", ", ".join(missing))
+
+
+def check_version(asked: object) -> str:
+    """Return the protocol version to answer in, refuse one we do not speak."""
+    if isinstance(asked, str) and asked in SUPPORTED:
+        return asked
+    raise CniError(
+        INCOMPATIBLE_VERSION,
+        "incompatible CNI versions",
+        f"config is {asked!r}, plugin supports {', '.join(SUPPORTED)}",
+    )
+
+
+def socket_path(config: dict[str, object], env: dict[str, str]) -> str:
+    """Return where the agent listens: as configured, else as the environment says."""
+    ours = config.get("contiv")
+    configured = ours.get("socket") if isinstance(ours, dict) else None
+    if isinstance(configured, str) and configured:
+        return configured
+    return env.get(SOCKET_VARIABLE) or SOCKET
+
+
+def pod_arguments(text: str) -> dict[str, str]:
+    """Return the pairs of CNI_ARGS, `a=b;c=d`; a value may hold "=". Raises ValueError."""
+    pairs = {}
+    for pair in text.split(";"):
+        name, equals, value = pair.partition("=")
+        if equals:
+            pairs[name] = value
+        elif name:
+            raise ValueError(f"invalid CNI_ARGS pair {name!r}")
+    return pairs
+
+
+def request_body(env: dict[str, str], stdin: bytes) -> bytes:
+    """Return the request: the original's fields, container id and arguments, and stdin as it is.
+
+    What cannot be taken apart is left for the agent to refuse.
+    """
+    try:
+        arguments = pod_arguments(env.get("CNI_ARGS", ""))
+    except ValueError:
+        arguments = {}
+    fields = {name: arguments.get(name, "") for name in POD_KEYS}
+    fields.update((name, env.get(name, "")) for name in CNI_KEYS)
+    fields["netconf"] = stdin.decode()
+    members = [f"{encode(name)}:{encode(value)}" for name, value in fields.items() if value]
+    return ("{" + ",".join(members) + "}").encode()
+
+
+def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
+    """Post a request to the agent; return exit code and stdout as it says."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    try:
+        reply = exchange(where, head.encode() + body)
+    except BlockingIOError as error:
+        raise CniError(
+            TRY_AGAIN_LATER, "the agent does not answer", f"{where}: nothing for {TIMEOUT} s"
+        ) from error
+    except OSError as error:
+        raise CniError(
+            TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {error.strerror or error}"
+        ) from error
+    return read_reply(reply)
+
+
+def exchange(where: str, request: bytes) -> bytes:
+    """Send a request to a unix socket and return all that comes back. Raises OSError."""
+    word = 8 if sys.maxsize > 1 << 32 else 4
+    limit = TIMEOUT.to_bytes(word, sys.byteorder) + bytes(word)
+    agent = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    try:
+        # kernel time limits: those of Python would make a full listen queue an error
+        agent.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDTIMEO, limit)
+        agent.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVTIMEO, limit)
+        agent.connect(where)
+        agent.sendall(request)
+        reply = b""
+        while len(reply) <= MAX_BYTES and (part := agent.recv(1 << 16)):
+            reply += part
+        return reply
+    finally:
+        agent.close()
+
+
+def read_reply(reply: bytes) -> tuple[int, str]:
+    """Return exit code and stdout of an HTTP reply; a broken one is an error like any other."""
+    head, blank, body = reply.partition(b"\r\n\r\n")
+    if not blank:
+        raise CniError(TRY_AGAIN_LATER, "the agent closed the connection without a reply")
+    status = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")[2]
+    try:
+        fields = decode(body.decode())
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise CniError(BROKEN_REPLY, "the agent's reply makes no sense", f"HTTP {status}")
+    text = fields.get("cni")
+    if not isinstance(text, str):
+        raise CniError(
+            BROKEN_REPLY,
+            str(fields.get("errmsg") or "the agent's reply has no CNI result"),
+            str(fields.get("errinfo") or f"HTTP {status}"),
+        )
+    return (0 if status.startswith("200") else 1), text
+
+
+def decode(text: str) -> object:
+    """Return the value of a JSON text. Raises ValueError, which says what is wrong and where."""
+    blanks = " \t\r\n"
+    try:
+        from _json import make_scanner  # noqa: PLC0415 - see the module's docstring
+
+        scan = make_scanner(ScannerOptions)  # type: ignore[arg-type]  # the stubs ask for too much
+        value, end = scan(text.strip(blanks), 0)
+        whole = end == len(text.strip(blanks))
+    except (ImportError, AttributeError, StopIteration, SystemError, ValueError):
+        whole, value = False, None
+    if whole:
+        return value
+    import json  # noqa: PLC0415 - as above; it finds the same fault and can say what it is
+
+    return json.loads(text)
+
+
+class ScannerOptions:
+    """What the C scanner asks of the decoder it is part of."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def encode(text: str) -> str:
+    """Return a JSON string literal."""
+    try:
+        from _json import encode_basestring_ascii  # noqa: PLC0415 - see the module's docstring
+    except ImportError:  # pragma: no cover - no Python we know
+        from json.encoder import encode_basestring_ascii  # noqa: PLC0415
+
+    return encode_basestring_ascii(text)
+
+
+def flags(arguments: list[str]) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr of a call by hand."""
+    for argument in arguments:
+        if argument in {"-version", "--version"}:
+            return 0, f"Version: {VERSION}\nGitCommit: \nBuildTime: \n", ""
+        if argument in {"-h", "-help", "--help"}:
+            return 0, "", USAGE
+        if argument.startswith("-"):
+            return 2, "", f"flag provided but not defined: {argument}\n{USAGE}"
+    return 2, "", USAGE
+
+
+def read_stdin() -> bytes:
+    """Return stdin up to its end, or a little more than we take."""
+    text = b""
+    while len(text) <= MAX_BYTES and (part := posix.read(0, 1 << 16)):
+        text += part
+    return text
+
+
+def write(descriptor: int, text: str) -> None:
+    """Write all of a text, whatever a pipe takes at once."""
+    rest = text.encode()
+    while rest:
+        rest = rest[posix.write(descriptor, rest) :]
+
+
+def main() -> int:
+    """Answer one call; return the exit code."""
+    if len(sys.argv) > 1:
+        code, out, err = flags(sys.argv[1:])
+        write(2, err)
+    else:
+        env = {
+            name.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+            for name, value in posix.environ.items()
+        }
+        code, out = answer(env, read_stdin())
+    write(1, out)
+    return code
+
+
+if __name__ == "__main__":
+    # straight to the kernel: tearing the interpreter down takes a millisecond
+    posix._exit(main())  # noqa: SLF001 - posix has no other name for it

@@ -1,0 +1,137 @@
+"""What a CNI call is answered with: results and error objects of each protocol version (pure).
+
+In come a `PodResult` or an error of `core.errors`, out goes the text `contivk8s` prints, and the
+fields of the original's reply around it (`netplugin.cni.server` sends both). Versions 0.3.1 and
+0.4.0 say "version": "4" with each address, 1.0.0 does not.
+"""
+
+import json
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Any, Final
+
+from core import errors
+from netplugin.cni.request import BadCall, PodRequest
+
+IO_FAILURE: Final = 5
+INVALID_CONFIG: Final = 7
+TRY_AGAIN_LATER: Final = 11
+FAILED: Final = 100
+CONFLICT: Final = 101
+EXHAUSTED: Final = 102
+
+_CODES: Final[tuple[tuple[type[errors.ContivError], int], ...]] = (
+    (errors.StoreUnavailable, TRY_AGAIN_LATER),
+    (errors.SwitchUnavailable, TRY_AGAIN_LATER),
+    (errors.MasterUnavailable, TRY_AGAIN_LATER),
+    (errors.NotLeader, TRY_AGAIN_LATER),
+    (errors.FenceLost, TRY_AGAIN_LATER),
+    (errors.SwitchRefused, IO_FAILURE),
+    (errors.HostError, IO_FAILURE),
+    (errors.Invalid, INVALID_CONFIG),
+    (errors.NotFound, INVALID_CONFIG),
+    (errors.Conflict, CONFLICT),
+    (errors.Exhausted, EXHAUSTED),
+)
+_CONTAINER: Final = 1
+"""Index of the container's end in a result's list of interfaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResult:
+    """What an ADD made: addresses with their prefix length, the host's end of the pair by name."""
+
+    endpoint_id: str
+    mac: str
+    ipv4: IPv4Interface
+    ipv6: IPv6Interface | None
+    gateway: IPv4Address | None
+    gateway6: IPv6Address | None
+    mtu: int
+    host_ifname: str
+
+
+def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
+    """Return the reply to an ADD that worked."""
+    reply: dict[str, Any] = {"endpointid": result.endpoint_id, "ipaddress": str(result.ipv4)}
+    if result.ipv6 is not None:
+        reply["ipv6address"] = str(result.ipv6)
+    reply["cni"] = json.dumps(_cni_result(result, request), indent=4)
+    return reply
+
+
+def deleted(request: PodRequest) -> dict[str, Any]:
+    """Return the reply to a DEL that worked; a runtime expects no output."""
+    return {"endpointid": request.container_id, "cni": ""}
+
+
+def failed(error: errors.ContivError, version: str, *, adding: bool) -> dict[str, Any]:
+    """Return the reply to a call that failed."""
+    return _failure(_phase(error, adding=adding), f"Err: {error}", code(error), version)
+
+
+def crashed(version: str) -> dict[str, Any]:
+    """Return the reply where the agent met a failure nobody foresaw; its log has the rest."""
+    return _failure("Unexpected failure in the agent", "see the agent's log", FAILED, version)
+
+
+def code(error: errors.ContivError) -> int:
+    """Return the CNI error code: the specification's below 100, ours from there on."""
+    if isinstance(error, BadCall):
+        return error.code
+    return next((number for kind, number in _CODES if isinstance(error, kind)), FAILED)
+
+
+def _failure(message: str, details: str, number: int, version: str) -> dict[str, Any]:
+    error = {
+        "cniVersion": version,
+        "code": number,
+        "msg": f"Contiv:{message}",
+        "details": details,
+    }
+    text = json.dumps(error, separators=(",", ":"))
+    return {"result": 1, "errmsg": message, "errinfo": details, "cni": text}
+
+
+def _phase(error: errors.ContivError, *, adding: bool) -> str:
+    """Return the original's word for where it failed."""
+    if isinstance(error, BadCall):
+        return "Error parsing request"
+    if not adding:
+        return "Error deleting EP"
+    if isinstance(error, errors.HostError):
+        return "Error setting interface attributes"
+    return "Error creating EP"
+
+
+def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
+    addresses: list[tuple[IPv4Interface | IPv6Interface, IPv4Address | IPv6Address | None]]
+    addresses = [(result.ipv4, result.gateway)]
+    if result.ipv6 is not None:
+        addresses.append((result.ipv6, result.gateway6))
+    return {
+        "cniVersion": request.cni_version,
+        "interfaces": [
+            {"name": result.host_ifname},
+            {"name": request.ifname, "mac": result.mac, "sandbox": request.netns},
+        ],
+        "ips": [_ip(address, gateway, request.cni_version) for address, gateway in addresses],
+        "routes": [_default_route(gateway) for _, gateway in addresses if gateway is not None],
+        "dns": {},
+    }
+
+
+def _ip(
+    address: IPv4Interface | IPv6Interface,
+    gateway: IPv4Address | IPv6Address | None,
+    version: str,
+) -> dict[str, Any]:
+    ip: dict[str, Any] = {} if version == "1.0.0" else {"version": str(address.version)}
+    ip |= {"interface": _CONTAINER, "address": str(address)}
+    if gateway is not None:
+        ip["gateway"] = str(gateway)
+    return ip
+
+
+def _default_route(gateway: IPv4Address | IPv6Address) -> dict[str, str]:
+    return {"dst": "0.0.0.0/0" if gateway.version == 4 else "::/0", "gw": str(gateway)}

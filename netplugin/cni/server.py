@@ -1,0 +1,176 @@
+"""The door for `contivk8s`: HTTP on a unix socket of this host.
+
+In come the original's two calls (spec/cni-k8s.md §2), each from a process of root's; they are
+checked by `netplugin.cni.request`, carried out by a `PodHandler` (`netplugin.pods`), and answered
+with what `netplugin.cni.results` builds. Whatever comes in gets an answer: this module knows HTTP
+and nothing of pods.
+"""
+
+import errno
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from contivk8s.main import LATEST, PATHS
+from core.errors import ContivError, HostError, Invalid
+from core.logs import fields
+from core.tasks import guard
+from netplugin.cni import results
+from netplugin.cni.request import DECODING_FAILURE, BadCall, PodRequest, parse
+from netplugin.cni.results import PodResult
+
+log = logging.getLogger(__name__)
+
+MAX_BODY: Final = 64 * 1024
+MAX_PATH: Final = 107
+"""Bytes of a unix socket's path that fit the kernel's structure."""
+_BACKLOG: Final = 512
+_SHUTDOWN: Final = 1.0
+
+
+class PodHandler(Protocol):
+    """Carries the calls out; one container's calls are serialised by it, not here."""
+
+    async def add(self, request: PodRequest) -> PodResult:
+        """Give the pod its interface, or leave nothing behind and raise a ContivError."""
+        ...
+
+    async def delete(self, request: PodRequest) -> None:
+        """Take the pod's interface away; one that does not exist is a success."""
+        ...
+
+
+@asynccontextmanager
+async def serve(path: Path, handler: PodHandler) -> AsyncIterator[None]:
+    """Answer CNI calls on the socket at `path` for the length of the body.
+
+    Raises Invalid for a path too long, HostError when the socket cannot be had.
+    """
+    endpoint = _Endpoint(handler)
+    server = web.Server(endpoint.answer, access_log=None)
+    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
+    await runner.setup()
+    try:
+        site = web.SockSite(runner, listen(path), backlog=_BACKLOG)
+        await site.start()
+        log.info("CNI server listens", extra=fields(path=path))
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def listen(path: Path) -> socket.socket:
+    """Return a socket bound to `path`, for root alone; a dead agent's socket makes way.
+
+    Raises Invalid for a path too long, HostError when somebody listens there or it is no socket.
+    """
+    if len(os.fsencode(path)) > MAX_PATH:
+        raise Invalid(f"CNI socket path {path} is longer than {MAX_PATH} bytes: choose a shorter")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_way(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(path))
+            path.chmod(0o600)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as exc:
+        raise HostError(f"CNI socket {path}: {exc.strerror or exc}") from exc
+    return listener
+
+
+def _make_way(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise HostError(f"CNI socket {path}: the path exists and is not a socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0)
+        refused = probe.connect_ex(str(path)) in {errno.ECONNREFUSED, errno.ENOENT}
+    if not refused:
+        raise HostError(f"CNI socket {path}: another agent listens there")
+    path.unlink(missing_ok=True)
+
+
+class _Endpoint:
+    """One HTTP request to one reply."""
+
+    def __init__(self, handler: PodHandler) -> None:
+        self._handler = handler
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Return the reply, whatever the request is."""
+        if _peer_uid(request) not in {0, os.geteuid()}:
+            return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
+        verb = next((verb for verb, path in PATHS.items() if path == request.path), None)
+        if (
+            verb is None
+            or request.method != "POST"
+            or request.headers.get("Content-Type") != "application/json"
+        ):
+            return _text(HTTPStatus.NOT_FOUND, "404 page not found\n")
+        try:
+            body = await request.clone(client_max_size=MAX_BODY).read()
+        except web.HTTPRequestEntityTooLarge:
+            too_large = BadCall(DECODING_FAILURE, f"request is larger than {MAX_BODY} bytes")
+            reply = results.failed(too_large, too_large.version, adding=verb == "ADD")
+            return web.json_response(reply, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        status, reply = await guard(
+            lambda: self._call(body, adding=verb == "ADD"), lambda exc: _crash(exc, verb)
+        )
+        return web.json_response(reply, status=status)
+
+    async def _call(self, body: bytes, *, adding: bool) -> tuple[int, dict[str, Any]]:
+        try:
+            request = parse(body, adding=adding)
+        except BadCall as exc:
+            log.warning("CNI call refused", extra=fields(method=_verb(adding=adding), error=exc))
+            return 500, results.failed(exc, exc.version, adding=adding)
+        try:
+            if adding:
+                return 200, results.added(await self._handler.add(request), request)
+            await self._handler.delete(request)
+        except ContivError as exc:
+            log.warning(
+                "CNI call failed",
+                extra=fields(
+                    method=_verb(adding=adding), container=request.container_id, error=exc
+                ),
+            )
+            return 500, results.failed(exc, request.cni_version, adding=adding)
+        return 200, results.deleted(request)
+
+
+def _crash(exc: BaseException, verb: str) -> tuple[int, dict[str, Any]]:
+    log.error("CNI call crashed", exc_info=exc, extra=fields(method=verb))
+    return 500, results.crashed(LATEST)
+
+
+def _verb(*, adding: bool) -> str:
+    return "ADD" if adding else "DEL"
+
+
+def _peer_uid(request: web.BaseRequest) -> int | None:
+    """Return the user at the other end; None when it is gone."""
+    peer = request.transport and request.transport.get_extra_info("socket")
+    if not peer:
+        return None
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", credentials)[1]
+    return uid
+
+
+def _text(status: HTTPStatus, text: str) -> web.Response:
+    return web.Response(status=status, text=text)

@@ -1,0 +1,298 @@
+"""Wires the agent together and runs it (design D10: start-up is the recovery path).
+
+Order (spec/netplugin-agent.md §2): the store and OVSDB, the cluster's settings, bridges and
+switch, the store's records and the journal. The World is complete when all of these have been
+read, and only then may anything be deleted. Registration, CNI and inspection come last: an agent
+that answers is one that works.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from contivmodel.client import MasterClient
+from core import keys
+from core.errors import ContivError, SwitchRefused, SwitchUnavailable, UsageError
+from core.logs import fields
+from core.tasks import Supervisor, supervisor
+from netplugin import inspect, ports, registration
+from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
+from netplugin.cni import server as cni
+from netplugin.control import ControlChannel
+from netplugin.inspect import Inspector
+from netplugin.journal import Journal
+from netplugin.masters import Masters
+from netplugin.netns import HostLinks
+from netplugin.ovsdb import Ovsdb
+from netplugin.pods import HostFacts, Pods
+from netplugin.reconcile import Reconciler, stored_vrfs
+from netplugin.removal import Removal
+from netplugin.settings import Settings
+from netplugin.world import WorldBuilder
+from objdb.api import Backend
+from objdb.connect import connect
+from ofnet.agent import BridgeAgent
+from ofnet.inspection import Identity
+from ofnet.switch import Switch
+from ofnet.world import Bridge, FwdMode
+from state.records import GlobalRecord
+from state.watch import RecordFeed
+
+log = logging.getLogger(__name__)
+
+VXLAN_OVERHEAD: Final = 50
+"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
+OVSDB_WAIT: Final = 30.0
+SWITCH_WAIT: Final = 10.0
+RECORDS_AT_ONCE: Final = 500
+
+
+async def run(settings: Settings, version: str) -> None:
+    """Run the agent until SIGTERM or SIGINT. Flows and ports stay when it ends."""
+    async with supervisor(signals=True) as sup:
+        sup.supervise("agent", _agent(settings, version, sup))
+        await sup.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """What the agent runs with: its settings, the owner of its tasks, and what its end undoes."""
+
+    settings: Settings
+    version: str
+    sup: Supervisor
+    stack: AsyncExitStack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Doors:
+    """The agent's ways out: store, OVSDB, kernel."""
+
+    store: Backend
+    ovsdb: Ovsdb
+    links: HostLinks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plane:
+    """What forwards: the World, the bridges that realise it, and who keeps them in step."""
+
+    world: WorldBuilder
+    agents: dict[Bridge, BridgeAgent]
+    reconciler: Reconciler
+    datapath: str
+
+
+async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
+    async with AsyncExitStack() as stack:
+        life = _Life(settings=settings, version=version, sup=sup, stack=stack)
+        doors = await _open_doors(life)
+        cluster = await _cluster_settings(doors.store, settings)
+        plane = await _open_plane(life, doors, FwdMode(cluster.fwd_mode))
+        removal, pods = await _open_pods(life, doors, plane)
+        record = registration.host_record(settings, version)
+        await registration.put_host_record(doors.store, record)
+        await _settle(life, doors, plane, removal, pods)
+        await _serve(life, doors, plane, pods)
+        log.info("agent ready", extra=fields(host=settings.host, count=len(pods.keys())))
+        await asyncio.Event().wait()
+
+
+async def _open_doors(life: _Life) -> _Doors:
+    settings = life.settings
+    log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
+    if settings.uplinks:
+        log.warning("uplinks are not connected yet", extra=fields(port=",".join(settings.uplinks)))
+    store = connect(settings.store)
+    life.stack.push_async_callback(store.close)
+    links = HostLinks()
+    life.stack.callback(links.close)
+    log.info("waiting for Open vSwitch", extra=fields(path=settings.ovsdb))
+    ovsdb = await Ovsdb.connect(settings.ovsdb, wait=OVSDB_WAIT)
+    life.stack.push_async_callback(ovsdb.close)
+    life.sup.supervise("ovsdb replica", ovsdb.follow())
+    return _Doors(store=store, ovsdb=ovsdb, links=links)
+
+
+async def _cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
+    """Wait until netmaster has written the cluster's settings; they must agree with ours.
+
+    Raises UsageError when they do not (spec/netplugin-agent.md §2.3).
+    """
+    log.info("waiting for netmaster's settings in the store", extra=fields(path=settings.store))
+    feed = RecordFeed(store, (keys.MASTER_CONFIG,))
+    async with asyncio.TaskGroup() as reading:
+        following = reading.create_task(feed.run())
+        while True:
+            await feed.take()
+            found = feed.records.get(keys.GLOBAL_CONFIG)
+            if isinstance(found, GlobalRecord) and found.fwd_mode and found.pvt_subnet:
+                break
+        following.cancel()
+    if settings.fwd_mode not in {None, found.fwd_mode}:
+        raise UsageError(
+            f"forwarding mode {settings.fwd_mode} of this agent differs from the cluster's "
+            f"{found.fwd_mode}: start it with --fwdmode {found.fwd_mode}"
+        )
+    return found
+
+
+async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
+    switches = await _open_switches(life)
+    datapath = await choose_datapath(doors.links)
+    controllers = {b: switch.port for b, switch in switches.items()}
+    make_bridges = partial(ensure_bridges, doors.ovsdb, life.settings.host, datapath, controllers)
+    await make_bridges()
+    kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
+    world = WorldBuilder(life.settings.host, fwd_mode, kept)
+    agents = {b: BridgeAgent(switch, b, world.take(b)[0]) for b, switch in switches.items()}
+    reconciler = Reconciler(
+        host=life.settings.host,
+        vxlan_port=life.settings.vxlan_port,
+        ovsdb=doors.ovsdb,
+        world=world,
+        agents=agents,
+        make_bridges=make_bridges,
+    )
+    return _Plane(world=world, agents=agents, reconciler=reconciler, datapath=datapath)
+
+
+async def _open_switches(life: _Life) -> dict[Bridge, Switch]:
+    wanted = {
+        Bridge.VXLAN: life.settings.vxlan_openflow_port,
+        Bridge.VLAN: life.settings.vlan_openflow_port,
+    }
+    switches = {}
+    for bridge, port in wanted.items():
+        switch = Switch(bridge, port=port, datapath_id=datapath_id(bridge, life.settings.host))
+        await switch.start()
+        life.stack.push_async_callback(switch.close)
+        switches[bridge] = switch
+    return switches
+
+
+async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal, Pods]:
+    client = MasterClient()
+    life.stack.push_async_callback(client.close)
+    masters = Masters(doors.store, client)
+    life.sup.supervise("masters", masters.follow())
+    journal = Journal(life.settings.data_dir / "endpoints")
+    life.stack.callback(journal.close)
+    removal = Removal(
+        master=masters, journal=journal, links=doors.links, ovsdb=doors.ovsdb, supervisor=life.sup
+    )
+    facts = HostFacts(
+        label=life.settings.host,
+        mtu=await doors.links.mtu_of_address(life.settings.vtep_ip) - VXLAN_OVERHEAD,
+        tx_off=plane.datapath == USERSPACE,
+    )
+    pods = Pods(
+        facts=facts,
+        master=masters,
+        journal=journal,
+        links=doors.links,
+        ovsdb=doors.ovsdb,
+        world=plane.world,
+        reconciler=plane.reconciler,
+        removal=removal,
+    )
+    pods.recover(await journal.load())
+    return removal, pods
+
+
+async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, pods: Pods) -> None:
+    """Read the store once, find this host's ports again, then let absence mean gone."""
+    feed = RecordFeed(doors.store)
+    read = asyncio.Event()
+    life.sup.supervise("records", feed.run())
+    life.sup.supervise("facts", _follow_records(feed, plane.reconciler, read))
+    await read.wait()
+    for key in pods.place():
+        log.warning("endpoint has no port or no record", extra=fields(endpoint=key))
+    try:
+        await plane.reconciler.converge_vteps()
+    except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
+        log.warning("tunnel ports not in step", extra=fields(error=exc))
+    plane.world.set_complete()
+    life.sup.supervise("flows", plane.reconciler.run_flows())
+    for bridge, agent in plane.agents.items():
+        life.sup.supervise(f"bridge {bridge}", agent.run())
+    await _forwarding(plane)
+    life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
+    life.sup.supervise("endpoint ports", pods.run_ports())
+    life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
+    await _sweep(doors, removal, pods)
+
+
+async def _forwarding(plane: _Plane) -> None:
+    """Wait until the World as it is now is on the switch, which may come and go meanwhile."""
+    while True:
+        for bridge, agent in plane.agents.items():
+            await _switch_ready(bridge, agent)
+        try:
+            await plane.reconciler.flush()
+        except SwitchUnavailable as exc:
+            log.warning("flows not acknowledged", extra=fields(error=exc))
+            continue
+        except SwitchRefused as exc:  # `ofnet.agent` tries again at every audit
+            log.warning("flows refused", extra=fields(error=exc))
+        return
+
+
+async def _sweep(doors: _Doors, removal: Removal, pods: Pods) -> None:
+    """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
+    used = {ports.switch_name(number) for number in pods.ports_in_use()}
+    links = {name for name in await doors.links.links() if ports.number_of(name) is not None}
+    for bridge in Bridge:
+        rows = {n for n in doors.ovsdb.ports(bridge) if ports.number_of(n) is not None}
+        removal.sweep(bridge, rows - used)
+        links -= rows
+    removal.sweep(Bridge.VXLAN, links - used)
+
+
+async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
+    """Wait until a bridge has its flows; say so if that takes long, and go on waiting."""
+    while True:
+        try:
+            async with asyncio.timeout(SWITCH_WAIT):
+                await agent.wait_settled()
+        except TimeoutError:
+            log.warning("no switch yet: is ovs-vswitchd running?", extra=fields(bridge=bridge))
+        else:
+            return
+
+
+async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asyncio.Event) -> None:
+    while True:
+        for event in await feed.take(RECORDS_AT_ONCE):
+            reconciler.apply(event)
+        if feed.complete:
+            read.set()
+
+
+async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods) -> None:
+    """Let others reach this agent: masters, runtimes, and who wants to look inside."""
+    settings = life.settings
+    control = ControlChannel(doors.store, str(settings.ctrl_ip))
+
+    def identity(bridge: Bridge) -> Identity:
+        masters = {node.host: node.port for node in control.masters.values()}
+        return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
+
+    inspector = Inspector(plane.agents, identity, pods)
+    rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
+    await control.start(rpc, inspector.report, life.stack)
+    life.sup.supervise("control channel", control.run())
+    services = registration.instances(
+        settings, [control.port(bridge) for bridge in Bridge], life.version
+    )
+    registration.register(doors.store, services, life.sup)
+    await life.stack.enter_async_context(cni.serve(settings.cni_socket, pods))
+    rest = await life.stack.enter_async_context(
+        inspect.serve(settings.rest, inspector.application())
+    )
+    found_at = registration.rest_instance(settings, rest, life.version)
+    registration.register(doors.store, [found_at], life.sup)

@@ -1,0 +1,43 @@
+"""The netplugin command: flags and environment in, an exit code out. Next: `netplugin.daemon`."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+import uvloop
+
+from core import daemon_flags
+from core.collector import calm_collector
+from core.errors import ContivError, UsageError
+from core.host_address import default_host_address
+from core.version import VERSION
+from netplugin import settings
+from netplugin.daemon import run
+
+log = logging.getLogger(__name__)
+
+
+def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run the agent until it is told to stop; return the exit code."""
+    try:
+        values = daemon_flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
+        if values is None:
+            return 0
+        daemon_flags.set_up_logs(values)
+        resolved = settings.resolve(values, default_host_address)
+    except UsageError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return exc.exit_code
+    calm_collector()
+    try:
+        uvloop.run(run(resolved, VERSION))
+    except (ContivError, OSError) as exc:
+        log.critical("netplugin ended: %s", exc)
+        return exc.exit_code if isinstance(exc, ContivError) else 1
+    return 0
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(start(sys.argv[1:], os.environ))

@@ -1,0 +1,11 @@
+"""The door to Open vSwitch's database: the only package that imports `ovs` (design D7).
+
+`rows` says what is read and written, `table` keeps the ports as they are (pure), `changes` writes
+one change into a transaction, `replica` runs the official IDL on a thread of its own, `client` is
+the asyncio side the agent uses.
+"""
+
+from netplugin.ovsdb.client import Ovsdb
+from netplugin.ovsdb.rows import BridgeSpec, PortRow, PortSpec
+
+__all__ = ["BridgeSpec", "Ovsdb", "PortRow", "PortSpec"]

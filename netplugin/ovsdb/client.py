@@ -1,0 +1,187 @@
+"""Open vSwitch's database as the agent uses it: coroutines over the replica's thread.
+
+Every call is one transaction with a time limit: it raises SwitchRefused when the switch says no and
+SwitchUnavailable when it says nothing, in which case the change may still come about. Through an
+outage shorter than the limit it just waits. What it wrote is shown by `ports` when it returns.
+"""
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from core.errors import ContivError, SwitchUnavailable
+from core.tasks import backoff
+from netplugin.ovsdb import changes
+from netplugin.ovsdb.replica import Job, Replica, fetch_schema
+from netplugin.ovsdb.rows import NOTHING, BridgeSpec, PortRow, PortSpec, View
+
+log = logging.getLogger(__name__)
+
+
+class Ovsdb:
+    """A connection to one database server, for ever: it comes back by itself."""
+
+    def __init__(self, *, limit: float) -> None:
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
+        self._view = View()
+        self._changed = asyncio.Event()
+        self._replica: Replica | None = None
+        self._run: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def connect(cls, remote: str, *, wait: float = 10.0, limit: float = 5.0) -> Self:
+        """Return once the whole database is here; `limit` is the time each later call may take.
+
+        `remote` is OVS's own notation (`unix:/run/openvswitch/db.sock`, `tcp:127.0.0.1:6640`).
+        Raises SwitchUnavailable when the server has not answered after `wait` seconds.
+        """
+        self = cls(limit=limit)
+        try:
+            async with asyncio.timeout(wait):
+                await self._start(remote)
+        except TimeoutError as exc:
+            await self.close()
+            raise SwitchUnavailable(f"no Open vSwitch database at {remote}") from exc
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def close(self) -> None:
+        """End the connection; calls on their way fail."""
+        if self._replica is not None and self._run is not None and not self._run.done():
+            self._replica.stop()
+            await asyncio.wait([self._run])
+        self._thread.shutdown(wait=False)
+
+    async def follow(self) -> None:
+        """Run for as long as the replica is kept: a task for a supervisor. Raises why it ended."""
+        if self._run is not None:
+            await asyncio.shield(self._run)
+
+    @property
+    def connected(self) -> bool:
+        """True while the replica follows the server."""
+        return self._view.connected
+
+    def changed(self) -> asyncio.Event:
+        """Return the event that the next change or reconnection sets: take it, look, then wait."""
+        return self._changed
+
+    def ports(self, bridge: str | None = None) -> Mapping[str, PortRow]:
+        """Return the ports of a bridge, or of all, by name."""
+        ports = self._view.ports
+        if bridge is None:
+            return ports
+        return {name: row for name, row in ports.items() if row.bridge == bridge}
+
+    def bridges(self) -> frozenset[str]:
+        """Return the names of all bridges."""
+        return frozenset(self._view.bridges)
+
+    def bridge_external_ids(self, bridge: str) -> Mapping[str, str]:
+        """Return the external ids of a bridge; none for one that does not exist."""
+        return self._view.bridges.get(bridge, NOTHING)
+
+    async def set_bridge_external_ids(self, bridge: str, ids: Mapping[str, str | None]) -> None:
+        """Write the keys given, remove those that are None, leave the others."""
+        await self._commit(changes.set_external_ids(bridge, ids))
+
+    async def ensure_bridge(self, spec: BridgeSpec) -> None:
+        """Make the bridge, or correct its settings; its ports are not touched."""
+        await self._commit(changes.ensure_bridge(spec))
+
+    async def delete_bridge(self, name: str) -> None:
+        """Remove a bridge with its ports; one that does not exist is a success."""
+        await self._commit(changes.delete_bridge(name))
+
+    async def add_port(self, bridge: str, spec: PortSpec) -> None:
+        """Add a port in place of any of the same name; `wait_ofport` tells when it is there."""
+        await self._commit(changes.add_port(bridge, spec))
+
+    async def delete_port(self, bridge: str, name: str) -> None:
+        """Remove a port; one that does not exist is a success.
+
+        It occupies ovs-vswitchd's main thread for some 13 ms, with every other port waiting.
+        """
+        await self._commit(changes.delete_port(bridge, name))
+
+    async def wait_ofport(self, name: str, timeout: float) -> int:  # noqa: ASYNC109 - named in the error
+        """Return the OpenFlow number the switch gave the port, maybe not the one asked for.
+
+        Raises SwitchUnavailable with the switch's reason when there is none in time.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    changed = self.changed()
+                    row = self._view.ports.get(name)
+                    if row is not None and row.ofport is not None and row.ofport > 0:
+                        return row.ofport
+                    await changed.wait()
+        except TimeoutError as exc:
+            row = self._view.ports.get(name)
+            reason = "no such port" if row is None else row.error or "no OpenFlow number yet"
+            raise SwitchUnavailable(f"port {name} not ready after {timeout} s: {reason}") from exc
+
+    async def _start(self, remote: str) -> None:
+        self._replica = Replica(remote, await self._schema(remote), self._on_view)
+        self._run = self._loop.run_in_executor(self._thread, self._replica.run)
+        self._run.add_done_callback(self._on_end)
+        while not self.connected:
+            await self._changed.wait()
+
+    async def _schema(self, remote: str) -> Any:
+        delays = backoff()
+        while True:
+            try:
+                return await self._loop.run_in_executor(self._thread, fetch_schema, remote)
+            except OSError:
+                await asyncio.sleep(next(delays))
+
+    async def _commit(self, change: changes.Change) -> None:
+        if self._replica is None or self._run is None or self._run.done():
+            raise SwitchUnavailable("the connection to the Open vSwitch database has ended")
+        outcome: asyncio.Future[None] = self._loop.create_future()
+        deadline = time.monotonic() + self._limit
+        self._replica.submit(
+            Job(change=change, deadline=deadline, done=lambda exc: self._settle(outcome, exc))
+        )
+        await outcome
+
+    def _settle(self, outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
+        self._loop.call_soon_threadsafe(_resolve, outcome, exc)
+
+    def _on_view(self, view: View) -> None:
+        self._loop.call_soon_threadsafe(self._take, view)
+
+    def _take(self, view: View) -> None:
+        self._view = view
+        self._fire()
+
+    def _on_end(self, run: "asyncio.Future[None]") -> None:
+        if not run.cancelled() and (failure := run.exception()) is not None:
+            log.critical("the replica of the Open vSwitch database ended", exc_info=failure)
+        if self._replica is not None:
+            self._replica.close()
+        self._view = dataclasses.replace(self._view, connected=False)
+        self._fire()
+
+    def _fire(self) -> None:
+        event, self._changed = self._changed, asyncio.Event()
+        event.set()
+
+
+def _resolve(outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
+    if outcome.done():
+        return
+    if exc is None:
+        outcome.set_result(None)
+    else:
+        outcome.set_exception(exc)

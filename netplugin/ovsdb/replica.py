@@ -1,0 +1,314 @@
+"""The official IDL on a thread of its own: it keeps the replica and carries out transactions.
+
+In come changes (`netplugin.ovsdb.changes`) with a deadline each; out go `View`s of the database and
+the outcome of each change, by the callbacks given. The IDL connects again for ever by itself; a
+change that met an outage is done again when the replica is whole, until its deadline. This module
+knows threads and the IDL, and nothing of asyncio (`netplugin.ovsdb.client`).
+"""
+
+import collections
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from core.errors import ContivError, SwitchRefused, SwitchUnavailable
+from netplugin.ovsdb.changes import Change
+from netplugin.ovsdb.rows import View
+from netplugin.ovsdb.table import InterfaceFacts, PortFacts, PortTable
+
+
+@contextmanager
+def _absent(module: str) -> Iterator[None]:
+    """Make a module look as if it were not installed."""
+    before = {module: sys.modules[module]} if module in sys.modules else {}
+    sys.modules[module] = None  # type: ignore[assignment]  # how the import system says so
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        sys.modules.update(before)
+
+
+# ovs looks whether eventlet is in use, and to look is to import it: 0.2 s, a hook at every fork and
+# advice on stderr, for something the agent has no use for
+with _absent("eventlet"):
+    import ovs.jsonrpc
+    import ovs.poller
+    import ovs.stream
+    from ovs.db import idl
+
+DATABASE: Final = "Open_vSwitch"
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Open_vSwitch": ("bridges",),
+    "Bridge": (
+        "name",
+        "ports",
+        "controller",
+        "datapath_type",
+        "protocols",
+        "fail_mode",
+        "other_config",
+        "external_ids",
+    ),
+    "Controller": ("target", "connection_mode", "max_backoff", "inactivity_probe"),
+    "Port": ("name", "interfaces", "tag", "vlan_mode", "external_ids"),
+    "Interface": (
+        "name",
+        "type",
+        "ofport",
+        "ofport_request",
+        "mac_in_use",
+        "external_ids",
+        "options",
+        "error",
+        "link_state",
+        "ingress_policing_rate",
+        "ingress_policing_burst",
+    ),
+}
+_PROBE_MS: Final = 5000
+_SCHEMA_MS: Final = 1000
+_RECONNECT_MS: Final = (50, 1000)
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A change on its way; `done` is called once, with None or the reason it failed."""
+
+    change: Change
+    deadline: float
+    done: Callable[[ContivError | None], None]
+    transaction: Any = None
+    after_seqno: int = -1
+    """The replica's sequence number that must have passed before another try."""
+
+
+class Replica:
+    """The replica of one database server. `run` is its thread; all else may be called from any."""
+
+    def __init__(self, remote: str, schema: Any, publish: Callable[[View], None]) -> None:
+        self._publish = publish
+        self._idl = _open(remote, schema)
+        self._idl.notify = self._note
+        self._remote = remote
+        self._view = View()
+        self._seqno = -1
+        self._table: PortTable[Any] = PortTable()
+        self._noted: list[tuple[str, Any]] = []
+        self._queue: collections.deque[Job] = collections.deque()
+        self._jobs: list[Job] = []
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stopping = False
+
+    def submit(self, job: Job) -> None:
+        """Queue a change."""
+        self._queue.append(job)
+        self.wake()
+
+    def stop(self) -> None:
+        """Ask `run` to end; changes on their way fail."""
+        self._stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Make `run` look at its queue."""
+        os.eventfd_write(self._wake, 1)
+
+    def run(self) -> None:
+        """Keep the replica until `stop`."""
+        try:
+            while not self._stopping:
+                self._idl.run()
+                self._refresh()
+                self._advance()
+                self._wait()
+        finally:
+            self._idl.close()
+
+    def close(self) -> None:
+        """Fail what is left once `run` has ended."""
+        os.close(self._wake)
+        for job in [*self._jobs, *self._queue]:
+            job.done(SwitchUnavailable(f"connection to {self._remote} closed"))
+
+    @property
+    def tables(self) -> Any:
+        """The IDL's tables, for a change."""
+        return self._idl.tables
+
+    def port(self, name: str) -> tuple[Any, str] | None:
+        """Return the row in table Port of that name and its bridge, for a change."""
+        bridge = self._table.bridge_of(name)
+        row = self.tables["Port"].rows.get(self._table.id_of(name))
+        return None if bridge is None or row is None else (row, bridge)
+
+    def _wait(self) -> None:
+        poller = ovs.poller.Poller()
+        poller.fd_wait(self._wake, ovs.poller.POLLIN)
+        self._idl.wait(poller)
+        for job in self._jobs:
+            if job.transaction is not None:
+                job.transaction.wait(poller)
+            poller.timer_wait(max(0, int((job.deadline - time.monotonic()) * 1000) + 1))
+        poller.block()
+        for _ in _readable(self._wake):
+            pass
+
+    def _ready(self) -> bool:
+        connected: bool = self._idl._session.is_connected()  # noqa: SLF001 - the IDL keeps it there
+        return connected and self._idl.state == idl.Idl.IDL_S_MONITORING
+
+    def _advance(self) -> None:
+        while self._queue:
+            self._jobs.append(self._queue.popleft())
+        ready = self._ready()
+        now = time.monotonic()
+        self._jobs = [job for job in self._jobs if not self._step(job, ready=ready, now=now)]
+
+    def _step(self, job: Job, *, ready: bool, now: float) -> bool:
+        """Take a job one step on; True when it is over."""
+        if job.transaction is None and ready and self._idl.change_seqno != job.after_seqno:
+            job.after_seqno = self._idl.change_seqno
+            job.transaction = idl.Transaction(self._idl)
+            try:
+                job.change(self, job.transaction)
+            except ContivError as exc:
+                job.transaction.abort()
+                job.done(exc)
+                return True
+        if job.transaction is not None:
+            status = job.transaction.commit()
+            if status in {idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED}:
+                job.done(None)
+                return True
+            if status == idl.Transaction.TRY_AGAIN:
+                job.transaction = None
+            elif status != idl.Transaction.INCOMPLETE:
+                job.done(SwitchRefused(f"Open vSwitch: {job.transaction.get_error()}"))
+                return True
+        if now >= job.deadline:
+            job.done(SwitchUnavailable(f"Open vSwitch does not answer at {self._remote}"))
+            return True
+        return False
+
+    def _note(self, _event: str, row: Any, _updates: Any = None) -> None:
+        self._noted.append((row._table.name, row))  # noqa: SLF001 - a row says it nowhere else
+
+    def _refresh(self) -> None:
+        """Publish a new view if anything changed."""
+        ready = self._ready()
+        if self._seqno == self._idl.change_seqno and ready == self._view.connected:
+            return
+        if ready and not self._view.connected:
+            # a reload clears tables without a word to `_note`
+            self._table = PortTable()
+            self._noted = [(name, row) for name in _COLUMNS for row in self._rows(name)]
+        noted, self._noted = self._noted, []
+        for name, row in noted:
+            self._take(name, row)
+        self._seqno = self._idl.change_seqno
+        bridges = {row.name: dict(row.external_ids) for row in self._rows("Bridge")}
+        self._view = View(
+            revision=self._view.revision + 1,
+            connected=ready,
+            ports=self._table.rows(),
+            bridges=bridges,
+        )
+        self._publish(self._view)
+
+    def _rows(self, table: str) -> list[Any]:
+        return list(self.tables[table].rows.values())
+
+    def _take(self, table: str, row: Any) -> None:
+        alive = row.uuid in self.tables[table].rows if table in _COLUMNS else False
+        if table == "Port":
+            self._table.set_port(row.uuid, _port_facts(row) if alive else None)
+        elif table == "Interface":
+            self._table.set_interface(row.uuid, _interface_facts(row) if alive else None)
+        elif table == "Bridge":
+            self._table.set_members(row.name, _uuids(row, "ports") if alive else frozenset())
+
+
+def fetch_schema(remote: str) -> Any:
+    """Return the schema of the tables we use, as the server has it. Blocks; raises OSError."""
+    error, stream = ovs.stream.Stream.open_block(ovs.stream.Stream.open(remote), timeout=_SCHEMA_MS)
+    if error:
+        raise OSError(error, os.strerror(error))
+    connection = ovs.jsonrpc.Connection(stream)
+    try:
+        reply = _ask(connection, ovs.jsonrpc.Message.create_request("get_schema", [DATABASE]))
+    finally:
+        connection.close()
+    if reply.error:
+        raise SwitchRefused(f"{remote} has no database {DATABASE}: {reply.error}")
+    helper = idl.SchemaHelper(None, reply.result)
+    for table, columns in _COLUMNS.items():
+        helper.register_columns(table, list(columns))
+    return helper
+
+
+def _ask(connection: Any, request: Any) -> Any:
+    """Return the reply to a request, with a limit the library's own call does not have."""
+    deadline = time.monotonic() + _SCHEMA_MS / 1000
+    error = connection.send(request)
+    while not error:
+        error, reply = connection.recv()
+        if not error:
+            return reply
+        if error != errno.EAGAIN or time.monotonic() > deadline:
+            break
+        error = 0
+        poller = ovs.poller.Poller()
+        connection.run()
+        connection.wait(poller)
+        connection.recv_wait(poller)
+        poller.timer_wait(_SCHEMA_MS)
+        poller.block()
+    raise OSError(error, os.strerror(error))
+
+
+def _open(remote: str, schema: Any) -> Any:
+    replica = idl.Idl(remote, schema, probe_interval=_PROBE_MS, leader_only=False)
+    replica._session.reconnect.set_backoff(*_RECONNECT_MS)  # noqa: SLF001 - no other way to it
+    return replica
+
+
+def _readable(descriptor: int) -> Iterator[int]:
+    try:
+        yield os.eventfd_read(descriptor)
+    except BlockingIOError:
+        return
+
+
+def _port_facts(row: Any) -> PortFacts[Any]:
+    return PortFacts(
+        name=row.name,
+        tag=_first(row.tag) or 0,
+        external_ids=dict(row.external_ids),
+        interfaces=tuple(_uuids(row, "interfaces")),
+    )
+
+
+def _interface_facts(row: Any) -> InterfaceFacts:
+    return InterfaceFacts(
+        type=row.type,
+        ofport=_first(row.ofport),
+        mac_in_use=_first(row.mac_in_use),
+        options=dict(row.options),
+        error=_first(row.error),
+        link_state=_first(row.link_state),
+    )
+
+
+def _first(values: list[Any]) -> Any:
+    return values[0] if values else None
+
+
+def _uuids(row: Any, column: str) -> frozenset[Any]:
+    # the attribute would copy and convert every element, 5 µs each, for each change of a bridge
+    return frozenset(atom.value for atom in row._data[column].values)  # noqa: SLF001

@@ -1,0 +1,70 @@
+"""What is read from and written to Open vSwitch's database, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortRow:
+    """A port as it is. `ofport` is None before Open vSwitch has looked at the row.
+
+    An ofport of -1 is "not yet", with the reason in `error`: a row may come before its device.
+    """
+
+    name: str
+    bridge: str
+    type: str
+    ofport: int | None
+    tag: int
+    mac_in_use: str | None
+    external_ids: Mapping[str, str]
+    options: Mapping[str, str]
+    error: str | None
+    link_state: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSpec:
+    """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself."""
+
+    name: str
+    type: Literal["", "internal", "vxlan"] = ""
+    ofport_request: int | None = None
+    tag: int = 0
+    external_ids: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    policing_rate: int = 0
+    policing_burst: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeSpec:
+    """A bridge as it is to be; `datapath_type` "netdev" is the userspace datapath.
+
+    The controller is ours, on this host: out of band, so that a lost connection adds no flows of
+    Open vSwitch's own, and secure, so that flows stay when it is gone.
+    """
+
+    name: str
+    controller: str
+    datapath_type: str = ""
+    datapath_id: str | None = None
+    protocols: frozenset[str] = frozenset({"OpenFlow10", "OpenFlow11", "OpenFlow12", "OpenFlow13"})
+    fail_mode: Literal["secure", "standalone"] = "secure"
+    max_backoff_ms: int = 1000
+    inactivity_probe_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The database at one moment; `revision` grows with every change and reconnection."""
+
+    revision: int = 0
+    connected: bool = False
+    ports: Mapping[str, PortRow] = field(default_factory=dict)
+    bridges: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Bridge name to its external ids."""

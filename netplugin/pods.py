@@ -1,0 +1,508 @@
+"""Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
+
+An ADD makes the veth pair (`netplugin.netns`) and the OVS port (`netplugin.ovsdb`) while it writes
+the journal and then asks netmaster for the endpoint; when netmaster has answered, flows
+(`netplugin.reconcile`) and the inside of the namespace follow. It returns when the port has its
+OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a pod's
+first packet is not lost (spec/host-notes.md §3). When a step fails all of them are undone.
+
+A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
+OVS port, a release netmaster could not take) is `netplugin.removal`'s, from the journal, which
+survives whatever happens to this process or to the master (design D10). Calls for one container are
+serial; containers go side by side.
+
+`run_ports` keeps the rows of finished endpoints in OVSDB, whoever removes them.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Final
+
+from core.errors import (
+    Conflict,
+    ContivError,
+    HostError,
+    Invalid,
+    NotFound,
+    SwitchUnavailable,
+)
+from core.ids import EndpointKey, GroupName, HostLabel, endpoint_key, network_id
+from core.logs import fields
+from core.tasks import backoff, unbroken
+from netplugin import ports
+from netplugin.cni.request import PodRequest
+from netplugin.cni.results import PodResult
+from netplugin.journal import Entry, Journal, State
+from netplugin.masters import Master, WantedEndpoint
+from netplugin.netns import HostLinks, PodLink
+from netplugin.ovsdb import Ovsdb, PortSpec
+from netplugin.reconcile import Reconciler
+from netplugin.removal import Removal
+from netplugin.world import LocalPort, WorldBuilder
+from ofnet.world import Bridge
+from state.records import Encap, EndpointRecord, NetworkRecord
+
+log = logging.getLogger(__name__)
+
+PORT_READY: Final = 10.0
+"""Seconds a new port may take to get its OpenFlow number."""
+NETWORK_KNOWN: Final = 3.0
+"""Seconds a network may take to reach this host after netmaster has spoken of it."""
+LOOK_AGAIN: Final = 0.2
+"""Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
+_BRIDGES: Final = frozenset(Bridge)
+OLD_GONE: Final = 8.0
+"""Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
+FLOWS_GONE: Final = 2.0
+"""Seconds the switch may take to give up flows; one that is stuck does it when it is back."""
+UNDONE: Final = 2.0
+"""Seconds a failed ADD waits until nothing of it is left; what is still left goes on its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What does not change while the agent runs.
+
+    `mtu` is a pod's on a vxlan network; `tx_off` says that pods compute their own checksums,
+    which the userspace datapath demands.
+    """
+
+    label: HostLabel
+    mtu: int
+    tx_off: bool
+
+
+class Pods:
+    """The endpoints of this host. One per agent."""
+
+    def __init__(
+        self,
+        *,
+        facts: HostFacts,
+        master: Master,
+        journal: Journal,
+        links: HostLinks,
+        ovsdb: Ovsdb,
+        world: WorldBuilder,
+        reconciler: Reconciler,
+        removal: Removal,
+    ) -> None:
+        self._facts = facts
+        self._master = master
+        self._journal = journal
+        self._links = links
+        self._ovsdb = ovsdb
+        self._world = world
+        self._reconciler = reconciler
+        self._removal = removal
+        self._entries: dict[EndpointKey, Entry] = {}
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._last_port = 0
+
+    def recover(self, entries: list[Entry]) -> None:
+        """Take over the journal of the agent before this one, once, before the first call.
+
+        What it finished stays; what it left half done is taken away like a DEL, since no runtime
+        was told of it.
+        """
+        for entry in entries:
+            self._last_port = max(self._last_port, entry.port)
+            if entry.state is State.PRESENT:
+                self._entries[entry.key] = entry
+            else:
+                self._removal.schedule(replace(entry, state=State.REMOVING))
+
+    def place(self) -> list[EndpointKey]:
+        """Tell the World of every endpoint whose port and record are known; return the others.
+
+        An endpoint without a record was reclaimed while this agent was away: its port stays, cut
+        off, until its runtime deletes the pod.
+        """
+        missing = []
+        rows = self._ovsdb.ports()
+        for entry in self._settled():
+            port, record = self._world.port(entry.key), self._world.endpoint(entry.key)
+            row = rows.get(ports.switch_name(entry.port))
+            if row is None or not row.ofport or row.ofport < 0:
+                missing.append(entry.key)
+            elif port is not None:
+                self._world.put_port(entry.key, replace(port, ofport=row.ofport))
+            elif record is not None:
+                self._world.put_port(entry.key, LocalPort(record=record, ofport=row.ofport))
+            else:
+                missing.append(entry.key)
+        return missing
+
+    def keys(self) -> frozenset[EndpointKey]:
+        """Return the endpoints this host has."""
+        return frozenset(self._entries)
+
+    def ports_in_use(self) -> set[int]:
+        """Return the numbers of the ports that are somebody's."""
+        return {entry.port for entry in self._entries.values()} | self._removal.ports()
+
+    async def add(self, request: PodRequest) -> PodResult:
+        """Give a pod its interface; asked twice for the same one, answer the same again."""
+        key = endpoint_key_of(request)
+        async with self._serial(request.container_id):
+            known = self._find(request)
+            if known is not None:
+                if _is_what(request, known) and (result := await self._again(known)):
+                    return result
+                await unbroken(self._take_away(known))
+                await self._removal.finished(known.key, OLD_GONE)
+            if key in self._entries:
+                raise Conflict(
+                    f"container {request.container_id} is on network {request.network} already, "
+                    f"by its interface {self._entries[key].ifname}"
+                )
+            await self._removal.finished(key, OLD_GONE)
+            return await self._make(self._new_entry(request))
+
+    async def delete(self, request: PodRequest) -> None:
+        """Take a pod's interface away; nothing there is a success."""
+        async with self._serial(request.container_id):
+            known = self._find(request)
+            if known is not None:
+                await unbroken(self._take_away(known))
+            for record in self._forgotten(request):
+                await self._master.delete_endpoint(
+                    request.tenant, request.network, record.endpoint_id
+                )
+
+    async def reclaim(self, key: EndpointKey) -> None:
+        """Take an endpoint away by its record's key, as netmaster's clean-up asks."""
+        known = self._entries.get(key)
+        if known is not None:
+            async with self._serial(known.container_id):
+                entry = self._entries.get(key)  # another one, maybe, after waiting
+                if entry is not None:
+                    await unbroken(self._take_away(entry))
+
+    # -- rows in OVSDB -------------------------------------------------------------------------
+
+    async def run_ports(self) -> None:
+        """Keep the endpoints' ports as they should be, for ever; failures are tried again."""
+        waits = backoff()
+        while True:
+            changed = self._ovsdb.changed()
+            if await self.converge():
+                waits = backoff()
+                await changed.wait()
+                await asyncio.sleep(LOOK_AGAIN)
+            else:
+                await asyncio.sleep(next(waits))
+
+    async def converge(self) -> bool:
+        """Give endpoints whose row is gone another, follow changed numbers, sweep what is nobody's.
+
+        Return False when OVSDB did not take a row.
+        """
+        rows = self._ovsdb.ports()
+        lost = [e for e in self._settled() if ports.switch_name(e.port) not in rows]
+        # without its link a row would be of no use: the pod is gone, its DEL is to come
+        links = await self._links.links() if lost else frozenset()
+        done = True
+        for entry in lost:
+            if ports.switch_name(entry.port) in links:
+                done = await self._restore(entry) and done
+        self.place()
+        self._reconciler.wake()
+        if self._world.complete:
+            used = self.ports_in_use()
+            for name, row in self._ovsdb.ports().items():
+                number = ports.number_of(name)
+                if number is not None and number not in used and row.bridge in _BRIDGES:
+                    self._removal.sweep(row.bridge, [name])
+        return done
+
+    def _settled(self) -> list[Entry]:
+        """Return the endpoints no call is at work on."""
+        return [
+            entry
+            for entry in self._entries.values()
+            if entry.state is State.PRESENT and entry.container_id not in self._locks
+        ]
+
+    async def _restore(self, entry: Entry) -> bool:
+        async with self._serial(entry.container_id):
+            network = self._world.network(network_id(entry.network, entry.tenant))
+            if self._entries.get(entry.key) is not entry or network is None:
+                return True
+            log.warning("port was gone, made again", extra=fields(endpoint=entry.key))
+            try:
+                await self._add_row(entry, network)
+            except ContivError as exc:
+                log.warning("port not made", extra=fields(endpoint=entry.key, error=exc))
+                return False
+            return True
+
+    # -- ADD -----------------------------------------------------------------------------------
+
+    def _new_entry(self, request: PodRequest) -> Entry:
+        self._last_port = ports.next_number(self._last_port, self._numbers_taken())
+        return Entry(
+            key=endpoint_key_of(request),
+            container_id=request.container_id,
+            netns=request.netns,
+            ifname=request.ifname,
+            tenant=request.tenant,
+            network=request.network,
+            group=request.group or GroupName(""),
+            port=self._last_port,
+            bridge=Bridge.VXLAN,
+            state=State.ADDING,
+        )
+
+    def _numbers_taken(self) -> set[int]:
+        rows = self._ovsdb.ports()
+        named = {ports.number_of(name) for name in rows}
+        given = {row.ofport for row in rows.values()}  # somebody else's port has a number too
+        return self.ports_in_use() | {number for number in named | given if number is not None}
+
+    async def _make(self, entry: Entry) -> PodResult:
+        self._entries[entry.key] = entry
+        try:
+            result = await self._build(entry)
+        except BaseException as exc:
+            log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
+            await unbroken(self._undo(entry))
+            raise
+        log.info(
+            "pod added",
+            extra=fields(endpoint=entry.key, address=result.ipv4, port=result.host_ifname),
+        )
+        return result
+
+    async def _build(self, entry: Entry) -> PodResult:
+        known = self._world.network(network_id(entry.network, entry.tenant))
+        try:
+            async with asyncio.TaskGroup() as steps:
+                wanted = steps.create_task(self._obtain(entry))
+                linked = steps.create_task(self._link(entry))
+                if known is not None:
+                    steps.create_task(self._attach(entry, known))
+                record, network = await wanted
+                steps.create_task(self._forward(entry, record))
+                steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
+                if known is None or known.pkt_tag != network.pkt_tag:
+                    steps.create_task(self._attach(entry, network))
+                await linked
+                steps.create_task(self._furnish(entry, record, network))
+        except BaseExceptionGroup as group:
+            raise _reason(group) from group
+        return self._result(entry, record, network)
+
+    async def _obtain(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
+        await self._keep(entry)
+        return await self._ask(entry)
+
+    async def _ask(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
+        wanted = WantedEndpoint(
+            host=self._facts.label,
+            tenant=entry.tenant,
+            network=entry.network,
+            group=entry.group or None,
+            endpoint_id=entry.container_id,
+            common_name=entry.container_id,
+        )
+        try:
+            # a request on its way must not reach netmaster after the release that is to undo it
+            record = await unbroken(self._master.create_endpoint(wanted))
+        except NotFound as exc:  # netmaster's words do not say what was not found
+            group = f", group {entry.group}" if entry.group else ""
+            raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
+        return record, await self._network(record)
+
+    async def _network(self, record: EndpointRecord) -> NetworkRecord:
+        network = await self._reconciler.network(record.network, NETWORK_KNOWN)
+        if network.encap is not Encap.VXLAN:
+            raise Invalid(
+                f"network {record.network} is a {network.encap} network: "
+                "this agent connects pods to vxlan networks only"
+            )
+        return network
+
+    async def _link(self, entry: Entry) -> None:
+        # a thread cannot be called back: the link would come after it was to be removed
+        await unbroken(
+            self._links.add_pod_link(
+                PodLink(
+                    host_name=ports.switch_name(entry.port),
+                    ifname=entry.ifname,
+                    netns_path=entry.netns,
+                    mtu=self._facts.mtu,
+                    tx_off=self._facts.tx_off,
+                )
+            )
+        )
+
+    async def _attach(self, entry: Entry, network: NetworkRecord) -> None:
+        name = ports.switch_name(entry.port)
+        with self._removal.paused():
+            await unbroken(self._add_row(entry, network))  # as with a link
+            ofport = await self._ovsdb.wait_ofport(name, PORT_READY)
+        if ofport != entry.port:
+            raise SwitchUnavailable(f"port {name} got number {ofport} instead of {entry.port}")
+
+    async def _add_row(self, entry: Entry, network: NetworkRecord) -> None:
+        await self._ovsdb.add_port(
+            entry.bridge,
+            PortSpec(
+                name=ports.switch_name(entry.port),
+                ofport_request=entry.port,
+                tag=network.pkt_tag,
+                external_ids={ports.ENDPOINT_ID: entry.key},
+            ),
+        )
+
+    async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
+        await self._reconciler.put_port(entry.key, LocalPort(record=record, ofport=entry.port))
+
+    async def _furnish(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> None:
+        ipv4, ipv6 = _addresses(record, network)
+        gateways = _gateways(record, network)
+        await unbroken(
+            self._links.configure_pod(
+                entry.netns,
+                entry.ifname,
+                record.mac_address,
+                [ipv4] if ipv6 is None else [ipv4, ipv6],
+                [gateway for gateway in gateways if gateway is not None],
+            )
+        )
+
+    def _result(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> PodResult:
+        ipv4, ipv6 = _addresses(record, network)
+        gateway, gateway6 = _gateways(record, network)
+        return PodResult(
+            endpoint_id=record.endpoint_id,
+            mac=record.mac_address,
+            ipv4=ipv4,
+            ipv6=ipv6,
+            gateway=gateway,
+            gateway6=gateway6,
+            mtu=self._facts.mtu,
+            host_ifname=ports.switch_name(entry.port),
+        )
+
+    async def _again(self, entry: Entry) -> PodResult | None:
+        """Return the result of the ADD that made an endpoint; None if it no longer holds."""
+        record, network = await self._ask(entry)
+        port = self._world.port(entry.key)
+        if port is None or _identity(port.record) != _identity(record):
+            return None
+        return self._result(entry, record, network)
+
+    # -- DEL -----------------------------------------------------------------------------------
+
+    async def _take_away(self, entry: Entry) -> None:
+        going = replace(entry, state=State.REMOVING)
+        await self._journal.write(going)
+        await self._remove(going)
+
+    async def _undo(self, entry: Entry) -> None:
+        going = replace(entry, state=State.REMOVING)
+        try:
+            await self._journal.write(going)
+        except HostError as exc:  # an ADD the journal does not know, or as begun: nothing is lost
+            log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
+        if self._removal.ended:
+            return  # the next agent finds it in the journal
+        await self._remove(going)
+        with suppress(ContivError):  # the caller has an error already, and the work goes on
+            await self._removal.finished(entry.key, UNDONE)
+
+    async def _remove(self, going: Entry) -> None:
+        self._entries[going.key] = going
+        try:
+            async with asyncio.timeout(FLOWS_GONE):
+                await self._reconciler.remove_port(going.key)
+        except (ContivError, TimeoutError) as exc:
+            log.warning("flows remain", extra=fields(endpoint=going.key, error=exc))
+        del self._entries[going.key]
+        await self._removal.release(going)
+
+    def _find(self, request: PodRequest) -> Entry | None:
+        for entry in self._entries.values():
+            if (entry.container_id, entry.ifname) == (request.container_id, request.ifname):
+                return entry
+        return None
+
+    def _forgotten(self, request: PodRequest) -> list[EndpointRecord]:
+        """Return this host's records of the container that no journal entry stands for."""
+        key = endpoint_key_of(request)
+        record = self._world.endpoint(key)
+        if record is None or record.homing_host != self._facts.label:
+            return []
+        return [] if key in self._entries or self._removal.has(key) else [record]
+
+    # -- common --------------------------------------------------------------------------------
+
+    async def _keep(self, entry: Entry) -> None:
+        self._entries[entry.key] = entry
+        await self._journal.write(entry)
+
+    @asynccontextmanager
+    async def _serial(self, container_id: str) -> AsyncIterator[None]:
+        lock, users = self._locks.get(container_id, (asyncio.Lock(), 0))
+        self._locks[container_id] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks[container_id]
+            if users == 1:
+                del self._locks[container_id]
+            else:
+                self._locks[container_id] = lock, users - 1
+
+
+def endpoint_key_of(request: PodRequest) -> EndpointKey:
+    """Return the key under which netmaster keeps the endpoint a request speaks of."""
+    return endpoint_key(network_id(request.network, request.tenant), request.container_id)
+
+
+def _is_what(request: PodRequest, entry: Entry) -> bool:
+    """Tell whether an endpoint that is there is what a request asks for."""
+    there = entry.key, entry.netns, entry.ifname, entry.group or ""
+    return there == (
+        endpoint_key_of(request),
+        request.netns,
+        request.ifname,
+        request.group or "",
+    )
+
+
+def _identity(record: EndpointRecord) -> tuple[str, str, str]:
+    return record.mac_address, record.ip_address, record.ipv6_address
+
+
+def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first failure of steps that ran side by side; the others followed from it."""
+    first = group.exceptions[0]
+    return _reason(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _addresses(
+    record: EndpointRecord, network: NetworkRecord
+) -> tuple[IPv4Interface, IPv6Interface | None]:
+    ipv4 = IPv4Interface((record.ip_address, network.subnet_len))
+    if not record.ipv6_address:
+        return ipv4, None
+    return ipv4, IPv6Interface((record.ipv6_address, network.ipv6_subnet_len))
+
+
+def _gateways(
+    record: EndpointRecord, network: NetworkRecord
+) -> tuple[IPv4Address | None, IPv6Address | None]:
+    """Return the pod's default gateways; the IPv6 one only where the pod has an IPv6 address."""
+    gateway6 = network.ipv6_gateway if record.ipv6_address else ""
+    return (
+        IPv4Address(network.gateway) if network.gateway else None,
+        IPv6Address(gateway6) if gateway6 else None,
+    )

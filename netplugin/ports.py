@@ -1,0 +1,127 @@
+"""The numbers and names of this host's ports (pure).
+
+One number N makes everything of a local endpoint's port: the link in the host's namespace is
+`vvport<N>`, the OpenFlow port is N, and its address on the host's private network ends in N
+(spec/ofnet-ovsdb.md §2). Tunnel ports take OpenFlow numbers of a range of their own, so that an
+endpoint and a peer never want the same one. What exists on the switch is `netplugin.ovsdb`'s
+knowledge and comes in as an argument.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Container
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from typing import Final
+
+from core.errors import Exhausted, Invalid
+
+FIRST_ENDPOINT: Final = 1
+LAST_ENDPOINT: Final = 0x7EFF
+HOST_OFPORT: Final = 0x7F00
+"""OpenFlow number of `contivh0`."""
+FIRST_VTEP: Final = 0x8000
+LAST_VTEP: Final = 0xFEFF
+
+HOST_PORT: Final = "contivh0"
+HOST_NUMBER: Final = 0xFFFE
+"""N of the host's own port: the last address of the private network."""
+
+ENDPOINT_ID: Final = "endpoint-id"
+"""Key in the external ids by which a port says whose it is."""
+HOST_ENDPOINT_ID: Final = "hostcontivh0"
+VTEP_HOST_ID: Final = "vtep-host"
+"""Key in the external ids of a tunnel port: the label of the host at its other end."""
+
+MAX_NAME: Final = 15
+_ENDPOINT_PORT: Final = re.compile(r"vvport([1-9][0-9]{0,4})")
+
+
+def switch_name(number: int) -> str:
+    """Return the name of the host end of port N, which is also its name in Open vSwitch."""
+    return f"vvport{number}"
+
+
+def container_name(number: int) -> str:
+    """Return the original's name of the container end of port N, before it becomes `eth0`."""
+    return f"vport{number}"
+
+
+def number_of(name: str) -> int | None:
+    """Return N of `vvport<N>`, None for any other name."""
+    match = _ENDPOINT_PORT.fullmatch(name)
+    if match is None:
+        return None
+    number = int(match[1])
+    return number if FIRST_ENDPOINT <= number <= LAST_ENDPOINT else None
+
+
+def is_ours(name: str, external_ids: Collection[str] = ()) -> bool:
+    """Tell whether a port is one the agent makes; all others are foreign and never touched."""
+    return (
+        ENDPOINT_ID in external_ids
+        or number_of(name) is not None
+        or name == HOST_PORT
+        or is_vtep(name)
+    )
+
+
+def is_vtep(name: str) -> bool:
+    """Tell whether a port name is one of `vtep_name`'s."""
+    return name.startswith("vxif") and len(name) > len("vxif")
+
+
+def next_number(last: int, in_use: Container[int]) -> int:
+    """Return the next free port number after `last`, going round, so that none comes back soon.
+
+    Raises Exhausted when all are in use.
+    """
+    return _next(last, in_use, FIRST_ENDPOINT, LAST_ENDPOINT, "ports")
+
+
+def next_vtep_ofport(last: int, in_use: Container[int]) -> int:
+    """Return the next free OpenFlow number for a tunnel port. Raises Exhausted."""
+    return _next(last, in_use, FIRST_VTEP, LAST_VTEP, "tunnel ports")
+
+
+def vtep_name(remote: IPv4Address, in_use: Container[str]) -> str:
+    """Return a free name for the tunnel port towards `remote`.
+
+    The original's `vxif` and the address without its dots where that fits and is free; otherwise
+    a name from the address's hash (1.11.1.1 and 11.1.1.1 are both `vxif11111`, and Open vSwitch
+    cuts names to 15 characters in OpenFlow).
+    """
+    plain = "vxif" + str(remote).replace(".", "")
+    if len(plain) <= MAX_NAME and plain not in in_use:
+        return plain
+    for attempt in range(256):
+        digest = hashlib.sha256(f"{remote}/{attempt}".encode()).hexdigest()
+        hashed = f"vxifx{digest[:10]}"
+        if hashed not in in_use:
+            return hashed
+    raise Exhausted(f"no free name for the tunnel port towards {remote}")
+
+
+def private_address(subnet: IPv4Network, number: int) -> IPv4Interface:
+    """Return the address of port N on the host's private network (172.19.0.0/16 by default).
+
+    Raises Invalid unless the network is a /16, as N fills its two low bytes.
+    """
+    if subnet.prefixlen != 16:
+        raise Invalid(f"private subnet {subnet} must be a /16")
+    return IPv4Interface((int(subnet.network_address) + (number & 0xFFFF), 16))
+
+
+def private_mac(subnet: IPv4Network, number: int) -> str:
+    """Return the MAC address that goes with `private_address`: `02:02:` and its four bytes."""
+    address = private_address(subnet, number).ip
+    return ":".join(f"{byte:02x}" for byte in b"\x02\x02" + address.packed)
+
+
+def _next(last: int, in_use: Container[int], first: int, end: int, what: str) -> int:
+    count = end - first + 1
+    start = last + 1 - first if first <= last <= end else 0
+    for step in range(count):
+        number = first + (start + step) % count
+        if number not in in_use:
+            return number
+    raise Exhausted(f"all {count} {what} of this host are in use")

@@ -1,0 +1,376 @@
+"""Makes the host what the World says: bridges, tunnel ports and flows. Converges, never replays.
+
+Facts come in through `apply` (store events), `put_port` / `remove_port` (endpoints of this host)
+and OVSDB's own report. `run_ports` mends tunnel ports wherever OVSDB differs from what should be
+there; `run_flows` carries the World's changes to `ofnet.agent`, which does the same for the switch.
+All of it may be repeated at any time, and nothing is deleted before the World is complete (design
+D4).
+
+There is one tunnel port for each address a peer has. Two records with one address (a host that
+was given another label) share it, and a peer that moves to another address gets another port before
+the old one goes.
+
+Next modules: `netplugin.world` (facts -> World), `ofnet.agent` (World -> flows -> switch),
+`netplugin.ovsdb` (the door to OVSDB). Nothing here knows CNI or REST.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv4Address
+from typing import Final
+
+from core.errors import ContivError, Exhausted, Invalid, NotFound, SwitchRefused, SwitchUnavailable
+from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from core.logs import fields
+from core.tasks import backoff
+from netplugin import ports
+from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
+from ofnet.agent import BridgeAgent
+from ofnet.world import Bridge, Vtep
+from state.records import (
+    EndpointRecord,
+    GlobalRecord,
+    GroupRecord,
+    HostRecord,
+    NetworkRecord,
+)
+from state.watch import Changed, Event, Removed
+
+log = logging.getLogger(__name__)
+
+VRF_ID: Final = "contiv-vrf-"
+"""Bridge external_ids keep VRF ids across restarts: `contiv-vrf-<tenant>` = id (design D6)."""
+
+
+def stored_vrfs(external_ids: Mapping[str, str]) -> dict[TenantName, int]:
+    """Return the VRF ids a bridge's external_ids keep; no id is given to two tenants.
+
+    Anything unreadable is not an id.
+    """
+    kept: dict[int, TenantName] = {}
+    for name, value in sorted(external_ids.items()):
+        if name.startswith(VRF_ID) and value in _VRF_TEXTS:
+            kept.setdefault(int(value), TenantName(name.removeprefix(VRF_ID)))
+    return {tenant: number for number, tenant in kept.items()}
+
+
+def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
+    """Return the tunnel ports among a bridge's ports, by the address at their other end.
+
+    A second port to one address, and one without any, stands under its own name: nobody's.
+    """
+    ours = [row for row in rows.values() if ports.VTEP_HOST_ID in row.external_ids]
+    found: dict[str, PortRow] = {}
+    for row in sorted(ours, key=lambda row: row.name):
+        remote = row.options.get("remote_ip", row.name)
+        found[row.name if remote in found else remote] = row
+    return found
+
+
+def vtep_options(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
+    """Return the options of the tunnel port towards an address (spec/ofnet-ovsdb.md §3)."""
+    return {
+        "remote_ip": str(remote),
+        "key": "flow",
+        "tos": "inherit",
+        "dst_port": str(vxlan_port),
+    }
+
+
+_VRF_TEXTS: Final = frozenset(map(str, range(1, MAX_VRF + 1)))
+
+
+class Reconciler:
+    """One per agent; the only one that tells the bridges and the switch what to be.
+
+    `make_bridges` is asked for the bridges again when one is gone from OVSDB.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: HostLabel,
+        vxlan_port: int,
+        ovsdb: Ovsdb,
+        world: WorldBuilder,
+        agents: Mapping[Bridge, BridgeAgent],
+        make_bridges: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._host = host
+        self._vxlan_port = vxlan_port
+        self._ovsdb = ovsdb
+        self._world = world
+        self._agents = agents
+        self._make_bridges = make_bridges
+        self._dirty = asyncio.Event()
+        self._ports_dirty = asyncio.Event()
+        self._ports_dirty.set()
+        self._learnt = asyncio.Event()
+        self._batch: asyncio.Future[None] | None = None
+        self._ended = False
+        self._last_vtep = 0
+        self._complaints: dict[str, str | None] = {}
+
+    # -- facts from the store ------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Take over a change of the store; flows and tunnel ports follow by themselves.
+
+        A record that cannot be read is reported; the last good one stays in force.
+        """
+        try:
+            self._learn(event)
+        except Invalid as exc:
+            log.warning("record not understood", extra=fields(error=exc))
+        self._dirty.set()
+        learnt, self._learnt = self._learnt, asyncio.Event()
+        learnt.set()
+
+    def _learn(self, event: Event) -> None:
+        match event:
+            case Changed(record=NetworkRecord() as network):
+                self._world.put_network(network)
+            case Changed(record=EndpointRecord() as endpoint):
+                self._world.put_endpoint(endpoint)
+            case Changed(record=GroupRecord() as group):
+                self._world.put_group(group)
+            case Changed(record=GlobalRecord() as settings):
+                self._world.put_global(settings)
+            case Changed(record=HostRecord() as host):
+                self._world.put_host(host)
+                self._ports_dirty.set()
+            case Removed(record=NetworkRecord() as network):
+                self._world.remove_network(network.id)
+            case Removed(record=EndpointRecord() as endpoint):
+                self._world.remove_endpoint(endpoint.key)
+            case Removed(record=GroupRecord() as group):
+                self._world.remove_group(group.key)
+            case Removed(record=HostRecord() as host):
+                self._world.remove_host(host.label)
+                self._ports_dirty.set()
+            case _:
+                log.debug("nothing to do", extra=fields(key=event))
+
+    async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
+        """Return a network's record, waiting up to `patience` seconds for the store to tell of it.
+
+        Raises NotFound, or Exhausted for a network this host has no VRF id for.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                while (record := self._world.network(nid)) is None:
+                    await self._learnt.wait()
+        except TimeoutError as exc:
+            raise NotFound(f"network {nid} is not known on this host") from exc
+        if not self._world.realised(nid):
+            raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
+        return record
+
+    # -- endpoints of this host ----------------------------------------------------------------
+
+    async def put_port(self, key: EndpointKey, port: LocalPort) -> None:
+        """Add or change an endpoint's port; return when the switch has acknowledged its flows.
+
+        Raises SwitchUnavailable or SwitchRefused; the port stays in the World then, for the
+        caller to take back.
+        """
+        self._world.put_port(key, port)
+        await self.flush()
+
+    async def remove_port(self, key: EndpointKey) -> None:
+        """Remove an endpoint's port; return when the switch has acknowledged it."""
+        self._world.remove_port(key)
+        await self.flush()
+
+    # -- flows ---------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """Return when the switch has acknowledged all that was known at the time of the call.
+
+        Concurrent calls share one round. Raises SwitchUnavailable or SwitchRefused.
+        """
+        if self._ended:
+            raise SwitchUnavailable("the agent stops")
+        if self._batch is None:
+            self._batch = asyncio.get_running_loop().create_future()
+        self._dirty.set()
+        await asyncio.shield(self._batch)
+
+    def wake(self) -> None:
+        """Say that facts changed; nobody waits for the outcome."""
+        self._dirty.set()
+
+    async def run_flows(self) -> None:
+        """Carry changes of the World to the switch, for ever."""
+        waits = backoff()
+        try:
+            while True:
+                await self._dirty.wait()
+                self._dirty.clear()
+                if await self._round():
+                    waits = backoff()
+                else:
+                    await asyncio.sleep(next(waits))
+                    self._dirty.set()
+        finally:
+            self._ended = True
+            batch, self._batch = self._batch, None
+            _settle(batch, SwitchUnavailable("the agent stops"))
+
+    async def _round(self) -> bool:
+        """Carry what changed to the switch; return False if it could not be handed over yet."""
+        batch, self._batch = self._batch, None
+        handed_over = False
+        try:
+            await self._keep_vrfs()
+            handed_over = True
+            await self._push()
+        except ContivError as exc:
+            # nothing is lost: `ofnet.agent` keeps what it was given, the World the rest
+            log.debug("flows not acknowledged", extra=fields(error=exc))
+            _settle(batch, exc)
+        except BaseException:
+            _settle(batch, SwitchUnavailable("the agent stops"))
+            raise
+        else:
+            _settle(batch, None)
+        return handed_over
+
+    async def _push(self) -> None:
+        taken = {b: self._world.take(b) for b in self._agents if self._world.dirty(b)}
+        results = await asyncio.gather(
+            *(self._agents[bridge].update(*taken[bridge]) for bridge in taken),
+            return_exceptions=True,
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _keep_vrfs(self) -> None:
+        """Keep the VRF ids in OVSDB before any flow speaks of them."""
+        while (kept := self._kept_vrfs()) != (wanted := dict(self._world.vrfs)):
+            ids: dict[str, str | None] = {f"{VRF_ID}{t}": None for t in kept.keys() - wanted.keys()}
+            ids.update({f"{VRF_ID}{t}": str(i) for t, i in wanted.items() if kept.get(t) != i})
+            await self._ovsdb.set_bridge_external_ids(Bridge.VXLAN, ids)
+
+    def _kept_vrfs(self) -> dict[TenantName, int]:
+        return stored_vrfs(self._ovsdb.bridge_external_ids(Bridge.VXLAN))
+
+    # -- tunnel ports --------------------------------------------------------------------------
+
+    async def run_ovsdb(self) -> None:
+        """Pass OVSDB's changes on, for ever: the report is the truth about ports."""
+        while True:
+            changed = self._ovsdb.changed()
+            self._ports_dirty.set()
+            await changed.wait()
+
+    async def run_ports(self) -> None:
+        """Keep bridges and tunnel ports in step with OVSDB and the peers, for ever."""
+        waits = backoff()
+        while True:
+            await self._ports_dirty.wait()
+            self._ports_dirty.clear()
+            try:
+                await self._converge_bridges()
+                await self.converge_vteps()
+            except ContivError as exc:
+                log.warning("tunnel ports not in step", extra=fields(error=exc))
+                await asyncio.sleep(next(waits))
+                self._ports_dirty.set()
+            else:
+                waits = backoff()
+
+    async def _converge_bridges(self) -> None:
+        if self._agents.keys() - self._ovsdb.bridges():
+            log.warning("a bridge was gone, made again")
+            await self._make_bridges()
+            self.wake()  # what was kept with the bridge is gone too
+
+    async def converge_vteps(self) -> None:
+        """Make the tunnel ports match the peers once; tell the World which of them are ready.
+
+        One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
+        """
+        peers = self._peers()
+        tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
+        failure: ContivError | None = None
+        try:
+            for remote, host in _first_of_each(peers).items():
+                found = tunnels.get(str(remote))
+                if found is None or found.options != vtep_options(remote, self._vxlan_port):
+                    try:
+                        await self._add_vtep(host, remote, found)
+                    except SwitchRefused as exc:
+                        failure = exc
+        finally:
+            self._show_vteps(peers)
+        if self._world.complete:
+            wanted = {str(remote) for remote in peers.values()}
+            for remote_ip, row in tunnels.items():
+                if remote_ip not in wanted:
+                    await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
+                    log.info("tunnel removed", extra=fields(address=remote_ip, port=row.name))
+        if failure is not None:
+            raise failure
+
+    def _peers(self) -> dict[HostLabel, IPv4Address]:
+        """Return the other hosts that have a tunnel end of their own, and where it is."""
+        addresses = {
+            label: IPv4Address(record.vtep_ip)
+            for label, record in self._world.hosts.items()
+            if record.vtep_ip
+        }
+        own = addresses.pop(self._host, None)
+        return {label: address for label, address in addresses.items() if address != own}
+
+    def _show_vteps(self, peers: Mapping[HostLabel, IPv4Address]) -> None:
+        tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
+        ready = {}
+        for host, address in peers.items():
+            row = tunnels.get(str(address))
+            if row is not None and row.ofport is not None and row.ofport > 0:
+                ready[host] = Vtep(host=host, ip=address, ofport=row.ofport)
+            if row is not None and row.error != self._complaints.get(row.name):
+                self._complaints[row.name] = row.error
+                log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
+        self._world.set_vteps(ready)
+        if self._world.dirty(Bridge.VXLAN):
+            self.wake()
+
+    async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
+        rows = self._ovsdb.ports(Bridge.VXLAN)
+        taken = {row.ofport for row in rows.values() if row.ofport is not None}
+        name = ports.vtep_name(remote, rows.keys()) if found is None else found.name
+        ofport = None if found is None else found.ofport
+        if ofport is None or ofport <= 0:
+            ofport = self._last_vtep = ports.next_vtep_ofport(self._last_vtep, taken)
+        await self._ovsdb.add_port(
+            Bridge.VXLAN,
+            PortSpec(
+                name=name,
+                type="vxlan",
+                ofport_request=ofport,
+                external_ids={ports.VTEP_HOST_ID: host},
+                options=vtep_options(remote, self._vxlan_port),
+            ),
+        )
+        log.info("tunnel added", extra=fields(peer=host, address=remote, port=name))
+
+
+def _first_of_each(peers: Mapping[HostLabel, IPv4Address]) -> dict[IPv4Address, HostLabel]:
+    """Return for each address the first host, by label, that has it."""
+    return {address: host for host, address in sorted(peers.items(), reverse=True)}
+
+
+def _settle(batch: asyncio.Future[None] | None, failure: ContivError | None) -> None:
+    """Tell those who wait for a round how it went."""
+    if batch is None:
+        return
+    if failure is None:
+        batch.set_result(None)
+    else:
+        batch.set_exception(failure)
+        batch.exception()  # all who waited may have been cancelled

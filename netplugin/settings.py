@@ -1,0 +1,212 @@
+"""What the agent's command line says, checked once and in the original's order.
+
+In come the values `core.daemon_flags` read; out comes a `Settings` the daemon can rely on, or a
+UsageError with the original's text (spec/netplugin-agent.md §1.1). Beside the original's flags
+every path and port can be set, since several agents live on one test machine (design D9).
+"""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Final
+
+from core import daemon_flags
+from core.daemon_flags import Flag, Generation, Values
+from core.errors import UsageError
+from core.ids import HostLabel
+from objdb.connect import StoreAddress, parse_store
+from ofnet.world import FwdMode
+
+ANY_ADDRESS: Final = "0.0.0.0"
+
+FLAGS: Final = (
+    *daemon_flags.COMMON,
+    Flag(
+        names=("host", "host-label"),
+        env="HOST",
+        help="name of this host in the cluster",
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("vtep-ip",),
+        env="VTEP_IP",
+        help="source address of tunnels",
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("ctrl-ip",),
+        env="CONTROL_IP",
+        help="address others reach this agent at",
+        generation=Generation.BOTH,
+    ),
+    Flag(
+        names=("vlan-uplinks", "vlan-if"),
+        env="VLAN_UPLINKS",
+        help="comma-delimited network cards for VLANs; may be repeated",
+        repeatable=True,
+        generation=Generation.BOTH,
+    ),
+    Flag(names=("vxlan-port",), env="VXLAN_PORT", help="UDP port of tunnels", default="4789"),
+    Flag(
+        names=("run-dir",),
+        env="RUN_DIR",
+        help="directory of the CNI socket; vanishes with a reboot",
+        default="/run/contiv",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("data-dir",),
+        env="DATA_DIR",
+        help="directory of the endpoint journal; outlives a reboot",
+        default="/var/lib/contiv/netplugin",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("cni-socket",),
+        env="CNI_SOCKET",
+        help="default: contiv-cni.sock in the run directory",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("ovsdb",),
+        env="OVSDB",
+        help="Open vSwitch's database",
+        default="unix:/var/run/openvswitch/db.sock",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("rest-address",),
+        env="REST_ADDRESS",
+        help="where inspection is served",
+        default="0.0.0.0:9090",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("vxlan-rpc-port",),
+        env="VXLAN_RPC_PORT",
+        help="RPC, vxlan bridge",
+        default="9002",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("vlan-rpc-port",),
+        env="VLAN_RPC_PORT",
+        help="RPC, vlan bridge",
+        default="9003",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("vxlan-openflow-port",),
+        env="VXLAN_OPENFLOW_PORT",
+        help="OpenFlow on 127.0.0.1, vxlan bridge",
+        default="6633",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("vlan-openflow-port",),
+        env="VLAN_OPENFLOW_PORT",
+        help="OpenFlow on 127.0.0.1, vlan bridge",
+        default="6634",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("config",),
+        env="CONFIG",
+        help="accepted; the older generation never read it",
+        dead=True,
+        generation=Generation.OLDER,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the agent runs with."""
+
+    mode: str
+    fwd_mode: FwdMode | None
+    """None takes whatever the global object says."""
+    store: StoreAddress
+    host: HostLabel
+    ctrl_ip: IPv4Address
+    vtep_ip: IPv4Address
+    uplinks: tuple[str, ...]
+    vxlan_port: int
+    data_dir: Path
+    cni_socket: Path
+    ovsdb: str
+    rest: Address
+    vxlan_rpc_port: int
+    vlan_rpc_port: int
+    vxlan_openflow_port: int
+    vlan_openflow_port: int
+
+
+def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
+    """Return the settings, or raise UsageError for the first flag that is wrong.
+
+    `host_address` gives the host's default address; asked for only where a flag does not name one.
+    """
+    modes = daemon_flags.network_options(values)
+    store = parse_store(
+        values.daemon,
+        etcd=values["etcd-endpoints"],
+        consul=values["consul-endpoints"],
+        url=values["cluster-store"],
+    )
+    host = _host_label(values["host"] or socket.gethostname())
+    ctrl_ip = _ip("control IP", values["ctrl-ip"] or host_address())
+    default_vtep = str(ctrl_ip) if values.older else ""
+    vtep_ip = _ip("VTEP IP", values["vtep-ip"] or default_vtep or host_address())
+    named = filter(None, (name.strip() for name in values["vlan-uplinks"].split(",")))
+    uplinks = tuple(dict.fromkeys(named))
+    if modes.net_mode == "vlan" and not uplinks:
+        raise UsageError("vlan-uplinks must be set when using VLAN mode")
+    return Settings(
+        mode=modes.mode,
+        fwd_mode=FwdMode(modes.fwd_mode) if modes.fwd_mode else None,
+        store=store,
+        host=host,
+        ctrl_ip=ctrl_ip,
+        vtep_ip=vtep_ip,
+        uplinks=uplinks,
+        vxlan_port=values.number("vxlan-port", 1, 65535),
+        data_dir=Path(values["data-dir"]),
+        cni_socket=Path(values["cni-socket"] or f"{values['run-dir']}/contiv-cni.sock"),
+        ovsdb=values["ovsdb"],
+        rest=_address(values["rest-address"]),
+        vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
+        vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
+        vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
+        vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
+    )
+
+
+def _ip(what: str, text: str) -> IPv4Address:
+    try:
+        return IPv4Address(text)
+    except ValueError as exc:
+        raise UsageError(f"invalid netplugin {what}: {text}") from exc
+
+
+def _host_label(text: str) -> HostLabel:
+    if "/" in text or any(not c.isprintable() for c in text):
+        raise UsageError(f"invalid netplugin host label: {text!r}")
+    return HostLabel(text)
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
+    return Address(host or ANY_ADDRESS, int(port))

@@ -1,0 +1,407 @@
+"""Records and host facts in, one World per bridge out. Pure: no I/O, no clock.
+
+`netplugin.reconcile` feeds it typed store events (`state.watch`), the endpoints of this host
+(`netplugin.pods`) and the tunnel ports OVSDB reports, then takes the Worlds with what changed since
+the last time and hands them to `ofnet.agent`. Nothing here knows where facts come from.
+
+Three rules live here:
+
+* An endpoint is local if this host made its port (it is in `local`), remote if its record names
+  another host. A record that names this host without a port is neither: it has nothing to forward.
+* A network belongs to the bridge of its encapsulation, and its endpoints with it.
+* A tenant's VRF id is the lowest free of 1..255 and stays while the tenant has a network here; the
+  ids are kept across restarts by the caller (design D6), so that a restart changes no flow. While
+  all are in use, networks of further tenants are left out, with what stands on them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final, TypeVar
+
+from core.errors import Invalid
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from ofnet.changes import Changes
+from ofnet.world import (
+    ArpMode,
+    Bridge,
+    FwdMode,
+    HostPort,
+    LocalEndpoint,
+    Network,
+    RemoteEndpoint,
+    Vtep,
+    World,
+)
+from state.records import (
+    Encap,
+    EndpointRecord,
+    GlobalRecord,
+    GroupRecord,
+    HostRecord,
+    NetworkRecord,
+)
+
+MAX_VRF: Final = 255
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+BRIDGE_OF: Final = {Encap.VXLAN: Bridge.VXLAN, Encap.VLAN: Bridge.VLAN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPort:
+    """The port of an endpoint of this host: its record, its ofport, its address for host NAT."""
+
+    record: EndpointRecord
+    ofport: int
+    nat_ip: IPv4Address | None = None
+
+
+@dataclass(slots=True)
+class _Dirty:
+    networks: set[NetworkId] = field(default_factory=set)
+    local: set[EndpointKey] = field(default_factory=set)
+    remote: set[EndpointKey] = field(default_factory=set)
+    vteps: set[HostLabel] = field(default_factory=set)
+    host_port: bool = False
+    everything: bool = False
+
+    def changes(self) -> Changes:
+        return Changes(
+            networks=frozenset(self.networks),
+            local=frozenset(self.local),
+            remote=frozenset(self.remote),
+            vteps=frozenset(self.vteps),
+            host_port=self.host_port,
+            everything=self.everything,
+        )
+
+
+class _Side:
+    """What one bridge has to realise, and what of it changed since the last `take`."""
+
+    def __init__(self, fwd_mode: FwdMode) -> None:
+        self.fwd_mode = fwd_mode
+        self.networks: dict[NetworkId, Network] = {}
+        self.local: dict[EndpointKey, LocalEndpoint] = {}
+        self.remote: dict[EndpointKey, RemoteEndpoint] = {}
+        self.vteps: dict[HostLabel, Vtep] = {}
+        self.host_port: HostPort | None = None
+        self.dirty = _Dirty(everything=True)
+
+    def world(self, *, arp_mode: ArpMode, complete: bool) -> World:
+        return World(
+            fwd_mode=self.fwd_mode,
+            arp_mode=arp_mode,
+            networks=dict(self.networks),
+            local=dict(self.local),
+            remote=dict(self.remote),
+            vteps=dict(self.vteps),
+            host_port=self.host_port,
+            complete=complete,
+        )
+
+
+class WorldBuilder:
+    """Folds facts into the Worlds of both bridges of this host."""
+
+    def __init__(
+        self, host: HostLabel, fwd_mode: FwdMode, vrfs: Mapping[TenantName, int] | None = None
+    ) -> None:
+        self._host = host
+        self._vrfs: dict[TenantName, int] = dict(vrfs or {})
+        self._sides = {bridge: _Side(fwd_mode) for bridge in Bridge}
+        self._networks: dict[NetworkId, NetworkRecord] = {}
+        self._endpoints: dict[EndpointKey, EndpointRecord] = {}
+        self._by_network: dict[NetworkId, set[EndpointKey]] = {}
+        self._groups: dict[GroupKey, GroupRecord] = {}
+        self._ports: dict[EndpointKey, LocalPort] = {}
+        self.hosts: dict[HostLabel, HostRecord] = {}
+        self.global_config: GlobalRecord | None = None
+        self._complete = False
+
+    # -- facts from the store ------------------------------------------------------------------
+
+    def put_network(self, record: NetworkRecord) -> None:
+        """Learn or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
+        with _reading(record.id):
+            IPv4Address(record.gateway or 0)
+            IPv6Address(record.ipv6_gateway or 0)
+        self._networks[record.id] = record
+        self._refresh_network(record.id)
+
+    def remove_network(self, nid: NetworkId) -> None:
+        """Forget a network and what stood on it; its tenant's VRF id becomes free with the last."""
+        self._networks.pop(nid, None)
+        self._refresh_network(nid)
+
+    def put_endpoint(self, record: EndpointRecord) -> None:
+        """Learn or replace an endpoint record, of this host or another.
+
+        Raises Invalid, changing nothing, if it cannot be read.
+        """
+        _check(record)
+        old = self._endpoints.get(record.key)
+        if old is not None and old.network != record.network:
+            self._leave(old)
+        self._endpoints[record.key] = record
+        self._by_network.setdefault(record.network, set()).add(record.key)
+        port = self._ports.get(record.key)
+        if port is not None and record.homing_host == self._host:
+            self._ports[record.key] = LocalPort(
+                record=record, ofport=port.ofport, nat_ip=port.nat_ip
+            )
+        self._refresh_endpoint(record.key)
+
+    def remove_endpoint(self, key: EndpointKey) -> None:
+        """Forget an endpoint record. A port of this host stays until `remove_port`."""
+        old = self._endpoints.pop(key, None)
+        if old is not None:
+            self._leave(old)
+        self._refresh_endpoint(key)
+
+    def put_group(self, record: GroupRecord) -> None:
+        """Learn or replace a group; its DSCP reaches the group's endpoints of this host."""
+        self._groups[record.key] = record
+        self._refresh_group(record.key)
+
+    def remove_group(self, key: GroupKey) -> None:
+        """Forget a group."""
+        self._groups.pop(key, None)
+        self._refresh_group(key)
+
+    def put_global(self, record: GlobalRecord) -> None:
+        """Learn the cluster-wide settings; a changed ARP mode touches every flow."""
+        before, self.global_config = self.arp_mode, record
+        if self.arp_mode is not before:
+            for side in self._sides.values():
+                side.dirty.everything = True
+
+    def put_host(self, record: HostRecord) -> None:
+        """Learn or replace a host. Raises Invalid, changing nothing, if it cannot be read."""
+        with _reading(f"host {record.label}"):
+            IPv4Address(record.vtep_ip or 0)
+        self.hosts[record.label] = record
+
+    def remove_host(self, label: HostLabel) -> None:
+        """Forget a host."""
+        self.hosts.pop(label, None)
+
+    # -- facts from this host ------------------------------------------------------------------
+
+    def put_port(self, key: EndpointKey, port: LocalPort) -> None:
+        """Learn the port of an endpoint of this host. Raises Invalid as `put_endpoint` does."""
+        _check(port.record)
+        self._ports[key] = port
+        self._refresh_endpoint(key)
+
+    def remove_port(self, key: EndpointKey) -> None:
+        """Forget the port of an endpoint of this host."""
+        self._ports.pop(key, None)
+        self._refresh_endpoint(key)
+
+    def set_vteps(self, vteps: Mapping[HostLabel, Vtep]) -> None:
+        """Replace the tunnel ports of the vxlan bridge by what OVSDB reports."""
+        side = self._sides[Bridge.VXLAN]
+        for host in side.vteps.keys() | vteps.keys():
+            if side.vteps.get(host) != vteps.get(host):
+                side.dirty.vteps.add(host)
+        side.vteps = dict(vteps)
+
+    def set_host_port(self, port: HostPort | None) -> None:
+        """Set or clear the host's own port on the vxlan bridge."""
+        side = self._sides[Bridge.VXLAN]
+        if side.host_port != port:
+            side.host_port = port
+            side.dirty.host_port = True
+
+    def set_complete(self) -> None:
+        """Say that every source has been read once: from now on absence means gone."""
+        if not self._complete:
+            self._complete = True
+            self._free_unused_vrfs()
+            for side in self._sides.values():
+                side.dirty.everything = True
+
+    # -- what comes out ------------------------------------------------------------------------
+
+    @property
+    def vrfs(self) -> Mapping[TenantName, int]:
+        """VRF ids in use; to be kept across restarts before flows with them are sent."""
+        return self._vrfs
+
+    @property
+    def arp_mode(self) -> ArpMode:
+        """How ARP is treated; anything but `flood` is proxied, as in the original."""
+        flood = self.global_config is not None and self.global_config.arp_mode == ArpMode.FLOOD
+        return ArpMode.FLOOD if flood else ArpMode.PROXY
+
+    @property
+    def complete(self) -> bool:
+        """True once every source has been read: absence means gone."""
+        return self._complete
+
+    def network(self, nid: NetworkId) -> NetworkRecord | None:
+        """Return the record of a network, None if it is not known here."""
+        return self._networks.get(nid)
+
+    def realised(self, nid: NetworkId) -> bool:
+        """Tell whether a bridge has the network; False for one without a VRF id."""
+        return any(nid in side.networks for side in self._sides.values())
+
+    def endpoint(self, key: EndpointKey) -> EndpointRecord | None:
+        """Return the record of an endpoint, None if it is not known here."""
+        return self._endpoints.get(key)
+
+    def port(self, key: EndpointKey) -> LocalPort | None:
+        """Return the port of an endpoint of this host, None if it has none."""
+        return self._ports.get(key)
+
+    def take(self, bridge: Bridge) -> tuple[World, Changes]:
+        """Return the bridge's World and what changed in it since the last call."""
+        side = self._sides[bridge]
+        dirty, side.dirty = side.dirty, _Dirty()
+        return side.world(arp_mode=self.arp_mode, complete=self._complete), dirty.changes()
+
+    def dirty(self, bridge: Bridge) -> bool:
+        """Tell whether anything changed since the last `take`."""
+        return self._sides[bridge].dirty != _Dirty()
+
+    # -- how facts meet ------------------------------------------------------------------------
+
+    def _refresh_network(self, nid: NetworkId) -> None:
+        self._place_network(nid)
+        self._free_unused_vrfs()
+
+    def _place_network(self, nid: NetworkId) -> None:
+        record = self._networks.get(nid)
+        network = None if record is None else self._network_of(record)
+        for bridge, side in self._sides.items():
+            here = record is not None and BRIDGE_OF[record.encap] is bridge
+            wanted = network if here else None
+            if side.networks.get(nid) != wanted:
+                side.dirty.networks.add(nid)
+                _set(side.networks, nid, wanted)
+        ports = {key for key, port in self._ports.items() if port.record.network == nid}
+        for key in self._by_network.get(nid, set()) | ports:
+            self._refresh_endpoint(key)
+
+    def _leave(self, record: EndpointRecord) -> None:
+        there = self._by_network[record.network]
+        there.discard(record.key)
+        if not there:
+            del self._by_network[record.network]
+
+    def _refresh_group(self, key: GroupKey) -> None:
+        for epid, port in self._ports.items():
+            if port.record.group_key == key:
+                self._refresh_endpoint(epid)
+
+    def _refresh_endpoint(self, key: EndpointKey) -> None:
+        port = self._ports.get(key)
+        record = port.record if port is not None else self._endpoints.get(key)
+        for side in self._sides.values():
+            local, remote = None, None
+            if record is not None and record.network in side.networks:
+                if port is not None:
+                    local = self._local_of(port) if _addressed(record) else None
+                elif record.homing_host != self._host and _addressed(record):
+                    remote = _remote_of(record)
+            if side.local.get(key) != local:
+                side.dirty.local.add(key)
+                _set(side.local, key, local)
+            if side.remote.get(key) != remote:
+                side.dirty.remote.add(key)
+                _set(side.remote, key, remote)
+
+    def _network_of(self, record: NetworkRecord) -> Network | None:
+        vrf = self._vrf_of(record.tenant)
+        if vrf is None:
+            return None
+        return Network(
+            id=record.id,
+            vrf=vrf,
+            vlan=record.pkt_tag,
+            vni=record.ext_pkt_tag,
+            gateway=IPv4Address(record.gateway) if record.gateway else None,
+            gateway6=IPv6Address(record.ipv6_gateway) if record.ipv6_gateway else None,
+        )
+
+    def _local_of(self, port: LocalPort) -> LocalEndpoint:
+        record = port.record
+        group = self._groups.get(GroupKey(record.group_key))
+        return LocalEndpoint(
+            key=record.key,
+            network=record.network,
+            ofport=port.ofport,
+            mac=record.mac_address,
+            ip=IPv4Address(record.ip_address),
+            ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
+            group_id=record.group_id,
+            dscp=group.dscp if group is not None else 0,
+            nat_ip=port.nat_ip,
+        )
+
+    def _vrf_of(self, tenant: TenantName) -> int | None:
+        known = self._vrfs.get(tenant)
+        if known is not None:
+            return known
+        used = set(self._vrfs.values())
+        free = next((i for i in range(1, MAX_VRF + 1) if i not in used), None)
+        if free is not None:
+            self._vrfs[tenant] = free
+        return free
+
+    def _free_unused_vrfs(self) -> None:
+        if not self._complete:
+            return
+        used = {record.tenant for record in self._networks.values()}
+        unused = self._vrfs.keys() - used
+        for tenant in unused:
+            del self._vrfs[tenant]
+        if unused and used - self._vrfs.keys():
+            for nid in [r.id for r in self._networks.values() if r.tenant not in self._vrfs]:
+                self._place_network(nid)
+
+
+def _addressed(record: EndpointRecord) -> bool:
+    return bool(record.ip_address and record.mac_address)
+
+
+def _remote_of(record: EndpointRecord) -> RemoteEndpoint:
+    return RemoteEndpoint(
+        key=record.key,
+        network=record.network,
+        host=record.homing_host,
+        mac=record.mac_address,
+        ip=IPv4Address(record.ip_address),
+        ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
+        group_id=record.group_id,
+    )
+
+
+def _check(record: EndpointRecord) -> None:
+    with _reading(record.key):
+        IPv4Address(record.ip_address or 0)
+        IPv6Address(record.ipv6_address or 0)
+        if record.mac_address and not _MAC.fullmatch(record.mac_address):
+            raise ValueError(f"{record.mac_address!r} is not a MAC address")
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as exc:
+        raise Invalid(f"record of {name}: {exc}") from exc
+
+
+def _set(mapping: dict[_K, _V], key: _K, value: _V | None) -> None:
+    if value is None:
+        mapping.pop(key, None)
+    else:
+        mapping[key] = value
