@@ -1,0 +1,1 @@
+"""The command line client: `netctl.main`, one module per command under `netctl.commands`."""

@@ -1,0 +1,232 @@
+"""click with the command line syntax of the original, which is that of Go's `flag` package.
+
+Every flag has a one-dash and a two-dash form whatever its length, takes its value as the next
+word or behind `=`, and may stand behind positional words; `--` ends flags. Words are rewritten to
+the one form click reads (`--name=value`), then click does the rest: types, defaults, environment,
+help. Nothing here knows what a command does.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+
+from netctl.failure import HELP, USAGE, CommandFailed
+
+HELP_NAMES: Final = frozenset({"help", "h"})
+"""What shows a group's help where a command's name is expected."""
+
+COMPLETION_VARIABLE: Final = "_NETCTL_COMPLETE"
+"""The environment variable in which a shell asks for completions: `bash_complete` or the like."""
+
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+
+Callback = Callable[..., None]
+
+
+def switch(*names: str, help_text: str, **attributes: Any) -> Callable[[Callback], Callback]:
+    """Declare a flag that is true when given, or says so: `-q`, `--quiet=false`."""
+    # not click's own kind of flag, which takes no value and so cannot be switched off
+    return click.option(
+        *names, type=click.BOOL, default=False, metavar="", help=help_text, **attributes
+    )
+
+
+@dataclass(slots=True)
+class Scanned:
+    """A command's words, told apart."""
+
+    flags: list[tuple[click.Option, str]] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+    """The positional words."""
+    unknown: str = ""
+    """The first flag that the command does not have."""
+    unfinished: click.Option | None = None
+    """The flag that ends the words, if it needs a value."""
+    ended: bool = False
+    """Whether a word that follows could not be a flag any more."""
+
+
+def scan(ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = True) -> Scanned:
+    """Return a command's words told apart; nothing is refused.
+
+    Unless `flags_anywhere`, the first positional word ends the flags.
+    """
+    options = options_of(ctx)
+    found = Scanned()
+    left = list(words)
+    while left and not found.ended:
+        word = left.pop(0)
+        if word == "--":
+            found.ended = True
+        elif word == "-" or not word.startswith("-"):
+            found.rest.append(word)
+            found.ended = not flags_anywhere
+        else:
+            _take_flag(found, options, word, left)
+    found.rest += left
+    return found
+
+
+def options_of(ctx: click.Context) -> dict[str, click.Option]:
+    """Return the flags of a context's command by their names, aliases included, without dashes."""
+    return {
+        name.lstrip("-"): param
+        for param in ctx.command.get_params(ctx)
+        if isinstance(param, click.Option)
+        for name in param.opts
+    }
+
+
+def canonical(
+    ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = True
+) -> list[str]:
+    """Return a command's words as click reads them: `--name=value` flags, then `--`, then the rest.
+
+    Raises click.UsageError for unknown and for unfinished flags; while a command line is being
+    completed they are left out.
+    """
+    found = scan(ctx, words, flags_anywhere=flags_anywhere)
+    if not ctx.resilient_parsing:
+        if found.unknown:
+            raise click.NoSuchOption(found.unknown, ctx=ctx)
+        if found.unfinished is not None:
+            name = _long_name(found.unfinished)
+            raise click.BadOptionUsage(name, f"flag needs an argument: {name}", ctx=ctx)
+    flags = (
+        _long_name(option) if option.is_flag else f"{_long_name(option)}={value}"
+        for option, value in found.flags
+    )
+    return [*flags, "--", *found.rest]
+
+
+def is_switch(option: click.Option) -> bool:
+    """Say whether a flag can stand without a value."""
+    return option.is_flag or option.type is click.BOOL
+
+
+def misuse(message: str) -> CommandFailed:
+    """Return the failure of the running command being called wrongly: message and help."""
+    return CommandFailed(message, HELP, help_text=click.get_current_context().get_help())
+
+
+def _take_flag(
+    found: Scanned, options: dict[str, click.Option], word: str, left: list[str]
+) -> None:
+    name, equals, value = word[2 if word.startswith("--") else 1 :].partition("=")
+    option = options.get(name)
+    if option is None:
+        found.unknown = found.unknown or word
+    elif equals:
+        found.flags.append((option, value))
+    elif is_switch(option):
+        found.flags.append((option, "true"))
+    elif left:
+        found.flags.append((option, left.pop(0)))
+    else:
+        found.unfinished = option
+
+
+def _long_name(option: click.Option) -> str:
+    return max(option.opts, key=len)
+
+
+class Command(click.Command):
+    """A command with named positional words, or with `None`: any number of them, ignored.
+
+    A wrong number, or an empty word, fails with `wrong_words` and the command's help.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        words: tuple[str, ...] | None = (),
+        wrong_words: str = "More arguments than required",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name, context_settings={**_CONTEXT, "allow_extra_args": True}, **kwargs)
+        self.words = words
+        self.wrong_words = wrong_words
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the flags; the positional words stay in `ctx.args`."""
+        return super().parse_args(ctx, canonical(ctx, args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command with its flags and words as keyword arguments."""
+        if self.words is not None:
+            if len(ctx.args) != len(self.words) or "" in ctx.args:
+                raise misuse(self.wrong_words)
+            ctx.params.update(zip(map(_keyword, self.words), ctx.args, strict=True))
+        return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return what follows the command's name in its usage line."""
+        return [*super().collect_usage_pieces(ctx), *(f"[{word}]" for word in self.words or ())]
+
+
+def _keyword(word: str) -> str:
+    return word.replace("-", "_").replace(" ", "_")
+
+
+class CommandGroup(click.Group):
+    """Commands by name and alias, with `help` among them."""
+
+    def __init__(self, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name, context_settings=_CONTEXT, **kwargs)
+        self._aliases: dict[str, str] = {}
+
+    def add(self, command: click.Command, *aliases: str) -> None:
+        """Add a command under its own name and under its aliases."""
+        self.add_command(command)
+        self._aliases.update(dict.fromkeys(aliases, str(command.name)))
+
+    def aliases(self, name: str) -> list[str]:
+        """Return the other names of a command."""
+        return [alias for alias, meant in self._aliases.items() if meant == name]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name or an alias."""
+        return super().get_command(ctx, self._aliases.get(cmd_name, cmd_name))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the flags that stand before the command's name; without a name, show the help."""
+        words = canonical(ctx, args, flags_anywhere=False)
+        nameless = words[-1] == "--"
+        rest = super().parse_args(ctx, words)
+        if nameless and not ctx.resilient_parsing:
+            show_help(self, ctx, ())
+            ctx.exit(0)
+        return rest
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command named first in `args`; help and unknown names end the program."""
+        topic = args[1:2] if args[0] in HELP_NAMES else args[:1]
+        command = self.get_command(ctx, topic[0]) if topic else self
+        if command is None:
+            click.echo(f"No help topic for '{topic[0]}'")
+            ctx.exit(USAGE)
+        if args[0] in HELP_NAMES:
+            show_help(command, ctx, topic)
+            ctx.exit(0)
+        return command.name, command, args[1:]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands with their aliases."""
+        rows = []
+        for name in self.list_commands(ctx):
+            summary = self.commands[name].get_short_help_str(formatter.width)
+            rows.append((", ".join([name, *self.aliases(name)]), summary))
+        rows.append(("help, h", "Shows a list of commands or help for one command"))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def show_help(command: click.Command, ctx: click.Context, topic: Sequence[str]) -> None:
+    """Print the help of a command that is `ctx`'s own, or the one named `topic` in it."""
+    shown = click.Context(command, parent=ctx, info_name=command.name) if topic else ctx
+    click.echo(command.get_help(shown))

@@ -1,0 +1,1 @@
+"""One module per command of netctl: its subcommands, their flags, checks and tables."""

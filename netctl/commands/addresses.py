@@ -1,0 +1,26 @@
+"""Which texts are addresses, for the commands that check them before anything is sent."""
+
+import ipaddress
+
+
+def is_ipv4(text: str) -> bool:
+    """Say whether a text is an IPv4 address as A.B.C.D."""
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_ipv6(text: str) -> bool:
+    """Say whether a text is an IPv6 address, without a zone."""
+    try:
+        return ipaddress.IPv6Address(text).scope_id is None
+    except ValueError:
+        return False
+
+
+def is_interface4(text: str) -> bool:
+    """Say whether a text is an IPv4 address with a prefix length, as A.B.C.D/len."""
+    address, _, length = text.partition("/")
+    return is_ipv4(address) and length.isascii() and length.isdigit() and int(length) <= 32

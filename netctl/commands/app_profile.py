@@ -1,0 +1,124 @@
+"""`netctl app-profile`: groups that make up an application."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup
+from netctl.commands import flags
+from netctl.commands.tenancy import of_tenant
+from netctl.connection import Master
+from netctl.render import Json, Listing, indented, text
+
+_NAME_REQUIRED = "Profile name required"
+_LISTING = Listing(
+    header=("Tenant", "AppProfile", "Groups"),
+    rule=("------", "----------", "------"),
+    name="appProfileName",
+    row=lambda found: (
+        text(found, "tenantName"),
+        text(found, "appProfileName"),
+        text(found, "endpointGroups"),
+    ),
+)
+_groups = click.option(
+    "-g", "--group", default="", help="Endpoint Group List (separated by commas)"
+)
+
+app_profile = CommandGroup("app-profile", help="Application Profile manipulation tools")
+
+
+def _body(tenant: str, name: str, groups: str) -> Json:
+    return {
+        "tenantName": tenant,
+        "appProfileName": name,
+        "endpointGroups": groups.split(",") if groups else [],
+    }
+
+
+@click.command(
+    "create",
+    cls=Command,
+    help="Create an application profile",
+    words=("app-profile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@_groups
+@click.pass_obj
+def _create(master: Master, tenant: str, app_profile: str, group: str) -> None:
+    key = f"{tenant}:{app_profile}"
+    master.client().write("appProfiles", key, _body(tenant, app_profile, group))
+    click.echo(f"Creating AppProfile {key}")
+
+
+@click.command(
+    "update",
+    cls=Command,
+    help="Update an application profile",
+    words=("app-profile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@_groups
+@click.pass_obj
+def _update(master: Master, tenant: str, app_profile: str, group: str) -> None:
+    client = master.client()
+    key = f"{tenant}:{app_profile}"
+    # writing alone would create a profile that is not there
+    client.read("appProfiles", key)
+    client.write("appProfiles", key, _body(tenant, app_profile, group))
+
+
+@click.command(
+    "rm",
+    cls=Command,
+    help="Delete an application profile",
+    words=("app-profile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@click.pass_obj
+def _remove(master: Master, tenant: str, app_profile: str) -> None:
+    master.client().delete("appProfiles", f"{tenant}:{app_profile}")
+
+
+@click.command("ls", cls=Command, help="List Application Profiles")
+@flags.tenant
+@flags.all_items
+@flags.as_json
+@flags.quiet
+@click.pass_obj
+def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+    found = of_tenant(master.client(), "appProfiles", tenant, all_items=all_items)
+    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+
+@click.command(
+    "group-ls",
+    cls=Command,
+    help="List groups in an app-profile",
+    words=("app-profile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@flags.all_items
+@flags.as_json
+@flags.quiet
+@click.pass_obj
+def _list_groups(
+    master: Master,
+    tenant: str,
+    app_profile: str,
+    *,
+    as_json: bool,
+    all_items: bool,  # noqa: ARG001 - taken and without effect, as in the original
+    quiet: bool,  # noqa: ARG001 - likewise
+) -> None:
+    found = master.client().read("appProfiles", f"{tenant}:{app_profile}")
+    click.echo(indented(found) if as_json else text(found, "endpointGroups"), nl=False)
+
+
+app_profile.add(_create)
+app_profile.add(_update)
+app_profile.add(_remove, "delete")
+app_profile.add(_list, "list")
+app_profile.add(_list_groups, "group-list")

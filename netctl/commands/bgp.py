@@ -1,0 +1,98 @@
+"""`netctl bgp`: the router each host peers with."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup, misuse
+from netctl.commands import flags
+from netctl.commands.addresses import is_interface4, is_ipv4
+from netctl.connection import Master
+from netctl.render import Listing, indented, text
+
+_NAME_REQUIRED = "Host name required"
+_LISTING = Listing(
+    header=("HostName", "RouterIP", "AS", "Neighbor", "NeighborAS"),
+    rule=("---------", "--------", "-------", "--------", "-------"),
+    name="hostname",
+    row=lambda found: (
+        text(found, "hostname"),
+        text(found, "routerip"),
+        text(found, "as"),
+        text(found, "neighbor"),
+        text(found, "neighbor-as"),
+    ),
+)
+
+bgp = CommandGroup("bgp", help="router capability configuration")
+
+
+@click.command("ls", cls=Command, help="List BGP configuration")
+@flags.as_json
+@flags.quiet
+@click.pass_obj
+def _list(master: Master, *, as_json: bool, quiet: bool) -> None:
+    found = master.client().list_all("Bgps")
+    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+
+@click.command(
+    "rm",
+    cls=Command,
+    help="Delete BGP configuration",
+    words=("hostname",),
+    wrong_words=_NAME_REQUIRED,
+)
+@click.pass_obj
+def _remove(master: Master, hostname: str) -> None:
+    click.echo(f"Deleting Bgp router config: {hostname}")
+    master.client().delete("Bgps", hostname)
+
+
+@click.command(
+    "create",
+    cls=Command,
+    help="Add BGP configuration.",
+    words=("hostname",),
+    wrong_words=_NAME_REQUIRED,
+)
+@click.option("--router-ip", default="", help="BGP my-router ip ")
+@click.option("--as", "own_as", default="", help="Self AS id")
+@click.option("--neighbor-as", default="", help="BGP neighbor AS id")
+@click.option("--neighbor", default="", help="BGP neighbor to be added")
+@click.pass_obj
+def _create(
+    master: Master,
+    *,
+    hostname: str,
+    router_ip: str,
+    own_as: str,
+    neighbor_as: str,
+    neighbor: str,
+) -> None:
+    if not is_interface4(router_ip):
+        raise misuse("Wrong CIDR format. Enter in x.x.x.x/len format")
+    if not is_ipv4(neighbor):
+        raise misuse("Wrong IP format. Enter in x.x.x.x format")
+    if not (own_as and neighbor_as):
+        raise misuse("Missing attributes")
+    body = {
+        "hostname": hostname,
+        "routerip": router_ip,
+        "as": own_as,
+        "neighbor": neighbor,
+        "neighbor-as": neighbor_as,
+    }
+    master.client().write("Bgps", hostname, body)
+
+
+@click.command(
+    "inspect", cls=Command, help="Inspect Bgp", words=("hostname",), wrong_words=_NAME_REQUIRED
+)
+@click.pass_obj
+def _inspect(master: Master, hostname: str) -> None:
+    click.echo(indented(master.client().inspect("Bgps", hostname)), nl=False)
+
+
+bgp.add(_list, "list")
+bgp.add(_remove, "delete")
+bgp.add(_create)
+bgp.add(_inspect)

@@ -1,0 +1,27 @@
+"""`netctl endpoint`: what is attached to the networks."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup
+from netctl.connection import Master
+from netctl.render import indented
+
+endpoint = CommandGroup("endpoint", help="Endpoint Inspection")
+
+
+@click.command(
+    "inspect",
+    cls=Command,
+    help="Inspect an Endpoint",
+    words=("epid",),
+    wrong_words="Endpoint name required",
+)
+@click.pass_obj
+def _inspect(master: Master, epid: str) -> None:
+    found = master.client().inspect("endpoints", epid)
+    # the server echoes the id asked for (an endpoint's or a container's); it was never shown
+    shown = {name: value for name, value in found.get("Oper", {}).items() if name != "key"}
+    click.echo(indented(found | {"Oper": shown}), nl=False)
+
+
+endpoint.add(_inspect)

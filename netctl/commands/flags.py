@@ -1,0 +1,33 @@
+"""Flags that several commands share, and the number type of Go's flags."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from netctl.commandline import Callback, switch
+
+Decorator = Callable[[Callback], Callback]
+
+tenant: Decorator = click.option(
+    "-t", "--tenant", default="default", show_default=True, help="Name of the tenant"
+)
+all_items: Decorator = switch("-a", "--all", "all_items", help_text="List all items")
+as_json: Decorator = switch("-j", "--json", "as_json", help_text="Output list in JSON format")
+quiet: Decorator = switch("-q", "--quiet", help_text="Only display name field")
+
+
+class _Integer(click.ParamType[int]):
+    """A whole number as Go reads it: decimal, `0x10`, `0o17`, `0b11`."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; fails as click's own types do."""
+        try:
+            return int(str(value), 0)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+
+
+INTEGER: Final = _Integer()

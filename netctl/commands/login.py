@@ -1,0 +1,78 @@
+"""`netctl login`: swap a name and a password for a token at the authenticating proxy.
+
+Both are read from standard input, the password without echo. The proxy's answer is kept as it came;
+`netctl.connection` finds the token in it.
+"""
+
+import sys
+import termios
+from http import HTTPStatus
+from typing import TextIO
+
+import click
+
+from core.errors import MasterUnavailable
+from netctl.commandline import Command
+from netctl.connection import Master, save_login
+from netctl.failure import IO, REQUEST, CommandFailed
+
+
+@click.command(
+    cls=Command,
+    help="authenticate to Contiv "
+    "(you must specify auth_proxy's HTTPS address in the --netmaster flag)",
+)
+@click.pass_obj
+def login(master: Master) -> None:
+    """Ask for the credentials, log in and save the token."""
+    if not master.url.startswith("https://"):
+        click.echo("login requires a https auth_proxy URL")
+        raise CommandFailed("", REQUEST, help_text=click.get_current_context().get_help())
+    username, password = _credentials()
+    try:
+        status, answer = master.client().login(username, password)
+    except MasterUnavailable as exc:
+        raise CommandFailed(str(exc), IO) from exc
+    if status == HTTPStatus.UNAUTHORIZED:
+        click.echo("Login failed: Bad username or password.")
+        raise CommandFailed("", REQUEST)
+    if status != HTTPStatus.OK:
+        click.echo(f"Login failed: unexpected response code ({status})\n")
+        click.echo(answer, err=True, nl=False)
+        raise CommandFailed("", REQUEST)
+    click.echo("Login succeeded.")
+    save_login(answer)
+
+
+def _credentials() -> tuple[str, str]:
+    if sys.stdin is None:
+        raise CommandFailed("bad file descriptor", IO)
+    click.echo("Username: ", nl=False)
+    username = _line(sys.stdin).strip()
+    if not username:
+        raise CommandFailed("you must specify a username", REQUEST)
+    click.echo("Password: ", nl=False)
+    password = _unseen_line(sys.stdin)
+    click.echo()
+    return username, password
+
+
+def _line(stdin: TextIO) -> str:
+    line = stdin.readline()
+    if not line.endswith("\n"):
+        raise CommandFailed("EOF", IO)
+    return line.removesuffix("\n")
+
+
+def _unseen_line(terminal: TextIO) -> str:
+    try:
+        shown = termios.tcgetattr(terminal)
+    except termios.error as exc:
+        raise CommandFailed(str(exc.args[1]).lower(), IO) from exc
+    unseen = [*shown]
+    unseen[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSADRAIN, unseen)
+    try:
+        return _line(terminal)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, shown)

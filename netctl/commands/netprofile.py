@@ -1,0 +1,116 @@
+"""`netctl netprofile`: bandwidth, DSCP and burst for groups."""
+
+import re
+
+import click
+
+from netctl.commandline import Command, CommandGroup
+from netctl.commands import flags
+from netctl.commands.tenancy import of_tenant
+from netctl.connection import Master
+from netctl.render import Json, Listing, Row, indented, text
+
+_NAME_REQUIRED = "Net profile name required"
+_UNITS = (("g", "Gbps"), ("m", "Mbps"), ("k", "Kbps"))
+
+
+def _row(found: Json) -> Row:
+    names = (text(found, "profileName"), text(found, "tenantName"))
+    dscp = str(found.get("DSCP", 0))
+    bandwidth = text(found, "bandwidth")
+    if not bandwidth:
+        return (*names, "", dscp)
+    return (*names, _shortened(bandwidth), dscp, str(found.get("burst", 0)))
+
+
+def _shortened(bandwidth: str) -> str:
+    number = re.search(r"[0-9]+", bandwidth)
+    unit = next((unit for letter, unit in _UNITS if letter in bandwidth.lower()), "")
+    return f"{number[0] if number else ''}{unit}"
+
+
+_LISTING = Listing(
+    header=("Name", "Tenant", "Bandwidth", "DSCP", "burst size"),
+    rule=("------", "------", "---------", "--------", "----------"),
+    name="profileName",
+    row=_row,
+)
+
+netprofile = CommandGroup("netprofile", help="Network profile manipulation tools")
+
+
+@click.command(
+    "create",
+    cls=Command,
+    help="Create a network profile",
+    words=("netprofile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@click.option("-b", "--bandwidth", default="", help="Bandwidth (e.g., 10 kbps, 100 mbps, 1gbps)")
+@click.option("-d", "--dscp", type=flags.INTEGER, default=0, show_default=True, help="DSCP")
+@click.option(
+    "-s",
+    "--burst",
+    type=flags.INTEGER,
+    default=0,
+    show_default=True,
+    help="burst size(Must be in kilobytes)",
+)
+@click.pass_obj
+def _create(
+    master: Master, *, tenant: str, netprofile: str, bandwidth: str, dscp: int, burst: int
+) -> None:
+    body = {
+        "tenantName": tenant,
+        "profileName": netprofile,
+        "bandwidth": bandwidth,
+        "DSCP": dscp,
+        "burst": burst,
+    }
+    master.client().write("netprofiles", f"{tenant}:{netprofile}", body)
+    click.echo(f"Creating netprofile {tenant}:{netprofile}")
+
+
+@click.command(
+    "rm",
+    cls=Command,
+    help="Delete a network profile",
+    words=("netprofile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@click.pass_obj
+def _remove(master: Master, tenant: str, netprofile: str) -> None:
+    master.client().delete("netprofiles", f"{tenant}:{netprofile}")
+
+
+@click.command("ls", cls=Command, help="List network profile")
+@flags.tenant
+@flags.all_items
+@flags.as_json
+@flags.quiet
+@click.pass_obj
+def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+    found = of_tenant(master.client(), "netprofiles", tenant, all_items=all_items)
+    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+
+@click.command(
+    "inspect",
+    cls=Command,
+    help="inspect network profile",
+    words=("netprofile",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@click.pass_obj
+def _inspect(master: Master, tenant: str, netprofile: str) -> None:
+    found = master.client().inspect("netprofiles", f"{tenant}:{netprofile}")
+    click.echo(indented(found), nl=False)
+
+
+netprofile.add(_create)
+netprofile.add(_remove, "delete")
+netprofile.add(_list, "list")
+netprofile.add(_inspect)

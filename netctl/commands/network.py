@@ -1,0 +1,160 @@
+"""`netctl network`: subnets with an encapsulation."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup, misuse
+from netctl.commands import flags
+from netctl.commands.addresses import is_ipv4, is_ipv6
+from netctl.commands.tenancy import of_tenant
+from netctl.connection import Master
+from netctl.render import Json, Listing, Row, indented, text
+
+_NAME_REQUIRED = "Network name required"
+
+
+def _row(found: Json) -> Row:
+    return (
+        text(found, "tenantName"),
+        text(found, "networkName"),
+        text(found, "nwType"),
+        text(found, "encap"),
+        str(found.get("pktTag", 0)),
+        text(found, "subnet"),
+        text(found, "gateway"),
+        text(found, "ipv6Subnet"),
+        text(found, "ipv6Gateway"),
+        text(found, "cfgdTag"),
+    )
+
+
+_LISTING = Listing(
+    header=(
+        "Tenant",
+        "Network",
+        "Nw Type",
+        "Encap type",
+        "Packet tag",
+        "Subnet",
+        "Gateway",
+        "IPv6Subnet",
+        "IPv6Gateway",
+        "Cfgd Tag ",
+    ),
+    rule=(
+        "------",
+        "-------",
+        "-------",
+        "----------",
+        "----------",
+        "-------",
+        "------",
+        "----------",
+        "-----------",
+        "---------",
+    ),
+    name="networkName",
+    row=_row,
+)
+
+network = CommandGroup("network", help="Network manipulation tools")
+
+
+@click.command("ls", cls=Command, help="List networks")
+@flags.tenant
+@flags.all_items
+@flags.as_json
+@flags.quiet
+@click.pass_obj
+def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+    found = of_tenant(master.client(), "networks", tenant, all_items=all_items)
+    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+
+@click.command(
+    "inspect",
+    cls=Command,
+    help="Inspect a Network",
+    words=("network",),
+    wrong_words=_NAME_REQUIRED,
+)
+@flags.tenant
+@click.pass_obj
+def _inspect(master: Master, tenant: str, network: str) -> None:
+    found = master.client().inspect("networks", f"{tenant}:{network}")
+    click.echo(indented(found), nl=False)
+
+
+@click.command(
+    "rm", cls=Command, help="Delete a network", words=("network",), wrong_words=_NAME_REQUIRED
+)
+@flags.tenant
+@click.pass_obj
+def _remove(master: Master, tenant: str, network: str) -> None:
+    click.echo(f"Deleting network {tenant}:{network}")
+    master.client().delete("networks", f"{tenant}:{network}")
+
+
+@click.command(
+    "create", cls=Command, help="Create a network", words=("network",), wrong_words=_NAME_REQUIRED
+)
+@flags.tenant
+@click.option(
+    "-n", "--nw-type", default="data", show_default=True, help="Network Type (infra or data)"
+)
+@click.option(
+    "-e", "--encap", default="vxlan", show_default=True, help="Encap type (vlan or vxlan)"
+)
+@click.option(
+    "-p",
+    "--pkt-tag",
+    type=flags.INTEGER,
+    default=0,
+    show_default=True,
+    help="Packet tag (Vlan ID/VNI)",
+)
+@click.option("-s", "--subnet", default="", help="Subnet CIDR - REQUIRED")
+@click.option("-g", "--gateway", default="", help="Gateway")
+@click.option("-s6", "--subnetv6", default="", help="IPv6 Subnet CIDR")
+@click.option("-g6", "--gatewayv6", default="", help="IPv6 Gateway")
+@click.option("-tag", "--nw-tag", default="", help="Configured Network Tag")
+@click.pass_obj
+def _create(
+    master: Master,
+    *,
+    tenant: str,
+    network: str,
+    nw_type: str,
+    encap: str,
+    pkt_tag: int,
+    subnet: str,
+    gateway: str,
+    subnetv6: str,
+    gatewayv6: str,
+    nw_tag: str,
+) -> None:
+    if not subnet:
+        raise misuse("Subnet is required")
+    if gateway and not is_ipv4(gateway):
+        raise misuse("Invalid gateway - Enter in A.B.C.D format")
+    if gatewayv6 and not is_ipv6(gatewayv6):
+        raise misuse("Invalid IPv6 gateway ")
+    body = {
+        "tenantName": tenant,
+        "networkName": network,
+        "nwType": nw_type,
+        "encap": encap,
+        "pktTag": pkt_tag,
+        "subnet": subnet,
+        "gateway": gateway,
+        "ipv6Subnet": subnetv6,
+        "ipv6Gateway": gatewayv6,
+        "cfgdTag": nw_tag,
+    }
+    master.client().write("networks", f"{tenant}:{network}", body)
+    click.echo(f"Creating network {tenant}:{network}")
+
+
+network.add(_list, "list")
+network.add(_inspect)
+network.add(_remove, "delete")
+network.add(_create)

@@ -1,0 +1,124 @@
+"""`netctl service`: an address in front of the endpoints that labels select."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup
+from netctl.commands import flags
+from netctl.commands.tenancy import of_tenant
+from netctl.connection import Master
+from netctl.render import Listing, bracketed, indented, text
+
+_NAME_REQUIRED = "Service name required"
+_LISTING = Listing(
+    header=("ServiceName", "Tenant", "Network", "Selectors"),
+    rule=("---------", "--------", "-------", "-------"),
+    name="serviceName",
+    row=lambda found: (
+        text(found, "serviceName"),
+        text(found, "tenantName"),
+        text(found, "networkName"),
+        bracketed(found, "selectors"),
+        "",
+    ),
+)
+_DEFAULT_TENANT = "default"
+_tenant = click.option("-t", "--tenant", default="", help="service tenant")
+
+service = CommandGroup(
+    "service", help="service object creation (only for  docker version <= 1.12.x)"
+)
+
+
+@click.command("ls", cls=Command, help="List service objects")
+@flags.tenant
+@flags.all_items
+@flags.as_json
+@flags.quiet
+@click.pass_obj
+def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+    client = master.client()
+    found = of_tenant(client, "serviceLBs", tenant or _DEFAULT_TENANT, all_items=all_items)
+    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+
+@click.command(
+    "inspect",
+    cls=Command,
+    # the original's words; it shows a service
+    help="Inspect a Network",
+    words=("servicename",),
+    wrong_words="Service group name required",
+)
+@flags.tenant
+@click.pass_obj
+def _inspect(master: Master, tenant: str, servicename: str) -> None:
+    found = master.client().inspect("serviceLBs", f"{tenant}:{servicename}")
+    click.echo(indented(found), nl=False)
+
+
+@click.command(
+    "rm",
+    cls=Command,
+    help="Delete service object",
+    words=("servicename",),
+    wrong_words=_NAME_REQUIRED,
+)
+@_tenant
+@click.pass_obj
+def _remove(master: Master, tenant: str, servicename: str) -> None:
+    tenant = tenant or _DEFAULT_TENANT
+    click.echo(f"Deleting Service  {servicename},{tenant}")
+    master.client().delete("serviceLBs", f"{tenant}:{servicename}")
+
+
+@click.command(
+    "create",
+    cls=Command,
+    help="Create Service object (only for docker version <= 1.12.x)",
+    words=("servicename",),
+    wrong_words=_NAME_REQUIRED,
+)
+@_tenant
+@click.option("-s", "--network", default="", help="service network name")
+@click.option(
+    "-l",
+    "--selector",
+    multiple=True,
+    help="service selector .Usage: --selector=key1=value1 --selector=key2=value2",
+)
+@click.option(
+    "-p",
+    "--port",
+    multiple=True,
+    help="service/provider Port Usage- --port=svcPort1:provPort1:protocol "
+    "--port=svcPort2:provPort2:protocol",
+)
+@click.option("-ip", "--preferred-ip", default="", help="preferred ip address")
+@click.pass_obj
+def _create(
+    master: Master,
+    *,
+    tenant: str,
+    servicename: str,
+    network: str,
+    selector: tuple[str, ...],
+    port: tuple[str, ...],
+    preferred_ip: str,
+) -> None:
+    tenant = tenant or _DEFAULT_TENANT
+    body = {
+        "tenantName": tenant,
+        "serviceName": servicename,
+        "networkName": network,
+        "selectors": selector,
+        "ports": port,
+        "ipAddress": preferred_ip,
+    }
+    master.client().write("serviceLBs", f"{tenant}:{servicename}", body)
+    click.echo(f"Creating ServiceLB {tenant}:{servicename}")
+
+
+service.add(_list, "list")
+service.add(_inspect)
+service.add(_remove, "delete")
+service.add(_create)

@@ -1,0 +1,41 @@
+"""The `info` command of what exists once in a cluster: one labelled line for each setting."""
+
+from collections.abc import Iterable
+
+import click
+
+from netctl.commandline import Command
+from netctl.commands import flags
+from netctl.connection import Master
+from netctl.render import indented, text
+
+
+def info_command(what: str, plural: str, lines: Iterable[tuple[str, str]]) -> click.Command:
+    """Return `info`, which shows the objects at `/api/v1/<plural>/`.
+
+    `lines` are pairs of a label, with what separates it from the value, and a property's name;
+    with `--json` the objects are shown whole.
+    """
+    shown = tuple(lines)
+
+    @click.command("info", cls=Command, help=what)
+    @flags.tenant
+    @flags.all_items
+    @flags.as_json
+    @click.pass_obj
+    def info(
+        master: Master,
+        *,
+        as_json: bool,
+        tenant: str,  # noqa: ARG001 - taken and without effect, as in the original
+        all_items: bool,  # noqa: ARG001 - likewise
+    ) -> None:
+        found = master.client().list_all(plural)
+        if as_json:
+            click.echo(indented(found), nl=False)
+            return
+        for settings in found:
+            for label, name in shown:
+                click.echo(f"{label}{text(settings, name)}")
+
+    return info

@@ -1,0 +1,59 @@
+"""`netctl tenant`: namespaces for networks and groups."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup
+from netctl.commands import flags
+from netctl.connection import Master
+from netctl.render import Listing, indented, text
+
+_NAME_REQUIRED = "Tenant name required"
+_LISTING = Listing(
+    header=("Name", ""),
+    rule=("------", ""),
+    name="tenantName",
+    row=lambda found: (text(found, "tenantName"), ""),
+)
+
+tenant = CommandGroup("tenant", help="Tenant manipulation tools")
+
+
+@click.command("ls", cls=Command, help="List tenants")
+@flags.quiet
+@flags.as_json
+@click.pass_obj
+def _list(master: Master, *, quiet: bool, as_json: bool) -> None:
+    found = master.client().list_all("tenants")
+    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+
+@click.command(
+    "rm", cls=Command, help="Delete a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
+)
+@click.pass_obj
+def _remove(master: Master, tenant: str) -> None:
+    click.echo(f"Deleting tenant {tenant}")
+    master.client().delete("tenants", tenant)
+
+
+@click.command(
+    "create", cls=Command, help="Create a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
+)
+@click.pass_obj
+def _create(master: Master, tenant: str) -> None:
+    master.client().write("tenants", tenant, {"tenantName": tenant})
+    click.echo(f"Creating tenant: {tenant}")
+
+
+@click.command(
+    "inspect", cls=Command, help="Inspect a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
+)
+@click.pass_obj
+def _inspect(master: Master, tenant: str) -> None:
+    click.echo(indented(master.client().inspect("tenants", tenant)), nl=False)
+
+
+tenant.add(_list, "list")
+tenant.add(_remove, "delete")
+tenant.add(_create)
+tenant.add(_inspect)

@@ -1,0 +1,123 @@
+"""The program `netctl`: global flags, the commands, and how every failure ends.
+
+Next is `netctl.commandline`, which reads the command line, then one module of `netctl.commands`.
+Results go to stdout, errors to stderr in the original's form; exit codes are `netctl.failure`'s.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import click
+
+from core.errors import MasterRefused, MasterUnavailable
+from netctl.commandline import COMPLETION_VARIABLE, CommandGroup, switch
+from netctl.commands.aci_gw import aci_gw
+from netctl.commands.app_profile import app_profile
+from netctl.commands.bgp import bgp
+from netctl.commands.completion import completion
+from netctl.commands.endpoint import endpoint
+from netctl.commands.external_contracts import external_contracts
+from netctl.commands.global_settings import global_settings
+from netctl.commands.group import group
+from netctl.commands.login import login
+from netctl.commands.netprofile import netprofile
+from netctl.commands.network import network
+from netctl.commands.policy import policy
+from netctl.commands.service import service
+from netctl.commands.tenant import tenant
+from netctl.commands.version import own_version, version
+from netctl.connection import Master
+from netctl.failure import INTERRUPTED, REQUEST, USAGE, CommandFailed, error_line
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, value: object) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"netctl version \n{own_version()}")
+        ctx.exit(0)
+
+
+@click.command(cls=CommandGroup, help="A command line client for Contiv netplugin.")
+@click.option(
+    "--netmaster",
+    envvar="NETMASTER",
+    show_envvar=True,
+    default="http://netmaster:9999",
+    show_default=True,
+    help="The URL of the netmaster",
+)
+@switch(
+    "--insecure",
+    help_text="Do not check the server's certificate",
+    envvar="INSECURE",
+    show_envvar=True,
+)
+@click.option(
+    "-v",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Print the version",
+)
+@click.pass_context
+def cli(ctx: click.Context, netmaster: str, *, insecure: bool) -> None:
+    """Remember which netmaster the command shall ask."""
+    ctx.obj = Master(url=netmaster, insecure=insecure)
+
+
+cli.add(aci_gw)
+cli.add(app_profile)
+cli.add(bgp)
+cli.add(completion)
+cli.add(endpoint, "ep")
+cli.add(external_contracts)
+cli.add(global_settings)
+cli.add(group)
+cli.add(login)
+cli.add(netprofile)
+cli.add(network, "net")
+cli.add(policy)
+cli.add(service)
+cli.add(tenant)
+cli.add(version)
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line (this process's own by default) and exit."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line and return the exit code."""
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        from netctl.completion import answer  # noqa: PLC0415 - a shell asks, no command runs
+
+        return answer(cli, instruction)
+    try:
+        ended = cli.main(list(argv), prog_name="netctl", standalone_mode=False)
+    except click.UsageError as exc:
+        shown = exc.ctx or click.Context(cli, info_name="netctl")
+        click.echo(f"Incorrect Usage.\n\n{exc.format_message()}\n\n{shown.get_help()}")
+        return USAGE
+    except CommandFailed as exc:
+        if str(exc):
+            _complain(str(exc))
+        if exc.help_text:
+            click.echo(exc.help_text)
+        return exc.exit_code
+    except (MasterRefused, MasterUnavailable) as exc:
+        _complain(str(exc))
+        return REQUEST
+    except click.Abort:
+        return INTERRUPTED
+    return ended if isinstance(ended, int) else 0
+
+
+def _complain(message: str) -> None:
+    terminal = sys.stderr.isatty()
+    line = error_line(message, now=datetime.now(UTC).astimezone(), terminal=terminal)
+    click.echo(line, err=True, nl=False)
