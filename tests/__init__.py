@@ -1,0 +1,1 @@
+"""The tests, by place in the pyramid."""

@@ -1,0 +1,1 @@
+"""The test bed: simulated hosts in network namespaces, real etcd and Open vSwitch."""

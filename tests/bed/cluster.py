@@ -1,0 +1,215 @@
+"""The whole system on one machine: etcd and netmaster beside the fabric, an agent on each host.
+
+In come a directory and a number of hosts; out comes a running cluster that can be given pods, and
+whose parts can be killed, frozen and restarted one by one. Used by the demo and by system tests.
+"""
+
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.bed.daemon import Daemon
+from tests.bed.etcd import Etcd
+from tests.bed.hosts import Fabric, Host
+from tests.bed.janitor import Keeper
+from tests.bed.netns import Namespace, answers, fresh_name
+from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(sys.executable).parent
+MODES = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
+ETCD_PORT = 2379
+NETMASTER_PORT = 9999
+AGENT_PORT = 9090
+
+
+class Bed:
+    """A cluster. `tell` hears about each step: what it is, and its command line."""
+
+    def __init__(
+        self,
+        dir: Path,  # noqa: A002 - the bed's word for it everywhere
+        hosts: int = 2,
+        *,
+        keeper: Keeper | None = None,
+        tell: Callable[[str, str], None] = lambda _what, _command: None,
+    ) -> None:
+        self.dir = dir
+        self._keeper = keeper
+        self._tell = tell
+        self._names = fresh_name("")
+        self.fabric = Fabric(self._name("fabric"), keeper=keeper)
+        self.hosts = [
+            Host(number, self._name(f"h{number}"), dir / f"h{number}", keeper=keeper)
+            for number in range(1, hosts + 1)
+        ]
+        self.runtime = Runtime(dir / "cni" / "contivk8s")
+        self.pods: list[Pod] = []
+        self.url = f"http://{self.fabric.address}:{NETMASTER_PORT}"
+        self.etcd_url = f"http://{self.fabric.address}:{ETCD_PORT}"
+        self.netmaster = self._netmaster()
+        self.agents = [self._agent(host) for host in self.hosts]
+        self._undo = ExitStack()
+
+    def start(self) -> "Bed":
+        """Start everything; what was started is stopped again if a part does not come up."""
+        with ExitStack() as undo:
+            self._install_plugin()
+            undo.callback(self.fabric.stop)
+            self.fabric.start()
+            for host in self.hosts:
+                self._tell(f"host {host.label}", f"namespace {host.namespace.name}, {host.address}")
+                undo.callback(host.stop)
+                host.start(self.fabric)
+            self.etcd = Etcd(
+                self.dir, self.fabric.namespace, self.fabric.address, ETCD_PORT, keeper=self._keeper
+            )
+            daemons = self._daemons()
+            for what, daemon in daemons:
+                self._tell(what, " ".join([daemon.name, *daemon.command[1:]]))
+                undo.callback(daemon.kill)
+                daemon.spawn()
+            for _, daemon in daemons:
+                daemon.await_ready()
+            self._undo = undo.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """Remove every pod's namespace and end everything, in reverse order of its start."""
+        for pod in self.pods:
+            pod.namespace.delete()
+        self.pods.clear()
+        self._undo.close()
+
+    def netctl(self, *words: str, check: bool = True) -> str:
+        """Run netctl beside netmaster; its output."""
+        command = [str(PROGRAMS / "netctl"), "--netmaster", self.url, *words]
+        self._tell("netctl", " ".join(["netctl", *words]))
+        done = self.fabric.namespace.run(command, check=check)
+        return done.stdout
+
+    def add_pod(
+        self,
+        host: Host,
+        name: str,
+        *,
+        tenant: str = "default",
+        network: str = "default-net",
+        group: str = "",
+    ) -> Pod:
+        """Run a pod on a host: make its sandbox and have the plugin connect it."""
+        namespace = Namespace(self._name(name), keeper=self._keeper)
+        sandbox = new_sandbox(name, namespace)
+        conf = self.conf(host, tenant=tenant, network=network, group=group)
+        self._tell_call("ADD", sandbox)
+        try:
+            pod = self.runtime.add(host, conf, sandbox)
+        except BaseException:
+            namespace.delete()
+            raise
+        self.pods.append(pod)
+        return pod
+
+    def delete_pod(self, pod: Pod) -> None:
+        """End a pod: have the plugin disconnect it and remove its sandbox."""
+        self._tell_call("DEL", pod.sandbox)
+        self.runtime.delete(pod)
+        self.pods.remove(pod)
+
+    def conf(
+        self, host: Host, *, tenant: str = "default", network: str = "default-net", group: str = ""
+    ) -> dict[str, Any]:
+        """Give the network configuration as a host's /etc/cni/net.d holds it."""
+        contiv = {
+            "socket": str(self.cni_socket(host)),
+            "tenant": tenant,
+            "network": network,
+            "group": group,
+        }
+        return {
+            "cniVersion": "1.0.0",
+            "name": "contiv-net",
+            "type": "contivk8s",
+            "contiv": contiv,
+        }
+
+    def cni_socket(self, host: Host) -> Path:
+        """Say where a host's agent listens for the plugin."""
+        return host.dir / "contiv-cni.sock"
+
+    def logs(self) -> list[Path]:
+        """List the log files of this cluster's daemons."""
+        return sorted(self.dir.glob("**/*.log"))
+
+    def _tell_call(self, verb: str, sandbox: Sandbox) -> None:
+        self._tell(
+            f"pod {sandbox.name}",
+            f"CNI_COMMAND={verb} CNI_NETNS={sandbox.namespace.path} ... contivk8s <10-contiv.conf",
+        )
+
+    def _daemons(self) -> list[tuple[str, Daemon]]:
+        agents = [
+            (f"agent on {host.label}", agent)
+            for host, agent in zip(self.hosts, self.agents, strict=True)
+        ]
+        return [("etcd", self.etcd), ("netmaster", self.netmaster), *agents]
+
+    def _netmaster(self) -> Daemon:
+        internal = f"{self.fabric.address}:{NETMASTER_PORT}"
+        return Daemon(
+            [
+                *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
+                *("--external-address", f"0.0.0.0:{NETMASTER_PORT}"),
+                *("--internal-address", internal),
+            ],
+            log=self.dir / "netmaster.log",
+            namespace=self.fabric.namespace,
+            ready=lambda: answers(
+                f"{self.url}/info",
+                namespace=self.fabric.namespace,
+                text=f'"leader-ip":"{internal}"'.encode(),
+            ),
+            keeper=self._keeper,
+        )
+
+    def _agent(self, host: Host) -> Daemon:
+        return Daemon(
+            [
+                *(str(PROGRAMS / "netplugin"), *MODES, "--etcd", self.etcd_url),
+                *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
+                *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
+                *("--ovsdb", f"unix:{host.ovs.db_socket}"),
+                *("--cni-socket", str(self.cni_socket(host))),
+                *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
+            ],
+            log=host.dir / "netplugin.log",
+            namespace=host.namespace,
+            env=host.ovs.environment,
+            ready=lambda: self._agent_ready(host),
+            keeper=self._keeper,
+        )
+
+    def _agent_ready(self, host: Host) -> bool:
+        url = f"http://127.0.0.1:{AGENT_PORT}/inspect/driver"
+        return _accepts(self.cni_socket(host)) and answers(url, namespace=host.namespace)
+
+    def _install_plugin(self) -> None:
+        self.runtime.plugin.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "contivk8s" / "main.py", self.runtime.plugin)
+        self.runtime.plugin.chmod(0o755)
+
+    def _name(self, role: str) -> str:
+        return f"{self._names}{role}"
+
+
+def _accepts(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        try:
+            door.connect(str(path))
+        except OSError:
+            return False
+    return True

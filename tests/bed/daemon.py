@@ -1,0 +1,142 @@
+"""A process of the bed: started in a namespace, awaited until ready, stopped, killed or frozen.
+
+In come a command and a check of readiness; a `Daemon` can be started again after each end, with
+the same command. Its output goes to its log file. Must not know which program it runs:
+`tests.bed.etcd`, `tests.bed.ovs` and `tests.bed.cluster` do.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tests.bed.janitor import Keeper, process_janitor
+from tests.bed.netns import Namespace
+from tests.bed.waiting import WITHIN, eventually
+
+LOG_TAIL = 2000
+
+
+class Daemon:
+    """One long-running program. It dies with its owner, unless the keeper says it outlives it."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        namespace: Namespace | None = None,
+        env: Mapping[str, str] | None = None,
+        ready: Callable[[], bool] = lambda: True,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.command = [str(word) for word in command]
+        self.log = log
+        self.namespace = namespace
+        self._env = env
+        self._ready = ready
+        self._keeper = keeper or process_janitor()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return Path(self.command[0]).name
+
+    @property
+    def pid(self) -> int:
+        """The process id of the present run."""
+        return self._running().pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives (a frozen one does)."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, within: float = WITHIN) -> None:
+        """Start the program and wait until it is ready."""
+        self.spawn()
+        self.await_ready(within=within)
+
+    def await_ready(self, *, within: float = WITHIN) -> None:
+        """Wait until a spawned program is ready; it is killed if it does not become so."""
+        try:
+            eventually(self._is_ready, f"{self.name} ready", within=within)
+        except TimeoutError as exc:
+            self.kill()
+            raise TimeoutError(f"{exc}\n{self.log_text()[-LOG_TAIL:]}") from exc
+
+    def spawn(self) -> None:
+        """Start the program without waiting for it."""
+        if self.running:
+            raise RuntimeError(f"{self.name} runs already")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._prefix(), *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=None if self._env is None else {**os.environ, **self._env},
+                start_new_session=True,
+            )
+        self._keeper.watch_pid(self._process.pid)
+
+    def terminate(self, *, within: float = WITHIN) -> int:
+        """Ask the process to end (SIGTERM), wait for it; its exit status."""
+        process = self._running()
+        process.terminate()
+        return process.wait(within)
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL), if it lives."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """End the process in good order if it lives, frozen or not."""
+        if self.running:
+            self.resume()
+            self.terminate()
+
+    def restart(self) -> None:
+        """End the process in good order, then start it again."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP): it keeps its connections and answers nothing."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a frozen process go on (SIGCONT)."""
+        self._running().send_signal(signal.SIGCONT)
+
+    def log_text(self) -> str:
+        """Everything the program has said so far, over all its runs."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def _is_ready(self) -> bool:
+        status = self._running().poll()
+        if status is not None:
+            tail = self.log_text()[-LOG_TAIL:]
+            raise RuntimeError(f"{self.name} ended at once, status {status}\n{tail}")
+        return self._ready()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was not started")
+        return self._process
+
+    def _prefix(self) -> list[str]:
+        """Return what runs before the program; each step execs the next, the pid stays."""
+        prefix: list[str] = []
+        # the kernel's death signal follows the starting thread; the janitor covers the others
+        if self._keeper.dies_with_owner and threading.current_thread() is threading.main_thread():
+            prefix += ["setpriv", "--pdeathsig", "KILL", "--"]
+        if self.namespace is not None:
+            prefix += self.namespace.enter
+        return prefix

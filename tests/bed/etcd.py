@@ -1,0 +1,74 @@
+"""A private etcd: one member, its data in the bed's directory, fsync left as it is.
+
+In come a directory and where to listen; out comes `url`, ready for clients. Killing and starting it
+again keeps data and ports.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Any
+
+from tests.bed.daemon import Daemon
+from tests.bed.janitor import Keeper
+from tests.bed.netns import Namespace, answers, free_port, http_request
+
+
+class Etcd(Daemon):
+    """One etcd server."""
+
+    def __init__(
+        self,
+        dir: Path,  # noqa: A002 - the bed's word for it everywhere
+        namespace: Namespace | None = None,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.address = address
+        self.port = port or free_port(namespace, address)
+        self.url = f"http://{address}:{self.port}"
+        peer_url = f"http://127.0.0.1:{free_port(namespace)}"
+        super().__init__(
+            [
+                *("etcd", "--name", "bed", "--data-dir", dir / "etcd"),
+                *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
+                *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
+                *("--initial-cluster", f"bed={peer_url}"),
+            ],
+            log=dir / "etcd.log",
+            namespace=namespace,
+            ready=lambda: answers(f"{self.url}/health", namespace=namespace, text=b'"true"'),
+            keeper=keeper,
+        )
+
+    def revision(self) -> int:
+        """Ask the store for its current revision."""
+        return int(self._post("kv/range", {"key": "AA=="})["header"]["revision"])
+
+    def compact(self) -> int:
+        """Forget every revision before the current one, which is returned."""
+        revision = self.revision()
+        self._post("kv/compaction", {"revision": revision, "physical": True})
+        return revision
+
+    def entries(self, prefix: str) -> dict[str, bytes]:
+        """Read all that is stored under a prefix."""
+        first = prefix.encode()
+        end = first[:-1] + bytes([first[-1] + 1])
+        asked = {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}
+        found = self._post("kv/range", asked).get("kvs", [])
+        return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
+
+    def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
+        status, answer = http_request(
+            f"{self.url}/v3/{method}",
+            namespace=self.namespace,
+            method="POST",
+            body=json.dumps(body).encode(),
+        )
+        if status != 200:
+            raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
+        parsed: dict[str, Any] = json.loads(answer)
+        return parsed

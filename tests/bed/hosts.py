@@ -1,0 +1,93 @@
+"""Simulated hosts: namespaces with an Open vSwitch each, joined by an underlay.
+
+In come numbers; out come hosts that reach each other at 192.168.77.<number>. The address of a host
+is on a bridge (`br-phy`) of its Open vSwitch, for in the userspace datapath tunnels leave only
+through such a bridge. Must not know what runs on the hosts: `tests.bed.cluster` does.
+"""
+
+from pathlib import Path
+
+from tests.bed.janitor import Keeper
+from tests.bed.netns import Namespace, tx_checksum_off
+from tests.bed.ovs import OvsHost
+
+UNDERLAY = "192.168.77"
+PREFIX_LENGTH = 24
+FABRIC_ADDRESS = f"{UNDERLAY}.254"
+
+
+class Fabric:
+    """The switch between the hosts; it has an address of its own for what serves all of them."""
+
+    address = FABRIC_ADDRESS
+
+    def __init__(self, name: str, *, keeper: Keeper | None = None) -> None:
+        self.namespace = Namespace(name, keeper=keeper)
+
+    def start(self) -> "Fabric":
+        """Make the namespace and its bridge."""
+        self.namespace.create()
+        self._ip("link", "add", "sw", "type", "bridge")
+        self._ip("address", "add", f"{self.address}/{PREFIX_LENGTH}", "dev", "sw")
+        self._ip("link", "set", "sw", "up")
+        return self
+
+    def stop(self) -> None:
+        """Remove the namespace."""
+        self.namespace.delete()
+
+    def plug(self, link: str) -> None:
+        """Join a link of this namespace to the bridge."""
+        self._ip("link", "set", link, "master", "sw", "up")
+        tx_checksum_off(self.namespace, link)
+
+    def cut(self, host: "Host") -> None:
+        """Cut a host off from everything else."""
+        self._ip("link", "set", host.link, "down")
+
+    def heal(self, host: "Host") -> None:
+        """Join a host that was cut off."""
+        self._ip("link", "set", host.link, "up")
+
+    def _ip(self, *words: str) -> None:
+        self.namespace.run(["ip", *words])
+
+
+class Host:
+    """One host: namespace, underlay link, Open vSwitch."""
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        dir: Path,  # noqa: A002 - the bed's word for it everywhere
+        *,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.label = f"h{number}"
+        self.address = f"{UNDERLAY}.{number}"
+        self.link = f"u{self.label}"
+        self.dir = dir
+        self.namespace = Namespace(name, keeper=keeper)
+        self.ovs = OvsHost(self.namespace, dir / "ovs", keeper=keeper)
+
+    def start(self, fabric: Fabric) -> "Host":
+        """Make the host and plug it into the fabric."""
+        self.namespace.create()
+        self.ovs.start()
+        peer = ["peer", "name", self.link, "netns", fabric.namespace.name]
+        self.namespace.run(["ip", "link", "add", "eth0", "type", "veth", *peer])
+        tx_checksum_off(self.namespace, "eth0")
+        self.namespace.run(["ip", "link", "set", "eth0", "up"])
+        fabric.plug(self.link)
+        bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
+        self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
+        address = f"{self.address}/{PREFIX_LENGTH}"
+        self.namespace.run(["ip", "address", "add", address, "dev", "br-phy"])
+        self.namespace.run(["ip", "link", "set", "br-phy", "up"])
+        return self
+
+    def stop(self) -> None:
+        """End the Open vSwitch and remove the namespace."""
+        self.ovs.kill()
+        self.namespace.delete()

@@ -1,0 +1,80 @@
+"""A netmaster process on loopback: its own ports, a given store.
+
+In come a directory and an etcd URL; out comes `url` once the master leads (or, for a second one,
+once it follows). Used by replays and by tests of several masters.
+"""
+
+import http.client
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bed.daemon import Daemon
+from tests.bed.netns import answers, free_port
+
+PROGRAM = Path(sys.executable).with_name("netmaster")
+MODES = ("--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an HTTP request got."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The first line of the body."""
+        return self.body.decode().partition("\n")[0]
+
+    def json(self) -> object:
+        """Return the body as data."""
+        return json.loads(self.body)
+
+
+class Master(Daemon):
+    """One netmaster. `leads=False` waits only until it answers at all."""
+
+    def __init__(
+        self,
+        directory: Path,
+        etcd_url: str,
+        *,
+        name: str = "netmaster",
+        leads: bool = True,
+        flags: tuple[str, ...] = MODES,
+    ) -> None:
+        self.port = free_port(None)
+        self.address = f"127.0.0.1:{self.port}"
+        self.url = f"http://{self.address}"
+        leader = f'"leader-ip":"{self.address}"'.encode() if leads else b""
+        super().__init__(
+            [
+                *(str(PROGRAM), *flags, "--etcd", etcd_url, "--ofnet-port", "0"),
+                *("--external-address", self.address, "--internal-address", self.address),
+            ],
+            log=directory / f"{name}.log",
+            ready=lambda: answers(f"{self.url}/info", text=leader),
+        )
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request; a body that is not text or bytes is sent as JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            payload = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
+            sent = {"Content-Type": "application/json"} if headers is None else dict(headers)
+            connection.request(method, path, payload, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+        finally:
+            connection.close()

@@ -1,0 +1,36 @@
+"""Waiting for a condition, with a limit and a reason: the bed's alternative to sleeping.
+
+In comes a check; out comes its first true value, or `TimeoutError` that names what was awaited.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+INTERVAL = 0.01
+WITHIN = 15.0
+
+
+def eventually(check: Callable[[], T], what: str, *, within: float = WITHIN) -> T:
+    """Repeat `check` until its value is true, and return that value."""
+    deadline = time.monotonic() + within
+    while not (value := check()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {within:g} s: {what}")
+        time.sleep(INTERVAL)
+    return value
+
+
+async def eventually_async(
+    check: Callable[[], Awaitable[T]], what: str, *, within: float = WITHIN
+) -> T:
+    """Repeat an asynchronous `check` until its value is true, and return that value."""
+    deadline = time.monotonic() + within
+    while not (value := await check()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {within:g} s: {what}")
+        await asyncio.sleep(INTERVAL)
+    return value

@@ -1,0 +1,131 @@
+"""Fixtures of the test bed: private directories, namespaces, etcd and Open vSwitch.
+
+What a fixture starts is registered with the janitor, so that nothing is left behind even by a run
+that is killed.
+"""
+
+import itertools
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.bed.cluster import Bed
+from tests.bed.daemon import LOG_TAIL
+from tests.bed.etcd import Etcd
+from tests.bed.janitor import Janitor, process_janitor
+from tests.bed.netns import Namespace, fresh_name
+from tests.bed.ovs import OvsHost
+
+# how long an example takes says nothing on a busy machine
+settings.register_profile("bed", deadline=None)
+settings.load_profile("bed")
+
+
+@pytest.fixture(scope="session")
+def janitor() -> Iterator[Janitor]:
+    """Remove, at the end of this run or its death, what is registered with it."""
+    if os.geteuid() != 0:
+        pytest.fail("the test bed makes network namespaces: run as root")
+    janitor = process_janitor()
+    yield janitor
+    janitor.close()
+
+
+@pytest.fixture(scope="session")
+def bed_dirs(janitor: Janitor) -> Iterator[Path]:
+    """Where this run's directories are: short, for unix socket paths end at 107 characters."""
+    root = Path(f"/run/contiv-test-{os.getpid()}")
+    janitor.watch_dir(root)
+    root.mkdir()
+    return (root / str(number) for number in itertools.count(1))
+
+
+@pytest.fixture
+def bed_dir(bed_dirs: Iterator[Path]) -> Path:
+    """Give a private empty directory."""
+    return _made(bed_dirs)
+
+
+@pytest.fixture
+def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
+    """Run an empty etcd."""
+    with _running_etcd(_made(bed_dirs)) as etcd:
+        yield etcd
+
+
+@pytest.fixture(scope="module")
+def etcd_session(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
+    """Run an etcd that the tests of a module share; use a key prefix per test."""
+    with _running_etcd(_made(bed_dirs)) as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def ovs(bed_dirs: Iterator[Path]) -> Iterator[OvsHost]:
+    """Run an Open vSwitch without bridges, in a fresh namespace."""
+    with _running_ovs(_made(bed_dirs)) as ovs:
+        yield ovs
+
+
+@pytest.fixture(scope="module")
+def ovs_module(bed_dirs: Iterator[Path]) -> Iterator[OvsHost]:
+    """Run an Open vSwitch that the tests of a module share; use a bridge per test."""
+    with _running_ovs(_made(bed_dirs)) as ovs:
+        yield ovs
+
+
+@pytest.fixture
+def bed(bed_dir: Path) -> Iterator[Bed]:
+    """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
+    bed = Bed(bed_dir).start()
+    try:
+        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+        yield bed
+    finally:
+        bed.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show, with a failed test, what the daemons of its cluster said last."""
+    report = yield
+    bed = getattr(item, "funcargs", {}).get("bed")
+    if report.failed and isinstance(bed, Bed):
+        report.sections += [
+            (f"{log.relative_to(bed.dir)}", log.read_text(errors="replace")[-LOG_TAIL:])
+            for log in bed.logs()
+        ]
+    return report
+
+
+def _made(directories: Iterator[Path]) -> Path:
+    directory = next(directories)
+    directory.mkdir()
+    return directory
+
+
+@contextmanager
+def _running_etcd(directory: Path) -> Iterator[Etcd]:
+    etcd = Etcd(directory)
+    etcd.start()
+    try:
+        yield etcd
+    finally:
+        etcd.kill()
+
+
+@contextmanager
+def _running_ovs(directory: Path) -> Iterator[OvsHost]:
+    namespace = Namespace(fresh_name("ovs")).create()
+    ovs = OvsHost(namespace, directory)
+    try:
+        yield ovs.start()
+    finally:
+        ovs.kill()
+        namespace.delete()

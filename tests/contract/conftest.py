@@ -1,0 +1,54 @@
+"""The stores the contract is held against: each gives clients that share one empty store."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from objdb.api import Backend
+from objdb.etcd import Access, EtcdBackend
+from objdb.memory import Faults, MemoryBackend, MemoryStore
+from tests.bed.etcd import Etcd
+
+Client = Callable[[], Backend]
+
+_roots = (f"/test/{number}/" for number in itertools.count(1))
+
+
+@pytest.fixture
+def root() -> str:
+    """Give a prefix that no other test uses."""
+    return next(_roots)
+
+
+@pytest.fixture(
+    params=["memory", "memory-coalescing", pytest.param("etcd", marks=pytest.mark.store)]
+)
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """Give a maker of clients of one store."""
+    async with AsyncExitStack() as opened:
+        make = _maker(request)
+
+        def client() -> Backend:
+            backend = make()
+            opened.push_async_callback(backend.close)
+            return backend
+
+        yield client
+
+
+def _maker(request: pytest.FixtureRequest) -> Client:
+    if request.param == "etcd":
+        etcd: Etcd = request.getfixturevalue("etcd_session")
+        access = Access(endpoints=(etcd.url.removeprefix("http://"),))
+        return lambda: EtcdBackend(access)
+    store = MemoryStore()
+    coalesce = request.param == "memory-coalescing"
+    return lambda: MemoryBackend(store, Faults(coalesce=coalesce, silent_rewrites=coalesce))
+
+
+@pytest.fixture
+def store(client: Client) -> Backend:
+    """Give one client."""
+    return client()

@@ -1,0 +1,1 @@
+"""Real etcd, Open vSwitch, namespaces."""

@@ -1,0 +1,1 @@
+"""The CNI binary and its server as a runtime meets them."""

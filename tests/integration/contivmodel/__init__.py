@@ -1,0 +1,1 @@
+"""The REST clients against servers on loopback."""

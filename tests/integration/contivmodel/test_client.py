@@ -1,0 +1,153 @@
+"""The agent's client on the wire: connections kept, time limits, hang-ups, refusals."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from contivmodel.client import MasterClient
+from contivmodel.rpc import (
+    AllocAddressRequest,
+    ConfigEP,
+    CreateEndpointRequest,
+    DeleteEndpointRequest,
+    ReleaseAddressRequest,
+)
+from core.errors import MasterUnavailable, NotFound, NotLeader
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[Handler], Awaitable[str]]
+
+CREATE = CreateEndpointRequest(
+    tenant_name="default",
+    network_name="n1",
+    endpoint_id="ep1",
+    common_name="c1",
+    config=ConfigEP(container="ep1", host="h1"),
+)
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[TestServer] = []
+
+    async def start(handler: Handler) -> str:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        server = TestServer(app, host="127.0.0.1")
+        await server.start_server()
+        servers.append(server)
+        return str(server.make_url("")).rstrip("/")
+
+    yield start
+    for server in servers:
+        await server.close()
+
+
+async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serve) -> None:
+    seen: list[tuple[str, str, dict[str, object]]] = []
+    connections: set[object] = set()
+
+    async def handler(request: web.Request) -> web.Response:
+        connections.add(request.transport)
+        seen.append((request.path, request.headers["Content-Type"], await request.json()))
+        if request.path.endswith("Address"):
+            return web.json_response({"NetworkID": "n1.default", "IPv4Address": "10.1.1.1/24"})
+        return web.json_response({"EndpointConfig": {"endpointID": "ep1", "labels": None}})
+
+    async with MasterClient(await serve(handler)) as client:
+        created = await client.create_endpoint(CREATE)
+        gone = await client.delete_endpoint(
+            DeleteEndpointRequest(tenant_name="default", network_name="n1", endpoint_id="ep1")
+        )
+        address = await client.alloc_address(AllocAddressRequest(network_id="n1.default"))
+        await client.release_address(
+            ReleaseAddressRequest(network_id="n1.default", ipv4_address="10.1.1.1")
+        )
+    assert (created.endpoint_id, gone.endpoint_id) == ("ep1", "ep1")
+    assert address.address == "10.1.1.1/24"
+    assert [path for path, _, _ in seen] == [
+        "/plugin/createEndpoint",
+        "/plugin/deleteEndpoint",
+        "/plugin/allocAddress",
+        "/plugin/releaseAddress",
+    ]
+    assert {content_type for _, content_type, _ in seen} == {"application/json"}
+    assert seen[0][2]["ConfigEP"] == {"Container": "ep1", "Host": "h1"}
+    assert len(connections) == 1
+
+
+async def test_a_call_may_name_another_netmaster(serve: Serve) -> None:
+    async def other(_request: web.Request) -> web.Response:
+        return web.json_response({"EndpointConfig": {"endpointID": "there"}})
+
+    url = await serve(other)
+    async with MasterClient("http://127.0.0.1:9") as client:
+        assert (await client.create_endpoint(CREATE, base_url=url)).endpoint_id == "there"
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [("Leader not found\n", NotLeader), ("key not found\nstack\n", NotFound)]
+)
+async def test_errors_are_the_first_line(body: str, error: type[Exception], serve: Serve) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(status=500, text=body)
+
+    async with MasterClient(await serve(handler)) as client:
+        with pytest.raises(error, match=f"^{body.partition(chr(10))[0]}$"):
+            await client.create_endpoint(CREATE)
+
+
+async def test_nobody_there_means_nothing_was_done(unused_tcp_port: int) -> None:
+    async with MasterClient(f"http://127.0.0.1:{unused_tcp_port}") as client:
+        with pytest.raises(MasterUnavailable) as failed:
+            await client.create_endpoint(CREATE)
+    assert not failed.value.outcome_unknown
+    assert f"127.0.0.1:{unused_tcp_port}" in str(failed.value)
+
+
+async def test_a_url_that_cannot_be_dialled_means_nothing_was_done() -> None:
+    async with MasterClient("nonsense") as client:
+        with pytest.raises(MasterUnavailable) as failed:
+            await client.create_endpoint(CREATE)
+    assert not failed.value.outcome_unknown
+
+
+async def test_a_hang_up_leaves_the_outcome_unknown(serve: Serve) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with MasterClient(await serve(handler)) as client:
+        with pytest.raises(MasterUnavailable) as failed:
+            await client.create_endpoint(CREATE)
+    assert failed.value.outcome_unknown
+
+
+async def test_silence_is_not_waited_for_without_end(serve: Serve) -> None:
+    answered = asyncio.Event()
+
+    async def handler(_request: web.Request) -> web.Response:
+        await answered.wait()
+        return web.Response(text=json.dumps({}))
+
+    async with MasterClient(await serve(handler), timeout=0.05) as client:
+        with pytest.raises(MasterUnavailable, match="no answer in time") as failed:
+            await client.create_endpoint(CREATE)
+    answered.set()
+    assert failed.value.outcome_unknown
+
+
+async def test_a_closed_client_opens_again(serve: Serve) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.json_response("success")
+
+    client = MasterClient(await serve(handler))
+    await client.release_address(ReleaseAddressRequest())
+    await client.close()
+    await client.release_address(ReleaseAddressRequest())
+    await client.close()

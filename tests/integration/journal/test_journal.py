@@ -1,0 +1,121 @@
+"""`netplugin.journal` on a real file system."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import HostError
+from core.ids import EndpointKey
+from netplugin.journal import Entry, Journal, State
+from tests.unit.netplugin.test_journal import ENTRY
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "endpoints"
+
+
+@pytest.fixture
+def journal(directory: Path) -> Iterator[Journal]:
+    journal = Journal(directory)
+    yield journal
+    journal.close()
+
+
+def entry(container: str) -> Entry:
+    return replace(ENTRY, key=EndpointKey(f"n1.default-{container}"), container_id=container)
+
+
+def files(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+async def test_entries_survive_the_agent(journal: Journal, directory: Path) -> None:
+    assert await journal.load() == []
+    await asyncio.gather(*(journal.write(entry(f"c{n}")) for n in range(20)))
+    await journal.write(replace(entry("c3"), state=State.PRESENT))
+    await journal.remove(entry("c4").key)
+    await journal.remove(entry("c4").key)
+    another = Journal(directory)
+    found = {e.container_id: e for e in await another.load()}
+    another.close()
+    assert set(found) == {f"c{n}" for n in range(20)} - {"c4"}
+    assert found["c3"].state is State.PRESENT
+    assert found["c5"] == entry("c5")
+
+
+@pytest.mark.parametrize("container", ["../../etc/passwd", "a/b", "x" * 4000, "ü\udcff", "."])
+async def test_a_container_id_cannot_leave_the_directory(
+    journal: Journal, directory: Path, container: str
+) -> None:
+    await journal.load()
+    await journal.write(entry(container))
+    (path,) = files(directory)
+    assert path.parent == directory
+    assert await journal.load() == [entry(container)]
+    await journal.remove(entry(container).key)
+    assert files(directory) == []
+
+
+async def test_only_root_can_look(journal: Journal, directory: Path) -> None:
+    await journal.load()
+    assert mode(directory) == 0o700
+
+
+async def test_what_cannot_be_read_is_put_aside(
+    journal: Journal, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await journal.load()
+    await journal.write(entry("good"))
+    (directory / "bad.json").write_bytes(b"\xff{")
+    (directory / "empty.json").write_text("")
+    (directory / "half.tmp").write_text("{")
+    (directory / "stranger.txt").write_text("hello")
+    with caplog.at_level(logging.ERROR):
+        assert await journal.load() == [entry("good")]
+    assert len(caplog.records) == 2
+    names = {path.name for path in files(directory)}
+    assert {"bad.unreadable", "empty.unreadable", "stranger.txt"} < names
+    assert "half.tmp" not in names
+    caplog.clear()
+    assert await journal.load() == [entry("good")]
+    assert caplog.records == []
+
+
+async def test_a_disk_that_fails_is_a_host_error() -> None:
+    journal = Journal(Path("/dev/null/endpoints"))
+    with pytest.raises(HostError, match=r"journal /dev/null/endpoints: Not a directory"):
+        await journal.load()
+    with pytest.raises(HostError, match="Not a directory"):
+        await journal.write(ENTRY)
+    journal.close()
+
+
+async def test_a_write_is_synced_before_it_is_seen(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await journal.load()
+    steps: list[str] = []
+    fsync, replace_ = os.fsync, Path.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        steps.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().suffix)
+        fsync(descriptor)
+
+    def watched_replace(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace_(path, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    await journal.write(ENTRY)
+    assert steps == ["sync .tmp", "rename", "sync "]

@@ -1,0 +1,1 @@
+"""netmaster as processes and in-process, on a real etcd."""

@@ -1,0 +1,153 @@
+"""What a master asks of agents: found by the registry, bounded in time, failures named."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from core import keys
+from core.errors import AgentUnavailable
+from core.ids import EndpointKey, HostLabel, NetworkId
+from netmaster.api import agents
+from netmaster.api.agents import Agents
+from objdb.api import Change, Put
+from objdb.memory import Faults, MemoryBackend, MemoryStore
+from state import codec
+from state.records import EndpointRecord, ServiceInstance
+
+STATE = {
+    "Peers": [{"State": {"SessionState": "established", "AdminState": "up"}}, {"State": {}}],
+    "Dsts": ["10.1.1.0/24 via 50.1.1.2"],
+}
+
+
+class Agent:
+    """An agent's REST routes, answering what a test wants; `asked` has the requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answer: Callable[[], web.Response] = lambda: web.Response(text="null")
+        self.silent = asyncio.Event()
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        self.asked.append(f"{request.method} {request.path_qs}")
+        await self.silent.wait()
+        return self.answer()
+
+
+@asynccontextmanager
+async def asking(agent: Agent, *, host: str = "h1") -> AsyncIterator[Agents]:
+    """Serve an agent, registered under a host's label; yield what asks it."""
+    backend = MemoryBackend(MemoryStore(), Faults())
+    runner = web.ServerRunner(web.Server(agent), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    instance = ServiceInstance(
+        service=keys.SERVICE_AGENT_REST,
+        address="127.0.0.1",
+        port=runner.addresses[0][1],
+        hostname=host,
+    )
+    key = keys.service(instance.service, instance.address, instance.port)
+    await backend.commit([Change((), (Put(key, codec.encode(instance)),))])
+    agent.silent.set()
+    asker = Agents(backend)
+    try:
+        yield asker
+    finally:
+        await asker.close()
+        await runner.cleanup()
+        await backend.close()
+
+
+def answers(body: object, status: int = 200) -> Callable[[], web.Response]:
+    text = body if isinstance(body, str) else json.dumps(body)
+    return lambda: web.Response(status=status, text=text)
+
+
+@pytest.mark.parametrize(
+    ("body", "oper"),
+    [
+        (
+            STATE,
+            {
+                "adminStatus": "up",
+                "neighborStatus": "established",
+                "numRoutes": 1,
+                "routes": ["10.1.1.0/24 via 50.1.1.2"],
+            },
+        ),
+        ({"Peers": None, "Dsts": None}, {"numRoutes": 0, "routes": []}),
+        (None, {}),
+    ],
+)
+async def test_the_state_of_bgp(body: object, oper: dict[str, object]) -> None:
+    agent = Agent()
+    agent.answer = answers(body)
+    async with asking(agent) as asker:
+        assert await asker.bgp("h1") == oper
+    assert agent.asked == ["GET /inspect/bgp"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (404, "x", "host h1: page not found"),
+        (403, "x", "host h1: access denied"),
+        (500, "no such bridge\n", "host h1: no such bridge"),
+        (503, "x", "host h1: Service Unavailable"),
+        (200, "no json", "host h1: not a BGP state: b'no json'"),
+        (200, "[1]", "host h1: not a BGP state: b'[1]'"),
+    ],
+)
+async def test_refusals_are_named(status: int, body: str, text: str) -> None:
+    agent = Agent()
+    agent.answer = answers(body, status)
+    async with asking(agent) as asker:
+        with pytest.raises(AgentUnavailable) as caught:
+            await asker.bgp("h1")
+    assert str(caught.value) == text
+
+
+async def test_a_host_without_an_agent_is_named() -> None:
+    async with asking(Agent()) as asker:
+        with pytest.raises(AgentUnavailable, match=r"^host h2: no netplugin is registered$"):
+            await asker.bgp("h2")
+
+
+async def test_an_agent_that_says_nothing_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agents, "ANSWER_TIMEOUT", 0.05)
+    agent = Agent()
+    async with asking(agent) as asker:
+        agent.silent.clear()
+        with pytest.raises(AgentUnavailable, match=r"^host h1: 127.0.0.1:[0-9]+ does not answer: "):
+            await asker.bgp("h1")
+
+
+async def test_an_endpoint_is_taken_away_by_its_key() -> None:
+    endpoint = EndpointRecord(
+        key=EndpointKey("n1.default-a/b c"),
+        network=NetworkId("n1.default"),
+        endpoint_id="a/b c",
+        service_name="",
+        group_id=0,
+        group_key="",
+        ip_address="10.1.1.1",
+        ipv6_address="",
+        mac_address="",
+        homing_host=HostLabel("h1"),
+        intf_name="",
+        vtep_ip="",
+        labels=None,
+        container_id="",
+        common_name="",
+    )
+    agent = Agent()
+    async with asking(agent) as asker:
+        await asker.reclaim(endpoint)
+    assert agent.asked == ["DELETE /debug/reclaimEndpoint/n1.default-a%2Fb%20c"]

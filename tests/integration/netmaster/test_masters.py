@@ -1,0 +1,261 @@
+"""Several masters on one machine, and masters that come, go and are killed."""
+
+import http.client
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contivmodel.objects import Tenant
+from core import keys
+from core.errors import NotLeader
+from core.tasks import Supervisor
+from netmaster.commit import Committer
+from netmaster.plan import tenant
+from netmaster.view import View
+from objdb.connect import connect, parse_endpoints
+from tests.bed.etcd import Etcd
+from tests.bed.master import Answer, Master
+from tests.bed.waiting import eventually
+
+pytestmark = pytest.mark.store
+
+TENANT = {"tenantName": "t"}
+
+
+@pytest.fixture
+def first(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+    """Run the leader."""
+    master = Master(bed_dir, etcd.url, name="first")
+    master.start()
+    yield master
+    master.kill()
+
+
+@pytest.fixture
+def second(bed_dir: Path, etcd: Etcd, first: Master) -> Iterator[Master]:
+    """Run another master beside the leader."""
+    master = Master(bed_dir, etcd.url, name="second", leads=False)
+    master.start()
+    assert first.ask("GET", "/info").status == 200
+    yield master
+    master.kill()
+
+
+def leads(master: Master) -> bool:
+    """Say whether a master answers as the leader."""
+    answer = master.ask("GET", "/info")
+    return answer.status == 200 and f'"leader-ip":"{master.address}"' in answer.text
+
+
+def create(master: Master, name: str) -> Answer:
+    """Create a tenant."""
+    return master.ask("POST", f"/api/v1/tenants/{name}/", {"tenantName": name})
+
+
+def test_a_follower_sends_requests_to_the_leader(first: Master, second: Master) -> None:
+    assert create(second, "t").body == b'{"key":"t","tenantName":"t","link-sets":{}}\n'
+    assert create(second, "t").text == "Cant change tenant parameters after its created"
+    for method, path, body in (
+        ("GET", "/api/v1/tenants/", None),
+        ("GET", "/api/v1/tenants/t/?a=b%20c", None),
+        ("GET", "/api/v1/tenants//t/", None),
+        ("HEAD", "/version", None),
+        ("PATCH", "/version", None),
+        ("GET", "/nope%2Fx", None),
+        ("GET", "/version", None),
+        ("POST", "/plugin/createEndpoint", "{"),
+        ("POST", "/api/v1/tenants/x/", "x" * (2 << 20)),
+        ("DELETE", "/api/v1/tenants/nope/", None),
+    ):
+        through, direct = second.ask(method, path, body), first.ask(method, path, body)
+        assert (through.status, through.body) == (direct.status, direct.body)
+        for header in ("Content-Type", "X-Content-Type-Options", "Location", "Content-Length"):
+            assert through.headers.get(header) == direct.headers.get(header)
+
+
+def test_info_through_a_follower_is_the_leaders(first: Master, second: Master) -> None:
+    answer = second.ask("GET", "/info").json()
+    assert isinstance(answer, dict)
+    assert answer["leader-ip"] == first.address
+    assert answer["netmaster-nodes"] == ["127.0.0.1", "127.0.0.1"]
+
+
+def test_a_leader_that_ends_hands_over_at_once(first: Master, second: Master) -> None:
+    create(first, "t")
+    assert first.terminate() == 0
+    ended = time.monotonic()
+    eventually(lambda: leads(second), "the second leads", within=5)
+    assert time.monotonic() - ended < 1.5
+    assert second.ask("GET", "/api/v1/tenants/t/").status == 200
+    assert create(second, "u").status == 200
+
+
+def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: Master) -> None:
+    create(first, "t")
+    first.kill()
+    killed = time.monotonic()
+    eventually(lambda: create(second, "u").status == 200, "a write is served", within=10)
+    assert time.monotonic() - killed < 6
+    assert second.ask("GET", "/api/v1/tenants/t/").status == 200
+
+
+def test_without_a_leader_a_follower_says_so(first: Master, second: Master) -> None:
+    first.pause()
+    answers = set()
+
+    def refused() -> bool:
+        answer = create(second, "t")
+        answers.add((answer.status, answer.text))
+        return leads(second)
+
+    eventually(refused, "the second leads", within=15)
+    first.resume()
+    unexpected = {status for status, _ in answers} - {200, 500, 502}
+    assert not unexpected
+
+
+def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
+    first: Master, second: Master
+) -> None:
+    first.pause()
+    late: list[Answer] = []
+    asking = threading.Thread(target=lambda: late.append(create(first, "late")))
+    asking.start()
+    eventually(lambda: leads(second), "the second leads", within=15)
+    assert create(second, "t").status == 200
+    first.resume()
+    asking.join(20)
+    assert (late[0].status, late[0].text) in {
+        (500, "Leader not found"),
+        (200, '{"key":"late","tenantName":"late","link-sets":{}}'),
+    }
+    is_there = second.ask("GET", "/api/v1/tenants/late/").status == 200
+    assert is_there == (late[0].status == 200)  # then the first had passed it on
+    eventually(
+        lambda: first.ask("GET", "/api/v1/tenants/t/").status == 200, "the first follows", within=10
+    )
+    assert leads(second)
+
+
+async def test_a_write_fenced_by_a_lost_lock_is_refused(etcd: Etcd) -> None:
+    backend = connect(parse_endpoints("netmaster", etcd.url, ""))
+    before = backend.lock(keys.LEADER_LOCK, "10.0.0.1:1", 5)
+    after = backend.lock(keys.LEADER_LOCK, "10.0.0.2:1", 5)
+    deposed = Committer(
+        backend,
+        await before.acquire(),
+        "deposed",
+        View(),
+        {},
+        valid_until=lambda: time.monotonic() + 60,  # it has not noticed
+    )
+    await before.release()
+    await after.acquire()
+    tasks = Supervisor()
+    tasks.spawn("commits", deposed.run())
+    with pytest.raises(NotLeader):
+        await deposed.submit(lambda view: tenant.create(view, Tenant(tenant_name="t")))
+    await tasks.close()
+    assert await backend.get(keys.obj("tenant", "t")) is None
+    await after.release()
+    await backend.close()
+
+
+def test_a_killed_master_finds_everything_again(bed_dir: Path, etcd: Etcd) -> None:
+    master = Master(bed_dir, etcd.url)
+    master.start()
+    try:
+        settings = {
+            "name": "global",
+            "networkInfraType": "default",
+            "vlans": "1-100",
+            "vxlans": "1-500",
+            "fwdMode": "routing",
+            "arpMode": "flood",
+            "pvtSubnet": "172.20.0.0/16",
+        }
+        assert master.ask("POST", "/api/v1/globals/global/", settings).status == 200
+        network = {
+            "tenantName": "default",
+            "networkName": "n",
+            "encap": "vxlan",
+            "subnet": "10.1.0.0/24",
+            "gateway": "10.1.0.1",
+        }
+        assert master.ask("POST", "/api/v1/networks/default:n/", network).status == 200
+        group = {"tenantName": "default", "groupName": "g", "networkName": "n"}
+        assert master.ask("POST", "/api/v1/endpointGroups/default:g/", group).status == 200
+        endpoint = {
+            "TenantName": "default",
+            "NetworkName": "n",
+            "EndpointID": "c",
+            "ConfigEP": {"Container": "c", "Host": "h1", "ServiceName": "g"},
+        }
+        created = master.ask("POST", "/plugin/createEndpoint", endpoint)
+        paths = [
+            "/api/v1/globals/",
+            "/api/v1/tenants/",
+            "/api/v1/networks/",
+            "/api/v1/endpointGroups/",
+            "/api/v1/inspect/globals/global/",
+            "/api/v1/inspect/networks/default:n/",
+            "/api/v1/inspect/endpointGroups/default:g/",
+            "/api/v1/inspect/endpoints/c/",
+        ]
+        before = [master.ask("GET", path).body for path in paths]
+        master.kill()
+        master.start()
+        assert [master.ask("GET", path).body for path in paths] == before
+        assert master.ask("POST", "/plugin/createEndpoint", endpoint).body == created.body
+    finally:
+        master.kill()
+
+
+def test_the_store_may_come_late_and_go(bed_dir: Path, etcd: Etcd) -> None:
+    etcd.kill()
+    master = Master(bed_dir, etcd.url)
+    master.spawn()
+    try:
+        eventually(
+            lambda: b"leadership" not in master.log.read_bytes() and _listens(master),
+            "the master listens",
+        )
+        etcd.start()
+        eventually(lambda: leads(master), "the master leads", within=30)
+        assert create(master, "t").status == 200
+        etcd.kill()
+        assert create(master, "u").status == 500
+        etcd.start()
+        eventually(lambda: create(master, "v").status == 200, "writes are served", within=40)
+        assert master.ask("GET", "/api/v1/tenants/t/").status == 200
+    finally:
+        master.kill()
+
+
+def _listens(master: Master) -> bool:
+    try:
+        return master.ask("GET", "/version").status == 500
+    except OSError:
+        return False
+
+
+def test_external_and_internal_addresses_are_both_served(bed_dir: Path, etcd: Etcd) -> None:
+    master = Master(bed_dir, etcd.url, leads=False)
+    master.command[-1] = "127.0.0.2:0"
+    master.start()
+    try:
+        eventually(lambda: master.ask("GET", "/info").status == 200, "the master leads")
+        answer = master.ask("GET", "/info").json()
+        assert isinstance(answer, dict)
+        assert answer["local-ip"] == "127.0.0.2"
+        host, _, port = answer["leader-ip"].partition(":")
+        assert (host, port != "0") == ("127.0.0.2", True)
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.request("GET", "/version")
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        master.kill()

@@ -1,0 +1,151 @@
+"""Requests made up from the OpenAPI document, against a real master on a real etcd.
+
+Whatever is sent: an answer that the document allows comes in time, it tells of no unforeseen
+failure, and a refused request leaves the store as it was.
+"""
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from openapi_spec_validator import validate
+from schemathesis import APIOperation, GenerationMode
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from core.version import VERSION
+from netmaster.api.objects import KINDS
+from netmaster.api.openapi import document
+from tests.bed.etcd import Etcd
+from tests.bed.master import Master
+
+pytestmark = pytest.mark.store
+
+SCHEMA: Final = schemathesis.openapi.from_dict(document(VERSION))
+ALL: Final = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
+SECONDS: Final = 40
+"""How long all made-up requests together may take; what does not fit is left out."""
+ROUNDS: Final = 4
+EXAMPLES: Final = 3
+ANSWER_WITHIN: Final = 5.0
+Case = schemathesis.Case[Any]
+CHECKS: Final = [content_type_conformance, response_schema_conformance, status_code_conformance]
+
+EXISTING: Final = {
+    "tenantName": "default",
+    "networkName": "seen",
+    "groupName": "group",
+    "name": "global",
+    "TenantName": "default",
+    "NetworkName": "seen",
+    "NetworkID": "seen.default",
+}
+"""Fields that a made-up request may borrow, so as to get past what does not exist."""
+SEEDS: Final = (
+    ("networks/default:seen", {"networkName": "seen", "encap": "vxlan", "subnet": "10.1.0.0/16"}),
+    ("endpointGroups/default:group", {"networkName": "seen", "groupName": "group"}),
+)
+
+
+def test_the_document_is_served_and_valid(etcd: Etcd, bed_dir: Path) -> None:
+    master = Master(bed_dir, etcd.url)
+    master.start()
+    try:
+        answer = master.ask("GET", "/openapi.json")
+        assert answer.headers["Content-Type"] == "application/json"
+        served = answer.json()
+        assert served == document(VERSION)
+        validate(served)
+    finally:
+        master.kill()
+
+
+def test_made_up_requests_break_nothing(etcd: Etcd, bed_dir: Path) -> None:
+    master = Master(bed_dir, etcd.url)
+    master.start()
+    try:
+        for path, body in SEEDS:
+            sent = master.ask("POST", f"/api/v1/{path}/", body | {"tenantName": "default"})
+            assert sent.status == 200, sent.text
+        end = time.monotonic() + SECONDS
+        for left, operation in zip(range(len(ALL), 0, -1), ALL, strict=True):
+            now = time.monotonic()
+            _try(operation, master, etcd, until=now + (end - now) / left)
+        before = _everything(master)
+        master.kill()
+        assert "internal error" not in master.log_text()
+        assert "Traceback" not in master.log_text()
+        master.start()
+        assert _everything(master) == before
+    finally:
+        master.kill()
+
+
+def _try(
+    operation: APIOperation[Any, Any, Any, Any], master: Master, etcd: Etcd, until: float
+) -> None:
+    """Send requests for one operation, both such as fit the document and such as do not."""
+    modes = [operation.as_strategy(GenerationMode.POSITIVE)]
+    if operation.body:
+        modes.append(operation.as_strategy(GenerationMode.NEGATIVE))
+
+    @settings(
+        max_examples=EXAMPLES,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=st.one_of(modes), borrow=st.booleans(), spell=st.booleans())
+    def send(case: Case, borrow: bool, spell: bool) -> None:
+        if borrow:
+            _borrow(case)
+        if spell:
+            _spell_key(case)
+        before = etcd.revision()
+        answer = case.call(base_url=master.url, timeout=ANSWER_WITHIN)
+        assert not answer.text.startswith("internal error"), answer.text
+        case.validate_response(answer, checks=CHECKS)
+        if answer.status_code != 200 or case.method == "GET":
+            assert etcd.revision() == before, (case.as_curl_command(), answer.text)
+
+    for _ in range(ROUNDS):
+        if time.monotonic() < until:
+            send()
+
+
+def _borrow(case: Case) -> None:
+    """Let a request speak of what exists."""
+    if isinstance(case.body, dict):
+        case.body |= {name: text for name, text in EXISTING.items() if name in case.body}
+    elif case.path_parameters:
+        case.path_parameters["key"] = "default:seen"
+
+
+def _spell_key(case: Case) -> None:
+    """Make a request's path name the object of its body."""
+    kind = KINDS.get(case.path.split("/")[3]) if case.path.startswith("/api/v1/") else None
+    if kind is None or not isinstance(case.body, dict) or not case.path_parameters:
+        return
+    fields = kind.model.model_fields
+    spelled = [case.body.get(str(fields[name].alias), "") for name in kind.model.key_fields]
+    words = [text for text in spelled if isinstance(text, str) and text and "/" not in text]
+    if len(words) == len(spelled):
+        case.path_parameters["key"] = ":".join(words)
+
+
+def _everything(master: Master) -> dict[str, list[Any]]:
+    """Return all objects, in an order of their own."""
+    lists: dict[str, list[Any]] = {}
+    for plural in KINDS:
+        found = master.ask("GET", f"/api/v1/{plural}/").json()
+        assert isinstance(found, list)
+        lists[plural] = sorted(found, key=lambda each: str(each["key"]))
+    return lists

@@ -1,0 +1,1 @@
+"""The netlink door against a real kernel."""

@@ -1,0 +1,262 @@
+"""`netplugin.netns` between two real namespaces: one for the host, one for the pod."""
+
+import asyncio
+import ctypes
+import json
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import HostError
+from netplugin import netns
+from netplugin.netns import HostLinks, PodLink
+from tests.bed.janitor import Janitor
+from tests.bed.netns import Namespace, fresh_name
+
+pytestmark = pytest.mark.ovs
+
+MAC = "02:02:0a:01:01:05"
+V4 = IPv4Interface("10.1.1.5/24")
+V6 = IPv6Interface("2001:db8::5/64")
+GATEWAYS = [ip_address("10.1.1.1"), ip_address("2001:db8::1")]
+
+
+def enter(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.setns(descriptor, 0x40000000) == 0, os.strerror(ctypes.get_errno())
+
+
+@pytest.fixture
+def host(janitor: Janitor) -> Iterator[Namespace]:
+    """Put the test into a namespace that stands for the host's."""
+    namespace = Namespace(fresh_name("host"), keeper=janitor).create()
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    inside = os.open(namespace.path, os.O_RDONLY)
+    enter(inside)
+    try:
+        yield namespace
+    finally:
+        enter(home)
+        os.close(inside)
+        os.close(home)
+        namespace.delete()
+
+
+@pytest.fixture
+def pod(janitor: Janitor) -> Iterator[Namespace]:
+    namespace = Namespace(fresh_name("pod"), keeper=janitor)
+    subprocess.run(["ip", "netns", "add", namespace.name], check=True)
+    yield namespace
+    namespace.delete()
+
+
+@pytest.fixture
+async def links(host: Namespace) -> AsyncIterator[HostLinks]:  # noqa: ARG001 - stand in it
+    links = HostLinks()
+    yield links
+    links.close()
+
+
+def spec(pod: Namespace, number: int = 1, **rest: Any) -> PodLink:
+    words: dict[str, Any] = {"ifname": "eth0", "netns_path": str(pod.path), "mtu": 1450}
+    return PodLink(host_name=f"vvport{number}", **(words | rest))
+
+
+def shown(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
+    out = namespace.run(["ip", "-j", *words]).stdout
+    found: list[dict[str, Any]] = json.loads(out or "[]")
+    return found
+
+
+async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: Namespace) -> None:
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
+
+    (outer,) = shown(host, "link", "show", "vvport1")
+    assert "UP" in outer["flags"]
+    assert outer["mtu"] == 1450
+    (inner,) = shown(pod, "addr", "show", "eth0")
+    assert "UP" in inner["flags"]
+    assert inner["mtu"] == 1450
+    assert inner["address"] == MAC
+    held = {a["local"]: a["prefixlen"] for a in inner["addr_info"] if a["scope"] == "global"}
+    assert held == {"10.1.1.5": 24, "2001:db8::5": 64}
+    (loopback,) = shown(pod, "link", "show", "lo")
+    assert "UP" in loopback["flags"]
+    (route,) = shown(pod, "route", "show", "default")
+    assert (route["gateway"], route["dev"]) == ("10.1.1.1", "eth0")
+    (route6,) = shown(pod, "-6", "route", "show", "default")
+    assert (route6["gateway"], route6["dev"]) == ("2001:db8::1", "eth0")
+
+
+async def test_the_ipv6_address_works_at_once(links: HostLinks, pod: Namespace) -> None:
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], [])
+
+    def bind() -> None:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(V6.ip), 0))
+
+    pod.call(bind)
+
+
+async def test_ipv6_switched_off_in_the_pod_is_switched_on(
+    links: HostLinks, pod: Namespace
+) -> None:
+    for where in ("all", "default"):
+        pod.run(["sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{where}/disable_ipv6"])
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V6], GATEWAYS[1:])
+    assert shown(pod, "-6", "route", "show", "default")
+
+
+async def test_configuring_twice_changes_nothing(links: HostLinks, pod: Namespace) -> None:
+    await links.add_pod_link(spec(pod))
+    for _ in range(2):
+        await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
+    (inner,) = shown(pod, "addr", "show", "eth0")
+    assert len([a for a in inner["addr_info"] if a["scope"] == "global"]) == 2
+
+
+async def test_a_gateway_outside_the_subnet_is_reached_on_link(
+    links: HostLinks, pod: Namespace
+) -> None:
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [ip_address("10.9.9.1")])
+    (route,) = shown(pod, "route", "show", "default")
+    assert route["gateway"] == "10.9.9.1"
+    assert "onlink" in route["flags"]
+
+
+@pytest.mark.parametrize("tx_off", [True, False])
+async def test_checksums_are_off_when_asked(links: HostLinks, pod: Namespace, tx_off: bool) -> None:
+    await links.add_pod_link(spec(pod, tx_off=tx_off))
+
+    def transmit_checksumming() -> bool:
+        import fcntl
+        import struct
+
+        value = ctypes.create_string_buffer(struct.pack("II", 0x16, 0))
+        request = struct.pack("16sP16x", b"eth0", ctypes.addressof(value))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+            fcntl.ioctl(door, 0x8946, request)
+        return bool(struct.unpack("II", value.raw[:8])[1])
+
+    assert pod.call(transmit_checksumming) is not tx_off
+
+
+async def test_a_stale_host_link_makes_way(
+    links: HostLinks, host: Namespace, pod: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "vvport1", "type", "veth", "peer", "name", "old0"])
+    await links.add_pod_link(spec(pod))
+    assert await links.links() == {"lo", "vvport1"}
+    assert shown(pod, "link", "show", "eth0")
+
+
+async def test_an_interface_of_that_name_in_the_pod_is_an_error(
+    links: HostLinks, pod: Namespace
+) -> None:
+    await links.add_pod_link(spec(pod, 1))
+    with pytest.raises(HostError, match=r"vvport2 to eth0 in /run/netns/.*File exists"):
+        await links.add_pod_link(spec(pod, 2))
+    assert await links.links() == {"lo", "vvport1"}
+
+
+async def test_a_namespace_that_is_none_is_an_error(
+    links: HostLinks, host: Namespace, pod: Namespace, tmp_path: Path
+) -> None:
+    plain = tmp_path / "file"
+    plain.write_text("")
+    wrong = {
+        str(tmp_path / "nothing"): "No such file",
+        str(plain): "is not a network namespace",
+        str(host.path): "the host's own network namespace",
+        "/proc/self/ns/mnt": "is not a network namespace",
+    }
+    for path, reason in wrong.items():
+        assert not await links.netns_alive(path)
+        with pytest.raises(HostError, match=reason):
+            await links.add_pod_link(spec(pod, netns_path=path))
+        with pytest.raises(HostError, match=reason):
+            await links.configure_pod(path, "eth0", MAC, [V4], [])
+    assert await links.netns_alive(str(pod.path))
+    assert await links.links() == {"lo"}
+
+
+async def test_configuring_a_missing_interface_names_it(links: HostLinks, pod: Namespace) -> None:
+    with pytest.raises(HostError, match=r"link eth0 in .*No such device"):
+        await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [])
+
+
+async def test_threads_come_back_from_the_pod(links: HostLinks, pod: Namespace) -> None:
+    await links.add_pod_link(spec(pod))
+    await asyncio.gather(
+        *(links.configure_pod(str(pod.path), "eth0", MAC, [V4], []) for _ in range(12)),
+        *(links.configure_pod(str(pod.path), "nosuch", MAC, [V4], []) for _ in range(12)),
+        return_exceptions=True,
+    )
+    seen = await asyncio.gather(*(links.links() for _ in range(12)))
+    assert set(seen) == {frozenset({"lo", "vvport1"})}
+
+
+async def test_links_are_removed_with_their_other_ends(
+    links: HostLinks, host: Namespace, pod: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "keep0", "type", "veth", "peer", "name", "keep1"])
+    for number in range(1, 6):
+        await links.add_pod_link(spec(pod, number, ifname=f"eth{number}"))
+    await asyncio.gather(
+        links.delete_links(["vvport1"]),
+        links.delete_links(["vvport2", "vvport3", "never-was"]),
+        links.delete_links(["vvport4"]),
+        links.delete_links(["vvport4"]),
+    )
+    assert await links.links() == {"lo", "vvport5", "keep0", "keep1"}
+    assert {link["ifname"] for link in shown(pod, "link", "show")} == {"lo", "eth5"}
+
+
+async def test_a_link_of_a_dead_pod_is_gone_already(links: HostLinks, pod: Namespace) -> None:
+    await links.add_pod_link(spec(pod))
+    pod.delete()
+    await links.delete_links(["vvport1"])
+    assert await links.links() == {"lo"}
+
+
+async def test_what_cannot_be_removed_is_said(links: HostLinks, pod: Namespace) -> None:
+    await links.add_pod_link(spec(pod))
+    with pytest.raises(HostError, match="lo: Operation not supported"):
+        await links.delete_links(["lo", "vvport1"])
+    assert await links.links() == {"lo"}
+    await links.delete_links(["vvport1"])
+
+
+async def test_mtu_of_an_address(links: HostLinks, host: Namespace) -> None:
+    host.run(["ip", "link", "add", "up0", "mtu", "1600", "type", "veth", "peer", "name", "up1"])
+    host.run(["ip", "addr", "add", "192.0.2.7/24", "dev", "up0"])
+    assert await links.mtu_of_address(ip_address("192.0.2.7")) == 1600
+    with pytest.raises(HostError, match=r"192\.0\.2\.8"):
+        await links.mtu_of_address(ip_address("192.0.2.8"))
+
+
+async def test_a_host_link_is_configured(links: HostLinks, host: Namespace) -> None:
+    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
+    address = IPv4Interface("172.19.255.254/16")
+    for _ in range(2):
+        await links.configure_host_link("contivh0", "02:02:ac:13:ff:fe", [address])
+    (link,) = shown(host, "addr", "show", "contivh0")
+    assert link["address"] == "02:02:ac:13:ff:fe"
+    assert "UP" in link["flags"]
+    assert [a["local"] for a in link["addr_info"] if a["family"] == "inet"] == ["172.19.255.254"]
+
+
+async def test_kernel_datapath_is_found_or_not(links: HostLinks) -> None:
+    loaded = os.path.exists("/sys/module/openvswitch")  # noqa: ASYNC240, PTH110 - one stat
+    assert await links.has_kernel_datapath() is loaded
+    assert await asyncio.to_thread(netns._has_family, "nlctrl")

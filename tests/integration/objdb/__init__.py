@@ -1,0 +1,1 @@
+"""`objdb` against a real etcd that is killed, frozen and compacted."""

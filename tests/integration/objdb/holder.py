@@ -1,0 +1,41 @@
+"""A process that holds a lock and, asked on stdin, commits with its fence: `holder.py <endpoint>`.
+
+Says `held`, and for each line that comes in `committed` or `refused`.
+"""
+
+import asyncio
+import sys
+
+from core.errors import FenceLost
+from objdb.api import Change, Put
+from objdb.etcd import Access, EtcdBackend
+
+LOCK = "/test/lock"
+VALUE = "/test/value"
+
+
+async def main(endpoint: str) -> None:
+    """Hold the lock until stdin ends."""
+    backend = EtcdBackend(Access(endpoints=(endpoint,)))
+    fence = await backend.lock(LOCK, "process", 2).acquire()
+    say("held")
+    while await asyncio.to_thread(sys.stdin.readline):
+        try:
+            await backend.commit(
+                [Change((), (Put(VALUE, b"process"),))], fence=fence, writer="process"
+            )
+        except FenceLost:
+            say("refused")
+        else:
+            say("committed")
+    await backend.close()
+
+
+def say(word: str) -> None:
+    """Print a word at once."""
+    sys.stdout.write(word + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

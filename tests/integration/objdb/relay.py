@@ -1,0 +1,101 @@
+"""A TCP relay before a store that loses answers, and keeps requests back to deliver them late.
+
+In come a target and a running loop; out comes `endpoint` for a client. What a client gave up
+after a while (its cancellation follows on the same connection) can be left out of the late
+delivery, as if it had been lost on the way.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+_CHUNK = 1 << 16
+
+
+@dataclass(slots=True)
+class Relay:
+    """One listening port; flags act on every byte that passes from then on."""
+
+    target: tuple[str, int]
+    endpoint: str = ""
+    drop_answers: bool = False
+    hold_requests: bool = False
+    seen: int = 0
+    """Bytes of requests that came in while they were held."""
+
+    _held: list[tuple[float, bytes, asyncio.StreamWriter]] = field(default_factory=list)
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _serving: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def cut(self) -> None:
+        """Break every connection."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def ended(self) -> None:
+        """Wait until no connection is left."""
+        await asyncio.gather(*self._serving)
+
+    async def release(self, *, before: float) -> None:
+        """Deliver what was held and came before a monotonic time; forget the rest.
+
+        Leave `hold_requests` on, or the client's cancellation overtakes the delivery.
+        """
+        held, self._held = self._held, []
+        for came, data, writer in held:
+            if came < before and not writer.is_closing():
+                writer.write(data)
+                await writer.drain()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Relay one connection until either side ends it."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+        upstream, downstream = await asyncio.open_connection(*self.target)
+        self._writers |= {writer, downstream}
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._requests(reader, downstream))
+                group.create_task(self._answers(upstream, writer))
+        except* ConnectionError:
+            pass  # either side may break off at any time
+        for one in (writer, downstream):
+            self._writers.discard(one)
+            one.close()
+
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_CHUNK):
+            if self.hold_requests:
+                self.seen += len(data)
+                self._held.append((time.monotonic(), data, writer))
+            else:
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_CHUNK):
+            if not self.drop_answers:
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def relay(target: str) -> AsyncIterator[Relay]:
+    """Run a relay to `host:port`."""
+    host, _, port = target.rpartition(":")
+    one = Relay((host, int(port)))
+    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    one.endpoint = f"{address[0]}:{address[1]}"
+    try:
+        yield one
+    finally:
+        server.close()
+        one.cut()
+        await one.ended()

@@ -1,0 +1,1 @@
+"""Tests of the OpenFlow layer against a real Open vSwitch."""

@@ -1,0 +1,113 @@
+"""A bridge of a real Open vSwitch that dials in to a `Switch` of the test."""
+
+import itertools
+import re
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from core.tasks import background
+from ofnet.agent import BridgeAgent
+from ofnet.session import Timing
+from ofnet.switch import Switch
+from ofnet.world import Bridge, World
+from tests.bed.ovs import OvsHost
+from tests.bed.waiting import eventually_async
+
+_numbers = itertools.count(1)
+
+FAST = Timing(handshake=2.0, echo=0.2, silence=1.0, reply=1.0)
+
+
+@dataclass(frozen=True)
+class Dialled:
+    """One bridge: what tests look at, and the door it dials."""
+
+    ovs: OvsHost
+    name: str
+    switch: Switch
+
+    def flows(self) -> list[str]:
+        """Return the flows as Open vSwitch prints them, without cookies."""
+        return sorted(re.sub(r"^ *cookie=0x[0-9a-f]+, ", "", line) for line in self.raw())
+
+    def raw(self) -> list[str]:
+        """Return the flows as Open vSwitch prints them."""
+        text = self.ovs.ofctl("--no-stats", "dump-flows", self.name)
+        return [line for line in text.splitlines() if "actions=" in line]
+
+    def ofctl(self, command: str, *words: str) -> str:
+        return self.ovs.ofctl(command, self.name, *words)
+
+
+def listening(ovs: OvsHost, port: int = 0) -> socket.socket:
+    """Make a listening socket where the switch is."""
+
+    def make() -> socket.socket:
+        door = socket.socket()
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(("127.0.0.1", port))
+        return door
+
+    return ovs.namespace.call(make)
+
+
+@asynccontextmanager
+async def door(
+    ovs: OvsHost, *, port: int = 0, timing: Timing | None = None
+) -> AsyncIterator[Switch]:
+    """Run a `Switch` that listens inside the switch's namespace."""
+    switch = Switch("test", timing=timing)
+    await switch.start(listening(ovs, port))
+    try:
+        yield switch
+    finally:
+        await switch.close()
+
+
+@asynccontextmanager
+async def dialled(ovs: OvsHost, *, timing: Timing | None = None) -> AsyncIterator[Dialled]:
+    """Make a bridge whose controller is ours; it is connected on entry and deleted at the end."""
+    name = f"br{next(_numbers)}"
+    async with door(ovs, timing=timing) as switch:
+        ovs.vsctl(
+            *("add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"),
+            *("fail_mode=secure", "protocols=OpenFlow13", "other_config:disable-in-band=true"),
+            *("--", "set-controller", name, f"tcp:127.0.0.1:{switch.port}"),
+            *("--", "set", "controller", name, "connection_mode=out-of-band", "max_backoff=1000"),
+        )
+        try:
+            await until(lambda: switch.connected, "the switch connects")
+            yield Dialled(ovs, name, switch)
+        finally:
+            ovs.vsctl("del-br", name)
+
+
+@asynccontextmanager
+async def looked_after(
+    bridge: Dialled, world: World, *, audit_interval: float = 60.0
+) -> AsyncIterator[BridgeAgent]:
+    """Run an agent on a bridge; what the World says is installed on entry."""
+    agent = BridgeAgent(bridge.switch, Bridge.VXLAN, world, audit_interval=audit_interval)
+    async with background("bridge", agent.run()):
+        await until(lambda: agent.settled, "the bridge equals its World")
+        yield agent
+
+
+async def until(check: Callable[[], bool], what: str, *, within: float = 15.0) -> None:
+    """Wait until a condition holds."""
+
+    async def holds() -> bool:
+        return check()
+
+    await eventually_async(holds, what, within=within)
+
+
+async def fails(call: Awaitable[object], kind: type[Exception]) -> Exception:
+    """Return the exception a call must raise."""
+    try:
+        await call
+    except kind as exc:
+        return exc
+    raise AssertionError(f"no {kind.__name__}")

@@ -1,0 +1,159 @@
+"""Packets of real pods: ARP answered by the router's MAC, frames forwarded, DNS let through."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
+
+import pytest
+
+from ofnet.changes import Changes
+from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.world import World
+from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
+from tests.bed.ovs import OvsHost
+from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.unit.ofnet.worlds import address, local, mac, remote, world
+
+pytestmark = pytest.mark.ovs
+
+GATEWAY = "10.1.255.254"
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A namespace behind port 100 + number of the bridge."""
+
+    namespace: Namespace
+    number: int
+
+    def run(self, *command: str) -> str:
+        return self.namespace.run(command, check=False, timeout=10).stdout
+
+    def datagrams(self, port: int) -> socket.socket:
+        def make() -> socket.socket:
+            end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            end.bind((str(address(self.number)), port))
+            end.setblocking(False)
+            return end
+
+        return self.namespace.call(make)
+
+    def frames(self) -> socket.socket:
+        def make() -> socket.socket:
+            end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+            end.bind(("eth0", 0x0806))
+            end.setblocking(False)
+            return end
+
+        return self.namespace.call(make)
+
+
+@contextmanager
+def pod(bridge: Dialled, number: int) -> Iterator[Pod]:
+    """Make a pod and put its port, numbered 100 + number, on the bridge."""
+    ovs = bridge.ovs
+    namespace = Namespace(fresh_name("pod")).create()
+    port = f"p{bridge.name}-{number}"
+    try:
+        ovs.namespace.run(
+            [
+                *("ip", "link", "add", port, "up", "type", "veth", "peer", "name", "eth0"),
+                *("address", mac(number), "netns", namespace.name),
+            ]
+        )
+        namespace.run(["ip", "address", "add", f"{address(number)}/16", "dev", "eth0"])
+        namespace.run(["ip", "link", "set", "eth0", "up"])
+        tx_checksum_off(namespace, "eth0")
+        ovs.vsctl(
+            *("add-port", bridge.name, port),
+            *("--", "set", "interface", port, f"ofport_request={100 + number}"),
+        )
+        yield Pod(namespace, number)
+    finally:
+        namespace.delete()
+
+
+@asynccontextmanager
+async def two_pods(bridge: Dialled) -> AsyncIterator[tuple[Pod, Pod, World]]:
+    with pod(bridge, 1) as one, pod(bridge, 2) as two:
+        yield one, two, world(here=(local(1), local(2)), there=(remote(9),))
+
+
+@pytest.fixture
+async def bridge(ovs_module: OvsHost) -> AsyncIterator[Dialled]:
+    async with dialled(ovs_module) as bridge:
+        yield bridge
+
+
+async def neighbour(asker: Pod, target: IPv4Address | str) -> str:
+    """Make a pod ask for an address; return what it learned of it."""
+    await run_in(asker, "ping", "-c1", "-W1", str(target))
+    return asker.run("ip", "neigh", "show", str(target))
+
+
+async def run_in(asker: Pod, *command: str) -> str:
+    """Run a command in a pod while our own loop goes on answering."""
+    process = await asyncio.create_subprocess_exec(
+        *asker.namespace.enter, *command, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    return out.decode()
+
+
+async def test_arp_is_answered_by_the_router_and_pods_reach_each_other(bridge: Dialled) -> None:
+    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+        out = await run_in(one, "ping", "-c3", "-i0.2", "-W1", str(address(2)))
+        assert "3 received" in out
+        for asker, target in ((one, address(2)), (two, address(1)), (one, address(9))):
+            assert ROUTER_MAC in await neighbour(asker, target)
+        assert ROUTER_MAC in await neighbour(one, GATEWAY)
+        assert agent.stats["ArpReqRespSent"] >= 4
+
+
+async def test_an_unknown_address_is_not_answered(bridge: Dialled) -> None:
+    async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
+        assert ROUTER_MAC not in await neighbour(one, address(77))
+        assert agent.stats["ArpReqUnknownDest"] >= 1
+        known = replace(both, remote={**both.remote, remote(77).key: remote(77)})
+        await agent.update(known, Changes(remote=frozenset({remote(77).key})))
+        assert ROUTER_MAC in await neighbour(one, address(77))
+
+
+async def test_a_duplicate_address_probe_is_not_answered(bridge: Dialled) -> None:
+    def request(sender: bytes) -> bytes:
+        own = bytes.fromhex(mac(1).replace(":", ""))
+        head = b"\xff" * 6 + own + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1)
+        return head + own + sender + bytes(6) + address(1).packed
+
+    async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
+        with one.frames() as wire:
+            wire.send(request(bytes(4)))
+            wire.send(request(address(1).packed))
+            await until(lambda: agent.stats["ArpProbe"] == 2, "both probes came up")
+            wire.send(request(address(3).packed))
+            await until(lambda: agent.stats["ArpReqRespSent"] == 1, "a real request is answered")
+            received: list[bytes] = []
+            await until(lambda: arrived(wire, received), "an answer")
+            answers = [frame for frame in received if frame[20:22] == b"\x00\x02"]
+            assert [frame[6:12].hex(":") for frame in answers] == [ROUTER_MAC]
+
+
+async def test_dns_is_sent_on_untouched(bridge: Dialled) -> None:
+    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+        with one.datagrams(5353) as asker, two.datagrams(53) as server:
+            asker.sendto(b"who is contiv", (str(address(2)), 53))
+            received: list[bytes] = []
+            await until(lambda: arrived(server, received), "the query")
+            assert received == [b"who is contiv"]
+            assert agent.stats["dnsPktForward"] == 1
+
+
+def arrived(end: socket.socket, received: list[bytes]) -> bool:
+    """Take what has come in; return whether anything has so far."""
+    with suppress(BlockingIOError):
+        received.append(end.recv(2048))
+    return bool(received)

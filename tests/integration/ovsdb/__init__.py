@@ -1,0 +1,1 @@
+"""The database door against a real Open vSwitch."""

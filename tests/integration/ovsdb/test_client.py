@@ -1,0 +1,286 @@
+"""`netplugin.ovsdb` on a real ovsdb-server and ovs-vswitchd."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from core.errors import SwitchRefused, SwitchUnavailable
+from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
+from netplugin.ovsdb.replica import Replica
+from tests.bed.ovs import OvsHost
+
+pytestmark = pytest.mark.ovs
+
+BRIDGE = "contivVxlanBridge"
+SPEC = BridgeSpec(
+    name=BRIDGE,
+    controller="tcp:127.0.0.1:6633",
+    datapath_type="netdev",
+    datapath_id="0000020202020202",
+)
+
+
+@asynccontextmanager
+async def connected(ovs: OvsHost, limit: float = 5.0) -> AsyncIterator[Ovsdb]:
+    ovsdb = await Ovsdb.connect(f"unix:{ovs.db_socket}", limit=limit)
+    try:
+        yield ovsdb
+    finally:
+        await ovsdb.close()
+
+
+@pytest.fixture
+async def ovsdb(ovs_module: OvsHost) -> AsyncIterator[Ovsdb]:
+    """Give a connection to a switch with our bridge alone on it."""
+    async with connected(ovs_module) as ovsdb:
+        for bridge in ovsdb.bridges():
+            await ovsdb.delete_bridge(bridge)
+        await ovsdb.ensure_bridge(SPEC)
+        yield ovsdb
+
+
+async def until(ovsdb: Ovsdb, condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            changed = ovsdb.changed()
+            if condition():
+                return
+            await changed.wait()
+
+
+def internal(name: str, number: int | None = None, **rest: object) -> PortSpec:
+    return PortSpec(name=name, type="internal", ofport_request=number, **rest)  # type: ignore[arg-type]
+
+
+async def test_bridge_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    def get(column: str) -> str:
+        return ovs_module.vsctl("get", "bridge", BRIDGE, column).strip()
+
+    assert get("datapath_type") == "netdev"
+    assert get("fail_mode") == "secure"
+    assert get("protocols") == "[OpenFlow10, OpenFlow11, OpenFlow12, OpenFlow13]"
+    assert get("other_config") == '{datapath-id="0000020202020202", disable-in-band="true"}'
+    await until(ovsdb, lambda: BRIDGE in ovsdb.bridges())
+    assert ovs_module.vsctl("get-controller", BRIDGE).strip() == "tcp:127.0.0.1:6633"
+    controller = get("controller").strip("[]")
+    columns = ovs_module.vsctl(
+        "get", "controller", controller, "connection_mode", "max_backoff", "inactivity_probe"
+    )
+    assert columns.split() == ["out-of-band", "1000", "10000"]
+
+
+async def test_wrong_settings_are_corrected_and_ports_stay(
+    ovs_module: OvsHost, ovsdb: Ovsdb
+) -> None:
+    await ovsdb.add_port(BRIDGE, internal("foreign0"))
+    before = await ovsdb.wait_ofport("foreign0", 5)
+    ovs_module.vsctl(
+        *["set-fail-mode", BRIDGE, "standalone", "--"],
+        *["set-controller", BRIDGE, "tcp:127.0.0.1:1", "tcp:127.0.0.1:2", "--"],
+        *["set", "bridge", BRIDGE, "protocols=OpenFlow10", "other_config:mac-aging-time=7"],
+    )
+    await until(ovsdb, lambda: True)
+    await ovsdb.set_bridge_external_ids(BRIDGE, {"seen": "yes"})
+    await ovsdb.ensure_bridge(SPEC)
+    assert ovs_module.vsctl("get-fail-mode", BRIDGE).strip() == "secure"
+    assert ovs_module.vsctl("get-controller", BRIDGE).strip() == "tcp:127.0.0.1:6633"
+    assert "OpenFlow13" in ovs_module.vsctl("get", "bridge", BRIDGE, "protocols")
+    other = ovs_module.vsctl("get", "bridge", BRIDGE, "other_config")
+    assert 'mac-aging-time="7"' in other
+    assert 'disable-in-band="true"' in other
+    assert ovsdb.ports(BRIDGE)["foreign0"].ofport == before
+
+
+async def test_right_settings_are_not_written_again(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    await ovsdb.add_port(BRIDGE, internal("vvport6"))
+    await ovsdb.wait_ofport("vvport6", 5)
+    before = ovs_module.vsctl("get", "bridge", BRIDGE, "controller")
+    await ovsdb.ensure_bridge(SPEC)
+    assert ovs_module.vsctl("get", "bridge", BRIDGE, "controller") == before
+
+
+async def test_port_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    ids = {"endpoint-id": "n.default-c1"}
+    await ovsdb.add_port(
+        BRIDGE,
+        internal("vvport7", 7, tag=3, external_ids=ids, policing_rate=1000, policing_burst=50),
+    )
+    assert await ovsdb.wait_ofport("vvport7", 5) == 7
+    row = ovsdb.ports(BRIDGE)["vvport7"]
+    assert (row.tag, row.type, row.bridge, dict(row.external_ids)) == (3, "internal", BRIDGE, ids)
+    assert row.error is None
+    assert row.mac_in_use
+    port = ovs_module.vsctl("get", "port", "vvport7", "vlan_mode", "tag", "external_ids")
+    assert port.split() == ["access", "3", "{endpoint-id=n.default-c1}"]
+    interface = ovs_module.vsctl(
+        "get", "interface", "vvport7", "ingress_policing_rate", "ingress_policing_burst"
+    )
+    assert interface.split() == ["1000", "50"]
+
+
+async def test_tunnel_port_is_a_trunk_with_options(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    options = {"remote_ip": "192.0.2.9", "key": "flow", "tos": "inherit", "dst_port": "4789"}
+    await ovsdb.add_port(
+        BRIDGE, PortSpec(name="vxif192029", type="vxlan", ofport_request=0x8000, options=options)
+    )
+    assert await ovsdb.wait_ofport("vxif192029", 5) == 0x8000
+    assert dict(ovsdb.ports()["vxif192029"].options) == options
+    assert ovs_module.vsctl("get", "port", "vxif192029", "vlan_mode").strip() == "trunk"
+
+
+async def test_stale_row_of_the_same_name_is_replaced(ovsdb: Ovsdb) -> None:
+    await ovsdb.ensure_bridge(BridgeSpec(name="other", controller="tcp:127.0.0.1:6634"))
+    await ovsdb.add_port("other", internal("vvport8", 8, external_ids={"endpoint-id": "old"}))
+    await ovsdb.add_port(BRIDGE, internal("vvport8", 9, external_ids={"endpoint-id": "new"}))
+    assert await ovsdb.wait_ofport("vvport8", 5) == 9
+    assert "vvport8" not in ovsdb.ports("other")
+    assert ovsdb.ports(BRIDGE)["vvport8"].external_ids["endpoint-id"] == "new"
+
+
+async def test_deleted_port_leaves_no_rows(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    await ovsdb.add_port(BRIDGE, internal("vvport9", 9))
+    await ovsdb.delete_port(BRIDGE, "vvport9")
+    assert "vvport9" not in ovsdb.ports()
+    assert "vvport9" not in ovs_module.vsctl("--columns=name", "list", "interface")
+    await ovsdb.delete_port(BRIDGE, "vvport9")
+    await ovsdb.add_port(BRIDGE, internal("vvport9", 9))
+    assert await ovsdb.wait_ofport("vvport9", 5) == 9
+
+
+async def test_port_before_its_device_is_not_yet(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    await ovsdb.add_port(BRIDGE, PortSpec(name="vvport10", ofport_request=10))
+    await until(ovsdb, lambda: ovsdb.ports()["vvport10"].ofport == -1)
+    assert "vvport10" in (ovsdb.ports()["vvport10"].error or "")
+    with pytest.raises(SwitchUnavailable, match="could not open network device"):
+        await ovsdb.wait_ofport("vvport10", 0.1)
+    ready = asyncio.gather(ovsdb.wait_ofport("vvport10", 10))
+    ovs_module.namespace.run(
+        ["ip", "link", "add", "vvport10", "type", "veth", "peer", "name", "vport10"]
+    )
+    assert list(await ready) == [10]
+
+
+async def test_a_taken_number_is_reported_as_it_is(ovsdb: Ovsdb) -> None:
+    await ovsdb.add_port(BRIDGE, internal("vvport11", 11))
+    await ovsdb.wait_ofport("vvport11", 5)
+    await ovsdb.add_port(BRIDGE, internal("vvport12", 11))
+    assert await ovsdb.wait_ofport("vvport12", 5) != 11
+
+
+async def test_port_on_no_bridge_is_refused(ovsdb: Ovsdb) -> None:
+    with pytest.raises(SwitchRefused, match="bridge nosuch does not exist"):
+        await ovsdb.add_port("nosuch", internal("vvport13"))
+
+
+async def test_a_constraint_is_a_refusal(ovsdb: Ovsdb) -> None:
+    with pytest.raises(SwitchRefused, match="ofport_request of vvport14 cannot be"):
+        await ovsdb.add_port(BRIDGE, internal("vvport14", 70_000))
+    with pytest.raises(SwitchRefused, match="tag of vvport14 cannot be"):
+        await ovsdb.add_port(BRIDGE, internal("vvport14", 14, tag=5000))
+    assert "vvport14" not in ovsdb.ports()
+
+
+async def test_one_name_twice_at_once_leaves_one_port(ovsdb: Ovsdb) -> None:
+    outcomes = await asyncio.gather(
+        *(ovsdb.add_port(BRIDGE, internal("vvport15", n)) for n in (15, 16)),
+        return_exceptions=True,
+    )
+    assert [o for o in outcomes if o is None]
+    assert all(o is None or isinstance(o, SwitchRefused) for o in outcomes)
+    assert await ovsdb.wait_ofport("vvport15", 5) in {15, 16}
+
+
+async def test_twenty_ports_at_once(ovsdb: Ovsdb) -> None:
+    numbers = range(100, 120)
+    await asyncio.gather(*(ovsdb.add_port(BRIDGE, internal(f"vvport{n}", n)) for n in numbers))
+    given = await asyncio.gather(*(ovsdb.wait_ofport(f"vvport{n}", 10) for n in numbers))
+    assert list(given) == list(numbers)
+    await asyncio.gather(*(ovsdb.delete_port(BRIDGE, f"vvport{n}") for n in numbers))
+    assert not [name for name in ovsdb.ports(BRIDGE) if name.startswith("vvport")]
+
+
+async def test_external_ids_of_a_bridge(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    await ovsdb.set_bridge_external_ids(BRIDGE, {"vrf-a": "1", "vrf-b": "2"})
+    await ovsdb.set_bridge_external_ids(BRIDGE, {"vrf-a": "3", "vrf-b": None, "vrf-c": None})
+    assert dict(ovsdb.bridge_external_ids(BRIDGE)) == {"vrf-a": "3"}
+    assert ovs_module.vsctl("br-get-external-id", BRIDGE).strip() == "vrf-a=3"
+    assert ovsdb.bridge_external_ids("nosuch") == {}
+
+
+async def test_a_foreign_change_is_seen(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    changed = ovsdb.changed()
+    ovs_module.vsctl("add-port", BRIDGE, "tap0", "--", "set", "interface", "tap0", "type=internal")
+    async with asyncio.timeout(5):
+        await changed.wait()
+    await until(ovsdb, lambda: "tap0" in ovsdb.ports(BRIDGE))
+    ovs_module.vsctl("del-port", BRIDGE, "tap0")
+    await until(ovsdb, lambda: "tap0" not in ovsdb.ports(BRIDGE))
+
+
+async def test_server_restart_is_survived(ovs: OvsHost) -> None:
+    async with connected(ovs) as ovsdb:
+        await ovsdb.ensure_bridge(SPEC)
+        await ovsdb.add_port(BRIDGE, internal("vvport1", 1))
+        await ovsdb.wait_ofport("vvport1", 5)
+        await asyncio.to_thread(ovs.server.kill)
+        await until(ovsdb, lambda: not ovsdb.connected)
+        assert "vvport1" in ovsdb.ports(BRIDGE)
+        through_the_outage = asyncio.gather(ovsdb.add_port(BRIDGE, internal("vvport2", 2)))
+        await asyncio.to_thread(ovs.server.start)
+        await through_the_outage
+        assert ovsdb.connected
+        assert set(ovsdb.ports(BRIDGE)) >= {"vvport1", "vvport2"}
+        assert await ovsdb.wait_ofport("vvport2", 20) == 2
+
+
+async def test_change_in_a_long_outage_fails_and_is_never_applied(ovs: OvsHost) -> None:
+    async with connected(ovs, limit=0.3) as ovsdb:
+        await ovsdb.ensure_bridge(SPEC)
+        await asyncio.to_thread(ovs.server.kill)
+        with pytest.raises(SwitchUnavailable):
+            await ovsdb.add_port(BRIDGE, internal("vvport3", 3))
+        await asyncio.to_thread(ovs.server.start)
+        await until(ovsdb, lambda: ovsdb.connected)
+        assert "vvport3" not in ovsdb.ports()
+
+
+async def test_a_server_that_hangs_is_an_error_in_time(ovs: OvsHost) -> None:
+    async with connected(ovs, limit=0.3) as ovsdb:
+        await ovsdb.ensure_bridge(SPEC)
+        ovs.server.pause()
+        with pytest.raises(SwitchUnavailable, match="does not answer"):
+            await ovsdb.add_port(BRIDGE, internal("vvport4", 4))
+        ovs.server.resume()
+        assert await ovsdb.wait_ofport("vvport4", 10) == 4
+
+
+async def test_a_replica_that_dies_is_said(
+    ovs_module: OvsHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(ovs_module) as ovsdb:
+
+        def fail(_self: Replica) -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(Replica, "_refresh", fail)
+        assert ovsdb._replica is not None
+        ovsdb._replica.wake()
+        with pytest.raises(RuntimeError, match="a bug"):
+            await ovsdb.follow()
+        assert not ovsdb.connected
+        with pytest.raises(SwitchUnavailable):
+            await ovsdb.ensure_bridge(SPEC)
+
+
+async def test_no_server_is_an_error_in_time(ovs_module: OvsHost) -> None:
+    with pytest.raises(SwitchUnavailable, match="no Open vSwitch database"):
+        await Ovsdb.connect(f"unix:{ovs_module.rundir}/nothing.sock", wait=0.3)
+
+
+async def test_after_close_calls_fail(ovs_module: OvsHost) -> None:
+    async with connected(ovs_module) as ovsdb:
+        pass
+    with pytest.raises(SwitchUnavailable):
+        await ovsdb.delete_port(BRIDGE, "vvport1")

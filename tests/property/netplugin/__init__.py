@@ -1,0 +1,1 @@
+"""The agent's deciding code, driven by random histories."""

@@ -1,0 +1,116 @@
+"""Every change of every kind, cut off before and after each of its store calls.
+
+The store then holds what it held before that call or what it holds after it, and the next leader
+reads it and brings a change that was begun to its end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from core import keys
+from core.errors import StoreUnavailable
+from netmaster import entries
+from netmaster.api import endpoints, objects
+from netmaster.api.routes import Action, find
+from netmaster.plan import netprofile, policy
+from objdb.memory import Faults, MemoryStore
+from objdb.memory.faults import LostAnswer
+from tests.property.subjects import ALONE, LARGE, NEVER_STORED, SUBJECTS, Request, Subject
+from tests.unit.netmaster.scene import NOW
+from tests.unit.netmaster.term import Term, load, term
+
+CHORES = (netprofile.catch_up, policy.sweep)
+"""What a leader does by itself for changes that take more than one transaction."""
+
+Content = Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What the store held before and after every change, and how many commits each took."""
+
+    contents: list[Content]
+    commits: list[int]
+
+
+def content(store: MemoryStore) -> Content:
+    """Return what a store holds of the leader's."""
+    found = store.snapshot(keys.ROOT).entries.items()
+    return {key: entry.value for key, entry in found if entries.is_leaders(key)}
+
+
+async def ask(leading: Term, request: Request) -> None:
+    """Have a request decided and committed."""
+    target = find(request.method, request.path)
+    assert target is not None, request
+    if target.action in endpoints.CALLS:
+        now = endpoints.Circumstances(NOW, "kubernetes")
+        call = endpoints.CALLS[target.action](request.payload, now)
+        await leading.committer.submit(call.decide)
+        return
+    kind = objects.KINDS[target.plural]
+    if target.action is Action.DELETE:
+        await leading.committer.submit(lambda view: kind.delete(view, target.key))
+    else:
+        await leading.committer.submit(objects.write(kind, target.key, request.payload))
+
+
+async def undisturbed(subject: Subject) -> Undisturbed:
+    """Lead the subject through its life."""
+    store = MemoryStore()
+    async with term(store) as leading:
+        for request in subject.before:
+            await ask(leading, request)
+        contents, commits = [content(store)], []
+        for request in subject.life:
+            leading.backend.commits.clear()
+            await ask(leading, request)
+            contents.append(content(store))
+            commits.append(len(leading.backend.commits))
+    return Undisturbed(contents, commits)
+
+
+async def cut_off(subject: Subject, change: int, call: int, what: LostAnswer) -> MemoryStore:
+    """Lead up to a change and be gone at one of its commits; return what is left."""
+    store, faults = MemoryStore(), Faults()
+    async with term(store, faults) as leading:
+        for request in (*subject.before, *subject.life[:change]):
+            await ask(leading, request)
+        faults.lost_answers.extend([*[LostAnswer.DELIVERED] * call, what])
+        with pytest.raises(StoreUnavailable):
+            await ask(leading, subject.life[change])
+    return store
+
+
+@pytest.mark.parametrize("subject", [*SUBJECTS, *LARGE, *ALONE], ids=lambda subject: subject.kind)
+async def test_a_change_that_is_cut_off_is_there_whole_or_not_at_all(subject: Subject) -> None:
+    full = await undisturbed(subject)
+    for change, commits in enumerate(full.commits):
+        before, after = full.contents[change], full.contents[change + 1]
+        assert commits > 0, subject.life[change]
+        seen: list[Content] = [before]
+        for call in range(commits):
+            store = await cut_off(subject, change, call, LostAnswer.NOT_APPLIED)
+            assert content(store) == seen[-1]
+            store = await cut_off(subject, change, call, LostAnswer.APPLIED)
+            seen.append(content(store))
+            load(store)
+            async with term(store) as heir:
+                for chore in CHORES:
+                    while await heir.committer.submit(chore):
+                        pass
+            assert content(store) == after
+        assert seen[-1] == after
+
+
+@pytest.mark.parametrize("subject", LARGE, ids=lambda subject: subject.kind)
+async def test_large_changes_take_more_than_one_commit(subject: Subject) -> None:
+    assert (await undisturbed(subject)).commits[0] > 2
+
+
+def test_every_kind_has_its_entry() -> None:
+    assert {kind.model.kind for kind in objects.KINDS.values()} == {
+        subject.kind for subject in SUBJECTS if subject.kind not in {"endpoint", "address"}
+    } | NEVER_STORED

@@ -1,0 +1,1 @@
+"""Daemons as processes."""

@@ -1,0 +1,62 @@
+"""A running cluster for the tests of a module to share, and what a fault in it looks like."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import Bed
+
+UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|never retrieved")
+"""What no daemon may ever log: a failure nobody foresaw (design D8)."""
+
+
+@pytest.fixture(scope="module")
+def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    bed = Bed(directory).start()
+    try:
+        _know_each_other(bed)
+        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+        yield bed
+        assert unforeseen(bed) == []
+    finally:
+        bed.stop()
+
+
+@pytest.fixture(scope="module")
+def line(bed: Bed) -> None:
+    """Give the first host a line to netmaster and store that does not pass through its switch."""
+    host, fabric = bed.hosts[0].namespace, bed.fabric.namespace
+    host.run(["ip", "link", "add", "line", "type", "veth", "peer", "line", "netns", fabric.name])
+    for namespace, own, other in (
+        (host, bed.hosts[0].address, bed.fabric.address),
+        (fabric, bed.fabric.address, bed.hosts[0].address),
+    ):
+        namespace.run(["ip", "link", "set", "line", "up"])
+        namespace.run(["ip", "route", "add", other, "dev", "line", "src", own])
+
+
+def _know_each_other(bed: Bed) -> None:
+    """Have each host resolve the others' addresses.
+
+    The userspace switch drops what it has to send to a neighbour it has not resolved yet; the
+    kernel's would queue it. It learns from ARP answers to its host.
+    """
+    for host in bed.hosts:
+        for peer in bed.hosts:
+            host.namespace.run(["ping", "-q", "-c", "1", "-W", "5", peer.address])
+
+
+def unforeseen(bed: Bed) -> list[str]:
+    """List the lines of the daemons' logs that tell of failures nobody foresaw."""
+    logs = [bed.netmaster, *bed.agents]
+    return [
+        line
+        for daemon in logs
+        for line in daemon.log_text().splitlines()
+        if UNFORESEEN.search(line)
+    ]

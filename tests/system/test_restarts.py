@@ -1,0 +1,221 @@
+"""Killing parts of the cluster loses no packet between pods that need nothing new, and no trace.
+
+Every test pings without a pause between hosts and within one, meanwhile kills or freezes something,
+and in the end compares flows (cookies and age included), ports, links, journals and store with
+those of before; then a new pod must work.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.daemon import Daemon
+from tests.bed.hosts import Host
+from tests.bed.pods import CniFailed, Pod
+from tests.bed.waiting import eventually
+from tests.system.footprint import eventually_same, flow_ages, steady
+from tests.system.rest import release
+from tests.system.streams import Stream, unbroken
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(90)]
+
+OUTAGE = 10.0
+"""Seconds: shorter than a pod remembers a neighbour (23 s at least), for nobody answers its ARP."""
+FREEZE = 4.0
+"""Seconds: longer than the leader's lease lives."""
+
+
+@pytest.fixture(scope="module")
+def three(bed: Bed) -> tuple[Pod, Pod, Pod]:
+    """Run pods that ping each other: two on the first host, one on the second."""
+    near, far = bed.hosts
+    return bed.add_pod(near, "a"), bed.add_pod(near, "b"), bed.add_pod(far, "c")
+
+
+@contextmanager
+def undisturbed(bed: Bed, pods: tuple[Pod, Pod, Pod]) -> Iterator[list[Stream]]:
+    """Ping during the body; afterwards everything is as it was, and a new pod works."""
+    a, b, c = pods
+    before = steady(bed)
+    ages = [flow_ages(host) for host in bed.hosts]
+    began = time.monotonic()
+    with unbroken((a, c), (c, b), (a, b)) as running:
+        yield running
+    passed = time.monotonic() - began
+    eventually_same(bed, before)
+    for host, old in zip(bed.hosts, ages, strict=True):
+        written_anew = [
+            flow for flow, age in flow_ages(host).items() if age < old[flow] + passed - 1
+        ]
+        assert written_anew == []
+    for host in bed.hosts:
+        new_pod_works(bed, host, c if host is a.host else a)
+    eventually_same(bed, before)
+
+
+def new_pod_works(bed: Bed, host: Host, peer: Pod) -> None:
+    pod = bed.add_pod(host, "new")
+    try:
+        eventually(lambda: pod.ping(peer.address), f"a new pod on {host.label} reaches {peer.name}")
+        eventually(lambda: peer.ping(pod.address), f"{peer.name} reaches a new pod")
+    finally:
+        bed.delete_pod(pod)
+
+
+def all_go_on(running: list[Stream], seconds: float = 0.0) -> None:
+    """Wait until every stream has had answers for that long, or for some packets at least."""
+    packets = max(10, int(seconds * 50))
+    wanted = [stream.answered() + packets for stream in running]
+
+    def answered() -> bool:
+        pairs = zip(running, wanted, strict=True)
+        return all(stream.answered() >= number for stream, number in pairs)
+
+    eventually(answered, f"{packets} more answers in each stream", within=30)
+
+
+def remember_neighbours(pods: tuple[Pod, ...]) -> None:
+    """Have the pods ask for each other anew: while the agent is away nobody answers ARP."""
+    for pod in pods:
+        pod.namespace.run(["ip", "neigh", "flush", "dev", "eth0"])
+
+
+def test_killed_agents_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
+    with undisturbed(bed, three) as running:
+        for _ in range(2):
+            for agent in bed.agents:
+                agent.kill()
+                all_go_on(running)
+                agent.start()
+                all_go_on(running)
+        for agent in bed.agents:
+            assert agent.terminate() == 0
+            all_go_on(running)
+            agent.start()
+
+
+def test_agents_and_netmaster_that_are_long_away_lose_no_packet(
+    bed: Bed, three: tuple[Pod, Pod, Pod]
+) -> None:
+    remember_neighbours(three)
+    away = [*bed.agents, bed.netmaster]
+    with undisturbed(bed, three) as running:
+        for daemon in away:
+            daemon.kill()
+        all_go_on(running, OUTAGE)
+        for daemon in away:
+            daemon.spawn()
+        for daemon in away:
+            daemon.await_ready()
+
+
+def test_agents_that_are_frozen_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
+    with undisturbed(bed, three) as running:
+        for agent in bed.agents:
+            agent.pause()
+        all_go_on(running, 2)
+        for agent in bed.agents:
+            agent.resume()
+        all_go_on(running)
+
+
+def test_a_store_that_freezes_dies_and_returns_loses_no_packet(
+    bed: Bed, three: tuple[Pod, Pod, Pod]
+) -> None:
+    with undisturbed(bed, three) as running:
+        bed.etcd.pause()
+        all_go_on(running, FREEZE)
+        bed.etcd.resume()
+        all_go_on(running)
+        bed.etcd.kill()
+        all_go_on(running, 1)
+        bed.etcd.start()
+        netmaster_leads(bed)
+
+
+def test_agents_killed_while_the_store_is_away_lose_no_packet(
+    bed: Bed, three: tuple[Pod, Pod, Pod]
+) -> None:
+    remember_neighbours(three)
+    with undisturbed(bed, three) as running:
+        bed.etcd.kill()
+        for agent in bed.agents:
+            agent.kill()
+            agent.spawn()
+        all_go_on(running, 2)
+        bed.etcd.start()
+        for agent in bed.agents:
+            agent.await_ready()
+        netmaster_leads(bed)
+
+
+def test_everything_killed_at_once_loses_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
+    remember_neighbours(three)
+    with undisturbed(bed, three) as running:
+        everything: list[Daemon] = [*bed.agents, bed.netmaster, bed.etcd]
+        for daemon in everything:
+            daemon.kill()
+        all_go_on(running)
+        for daemon in everything:
+            daemon.spawn()
+        for daemon in everything:
+            daemon.await_ready()
+
+
+def test_a_killed_agent_finds_what_changed_elsewhere(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
+    near, far = bed.hosts
+    a, _, c = three
+    before = steady(bed)
+    gone = bed.add_pod(far, "gone")
+    eventually(lambda: a.ping(gone.address), "the pod is reached")
+    bed.agents[0].kill()
+    bed.delete_pod(gone)
+    come = bed.add_pod(far, "come")
+    bed.netctl("net", "create", "--subnet=10.60.0.0/24", "fresh")
+    bed.agents[0].start()
+    eventually(lambda: a.ping(come.address), "a pod that came meanwhile is reached")
+    fresh = bed.add_pod(near, "fresh", network="fresh")
+    bed.delete_pod(fresh)
+    bed.delete_pod(come)
+    bed.agents[0].kill()
+    bed.netctl("net", "rm", "fresh")
+    bed.agents[0].start()
+    eventually_same(bed, before)
+    assert a.ping(c.address)
+
+
+@pytest.mark.parametrize("namespace_goes", [False, True], ids=["pod stays", "pod is gone"])
+def test_a_pod_deleted_while_its_agent_was_away_vanishes(bed: Bed, namespace_goes: bool) -> None:
+    before = steady(bed)
+    pod = bed.add_pod(bed.hosts[0], "gone")
+    bed.agents[0].kill()
+    with pytest.raises(CniFailed) as failed:
+        bed.runtime.delete(pod)
+    assert failed.value.answer["code"] == 11
+    if namespace_goes:
+        pod.namespace.delete()
+    bed.agents[0].start()
+    bed.delete_pod(pod)
+    eventually_same(bed, before)
+
+
+def test_an_endpoint_released_while_its_agent_was_away_is_cut_off(
+    bed: Bed, three: tuple[Pod, Pod, Pod]
+) -> None:
+    a, _, _ = three
+    before = steady(bed)
+    pod = bed.add_pod(bed.hosts[0], "reclaimed")
+    bed.agents[0].kill()
+    release(bed, pod)
+    bed.agents[0].start()
+    assert pod.ping(a.address) is None
+    bed.delete_pod(pod)
+    eventually_same(bed, before)
+
+
+def netmaster_leads(bed: Bed) -> None:
+    """Wait until netmaster has taken the lock again."""
+    bed.netmaster.await_ready(within=30)

@@ -1,0 +1,1 @@
+"""The CNI binary as a module."""

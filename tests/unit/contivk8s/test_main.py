@@ -1,0 +1,180 @@
+"""`contivk8s.main` as a module: what it answers by itself and what it would send."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contivk8s import main
+
+CONFIG = b'{"cniVersion":"0.4.0","name":"contiv-net","type":"contivk8s"}'
+ENV = {
+    "CNI_COMMAND": "ADD",
+    "CNI_CONTAINERID": "abc123",
+    "CNI_NETNS": "/var/run/netns/pod1",
+    "CNI_IFNAME": "eth0",
+    "CNI_ARGS": "K8S_POD_NAME=a=b;K8S_POD_INFRA_CONTAINER_ID=abc123;IgnoreUnknown=1;",
+    "CONTIV_CNI_SOCKET": "/nonexistent/contiv.sock",
+}
+
+
+def call(stdin: bytes = CONFIG, /, **env: str) -> tuple[int, dict[str, Any]]:
+    code, out = main.answer(ENV | env, stdin)
+    return code, json.loads(out)
+
+
+@pytest.mark.parametrize("asked", ["0.3.1", "0.4.0", "1.0.0", "0.1.0", "7.7"])
+def test_version_is_answered_in_the_version_asked(asked: str) -> None:
+    stdin = json.dumps({"cniVersion": asked}).encode()
+    code, out = main.answer({"CNI_COMMAND": "VERSION", "CNI_NETNS": "dummy"}, stdin)
+    assert code == 0
+    assert json.loads(out) == {
+        "cniVersion": asked,
+        "supportedVersions": ["0.3.1", "0.4.0", "1.0.0"],
+    }
+
+
+@pytest.mark.parametrize("verb", ["CHECK", "GC", "STATUS", "add", "FOO"])
+def test_other_verbs_are_refused(verb: str) -> None:
+    code, error = call(CNI_COMMAND=verb)
+    assert (code, error["code"]) == (1, 4)
+    assert error["msg"] == f"Contiv:unknown CNI_COMMAND: {verb}"
+
+
+def test_no_verb_is_refused() -> None:
+    assert call(CNI_COMMAND="")[1]["code"] == 4
+
+
+@pytest.mark.parametrize("name", ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"])
+def test_a_missing_variable_is_named(name: str) -> None:
+    code, error = call(CONFIG, **{name: ""})
+    assert (code, error["code"], error["details"]) == (1, 4, name)
+
+
+def test_a_del_needs_no_namespace() -> None:
+    assert call(CNI_COMMAND="DEL", CNI_NETNS="")[1]["code"] == 11
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        (b'{"cniVersion":"0.1.0"}', 1),
+        (b'{"cniVersion":5}', 1),
+        (b'{"cniVersion":"0.3.1"', 6),
+        (b"not json", 6),
+        (b"[]", 6),
+        (b"\xff", 6),
+        (b'{"a":1} x', 6),
+        (b"[" * 100_000, 6),
+        (b" " * (1 << 20) + b"{}", 6),
+    ],
+)
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
+def test_a_bad_configuration_has_its_code(config: bytes, code: int, verb: str) -> None:
+    assert call(config, CNI_COMMAND=verb)[1]["code"] == code
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
+def test_no_agent_is_a_reason_to_try_again(verb: str) -> None:
+    code, error = call(CNI_COMMAND=verb)
+    assert (code, error["code"], error["cniVersion"]) == (1, 11, "0.4.0")
+    assert "/nonexistent/contiv.sock" in error["details"]
+
+
+def test_no_configuration_at_all_is_the_original_s_version() -> None:
+    assert call(b"")[1]["cniVersion"] == "0.3.1"
+
+
+def test_the_socket_is_found() -> None:
+    assert main.socket_path({"contiv": {"socket": "/a"}}, {"CONTIV_CNI_SOCKET": "/b"}) == "/a"
+    assert main.socket_path({"contiv": {"socket": 3}}, {"CONTIV_CNI_SOCKET": "/b"}) == "/b"
+    assert main.socket_path({"contiv": "x"}, {}) == "/run/contiv/contiv-cni.sock"
+
+
+def test_the_request_has_the_original_s_fields_and_ours() -> None:
+    assert json.loads(main.request_body(ENV, CONFIG)) == {
+        "K8S_POD_NAME": "a=b",
+        "K8S_POD_INFRA_CONTAINER_ID": "abc123",
+        "CNI_NETNS": "/var/run/netns/pod1",
+        "CNI_IFNAME": "eth0",
+        "CNI_CONTAINERID": "abc123",
+        "CNI_ARGS": ENV["CNI_ARGS"],
+        "netconf": CONFIG.decode(),
+    }
+
+
+def test_arguments_that_are_none_go_to_the_agent_as_they_are() -> None:
+    request = json.loads(main.request_body({"CNI_ARGS": "garbage"}, b""))
+    assert request == {"CNI_ARGS": "garbage"}
+
+
+def test_the_reply_is_printed_word_for_word() -> None:
+    text = '{\n    "dns": "100%d\u00fc"\n}'
+    body = json.dumps({"cni": text})
+    assert main.read_reply(f"HTTP/1.1 200 OK\r\nX: y\r\n\r\n{body}".encode()) == (0, text)
+    assert main.read_reply(f"HTTP/1.1 500 Bad\r\n\r\n{body}".encode()) == (1, text)
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "msg"),
+    [
+        (b"", 11, "the agent closed the connection without a reply"),
+        (b"HTTP/1.1 200 OK\r\nConte", 11, "the agent closed the connection without a reply"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{", 100, "the agent's reply makes no sense"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n404 page not found\n", 100, "makes no sense"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{}", 100, "the agent's reply has no CNI result"),
+        (b'HTTP/1.1 500 X\r\n\r\n{"errmsg": "Error creating EP"}', 100, "Error creating EP"),
+    ],
+)
+def test_a_broken_reply_is_an_error(reply: bytes, code: int, msg: str) -> None:
+    with pytest.raises(main.CniError, match=msg) as caught:
+        main.read_reply(reply)
+    assert caught.value.code == code
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+    st.sampled_from([None, 2]),
+)
+def test_decoding_is_json_s(value: object, indent: int | None) -> None:
+    assert main.decode(json.dumps(value, indent=indent)) == value
+    assert main.decode("\r\n " + json.dumps(value, ensure_ascii=False) + "\t") == value
+
+
+@given(st.text(alphabet='{}[]":,0123tfn \\u', max_size=12))
+def test_what_json_refuses_is_refused(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"\w"):
+            main.decode(text)
+    else:
+        assert main.decode(text) == expected
+
+
+@given(st.text())
+def test_encoding_is_json_s(text: str) -> None:
+    assert json.loads(main.encode(text)) == text
+
+
+def test_flags() -> None:
+    code, out, _ = main.flags(["-version"])
+    assert (code, out.splitlines()[0]) == (0, f"Version: {main.VERSION}")
+    assert main.flags(["--version"])[0] == 0
+    code, out, err = main.flags(["-bogus"])
+    assert (code, out) == (2, "")
+    assert err.startswith("flag provided but not defined: -bogus\nUsage of contivk8s:\n")
+    assert main.flags(["--help"])[0] == 0
+    assert main.flags(["stray"])[0] == 2
+
+
+def test_the_version_is_the_project_s() -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["version"] == main.VERSION

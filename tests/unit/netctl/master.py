@@ -1,0 +1,81 @@
+"""A netmaster in memory with the API of the REST client, and a way to run netctl against it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from core.errors import MasterRefused
+from netctl.main import run
+
+Json = dict[str, Any]
+
+
+@dataclass
+class MemoryMaster:
+    """Answers with the objects it is given and remembers what it was asked to change."""
+
+    objects: dict[str, dict[str, Json]] = field(default_factory=dict)
+    inspected: dict[tuple[str, str], Json] = field(default_factory=dict)
+    written: list[tuple[str, str, Json]] = field(default_factory=list)
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+    refusal: str = ""
+
+    def add(self, plural: str, *found: Json) -> None:
+        self.objects.setdefault(plural, {}).update({f["key"]: f for f in found})
+
+    def list_all(self, plural: str) -> list[Json]:
+        return list(self.objects.get(plural, {}).values())
+
+    def read(self, plural: str, key: str) -> Json:
+        self._refuse()
+        try:
+            return self.objects[plural][key]
+        except KeyError as exc:
+            raise MasterRefused(f"{plural[:-1]} not found\n") from exc
+
+    def inspect(self, plural: str, key: str) -> Json:
+        self._refuse()
+        return self.inspected[plural, key]
+
+    def write(self, plural: str, key: str, body: Mapping[str, Any]) -> None:
+        self._refuse()
+        self.written.append((plural, key, dict(body)))
+
+    def delete(self, plural: str, key: str) -> None:
+        self._refuse()
+        self.deleted.append((plural, key))
+
+    def version(self) -> Json:
+        self._refuse()
+        return {"GitCommit": "abc", "Version": "9.9", "BuildTime": "today"}
+
+    def _refuse(self) -> None:
+        if self.refusal:
+            raise MasterRefused(self.refusal)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def message(self) -> str:
+        """The text of the error line."""
+        return self.err.partition("level=error msg=")[2].removesuffix(" \n")
+
+
+@dataclass(frozen=True)
+class Netctl:
+    """Runs command lines in this process."""
+
+    master: MemoryMaster
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str) -> Outcome:
+        code = run(words)
+        out, err = self.capsys.readouterr()
+        return Outcome(code, out, err)

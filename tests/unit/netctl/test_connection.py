@@ -1,0 +1,97 @@
+"""The global flags and the saved login decide how netmaster is asked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netctl.connection import Master, saved_token
+from netctl.failure import HELP, IO, REQUEST, CommandFailed
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    clients: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "netctl.connection.RestClient",
+        lambda url, **options: clients.append({"url": url, **options}),
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return clients
+
+
+def save(home: Path, text: str) -> None:
+    (home / ".netctl").mkdir()
+    (home / ".netctl" / "config.json").write_text(text)
+
+
+def test_a_saved_token_is_sent_over_https(made: list[dict[str, Any]], tmp_path: Path) -> None:
+    save(tmp_path, '{"token": "secret"}')
+    Master(url="https://proxy:10000", insecure=True).client()
+    assert made == [{"url": "https://proxy:10000", "token": "secret", "insecure": True}]
+
+
+def test_a_saved_token_is_never_sent_in_the_clear(
+    made: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    save(tmp_path, '{"token": "secret"}')
+    with pytest.raises(CommandFailed) as failed:
+        Master(url="http://master:9999", insecure=False).client()
+    assert failed.value.exit_code == REQUEST
+    assert str(failed.value) == (
+        "error processing netctl config: failed to set auth token: "
+        "setting auth token requires a https auth_proxy URL"
+    )
+    assert made == []
+
+
+def test_without_a_login_no_token_is_sent(made: list[dict[str, Any]]) -> None:
+    Master(url="http://master:9999", insecure=False).client()
+    assert made == [{"url": "http://master:9999", "token": "", "insecure": False}]
+
+
+@pytest.mark.parametrize("url", ["master:9999", "ftp://master", "", "http://master:9999/"])
+def test_a_bad_url_is_refused(url: str, made: list[dict[str, Any]]) -> None:
+    with pytest.raises(CommandFailed, match="Error connecting to netmaster") as failed:
+        Master(url=url, insecure=False).client()
+    assert failed.value.exit_code == HELP
+    assert made == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"token": 5}', "\x00"])
+def test_an_unreadable_login_is_reported(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(CommandFailed, match="netctl config: failed to unmarshal JSON") as failed:
+        saved_token(path)
+    assert failed.value.exit_code == REQUEST
+
+
+def test_a_directory_in_place_of_the_login_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="failed to read config file") as failed:
+        saved_token(tmp_path)
+    assert failed.value.exit_code == REQUEST
+
+
+def test_a_login_that_cannot_be_looked_for_is_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandFailed) as failed:
+        saved_token(tmp_path / "file" / "config.json")
+    assert failed.value.exit_code == IO
+
+
+def test_a_login_without_token_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    assert saved_token(path) == ""
+    assert saved_token(tmp_path / "other.json") is None
+
+
+def test_a_user_without_a_home_has_no_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(CommandFailed, match="failed to detect HOME directory") as failed:
+        Master(url="http://master:9999", insecure=False).client()
+    assert failed.value.exit_code == IO

@@ -1,0 +1,161 @@
+"""Global flags, help, and how failures end."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import MasterUnavailable
+from core.version import VERSION
+from tests.unit.netctl.master import MemoryMaster, Netctl
+
+COMMANDS = [
+    "aci-gw",
+    "app-profile",
+    "bgp",
+    "completion",
+    "endpoint",
+    "external-contracts",
+    "global",
+    "group",
+    "login",
+    "netprofile",
+    "network",
+    "policy",
+    "service",
+    "tenant",
+    "version",
+]
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["h"], ["-h"], ["--help"], ["-help"]])
+def test_help_lists_every_command(words: list[str], netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert done.code == 0
+    assert [name for name in COMMANDS if f"\n  {name}" not in done.out] == []
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("words", [["-v"], ["--version"], ["-version"]])
+def test_version_is_printed(words: list[str], netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"netctl version \nVersion: {VERSION}\nGitCommit: \nBuildTime: \n\n"
+
+
+def test_the_version_is_the_packages() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    assert project["project"]["version"] == VERSION
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [
+        (["bogus"], "bogus"),
+        (["volume", "ls"], "volume"),
+        (["help", "bogus"], "bogus"),
+        (["net", "bogus"], "bogus"),
+        (["net", "help", "bogus"], "bogus"),
+    ],
+)
+def test_an_unknown_command_has_no_help(words: list[str], unknown: str, netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert (done.code, done.out, done.err) == (0, f"No help topic for '{unknown}'\n", "")
+
+
+@pytest.mark.parametrize(
+    "words", [["net", "--help"], ["network", "help"], ["help", "net"], ["net"]]
+)
+def test_help_of_a_group_lists_aliases(words: list[str], netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert done.code == 0
+    assert "rm, delete  Delete a network" in done.out
+
+
+@pytest.mark.parametrize("words", [["net", "create", "-h"], ["net", "help", "create"]])
+def test_help_of_a_command_lists_its_flags(words: list[str], netctl: Netctl) -> None:
+    done = netctl(*words)
+    assert done.code == 0
+    assert "-s6, --subnetv6" in done.out
+    assert "-tag, --nw-tag" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--bogus"], "No such option '--bogus'."),
+        (["net", "ls", "--bogus"], "No such option '--bogus'."),
+        (["net", "ls", "-t"], "flag needs an argument: --tenant"),
+        (["net", "create", "-p", "abc", "n"], "'abc' is not a whole number"),
+        (["net", "ls", "-q=maybe"], "'maybe' is not a valid boolean"),
+    ],
+)
+def test_wrong_flags_show_the_reason_and_the_help(
+    words: list[str], reason: str, netctl: Netctl
+) -> None:
+    done = netctl(*words)
+    assert done.code == 0
+    assert done.err == ""
+    assert done.out.startswith("Incorrect Usage.\n\n")
+    assert reason in done.out
+    assert "Usage: netctl" in done.out
+    assert netctl.master.written == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "expected"),
+    [
+        ({}, [], {"url": "http://netmaster:9999", "insecure": False}),
+        ({"NETMASTER": ""}, [], {"url": "http://netmaster:9999", "insecure": False}),
+        ({"NETMASTER": "http://a:1"}, [], {"url": "http://a:1", "insecure": False}),
+        (
+            {"NETMASTER": "http://a:1", "INSECURE": "true"},
+            ["-netmaster", "https://b:2"],
+            {"url": "https://b:2", "insecure": True},
+        ),
+        (
+            {"INSECURE": "1"},
+            ["--insecure=false"],
+            {"url": "http://netmaster:9999", "insecure": False},
+        ),
+    ],
+)
+def test_flags_win_over_the_environment(
+    environment: dict[str, str],
+    words: list[str],
+    expected: dict[str, Any],
+    netctl: Netctl,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[dict[str, Any]] = []
+
+    def client(url: str, *, insecure: bool, token: str) -> MemoryMaster:
+        assert token == ""
+        made.append({"url": url, "insecure": insecure})
+        return netctl.master
+
+    monkeypatch.setattr("netctl.connection.RestClient", client)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert netctl(*words, "tenant", "ls", "-q").out == "default\n"
+    assert made == [expected]
+
+
+def test_an_unreachable_master_is_exit_3(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise MasterUnavailable('Get "http://a:1/x/": EOF')
+
+    monkeypatch.setattr(netctl.master, "list_all", gone)
+    done = netctl("tenant", "ls")
+    assert (done.code, done.out) == (3, "")
+    assert done.message == '"Get "http://a:1/x/": EOF"'
+
+
+def test_an_interrupt_ends_quietly(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(netctl.master, "list_all", interrupted)
+    done = netctl("tenant", "ls")
+    assert (done.code, done.out, done.err.strip()) == (130, "", "")

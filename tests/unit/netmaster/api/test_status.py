@@ -1,0 +1,36 @@
+"""What `/version` and `/info` say."""
+
+from core import keys
+from netmaster.api.status import info, version_page
+from objdb.api import Change, Put
+from objdb.memory import MemoryBackend
+from state import codec
+from state.records import ServiceInstance
+
+
+async def test_info_lists_leader_and_nodes() -> None:
+    backend = MemoryBackend()
+    lock = backend.lock(keys.LEADER_LOCK, "10.0.0.1:9999", 5)
+    await lock.acquire()
+    for service, address, port in (
+        ("netmaster", "10.0.0.1", 9999),
+        ("netmaster", "10.0.0.2", 9999),
+        ("netmaster.rpc", "10.0.0.3", 9001),
+        ("netplugin", "10.0.0.4", 9002),
+        ("netplugin", "10.0.0.4", 9003),
+    ):
+        instance = ServiceInstance(service=service, address=address, port=port)
+        put = Put(keys.service(service, address, port), codec.encode(instance))
+        await backend.commit([Change((), (put,))])
+    assert await info(backend, lock, "10.0.0.1") == {
+        "current-state": "leader",
+        "leader-ip": "10.0.0.1:9999",
+        "local-ip": "10.0.0.1",
+        "netmaster-nodes": ["10.0.0.1", "10.0.0.2"],
+        "netplugin-nodes": ["10.0.0.4", "10.0.0.4"],
+    }
+
+
+async def test_version_names_the_version() -> None:
+    page = await version_page("1.2.3")
+    assert list(page.items()) == [("GitCommit", ""), ("Version", "1.2.3"), ("BuildTime", "")]

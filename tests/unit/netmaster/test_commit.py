@@ -1,0 +1,486 @@
+"""The committer: groups, order, and what happens when view and store are at odds."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+
+from contivmodel.objects import Netprofile
+from core import keys
+from core.errors import (
+    Conflict,
+    Exhausted,
+    Invalid,
+    NotFound,
+    NotLeader,
+    StoreDenied,
+    StoreUnavailable,
+    TooLarge,
+)
+from core.ids import NetworkId
+from netmaster import commit, entries
+from netmaster.commit import Committer
+from netmaster.plan import group, inspect, netprofile, network, policy
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
+from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
+from state.records import GrantOwner, GrantRecord
+from tests.unit.netmaster.scene import a_group, a_policy, shown
+from tests.unit.netmaster.term import Term, load, outcome, term
+
+PROFILE = Netprofile(tenant_name="default", profile_name="p", bandwidth="5Mb")
+FOREIGN = entries.encode(GrantRecord(owner=GrantOwner.VIP, owner_id="x", seq=99))
+
+
+@pytest.fixture
+async def lead() -> AsyncIterator[Term]:
+    async with term() as lead:
+        await lead.network("n1")
+        yield lead
+        if not lead.ended.done():
+            await lead.committer.settled()
+            assert shown(lead.view) == shown(lead.stored())
+
+
+def _foreign(lead: Term, *ops: Put | Delete) -> None:
+    lead.backend.store.apply([Change((), ops)])
+
+
+async def _read_again(lead: Term, before: View) -> None:
+    """Wait until the view was replaced."""
+    while lead.view is before:
+        await lead.committer.settled()
+        await asyncio.sleep(0)
+
+
+async def test_a_change_is_answered_when_it_is_in_the_store(lead: Term) -> None:
+    assert await lead.endpoint("c1") == "10.1.1.1"
+    assert shown(lead.stored()) == shown(lead.view)
+
+
+async def test_what_waits_shares_a_commit(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        created = [tasks.create_task(lead.endpoint(f"c{number}")) for number in range(20)]
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [20]
+    assert {task.result() for task in created} == {f"10.1.1.{n}" for n in range(1, 21)}
+
+
+async def test_a_commit_stays_within_the_stores_limits(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        for number in range(200):
+            tasks.create_task(lead.endpoint(f"c{number}"))
+        await lead.backend.arrived.wait()
+    assert sum(lead.backend.commits) == 200
+    assert len(lead.backend.commits) == 2
+
+
+async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        tasks.create_task(lead.endpoint("c1"))
+        tasks.create_task(lead.endpoint("c2"))
+        tasks.create_task(lead.network("n2", "10.2.0.0/24"))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.endpoint("c3", "n2"))
+        tasks.create_task(lead.endpoint("c4"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [2, 1, 2]
+
+
+async def test_rules_share_a_commit_with_rules_alone(lead: Term) -> None:
+    await lead.committer.submit(lambda view: policy.create(view, a_policy("p1")))
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        for number in range(5):
+            tasks.create_task(lead.rule(str(number)))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.endpoint("c1"))
+        tasks.create_task(lead.endpoint("c2"))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.rule("5"))
+        tasks.create_task(lead.rule("6"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [5, 2, 2]
+
+
+async def test_a_policy_goes_after_the_rules_that_wait(lead: Term) -> None:
+    await lead.committer.submit(lambda view: policy.create(view, a_policy("p1")))
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        for number in range(3):
+            tasks.create_task(lead.rule(str(number)))
+        await lead.backend.arrived.wait()
+        deleted = tasks.create_task(
+            lead.committer.submit(lambda view: policy.delete(view, "default:p1"))
+        )
+        await asyncio.sleep(0)
+        late = tasks.create_task(outcome(lead.rule("late")))
+    assert lead.backend.commits == [3, 1]
+    assert deleted.result() == "default:p1"
+    assert isinstance(late.result(), NotFound)
+    assert lead.stored().objects["rule"] == {}
+
+
+async def test_a_large_policy_is_deleted_by_one_request(lead: Term) -> None:
+    await lead.committer.submit(lambda view: policy.create(view, a_policy("p1")))
+    count = 3 * policy.CHUNK + 1
+    await asyncio.gather(*(lead.rule(str(number)) for number in range(count)))
+    assert len(lead.stored().objects["rule"]) == count
+    await lead.committer.submit(lambda view: policy.delete(view, "default:p1"))
+    assert lead.stored().objects["rule"] == {}
+    assert lead.stored().condemned == {}
+
+
+@pytest.mark.parametrize("commits_before_the_end", range(5))
+async def test_the_next_leader_finishes_a_deletion(commits_before_the_end: int) -> None:
+    store = MemoryStore()
+    faults = Faults()
+    async with term(store, faults) as first:
+        await first.committer.submit(lambda view: policy.create(view, a_policy("p1")))
+        await asyncio.gather(*(first.rule(str(n)) for n in range(3 * policy.CHUNK)))
+        first.backend.commits.clear()
+        first.backend.last_commit = commits_before_the_end
+        deletion = first.committer.submit(lambda view: policy.delete(view, "default:p1"))
+        ended = await outcome(deletion)
+        whole = commits_before_the_end >= 3
+        assert isinstance(ended, NotLeader) != whole
+    before = load(store)
+    begun = commits_before_the_end > 0
+    assert ("default:p1" in before.objects["policy"]) != begun
+    assert len(before.objects["rule"]) == (0 if begun else 3 * policy.CHUNK)
+    async with term(store) as second:
+        while await second.committer.submit(policy.sweep):
+            pass
+        after = second.stored()
+        assert after.condemned == {}
+        assert after.objects["rule"] == before.objects["rule"]
+
+
+async def test_changes_of_one_key_follow_each_other(lead: Term) -> None:
+    async with lead.held() as tasks:
+        tasks.create_task(lead.endpoint("c1"))
+        await lead.backend.arrived.wait()
+        tasks.create_task(lead.delete_endpoint("c1"))
+        await asyncio.sleep(0)
+        again = tasks.create_task(lead.endpoint("c2"))
+    assert again.result() == "10.1.1.1"
+    assert list(lead.stored().endpoints) == ["n1.default-c2"]
+
+
+async def test_nobody_is_told_what_is_not_committed(lead: Term) -> None:
+    async with lead.held() as tasks:
+        first = tasks.create_task(lead.endpoint("c1"))
+        await lead.backend.arrived.wait()
+        same = tasks.create_task(lead.endpoint("c1"))
+        taken = tasks.create_task(outcome(lead.endpoint("c2", ip_address="10.1.1.1")))
+        seen = tasks.create_task(lead.committer.read(lambda view: len(view.endpoints)))
+        settled = tasks.create_task(lead.committer.settled())
+        await asyncio.sleep(0.01)
+        assert not any(task.done() for task in (first, same, taken, seen, settled))
+    assert first.result() == same.result() == "10.1.1.1"
+    assert isinstance(taken.result(), Conflict)
+    assert seen.result() == 1
+
+
+async def test_a_read_without_pending_changes_answers_at_once(lead: Term) -> None:
+    seen = await lead.committer.read(lambda view: inspect.network(view, "default:n1"))
+    assert seen["numEndpoints"] == 0
+    with pytest.raises(NotFound):
+        await lead.committer.read(lambda view: inspect.network(view, "default:nope"))
+
+
+async def test_a_refusal_that_rests_on_a_failed_change_is_decided_again(lead: Term) -> None:
+    lead.backend.faults.lost_answers.append(LostAnswer.NOT_APPLIED)
+    async with lead.held() as tasks:
+        first = tasks.create_task(outcome(lead.endpoint("c1", ip_address="10.1.1.5")))
+        await lead.backend.arrived.wait()
+        second = tasks.create_task(outcome(lead.endpoint("c2", ip_address="10.1.1.5")))
+        await asyncio.sleep(0)
+    assert isinstance(first.result(), StoreUnavailable)
+    assert second.result() == "10.1.1.5"
+
+
+@pytest.mark.parametrize("lost", [LostAnswer.APPLIED, LostAnswer.NOT_APPLIED])
+async def test_an_unknown_outcome_is_found_out(lead: Term, lost: LostAnswer) -> None:
+    lead.backend.faults.lost_answers.append(lost)
+    async with lead.held() as tasks:
+        unknown = tasks.create_task(outcome(lead.endpoint("c1")))
+        await lead.backend.arrived.wait()
+        waiting = tasks.create_task(outcome(lead.endpoint("c2")))
+        await asyncio.sleep(0)
+    failed = unknown.result()
+    assert isinstance(failed, StoreUnavailable)
+    assert failed.outcome_unknown
+    assert isinstance(waiting.result(), StoreUnavailable)
+    assert await lead.endpoint("c1") == "10.1.1.1"
+    assert await lead.endpoint("c2") == "10.1.1.2"
+
+
+async def test_the_lock_lost_ends_the_term(lead: Term) -> None:
+    async with lead.held() as tasks:
+        flying = tasks.create_task(outcome(lead.endpoint("c1")))
+        await lead.backend.arrived.wait()
+        waiting = tasks.create_task(outcome(lead.network("n2", "10.2.0.0/24")))
+        await asyncio.sleep(0)
+        _foreign(lead, Delete(keys.LEADER_LOCK))
+    assert isinstance(flying.result(), NotLeader)
+    assert isinstance(waiting.result(), NotLeader)
+    assert isinstance(await lead.ended, NotLeader)
+    assert str(await outcome(lead.endpoint("c3"))) == "Leader not found"
+    assert isinstance(await outcome(lead.committer.settled()), NotLeader)
+    assert list(lead.stored().endpoints) == []
+
+
+async def test_the_end_of_run_tells_all_who_wait() -> None:
+    waiting = []
+    async with asyncio.TaskGroup() as tasks, term() as lead:
+        await lead.network("n1")
+        lead.backend.gate.clear()
+        lead.backend.arrived.clear()
+        waiting.append(tasks.create_task(outcome(lead.endpoint("c1"))))
+        await lead.backend.arrived.wait()
+        waiting.append(tasks.create_task(outcome(lead.endpoint("c2"))))
+        waiting.append(tasks.create_task(outcome(lead.committer.settled())))
+        await asyncio.sleep(0)
+    assert all(isinstance(task.result(), NotLeader) for task in waiting)
+
+
+async def test_past_the_lease_nothing_is_said(lead: Term) -> None:
+    await lead.endpoint("c1")
+    lead.until[0] = 0.0
+    assert isinstance(await outcome(lead.endpoint("c1")), NotLeader)
+    assert isinstance(await outcome(lead.endpoint("c2", "nope")), NotLeader)
+    assert isinstance(await outcome(lead.committer.read(lambda _: 1)), NotLeader)
+    # a commit that was fenced did happen, whatever the clock says
+    assert await lead.endpoint("c2") == "10.1.1.2"
+    lead.until[0] = float("inf")
+
+
+async def test_a_foreign_write_is_seen_and_heeded(lead: Term) -> None:
+    before = lead.view
+    _foreign(lead, Put(keys.grant(NetworkId("n1.default"), "10.1.1.1"), FOREIGN))
+    await _read_again(lead, before)
+    assert await lead.endpoint("c1") == "10.1.1.2"
+
+
+async def test_a_foreign_delete_is_seen_and_heeded(lead: Term) -> None:
+    await lead.endpoint("c1")
+    before = lead.view
+    _foreign(
+        lead,
+        Delete(keys.ENDPOINTS + "n1.default-c1"),
+        Delete(keys.grant(NetworkId("n1.default"), "10.1.1.1")),
+    )
+    await _read_again(lead, before)
+    assert await lead.endpoint("c2") == "10.1.1.1"
+
+
+async def test_writes_of_others_elsewhere_do_not_matter(lead: Term) -> None:
+    before = lead.view
+    _foreign(lead, Put("/contiv.io/oper/h1/flows", b"x"), Put("/contiv.io/host/h1", b"x"))
+    await lead.endpoint("c1")
+    _foreign(lead, Delete("/contiv.io/host/h1"))
+    await lead.endpoint("c2")
+    assert lead.view is before
+
+
+async def test_a_refused_change_fails_alone_with_what_waits_behind_it(lead: Term) -> None:
+    lead.backend.faults.lost_answers.clear()
+    async with lead.held() as tasks:
+        refused = tasks.create_task(outcome(lead.endpoint("c1")))
+        granted = tasks.create_task(outcome(lead.endpoint("c2")))
+        await lead.backend.arrived.wait()
+        behind = tasks.create_task(outcome(lead.endpoint("c3")))
+        await asyncio.sleep(0)
+        _foreign(lead, Put(keys.grant(NetworkId("n1.default"), "10.1.1.1"), FOREIGN))
+    assert granted.result() == "10.1.1.2"
+    assert isinstance(refused.result(), StoreUnavailable)
+    assert "10.1.1.1 was changed by somebody else" in str(refused.result())
+    assert isinstance(behind.result(), StoreUnavailable)
+    assert await lead.endpoint("c3") == "10.1.1.3"
+
+
+@pytest.mark.parametrize(
+    "faults", [Faults(), Faults(coalesce=True), Faults(silent_rewrites=True)], ids=str
+)
+async def test_our_own_writes_are_not_taken_for_foreign(faults: Faults) -> None:
+    async with term(faults=faults) as lead:
+        await lead.network("n1")
+        before = lead.view
+        for turn in range(3):
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(40):
+                    tasks.create_task(lead.endpoint(f"c{number}"))
+            lead.backend.store.lose_continuity()
+            for number in range(40):
+                await lead.delete_endpoint(f"c{number}")
+            await lead.network(f"m{turn}", f"10.{turn + 9}.0.0/24")
+        await lead.committer.submit(lambda view: network.delete(view, "default:m0"))
+        assert lead.view is before
+        assert shown(lead.stored()) == shown(lead.view)
+
+
+async def test_what_cannot_be_read_ends_the_term(lead: Term) -> None:
+    _foreign(lead, Put(keys.NETWORKS + "bad.default", b"{"))
+    ended = await lead.ended
+    assert isinstance(ended, Invalid)
+    assert "bad.default" in str(ended)
+
+
+async def test_a_store_that_is_away_is_waited_for(
+    lead: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = lead.view
+    lead.backend.faults.reachable.clear()
+    assert isinstance(await outcome(lead.endpoint("c1")), StoreUnavailable)
+    monkeypatch.setattr(commit, "_PATIENCE", 0.01)
+    late = await outcome(lead.endpoint("c1"))
+    assert str(late) == "the store is being read again, try again"
+    monkeypatch.setattr(commit, "_PATIENCE", 5.0)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(lead.endpoint("c1"))
+        await asyncio.sleep(0)
+        lead.backend.faults.reachable.set()
+    assert waiting.result() == "10.1.1.1"
+    assert lead.view is not before
+
+
+async def test_a_caller_that_gives_up_does_not_stop_its_change(lead: Term) -> None:
+    async with lead.held() as tasks:
+        gone = tasks.create_task(lead.endpoint("c1"))
+        await lead.backend.arrived.wait()
+        gone.cancel()
+        stays = tasks.create_task(lead.endpoint("c2"))
+        await asyncio.sleep(0)
+    assert stays.result() == "10.1.1.2"
+    assert set(lead.stored().endpoints) == {"n1.default-c1", "n1.default-c2"}
+
+
+async def test_a_change_beyond_the_limits_fails(lead: Term) -> None:
+    many = tuple(
+        Write(f"{keys.GRANTS}n1.default/10.1.1.{n}", _grant(n), new=True) for n in range(1, 200)
+    )
+    with pytest.raises(TooLarge):
+        await lead.committer.submit(lambda _: Plan(many, reply=None))
+    assert await lead.endpoint("c1") == "10.1.1.1"
+
+
+def _grant(seq: int) -> GrantRecord:
+    return GrantRecord(owner=GrantOwner.VIP, owner_id="x", seq=seq)
+
+
+async def test_a_plan_that_does_not_fit_the_view_leaves_no_trace(lead: Term) -> None:
+    wrong = (
+        Write(keys.grant(NetworkId("n1.default"), "10.1.1.1"), _grant(5), new=True),
+        Write(keys.grant(NetworkId("n1.default"), "10.1.1.9"), None, new=False),
+    )
+    with pytest.raises(KeyError):
+        await lead.committer.submit(lambda _: Plan(wrong, reply=None))
+    assert await lead.endpoint("c1") == "10.1.1.1"
+
+
+async def test_a_bug_in_a_decision_changes_nothing(lead: Term) -> None:
+    def bug(_: View) -> Plan:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await lead.committer.submit(bug)
+    assert await lead.endpoint("c1") == "10.1.1.1"
+
+
+async def test_two_leaders_never_give_one_address() -> None:
+    """The second leads while the first does not know yet that it is deposed."""
+    async with term() as old:
+        await old.network("n1", "10.1.1.0/29")
+        await old.endpoint("c1")
+        _foreign(old, Delete(keys.LEADER_LOCK))
+        async with term(old.backend.store) as new:
+            given = await asyncio.gather(
+                *(outcome(old.endpoint(f"o{number}")) for number in range(3)),
+                *(outcome(new.endpoint(f"n{number}")) for number in range(6)),
+            )
+            assert [answer for answer in given if isinstance(answer, str)] == [
+                f"10.1.1.{number}" for number in range(2, 7)
+            ]
+            assert sum(isinstance(answer, NotLeader) for answer in given) == 3
+            assert sum(isinstance(answer, Exhausted) for answer in given) == 1
+
+
+class _DeniedBackend(MemoryBackend):
+    """A client that may not watch."""
+
+    async def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+        yield Snapshot(0, {})
+        raise StoreDenied(f"no permission for {prefix}")
+
+
+async def test_a_watch_that_is_denied_ends_the_term() -> None:
+    fence = Fence(keys.LEADER_LOCK, 1)
+    committer = Committer(_DeniedBackend(), fence, "w", View(), {}, valid_until=lambda: 1.0)
+    with pytest.raises(StoreDenied):
+        await committer.run()
+    with pytest.raises(NotLeader):
+        await committer.settled()
+
+
+async def test_a_closed_store_ends_the_term(lead: Term) -> None:
+    await lead.backend.close()
+    assert isinstance(await lead.ended, NotLeader)
+
+
+async def test_a_group_that_is_deleted_while_endpoints_wait(lead: Term) -> None:
+    posted = a_group("g1")
+    await lead.committer.submit(lambda view: group.create(view, posted))
+    async with lead.held() as tasks:
+        deleted = tasks.create_task(
+            outcome(lead.committer.submit(lambda view: group.delete(view, "default:g1")))
+        )
+        await lead.backend.arrived.wait()
+        late = tasks.create_task(outcome(lead.endpoint("c1", service_name="g1")))
+        await asyncio.sleep(0)
+    assert deleted.result() == "default:g1"
+    assert isinstance(late.result(), NotFound)
+
+
+async def _profile_of_many(lead: Term, count: int) -> None:
+    """Make a network profile that many groups name."""
+    await lead.committer.submit(partial(netprofile.create, posted=PROFILE))
+    for number in range(count):
+        asked = a_group(f"g{number}", net_profile="p")
+        await lead.committer.submit(partial(group.create, posted=asked))
+
+
+def _marks(view: View) -> set[int]:
+    return {record.dscp for record in view.groups.values()}
+
+
+async def test_a_change_in_parts_is_answered_when_all_are_made(lead: Term) -> None:
+    await _profile_of_many(lead, 2 * netprofile.CHUNK + 1)
+    lead.backend.commits.clear()
+    changed = PROFILE.model_copy(update={"dscp": 9})
+    await lead.committer.submit(partial(netprofile.update, posted=changed))
+    assert lead.backend.commits == [1, 1, 1]
+    assert _marks(lead.stored()) == {9}
+
+
+async def test_what_is_left_of_a_change_in_parts_is_found_later() -> None:
+    faults = Faults()
+    async with term(faults=faults) as lead:
+        await lead.network("n1")
+        await _profile_of_many(lead, netprofile.CHUNK + 1)
+        changed = PROFILE.model_copy(update={"dscp": 9})
+        async with lead.held() as tasks:
+            update = partial(netprofile.update, posted=changed)
+            asked = tasks.create_task(outcome(lead.committer.submit(update)))
+            await lead.backend.arrived.wait()
+            faults.lost_answers.append(LostAnswer.APPLIED)
+        assert isinstance(asked.result(), StoreUnavailable)
+        assert _marks(lead.stored()) == {0, 9}
+        assert await lead.committer.submit(netprofile.catch_up) == 1
+        assert await lead.committer.submit(netprofile.catch_up) == 0
+        assert _marks(lead.stored()) == {9}

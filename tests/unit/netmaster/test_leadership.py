@@ -1,0 +1,163 @@
+"""Terms of leadership on the memory store."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from core import keys
+from core.tasks import background
+from netmaster.api.agents import Agents
+from netmaster.api.leader import Leader
+from netmaster.api.server import Server
+from netmaster.leadership import Duties, Leadership
+from netmaster.plan.globals import StartupFlags
+from objdb.api import Change, Put
+from objdb.memory import Faults, MemoryBackend, MemoryStore
+from objdb.memory.locks import MemoryLock
+from tests.bed.waiting import eventually_async
+from tests.unit.netmaster.fake_gateway import FakeGateway
+
+OTHER = "10.0.0.2:9999"
+
+
+async def elsewhere(_: web.BaseRequest) -> web.StreamResponse:
+    """Stand for the follower's proxy."""
+    return web.Response()
+
+
+@dataclass
+class Master:
+    """A candidate and what it works with."""
+
+    backend: MemoryBackend
+    lock: MemoryLock
+    server: Server
+    announced: list[str]
+
+    def leads(self) -> bool:
+        return isinstance(getattr(self.server.role, "__self__", None), Leader)
+
+    def follows(self) -> bool:
+        return self.server.role is elsewhere
+
+    async def until_leading(self) -> None:
+        async def check() -> bool:
+            return self.leads()
+
+        await eventually_async(check, "it leads")
+
+    async def until_following(self) -> None:
+        async def check() -> bool:
+            return self.follows()
+
+        await eventually_async(check, "it follows")
+
+
+@asynccontextmanager
+async def candidate(
+    store: MemoryStore, *, fwd_mode: str = "routing", faults: Faults | None = None
+) -> AsyncIterator[Master]:
+    """Run a master's candidacy."""
+    backend = MemoryBackend(store, faults)
+    lock = MemoryLock(store, keys.LEADER_LOCK, "10.0.0.1:9999", 5)
+    server = Server()
+    announced: list[str] = []
+    agents = Agents(backend)
+    duties = Duties(
+        mode="kubernetes",
+        flags=StartupFlags(fwd_mode=fwd_mode, infra_type="default"),
+        writer="netmaster-10.0.0.1:9999",
+        now=lambda: 1000.0,
+        agents=agents,
+        pages={},
+        announce=announced.append,
+        gateway=FakeGateway(),
+    )
+    leadership = Leadership(backend, lock, server, elsewhere, duties)
+    try:
+        async with background("leadership", leadership.run()):
+            yield Master(backend, lock, server, announced)
+    finally:
+        await agents.close()
+
+
+async def test_a_new_leader_makes_what_must_exist_and_gives_the_lock_back() -> None:
+    store = MemoryStore()
+    async with candidate(store) as master:
+        await master.until_leading()
+        assert master.announced == ["leader"]
+        assert store.get(keys.obj("tenant", "default"))
+        stored = store.get(keys.obj("global", "global"))
+        assert stored
+        assert b'"fwdMode":"routing"' in stored.value
+        assert store.get(keys.LEADER_LOCK)
+    assert master.follows()
+    assert store.get(keys.LEADER_LOCK) is None
+
+
+async def test_a_master_without_the_lock_forwards() -> None:
+    store = MemoryStore()
+    other = MemoryLock(store, keys.LEADER_LOCK, OTHER, 5)
+    await other.acquire()
+    async with candidate(store) as master:
+        assert master.follows()
+        await other.release()
+        await master.until_leading()
+
+
+async def test_a_leader_whose_lock_ends_follows_and_stands_again() -> None:
+    store = MemoryStore()
+    async with candidate(store) as master:
+        await master.until_leading()
+        other = MemoryLock(store, keys.LEADER_LOCK, OTHER, 5)
+        assert master.lock.lease
+        master.lock.lease.expire()
+        await other.acquire()
+        await master.until_following()
+        assert master.announced == ["leader", "follower"]
+        assert await master.lock.holder() == OTHER
+        await other.release()
+        await master.until_leading()
+        assert master.announced == ["leader", "follower", "leader"]
+
+
+async def test_a_refused_fence_ends_the_term() -> None:
+    store, faults = MemoryStore(), Faults(refuse_fences=True)
+    terms: set[int] = set()
+    async with candidate(store, faults=faults) as master:
+
+        async def third_term() -> bool:
+            terms.add(store.created(keys.LEADER_LOCK))
+            return len(terms - {0}) > 2
+
+        await eventually_async(third_term, "two terms ended")
+        assert master.announced == []
+        faults.refuse_fences = False
+        await master.until_leading()
+
+
+async def test_a_view_that_cannot_be_read_gives_the_lock_up() -> None:
+    store = MemoryStore()
+    bad = keys.obj("network", "t:n")
+    store.apply([Change((), (Put(bad, b"{"),))])
+    async with candidate(store) as master:
+        tried = master.lock
+
+        async def free() -> bool:
+            return tried.lease is not None and store.get(keys.LEADER_LOCK) is None
+
+        await eventually_async(free, "the lock is given up")
+        assert master.follows()
+        assert master.announced == []
+
+
+async def test_stored_settings_survive_a_change_of_leader() -> None:
+    store = MemoryStore()
+    async with candidate(store) as master:
+        await master.until_leading()
+    kept = store.get(keys.obj("global", "global"))
+    async with candidate(store) as master:
+        await master.until_leading()
+    assert store.get(keys.obj("global", "global")) == kept

@@ -1,0 +1,55 @@
+"""Link-sets follow from who names whom, and end with that."""
+
+import pytest
+
+from contivmodel.objects import EndpointGroup, Link, Netprofile, Network, Tenant
+from netmaster.links import Names
+
+TENANT = Tenant(key="t", tenant_name="t")
+NETWORK = Network(key="t:x", tenant_name="t", network_name="x")
+PROFILE = Netprofile(key="t:x", tenant_name="t", profile_name="x")
+GROUP = EndpointGroup(key="t:g", tenant_name="t", group_name="g", network_name="x")
+
+
+@pytest.fixture
+def names() -> Names:
+    names = Names()
+    for stored in (TENANT, NETWORK, PROFILE, GROUP):
+        names.add(stored)
+    return names
+
+
+def test_one_key_of_two_kinds_is_told_apart(names: Names) -> None:
+    link = Link(type="endpointGroup", key="t:g")
+    assert names.members("endpointGroup", "network", "t:x") == {"t:g": link}
+    assert names.members("endpointGroup", "netprofile", "t:x") == {}
+    linked = names.linked(NETWORK)
+    assert isinstance(linked, Network)
+    assert linked.link_sets.endpoint_groups == {"t:g": link}
+    assert names.linked(PROFILE) == PROFILE
+
+
+def test_a_tenant_shows_what_names_it(names: Names) -> None:
+    linked = names.linked(TENANT)
+    assert isinstance(linked, Tenant)
+    assert set(linked.link_sets.networks) == {"t:x"}
+    assert set(linked.link_sets.net_profiles) == {"t:x"}
+    assert set(linked.link_sets.endpoint_groups) == {"t:g"}
+    assert linked.link_sets.policies == {}
+
+
+def test_links_end_with_the_object_that_names(names: Names) -> None:
+    names.remove(GROUP)
+    assert names.linked(NETWORK) == NETWORK
+    names.remove(GROUP)
+    for stored in (NETWORK, PROFILE):
+        names.remove(stored)
+    assert names.linked(TENANT) == TENANT
+
+
+def test_an_object_shows_what_it_names_before_it_is_stored() -> None:
+    group = GROUP.model_copy(update={"ext_contracts_grps": ["c", "c"], "policies": ["p"]})
+    linked = Names().linked(group)
+    assert isinstance(linked, EndpointGroup)
+    assert set(linked.link_sets.ext_contracts_grps) == {"t:c"}
+    assert set(linked.link_sets.policies) == {"t:p"}

@@ -1,0 +1,103 @@
+"""The view; that it equals the one read again from the store is checked by every `Scene` step."""
+
+import pytest
+
+from contivmodel.objects import Network
+from core import keys
+from core.errors import Invalid
+from core.ids import HostLabel
+from netmaster.plan import endpoint
+from netmaster.plan.model import Write
+from netmaster.view import View
+from state.records import HostRecord
+from tests.unit.netmaster.scene import Scene, unwanted
+
+
+def test_objects_show_their_link_sets_and_store_none() -> None:
+    scene = Scene()
+    scene.network("n1")
+    scene.group("g1")
+    shown = scene.view.read("network", "default:n1")
+    assert isinstance(shown, Network)
+    assert set(shown.link_sets.endpoint_groups) == {"default:g1"}
+    stored = scene.view.objects["network"]["default:n1"]
+    assert isinstance(stored, Network)
+    assert stored.link_sets.endpoint_groups == {}
+    assert scene.view.read_all("network") == [shown]
+    assert scene.view.read("network", "default:n2") is None
+
+
+def test_sequence_numbers_grow_over_a_restart() -> None:
+    scene = Scene()
+    scene.network("n1", gateway="10.1.1.254")
+    scene.endpoint("c1")
+    before = scene.view.next_seq
+    scene.reload()
+    assert scene.view.next_seq == before == 3
+
+
+def test_indexes_forget_what_is_gone() -> None:
+    scene = Scene()
+    scene.network("n1")
+    scene.group("g1")
+    scene.endpoint("c1", service_name="g1")
+    scene.delete_endpoint("c1")
+    view = scene.view
+    assert not view.network_endpoints
+    assert not view.group_endpoints
+    assert not view.same_endpoint_id
+    assert not view.reservations
+
+
+def test_keys_of_others_are_passed_over() -> None:
+    view = View.load({keys.HOSTS + "h1": b"garbage", keys.LEADER_LOCK: b"here"})
+    assert view.read_all("tenant") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (keys.NETWORKS + "n1.default", b"{}"),
+        (keys.obj("tenant", "x"), b"not json"),
+        (keys.GRANTS + "n1.default/10.1.1.1", b'{"owner":"nobody"}'),
+    ],
+)
+def test_what_cannot_be_read_names_its_key(key: str, value: bytes) -> None:
+    with pytest.raises(Invalid) as caught:
+        View.load({key: value})
+    assert key in str(caught.value)
+
+
+def test_a_record_that_makes_no_sense_names_its_key() -> None:
+    scene = Scene()
+    scene.network("n1")
+    key = keys.NETWORKS + "n1.default"
+    scene.store[key] = scene.store[key].replace(b'"10.1.1.0"', b'"10.1.1"', 1)
+    with pytest.raises(Invalid) as caught:
+        scene.reload()
+    assert key in str(caught.value)
+
+
+def test_a_pool_without_its_network_is_refused() -> None:
+    scene = Scene()
+    scene.network("n1")
+    scene.group("g1", ip_pool="10.1.1.5-10.1.1.9")
+    del scene.store[keys.NETWORKS + "n1.default"]
+    with pytest.raises(Invalid, match="its network n1 is missing"):
+        scene.reload()
+
+
+def test_records_of_others_are_not_applied() -> None:
+    host = HostRecord(label=HostLabel("h1"), control_ip="", vtep_ip="", vxlan_port=4789)
+    with pytest.raises(Invalid):
+        View().apply([Write(keys.HOSTS + "h1", host, new=True)])
+
+
+def test_an_endpoint_record_can_be_replaced() -> None:
+    scene = Scene()
+    scene.network("n1")
+    scene.group("g1")
+    record = scene.endpoint("c1")
+    scene.view.apply([Write(keys.endpoint(record.key), record, new=False)])
+    assert list(scene.view.network_endpoints[record.network]) == [record.key]
+    scene.do(endpoint.delete, unwanted("c1"))

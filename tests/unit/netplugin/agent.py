@@ -1,0 +1,185 @@
+"""An agent's inside, wired as `netplugin.daemon` does, on fake doors."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from core.ids import GroupName, NetworkName, TenantName
+from core.tasks import Supervisor, supervisor
+from netplugin.cni.request import PodRequest
+from netplugin.pods import HostFacts, Pods
+from netplugin.reconcile import Reconciler
+from netplugin.removal import Removal
+from netplugin.world import WorldBuilder
+from ofnet.agent import BridgeAgent
+from ofnet.world import Bridge, FwdMode
+from state.records import NetworkRecord, Record
+from state.watch import Changed
+from tests.unit.netplugin.doors import (
+    FakeJournal,
+    FakeLinks,
+    FakeMaster,
+    FakeOvsdb,
+    FakeSwitch,
+    Faults,
+)
+from tests.unit.netplugin.records import HOST, network
+
+NOTHING_LEFT: tuple[object, ...] = ({}, {}, {}, {}, set())
+
+
+@dataclass(slots=True, kw_only=True)
+class Outside:
+    """What outlives an agent: the host, its switch, netmaster."""
+
+    faults: Faults
+    journal: FakeJournal
+    links: FakeLinks
+    ovsdb: FakeOvsdb
+    master: FakeMaster
+    switches: dict[Bridge, FakeSwitch]
+
+    @classmethod
+    def new(cls) -> "Outside":
+        faults = Faults()
+        links = FakeLinks(faults)
+        return cls(
+            faults=faults,
+            journal=FakeJournal(faults),
+            links=links,
+            ovsdb=FakeOvsdb(faults, links),
+            master=FakeMaster(faults),
+            switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Agent:
+    """One run of the agent."""
+
+    outside: Outside
+    world: WorldBuilder
+    reconciler: Reconciler
+    removal: Removal
+    pods: Pods
+    sup: Supervisor
+    base: set[object]
+    """The flows every bridge has."""
+
+    def learn(self, key: str, record: Record) -> None:
+        """Have the store tell of a record."""
+        self.reconciler.apply(Changed(key, record, None))
+
+    def traces(self) -> tuple[object, ...]:
+        """Return all there is of pods, anywhere."""
+        out = self.outside
+        flows = {key for switch in out.switches.values() for key in switch.table}
+        return (
+            dict(out.links.there),
+            {name: row.bridge for name, row in out.ovsdb.ports().items()},
+            dict(out.journal.entries),
+            dict(out.master.endpoints),
+            flows - self.base,
+        )
+
+
+def wire(
+    outside: Outside, sup: Supervisor, networks: tuple[NetworkRecord, ...], *, run: bool = True
+) -> Agent:
+    """Return an agent that knows the store and has placed nothing yet."""
+    world = WorldBuilder(HOST, FwdMode.ROUTING)
+    agents = {b: BridgeAgent(s, b, world.take(b)[0]) for b, s in outside.switches.items()}
+
+    async def make_bridges() -> None:
+        for bridge in Bridge:
+            ids = dict(outside.ovsdb.bridge_external_ids(bridge))
+            outside.ovsdb.show(bridges={**{b: {} for b in outside.ovsdb.bridges()}, bridge: ids})
+
+    reconciler = Reconciler(
+        host=HOST,
+        vxlan_port=4789,
+        ovsdb=outside.ovsdb,
+        world=world,
+        agents=agents,
+        make_bridges=make_bridges,
+    )
+    for record in networks:
+        world.put_network(record)
+    removal = Removal(
+        master=outside.master,
+        journal=outside.journal,
+        links=outside.links,
+        ovsdb=outside.ovsdb,
+        supervisor=sup,
+    )
+    pods = Pods(
+        facts=HostFacts(label=HOST, mtu=1450, tx_off=True),
+        master=outside.master,
+        journal=outside.journal,
+        links=outside.links,
+        ovsdb=outside.ovsdb,
+        world=world,
+        reconciler=reconciler,
+        removal=removal,
+    )
+    if run:
+        for bridge, agent in agents.items():
+            sup.supervise(f"bridge {bridge}", agent.run())
+    return Agent(
+        outside=outside,
+        world=world,
+        reconciler=reconciler,
+        removal=removal,
+        pods=pods,
+        sup=sup,
+        base=set(),
+    )
+
+
+@asynccontextmanager
+async def running(
+    outside: Outside, networks: tuple[NetworkRecord, ...] = (network(),)
+) -> AsyncIterator[Agent]:
+    """Run an agent from its journal on, as the daemon starts it."""
+    async with supervisor() as sup:
+        agent = wire(outside, sup, networks)
+        agent.pods.recover(await outside.journal.load())
+        for record in outside.master.endpoints.values():
+            agent.world.put_endpoint(record)
+        agent.pods.place()
+        agent.world.set_complete()
+        sup.supervise("flows", agent.reconciler.run_flows())
+        await agent.reconciler.flush()
+        if not agent.pods.keys():
+            agent.base = {key for s in outside.switches.values() for key in s.table}
+        yield agent
+        assert sup.spawn_failures == 0
+        assert not sup.stopping
+
+
+async def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.002)
+
+
+def request(
+    container: str = "c1", *, ifname: str = "eth0", netns: str = "", network: str = "n1"
+) -> PodRequest:
+    return PodRequest(
+        container_id=container,
+        netns=netns or f"/run/netns/{container}",
+        ifname=ifname,
+        pod_name="",
+        namespace="",
+        tenant=TenantName("default"),
+        network=NetworkName(network),
+        group=None,
+        cni_version="1.0.0",
+    )
+
+
+def in_group(asked: PodRequest, group: str) -> PodRequest:
+    return replace(asked, group=GroupName(group))

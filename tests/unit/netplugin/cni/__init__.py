@@ -1,0 +1,1 @@
+"""The CNI server, without sockets."""

@@ -1,0 +1,186 @@
+"""From the body of a CNI call to a `PodRequest`."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT
+from netplugin.cni.request import BadCall, PodRequest, parse
+
+CONFIG = {"cniVersion": "0.3.1", "name": "contiv-net", "type": "contivk8s"}
+ARGS = [
+    "IgnoreUnknown=1",
+    "K8S_POD_NAMESPACE=prod",
+    "K8S_POD_NAME=web-1",
+    "K8S_POD_INFRA_CONTAINER_ID=abc123",
+]
+
+
+def body(config: Any = CONFIG, **members: Any) -> bytes:
+    call: dict[str, Any] = {
+        "CNI_NETNS": "/var/run/netns/pod1",
+        "CNI_IFNAME": "eth0",
+        "CNI_CONTAINERID": "abc123",
+        "CNI_ARGS": ";".join(ARGS),
+        "netconf": config if isinstance(config, str) else json.dumps(config),
+    }
+    return json.dumps({k: v for k, v in (call | members).items() if v is not None}).encode()
+
+
+def add(raw: bytes) -> PodRequest:
+    return parse(raw, adding=True)
+
+
+def refusal(raw: bytes, *, adding: bool = True) -> BadCall:
+    with pytest.raises(BadCall) as caught:
+        parse(raw, adding=adding)
+    return caught.value
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(ARGS)))
+def test_arguments_come_in_any_order(order: tuple[str, ...]) -> None:
+    request = add(body(CNI_ARGS=";".join(order), CNI_CONTAINERID=None))
+    assert (request.container_id, request.namespace, request.pod_name) == (
+        "abc123",
+        "prod",
+        "web-1",
+    )
+
+
+def test_the_whole_request() -> None:
+    assert add(body()) == PodRequest(
+        container_id="abc123",
+        netns="/var/run/netns/pod1",
+        ifname="eth0",
+        pod_name="web-1",
+        namespace="prod",
+        tenant=DEFAULT_TENANT,
+        network=DEFAULT_NETWORK,
+        group=None,
+        cni_version="0.3.1",
+    )
+
+
+def test_the_original_plugin_s_fields_are_enough() -> None:
+    raw = {
+        "K8S_POD_NAME": "web-1",
+        "K8S_POD_NAMESPACE": "default",
+        "K8S_POD_INFRA_CONTAINER_ID": "abc123",
+        "CNI_NETNS": "/proc/9558/ns/net",
+        "CNI_IFNAME": "eth0",
+    }
+    request = add(json.dumps(raw).encode())
+    assert (request.container_id, request.pod_name, request.cni_version) == (
+        "abc123",
+        "web-1",
+        "0.3.1",
+    )
+
+
+def test_without_a_sandbox_id_the_container_id_counts() -> None:
+    request = add(body(CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAME=pod9", CNI_CONTAINERID="32f5"))
+    assert (request.container_id, request.pod_name, request.namespace) == ("32f5", "pod9", "")
+    assert add(body(CNI_ARGS=None)).container_id == "abc123"
+
+
+def test_a_value_may_hold_an_equals_sign_and_pairs_may_end_in_a_semicolon() -> None:
+    assert add(body(CNI_ARGS="K8S_POD_NAME=a=b=c;X=;")).pod_name == "a=b=c"
+
+
+def test_placement_comes_from_the_configuration() -> None:
+    ours = {"tenant": "blue", "network": "n1", "group": "web", "socket": "/x"}
+    request = add(body(CONFIG | {"contiv": ours}))
+    assert (request.tenant, request.network, request.group) == ("blue", "n1", "web")
+    request = add(body(CONFIG | {"contiv": {"network": "n2", "group": ""}}))
+    assert (request.tenant, request.network, request.group) == ("default", "n2", None)
+
+
+@pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0"])
+def test_versions_we_speak(version: str) -> None:
+    assert add(body(CONFIG | {"cniVersion": version})).cni_version == version
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.3.0", "1.1.0", "", None, 1, ["0.3.1"]])
+def test_other_versions_are_code_1(version: object) -> None:
+    assert refusal(body(CONFIG | {"cniVersion": version})).code == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"{", b"[]", b'"x"', b"\xff\xfe", b"nonsense", b'{"CNI_NETNS": 1}', b"[" * 50_000),
+        *(body("{"), body("[1]"), body("3")),
+    ],
+)
+def test_what_is_not_json_is_code_6(raw: bytes) -> None:
+    assert refusal(raw).code == 6
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"CNI_NETNS": None},
+        {"CNI_NETNS": ""},
+        {"CNI_NETNS": "relative/path"},
+        {"CNI_NETNS": "/a\0b"},
+        {"CNI_IFNAME": None},
+        {"CNI_IFNAME": "a/b"},
+        {"CNI_IFNAME": ".."},
+        {"CNI_IFNAME": "a b"},
+        {"CNI_IFNAME": "sixteen-letters-"},
+        {"CNI_IFNAME": "ü" * 8},
+        {"CNI_CONTAINERID": None, "CNI_ARGS": None},
+        {"CNI_CONTAINERID": "../x", "CNI_ARGS": None},
+        {"CNI_CONTAINERID": "a" * 257, "CNI_ARGS": None},
+        {"CNI_ARGS": "garbage"},
+    ],
+)
+def test_a_wrong_environment_is_code_4(members: dict[str, Any]) -> None:
+    assert refusal(body(**members)).code == 4
+
+
+@pytest.mark.parametrize("ours", ["x", [], {"tenant": 1}, {"network": ["n"]}, {"group": True}])
+def test_a_wrong_contiv_object_is_code_7(ours: object) -> None:
+    assert refusal(body(CONFIG | {"contiv": ours})).code == 7
+
+
+def test_a_refusal_knows_the_version_to_answer_in() -> None:
+    assert refusal(body(CONFIG | {"cniVersion": "0.4.0"}, CNI_IFNAME="")).version == "0.4.0"
+    assert refusal(body("{")).version == "1.0.0"
+
+
+def test_a_del_needs_no_namespace_and_no_good_arguments() -> None:
+    request = parse(body(CNI_NETNS="", CNI_ARGS="garbage"), adding=False)
+    assert (request.container_id, request.netns) == ("abc123", "")
+    assert refusal(body(CNI_NETNS="relative"), adding=False).code == 4
+
+
+def outcome(raw: bytes, *, adding: bool = True) -> int:
+    try:
+        parse(raw, adding=adding)
+    except BadCall as exc:
+        return exc.code
+    return 0
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_a_refusal(raw: bytes) -> None:
+    assert outcome(raw) in {0, 1, 4, 6, 7}
+    assert outcome(raw, adding=False) in {0, 1, 4, 6, 7}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+
+
+@given(config=JSON, contiv=JSON)
+def test_any_configuration_is_a_request_or_a_refusal(config: object, contiv: object) -> None:
+    assert outcome(body(json.dumps(config))) in {0, 1, 6, 7}
+    assert outcome(body(json.dumps(CONFIG | {"contiv": contiv}))) in {0, 7}

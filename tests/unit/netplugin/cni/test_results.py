@@ -1,0 +1,133 @@
+"""Results and error objects in each version of the protocol."""
+
+import json
+from dataclasses import replace
+from ipaddress import ip_address, ip_interface
+from typing import Any
+
+import pytest
+
+from core import errors
+from core.ids import NetworkName, TenantName
+from netplugin.cni import results
+from netplugin.cni.request import BadCall, PodRequest
+from netplugin.cni.results import PodResult
+
+REQUEST = PodRequest(
+    container_id="abc123",
+    netns="/var/run/netns/pod1",
+    ifname="eth0",
+    pod_name="web-1",
+    namespace="default",
+    tenant=TenantName("default"),
+    network=NetworkName("n1"),
+    group=None,
+    cni_version="0.3.1",
+)
+RESULT = PodResult(
+    endpoint_id="n1.default-abc123",
+    mac="02:02:0a:01:01:05",
+    ipv4=ip_interface("10.1.1.5/24"),  # type: ignore[arg-type]
+    ipv6=None,
+    gateway=ip_address("10.1.1.1"),  # type: ignore[arg-type]
+    gateway6=None,
+    mtu=1450,
+    host_ifname="vvport3",
+)
+DUAL = replace(
+    RESULT,
+    ipv6=ip_interface("2001:db8::5/64"),  # type: ignore[arg-type]
+    gateway6=ip_address("2001:db8::1"),  # type: ignore[arg-type]
+)
+
+
+def printed(reply: dict[str, Any]) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(reply["cni"])
+    return value
+
+
+def test_a_result_of_0_3_1() -> None:
+    reply = results.added(RESULT, REQUEST)
+    assert reply["endpointid"] == "n1.default-abc123"
+    assert reply["ipaddress"] == "10.1.1.5/24"
+    assert "ipv6address" not in reply
+    assert printed(reply) == {
+        "cniVersion": "0.3.1",
+        "interfaces": [
+            {"name": "vvport3"},
+            {"name": "eth0", "mac": "02:02:0a:01:01:05", "sandbox": "/var/run/netns/pod1"},
+        ],
+        "ips": [{"version": "4", "interface": 1, "address": "10.1.1.5/24", "gateway": "10.1.1.1"}],
+        "routes": [{"dst": "0.0.0.0/0", "gw": "10.1.1.1"}],
+        "dns": {},
+    }
+
+
+def test_1_0_0_does_not_say_the_family() -> None:
+    result = printed(results.added(DUAL, replace(REQUEST, cni_version="1.0.0")))
+    assert result["ips"] == [
+        {"interface": 1, "address": "10.1.1.5/24", "gateway": "10.1.1.1"},
+        {"interface": 1, "address": "2001:db8::5/64", "gateway": "2001:db8::1"},
+    ]
+    assert result["routes"][1] == {"dst": "::/0", "gw": "2001:db8::1"}
+
+
+def test_0_4_0_says_the_family_of_both() -> None:
+    reply = results.added(DUAL, replace(REQUEST, cni_version="0.4.0"))
+    assert reply["ipv6address"] == "2001:db8::5/64"
+    assert [ip["version"] for ip in printed(reply)["ips"]] == ["4", "6"]
+
+
+def test_without_a_gateway_there_is_no_route() -> None:
+    result = printed(results.added(replace(RESULT, gateway=None), REQUEST))
+    assert result["routes"] == []
+    assert "gateway" not in result["ips"][0]
+
+
+def test_a_del_prints_nothing() -> None:
+    assert results.deleted(REQUEST)["cni"] == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.StoreUnavailable("etcd is away"), 11),
+        (errors.SwitchUnavailable("x"), 11),
+        (errors.MasterUnavailable("x"), 11),
+        (errors.NotLeader("x"), 11),
+        (errors.HostError("x"), 5),
+        (errors.SwitchRefused("x"), 5),
+        (errors.NotFound("x"), 7),
+        (errors.Invalid("x"), 7),
+        (errors.Conflict("x"), 101),
+        (errors.Exhausted("x"), 102),
+        (errors.ContivError("x"), 100),
+        (BadCall(4, "x"), 4),
+    ],
+)
+def test_each_error_has_its_code(error: errors.ContivError, code: int) -> None:
+    assert printed(results.failed(error, "0.4.0", adding=True))["code"] == code
+
+
+def test_an_error_keeps_the_original_words() -> None:
+    reply = results.failed(errors.Conflict("boom"), "0.3.1", adding=True)
+    assert reply["result"] == 1
+    assert (reply["errmsg"], reply["errinfo"]) == ("Error creating EP", "Err: boom")
+    assert reply["cni"] == (
+        '{"cniVersion":"0.3.1","code":101,"msg":"Contiv:Error creating EP","details":"Err: boom"}'
+    )
+
+
+def test_where_it_failed_is_said() -> None:
+    host = errors.HostError("x")
+    assert results.failed(host, "1.0.0", adding=True)["errmsg"] == (
+        "Error setting interface attributes"
+    )
+    assert results.failed(host, "1.0.0", adding=False)["errmsg"] == "Error deleting EP"
+    assert results.failed(BadCall(4, "x"), "1.0.0", adding=True)["errmsg"] == (
+        "Error parsing request"
+    )
+
+
+def test_a_crash_is_like_no_other_error() -> None:
+    assert printed(results.crashed("1.0.0"))["msg"] == "Contiv:Unexpected failure in the agent"

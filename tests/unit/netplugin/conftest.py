@@ -1,0 +1,25 @@
+"""Fixtures of an agent's inside on fake doors."""
+
+import pytest
+
+from netplugin import pods, removal
+from tests.unit.netplugin.agent import Outside
+
+
+@pytest.fixture
+async def outside() -> Outside:
+    return Outside.new()
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make patience short where a test waits for its end."""
+    monkeypatch.setattr(removal, "RELEASE_WAIT", 0.05)
+    monkeypatch.setattr(removal, "YIELD_TO_ADD", 0.05)
+    monkeypatch.setattr(removal, "BREATH", 0.002)
+    monkeypatch.setattr(pods, "LOOK_AGAIN", 0.002)
+    monkeypatch.setattr(pods, "PORT_READY", 0.05)
+    monkeypatch.setattr(pods, "NETWORK_KNOWN", 0.05)
+    monkeypatch.setattr(pods, "OLD_GONE", 0.1)
+    monkeypatch.setattr(pods, "FLOWS_GONE", 0.3)
+    monkeypatch.setattr(pods, "UNDONE", 0.3)

@@ -1,0 +1,1 @@
+"""The door to the switch's database, without a database."""

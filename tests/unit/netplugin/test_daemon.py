@@ -1,0 +1,247 @@
+"""The order of a start: what is waited for, and that absence means gone only when all is read."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from core import keys
+from core.errors import SwitchRefused, UsageError
+from core.tasks import Supervisor, background, supervisor
+from netplugin import daemon, ports
+from netplugin.daemon import _cluster_settings, _Doors, _forwarding, _Life, _Plane, _settle
+from netplugin.netns import PodLink
+from netplugin.ovsdb import PortSpec
+from netplugin.world import LocalPort
+from objdb.api import Change, Put
+from objdb.memory import MemoryBackend
+from ofnet.world import Bridge, FwdMode
+from state import codec
+from state.records import EndpointRecord, GlobalRecord, HostRecord, Record
+from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, wire
+from tests.unit.netplugin.records import HOST, PEER, endpoint, host, key, network
+from tests.unit.netplugin.test_registration import SETTINGS
+
+GLOBAL = GlobalRecord(
+    infra_type="default", fwd_mode="routing", arp_mode="proxy", pvt_subnet="172.19.0.0/16"
+)
+
+
+async def put(backend: MemoryBackend, name: str, record: Record) -> None:
+    await backend.commit([Change((), (Put(name, codec.encode(record)),))])
+
+
+# -- the cluster's settings --------------------------------------------------------------------
+
+
+async def test_the_clusters_settings_are_waited_for() -> None:
+    backend = MemoryBackend()
+    waiting = asyncio.gather(_cluster_settings(backend, SETTINGS))
+    for incomplete in (replace(GLOBAL, fwd_mode=""), replace(GLOBAL, pvt_subnet="")):
+        await put(backend, keys.GLOBAL_CONFIG, incomplete)
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+    await put(backend, keys.GLOBAL_CONFIG, GLOBAL)
+    (found,) = await waiting
+    assert found == GLOBAL
+    await backend.close()
+
+
+async def test_another_forwarding_mode_ends_the_agent_with_a_remedy() -> None:
+    backend = MemoryBackend()
+    await put(backend, keys.GLOBAL_CONFIG, replace(GLOBAL, fwd_mode="bridge"))
+    with pytest.raises(UsageError, match="start it with --fwdmode bridge"):
+        await _cluster_settings(backend, replace(SETTINGS, fwd_mode=FwdMode.ROUTING))
+    await backend.close()
+
+
+# -- settling ----------------------------------------------------------------------------------
+
+
+class Start:
+    """The parts of `netplugin.daemon` around an agent's inside."""
+
+    def __init__(self, outside: Outside, sup: Supervisor, store: MemoryBackend) -> None:
+        self.agent = wire(outside, sup, (), run=False)
+        self.life = _Life(
+            settings=replace(SETTINGS, host=HOST), version="1", sup=sup, stack=AsyncExitStack()
+        )
+        self.doors = _Doors(store=store, ovsdb=outside.ovsdb, links=outside.links)
+        self.plane = _Plane(
+            world=self.agent.world,
+            agents=self.agent.reconciler._agents,  # type: ignore[arg-type]
+            reconciler=self.agent.reconciler,
+            datapath="netdev",
+        )
+
+    async def settle(self) -> None:
+        agent = self.agent
+        agent.pods.recover(await agent.outside.journal.load())
+        await _settle(self.life, self.doors, self.plane, agent.removal, agent.pods)
+
+
+@asynccontextmanager
+async def starting(outside: Outside, store: MemoryBackend) -> AsyncIterator[Start]:
+    async with supervisor() as sup:
+        yield Start(outside, sup, store)
+        assert not sup.stopping
+    await store.close()
+
+
+async def stored(*records: EndpointRecord | HostRecord) -> MemoryBackend:
+    """Return a store with a network and the records given."""
+    backend = MemoryBackend()
+    await put(backend, keys.GLOBAL_CONFIG, GLOBAL)
+    await put(backend, keys.network(network().id), network())
+    for record in records:
+        if isinstance(record, HostRecord):
+            await put(backend, keys.host(record.label), record)
+        else:
+            await put(backend, keys.endpoint(record.key), record)
+    return backend
+
+
+async def ran_before(outside: Outside) -> Agent:
+    """Let an agent make two pods and a tunnel, and die."""
+    async with running(outside) as agent:
+        await agent.pods.add(request("c1"))
+        await agent.pods.add(request("c2"))
+        agent.learn("k", host())
+        agent.learn("k", endpoint(9, host=PEER))
+        await agent.reconciler.converge_vteps()
+        await agent.reconciler.flush()
+        await asyncio.sleep(0.01)
+        await agent.reconciler.converge_vteps()
+        await agent.reconciler.flush()
+    return agent
+
+
+async def test_a_restart_changes_no_flow(outside: Outside) -> None:
+    await ran_before(outside)
+    before = {b: dict(switch.table) for b, switch in outside.switches.items()}
+    rows, links = dict(outside.ovsdb.ports()), dict(outside.links.there)
+    outside.faults.reached.clear()
+    store = await stored(host(), endpoint(9, host=PEER), *outside.master.endpoints.values())
+    async with starting(outside, store) as start:
+        await start.settle()
+        assert {b: s.table for b, s in outside.switches.items()} == before
+        assert (dict(outside.ovsdb.ports()), dict(outside.links.there)) == (rows, links)
+        changed = {step for step, times in outside.faults.reached.items() if times}
+        assert changed == set()
+
+
+async def test_nothing_goes_before_all_has_been_read(outside: Outside) -> None:
+    await ran_before(outside)
+    before = {b: dict(switch.table) for b, switch in outside.switches.items()}
+    store = await stored(host(), endpoint(9, host=PEER), *outside.master.endpoints.values())
+    store.faults.reachable.clear()
+    async with starting(outside, store) as start, background("settling", start.settle()) as task:
+        await asyncio.sleep(0.05)
+        assert {b: s.table for b, s in outside.switches.items()} == before
+        assert not start.agent.world.complete
+        store.faults.reachable.set()
+        await eventually(task.done)
+        assert {b: s.table for b, s in outside.switches.items()} == before
+
+
+async def test_what_went_while_the_agent_was_away_goes_now(outside: Outside) -> None:
+    await ran_before(outside)
+    gone = outside.master.endpoints.pop(key("c2"))
+    store = await stored(outside.master.endpoints[key("c1")])
+    async with starting(outside, store) as start:
+        await start.settle()
+        text = "\n".join(str(f) for f in outside.switches[Bridge.VXLAN].table.values())
+        assert "nw_dst=10.1.0.1 " in text
+        assert f"nw_dst={gone.ip_address} " not in text, "cut off until its runtime deletes it"
+        assert "nw_dst=10.1.0.9 " not in text
+        await eventually(lambda: outside.ovsdb.ports().keys() == {"vvport1", "vvport2"})
+        assert outside.links.there.keys() == {"vvport1", "vvport2"}
+
+
+async def test_rows_and_links_no_journal_knows_are_swept(outside: Outside) -> None:
+    await ran_before(outside)
+    for name in ("vvport7", "vvport8"):
+        outside.links.there[name] = PodLink(
+            host_name=name, ifname="eth0", netns_path=f"/run/netns/{name}", mtu=1450
+        )
+    outside.links.there["eth0"] = None
+    for name in ("vvport8", "vvport9"):
+        spec = PortSpec(name=name, ofport_request=ports.number_of(name))
+        await outside.ovsdb.add_port(Bridge.VXLAN, spec)
+    store = await stored(*outside.master.endpoints.values())
+    async with starting(outside, store) as start:
+        outside.faults.stop("unlink")
+        await start.settle()
+        # nobody gets the number of a port that is on its way out
+        result = await start.agent.pods.add(request("c3"))
+        assert result.host_ifname not in {"vvport7", "vvport8", "vvport9"}
+        outside.faults.stopped["unlink"].set()
+        ours = {"vvport1", "vvport2", result.host_ifname}
+        await eventually(lambda: outside.links.there.keys() == {*ours, "eth0"})
+        await eventually(lambda: outside.ovsdb.ports().keys() == ours)
+
+
+async def test_a_lost_database_is_filled_again(outside: Outside) -> None:
+    await ran_before(outside)
+    rows = {name: row.external_ids for name, row in outside.ovsdb.ports().items()}
+    outside.ovsdb.show(ports={})
+    store = await stored(host(), endpoint(9, host=PEER), *outside.master.endpoints.values())
+    async with starting(outside, store) as start:
+        await start.settle()
+        await eventually(
+            lambda: {n: r.external_ids for n, r in outside.ovsdb.ports().items()} == rows
+        )
+
+
+async def test_a_tunnel_that_cannot_be_made_does_not_stop_the_start(outside: Outside) -> None:
+    store = await stored(host())
+    outside.faults.failing["row"] = SwitchRefused("constraint")
+    async with starting(outside, store) as start:
+        await start.settle()
+        outside.faults.failing.clear()
+        await eventually(lambda: len(outside.ovsdb.ports()) == 1)
+
+
+async def test_a_start_ends_when_the_flows_are_there(outside: Outside) -> None:
+    store = await stored()
+    gate = outside.faults.stop(f"flows {Bridge.VXLAN}")
+    async with starting(outside, store) as start, background("settling", start.settle()) as task:
+        await outside.faults.until(f"flows {Bridge.VXLAN}")
+        await asyncio.sleep(0.02)
+        assert not task.done()
+        gate.set()
+        await eventually(task.done)
+        assert outside.switches[Bridge.VXLAN].table
+
+
+async def test_a_switch_that_is_not_there_yet_is_waited_for(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(daemon, "SWITCH_WAIT", 0.01)
+    for switch in outside.switches.values():
+        switch.go(online=False)
+    store = await stored()
+    async with starting(outside, store) as start, background("settling", start.settle()) as task:
+        await eventually(lambda: "is ovs-vswitchd running?" in caplog.text)
+        for switch in outside.switches.values():
+            switch.go(online=True)
+        await eventually(task.done)
+        assert all(switch.table for switch in outside.switches.values())
+
+
+async def test_refused_flows_do_not_stop_the_start(
+    outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(outside) as agent:
+        plane = _Plane(
+            world=agent.world,
+            agents=agent.reconciler._agents,  # type: ignore[arg-type]
+            reconciler=agent.reconciler,
+            datapath="",
+        )
+        outside.faults.failing[f"flows {Bridge.VXLAN}"] = SwitchRefused("table full")
+        agent.world.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
+        await _forwarding(plane)
+        assert "flows refused" in caplog.text

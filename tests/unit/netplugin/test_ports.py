@@ -1,0 +1,108 @@
+"""Names and numbers of ports."""
+
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import Exhausted, Invalid
+from netplugin import ports
+
+SUBNET = IPv4Network("172.19.0.0/16")
+
+
+def test_a_number_names_both_ends() -> None:
+    assert ports.switch_name(7) == "vvport7"
+    assert ports.container_name(7) == "vport7"
+    assert ports.number_of("vvport7") == 7
+
+
+@pytest.mark.parametrize(
+    "name", ["vport7", "vvport", "vvport0", "vvport07", "vvport32512", "vvport7x", "contivh0", ""]
+)
+def test_other_names_have_no_number(name: str) -> None:
+    assert ports.number_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "ours"),
+    [
+        ("vvport1", {}, True),
+        ("vxif192168772", {}, True),
+        ("contivh0", {}, True),
+        ("infra-net", {"endpoint-id": "x"}, True),
+        ("uplink0", {}, False),
+        ("vxif", {}, False),
+        ("vport1", {"iface-id": "x"}, False),
+    ],
+)
+def test_our_ports_are_told_from_foreign_ones(name: str, ids: dict[str, str], ours: bool) -> None:
+    assert ports.is_ours(name, ids) is ours
+
+
+def test_numbers_go_round_and_pass_over_what_is_in_use() -> None:
+    assert ports.next_number(0, set()) == 1
+    assert ports.next_number(1, {2, 3}) == 4
+    assert ports.next_number(ports.LAST_ENDPOINT, {1}) == 2
+    assert ports.next_number(0xFFFF, set()) == 1
+    assert ports.next_vtep_ofport(0, set()) == 0x8000
+    assert ports.next_vtep_ofport(0x8000, {0x8001}) == 0x8002
+    assert ports.next_vtep_ofport(ports.LAST_VTEP, set()) == 0x8000
+
+
+def test_the_last_free_number_is_given_and_then_none() -> None:
+    everything = set(range(1, ports.LAST_ENDPOINT + 1))
+    assert ports.next_number(5, everything - {4}) == 4
+    with pytest.raises(Exhausted, match="32511 ports"):
+        ports.next_number(5, everything)
+
+
+@given(last=st.integers(0, 0xFFFF), used=st.sets(st.integers(1, 200)))
+def test_a_number_is_free_and_in_range(last: int, used: set[int]) -> None:
+    number = ports.next_number(last, used)
+    assert number not in used
+    assert ports.FIRST_ENDPOINT <= number <= ports.LAST_ENDPOINT
+    assert ports.number_of(ports.switch_name(number)) == number
+
+
+def test_a_number_just_released_does_not_come_back_soon() -> None:
+    last, seen = 0, []
+    for _ in range(1000):
+        last = ports.next_number(last, set())
+        seen.append(last)
+    assert len(set(seen)) == 1000
+
+
+def test_tunnel_ports_keep_the_original_name_where_it_is_good() -> None:
+    assert ports.vtep_name(IPv4Address("192.168.2.11"), set()) == "vxif192168211"
+    assert ports.vtep_name(IPv4Address("10.77.0.3"), set()) == "vxif107703"
+
+
+def test_tunnel_names_do_not_collide_and_fit() -> None:
+    first = ports.vtep_name(IPv4Address("1.11.1.1"), set())
+    second = ports.vtep_name(IPv4Address("11.1.1.1"), {first})
+    assert first == "vxif11111"
+    assert second != first
+    long = ports.vtep_name(IPv4Address("192.168.100.200"), set())
+    assert all(len(name) <= 15 and ports.is_vtep(name) for name in (second, long))
+    assert ports.vtep_name(IPv4Address("192.168.100.200"), {long}) != long
+
+
+@given(st.ip_addresses(v=4), st.ip_addresses(v=4))
+def test_two_addresses_have_two_names(one: IPv4Address, other: IPv4Address) -> None:
+    name = ports.vtep_name(one, set())
+    assert len(name) <= 15
+    assert ports.vtep_name(other, {name}) != name
+
+
+def test_private_address_and_mac_end_in_the_number() -> None:
+    assert str(ports.private_address(SUBNET, 1)) == "172.19.0.1/16"
+    assert str(ports.private_address(SUBNET, 300)) == "172.19.1.44/16"
+    assert str(ports.private_address(SUBNET, ports.HOST_NUMBER)) == "172.19.255.254/16"
+    assert ports.private_mac(SUBNET, ports.HOST_NUMBER) == "02:02:ac:13:ff:fe"
+
+
+def test_a_private_network_of_another_size_is_refused() -> None:
+    with pytest.raises(Invalid, match="must be a /16"):
+        ports.private_address(IPv4Network("172.19.0.0/24"), 1)

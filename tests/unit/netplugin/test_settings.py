@@ -1,0 +1,202 @@
+"""The agent's flags are checked in the original's order, with the original's words."""
+
+import socket
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import daemon_flags
+from core.errors import UsageError
+from netplugin.settings import FLAGS, Address, Settings, resolve
+from objdb.connect import StoreAddress, StoreKind
+from ofnet.world import FwdMode
+
+GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
+
+
+def settings_of(arguments: list[str], environ: dict[str, str] | None = None) -> Settings:
+    values = daemon_flags.read("netplugin", FLAGS, arguments, environ or {}, "1.2.3")
+    assert values is not None
+    return resolve(values, lambda: "192.0.2.7")
+
+
+def resolved(**changes: str) -> Settings:
+    flags = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    return settings_of([f"--{name}={value}" for name, value in flags.items()])
+
+
+def refusal_of(**changes: str) -> str:
+    with pytest.raises(UsageError) as refusal:
+        resolved(**changes)
+    assert refusal.value.exit_code == 22
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({"mode": ""}, "netplugin mode is not set"),
+        ({"mode": "bad"}, "unknown netplugin mode: bad"),
+        ({"netmode": ""}, "netplugin network mode is not set"),
+        (
+            {"fwdmode": "bridge"},
+            'invalid netplugin forwarding mode: "bridge" (network mode: "vxlan")',
+        ),
+        (
+            {"netmode": "vlan", "fwdmode": "bridge"},
+            "vlan-uplinks must be set when using VLAN mode",
+        ),
+        ({"netmode": "vlan", "vlan_uplinks": " , ,"}, "vlan-uplinks must be set when using VLAN"),
+        (
+            {"etcd": "http://x:1", "consul": "http://y:2"},
+            "ambiguous netplugin db endpoints, both etcd and consul specified",
+        ),
+        ({"etcd": ","}, "invalid netplugin etcd endpoints: empty"),
+        ({"host": "a/b"}, "invalid netplugin host label: 'a/b'"),
+        ({"host": "a\nb"}, "invalid netplugin host label"),
+        ({"ctrl_ip": "bad"}, "invalid netplugin control IP: bad"),
+        ({"ctrl_ip": "::1"}, "invalid netplugin control IP: ::1"),
+        ({"vtep_ip": "10.0.0.1/24"}, "invalid netplugin VTEP IP: 10.0.0.1/24"),
+        ({"vxlan_port": "abc"}, "netplugin vxlan-port is an integer between 1-65535, got 'abc'"),
+        ({"vxlan_port": "0"}, "netplugin vxlan-port is an integer between 1-65535, got '0'"),
+        ({"vxlan_rpc_port": "65536"}, "netplugin vxlan-rpc-port is an integer between 0-65535"),
+        ({"vlan_rpc_port": "x"}, "netplugin vlan-rpc-port is an integer"),
+        ({"vxlan_openflow_port": "x"}, "netplugin vxlan-openflow-port is an integer"),
+        ({"vlan_openflow_port": ""}, "netplugin vlan-openflow-port is an integer"),
+        ({"rest_address": "9090"}, "bind address is not in 'ip:port' format, got 9090"),
+        ({"rest_address": "a:70000"}, "bind address is not in 'ip:port' format, got a:70000"),
+        ({"rest_address": "a:"}, "bind address is not in 'ip:port' format, got a:"),
+    ],
+)
+def test_a_wrong_flag_is_named(flags: dict[str, str], text: str) -> None:
+    assert text in refusal_of(**flags)
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        ({"mode": "x"}, "unknown netplugin mode"),
+        ({"netmode": "x"}, "unknown netplugin network mode"),
+        ({"fwdmode": "x"}, "unknown netplugin forwarding mode"),
+        ({"etcd": "x"}, "invalid netplugin etcd endpoint"),
+        ({"host": "/"}, "invalid netplugin host label"),
+        ({"ctrl_ip": "x"}, "invalid netplugin control IP"),
+        ({"vtep_ip": "x"}, "invalid netplugin VTEP IP"),
+        ({"netmode": "vlan"}, "vlan-uplinks must be set"),
+        ({"vxlan_port": "x"}, "vxlan-port is an integer"),
+    ],
+)
+def test_the_first_wrong_flag_of_the_originals_order_is_the_one_named(
+    first: dict[str, str], says: str
+) -> None:
+    order = ["mode", "netmode", "fwdmode", "etcd", "host", "ctrl_ip", "vtep_ip", "", "vxlan_port"]
+    wrong: dict[str, str] = {**dict.fromkeys(order, "x"), "host": "/"}
+    (name,) = first
+    place = order.index("") if first == {"netmode": "vlan"} else order.index(name)
+    later = {flag: wrong[flag] for flag in order[place + 1 :] if flag}
+    assert says in refusal_of(**{**later, **first})
+
+
+def test_what_is_not_given_has_the_originals_defaults() -> None:
+    assert resolved() == Settings(
+        mode="kubernetes",
+        fwd_mode=FwdMode.ROUTING,
+        store=StoreAddress(StoreKind.ETCD, ("127.0.0.1:2379",), secure=False),
+        host=socket.gethostname(),  # type: ignore[arg-type]
+        ctrl_ip=IPv4Address("192.0.2.7"),
+        vtep_ip=IPv4Address("192.0.2.7"),
+        uplinks=(),
+        vxlan_port=4789,
+        data_dir=Path("/var/lib/contiv/netplugin"),
+        cni_socket=Path("/run/contiv/contiv-cni.sock"),
+        ovsdb="unix:/var/run/openvswitch/db.sock",
+        rest=Address("0.0.0.0", 9090),
+        vxlan_rpc_port=9002,
+        vlan_rpc_port=9003,
+        vxlan_openflow_port=6633,
+        vlan_openflow_port=6634,
+    )
+
+
+ALL = {
+    "HOST": "h1",
+    "VTEP_IP": "192.0.2.1",
+    "CONTROL_IP": "192.0.2.2",
+    "VLAN_UPLINKS": "eth1, ,eth10,",
+    "VXLAN_PORT": "4790",
+    "ETCD_ENDPOINTS": "http://e:1,http://e:2",
+    "MODE": "Docker",
+    "NET_MODE": "VLAN",
+    "FORWARD_MODE": "Bridge",
+    "RUN_DIR": "/r",
+    "DATA_DIR": "/d",
+    "OVSDB": "tcp:127.0.0.1:6640",
+    "REST_ADDRESS": ":0",
+    "VXLAN_RPC_PORT": "0",
+    "VLAN_RPC_PORT": "1",
+    "VXLAN_OPENFLOW_PORT": "2",
+    "VLAN_OPENFLOW_PORT": "3",
+}
+MEANT: dict[str, Any] = {
+    "mode": "docker",
+    "fwd_mode": FwdMode.BRIDGE,
+    "store": StoreAddress(StoreKind.ETCD, ("e:1", "e:2"), secure=False),
+    "host": "h1",
+    "ctrl_ip": IPv4Address("192.0.2.2"),
+    "vtep_ip": IPv4Address("192.0.2.1"),
+    "uplinks": ("eth1", "eth10"),
+    "vxlan_port": 4790,
+    "data_dir": Path("/d"),
+    "cni_socket": Path("/r/contiv-cni.sock"),
+    "ovsdb": "tcp:127.0.0.1:6640",
+    "rest": Address("0.0.0.0", 0),
+    "vxlan_rpc_port": 0,
+    "vlan_rpc_port": 1,
+    "vxlan_openflow_port": 2,
+    "vlan_openflow_port": 3,
+}
+
+
+def test_the_environment_stands_in_for_flags() -> None:
+    environ = {f"CONTIV_NETPLUGIN_{name}": value for name, value in ALL.items()}
+    assert settings_of([], environ) == Settings(**MEANT)
+    environ["CONTIV_NETPLUGIN_CNI_SOCKET"] = "/elsewhere.sock"
+    assert settings_of([], environ).cni_socket == Path("/elsewhere.sock")
+
+
+def test_every_flag_is_read_by_its_aliases() -> None:
+    by_variable = {flag.env: flag.names[-1] for flag in FLAGS}
+    arguments = [text for name, value in ALL.items() for text in ("-" + by_variable[name], value)]
+    assert settings_of(arguments) == Settings(**MEANT)
+
+
+def test_the_names_of_the_originals_flags_are_there() -> None:
+    names = {name for flag in FLAGS for name in flag.names}
+    assert names >= {
+        "host",
+        "host-label",
+        "vtep-ip",
+        "ctrl-ip",
+        "vlan-uplinks",
+        "vlan-if",
+        "vxlan-port",
+    }
+
+
+def test_the_hosts_address_is_asked_for_only_where_it_is_needed() -> None:
+    flags = [f"--{name}={value}" for name, value in GOOD.items()]
+    values = daemon_flags.read(
+        "netplugin", FLAGS, [*flags, "--ctrl-ip=192.0.2.1", "--vtep-ip=192.0.2.2"], {}, "1"
+    )
+    assert values is not None
+
+    def no_address() -> str:
+        raise UsageError("no address")
+
+    assert resolve(values, no_address).ctrl_ip == IPv4Address("192.0.2.1")
+
+
+def test_consul_may_be_named() -> None:
+    assert resolved(consul="http://c:8500").store.kind is StoreKind.CONSUL

@@ -1,0 +1,1 @@
+"""Tests of `objdb` without a store of its own."""

@@ -1,0 +1,79 @@
+"""`objdb.connect`: what a command line may say about the store."""
+
+import pytest
+
+from core.errors import UsageError
+from objdb.connect import StoreAddress, StoreKind, connect, parse_endpoints, parse_store_url
+from objdb.etcd import EtcdBackend, Tls
+
+
+def etcd(*members: str, secure: bool = False) -> StoreAddress:
+    return StoreAddress(StoreKind.ETCD, members, secure)
+
+
+@pytest.mark.parametrize(
+    ("text", "store"),
+    [
+        ("", etcd("127.0.0.1:2379")),
+        ("http://10.0.0.1:2379", etcd("10.0.0.1:2379")),
+        ("etcd://a:1, http://b:2 ,,http://a:1/", etcd("a:1", "b:2")),
+        ("https://a:1,https://[fe80::1]:2", etcd("a:1", "[fe80::1]:2", secure=True)),
+    ],
+)
+def test_all_endpoints_of_the_list_are_used(text: str, store: StoreAddress) -> None:
+    assert parse_endpoints("netmaster", text, "") == store
+
+
+@pytest.mark.parametrize(
+    ("etcd_text", "consul_text", "message"),
+    [
+        (
+            "http://x:1",
+            "http://y:2",
+            "endpoints, both etcd and consul specified: etcd: http://x:1, consul: http://y:2",
+        ),
+        (",", "", "invalid netmaster etcd endpoints: empty"),
+        ("", ", ", "invalid netmaster consul endpoints: empty"),
+        ("http://x", "", "invalid netmaster etcd endpoint: http://x: want host:port"),
+        ("http://x:port", "", "invalid netmaster etcd endpoint: http://x:port: "),
+        ("http://x:99999", "", "invalid netmaster etcd endpoint: "),
+        ("http://[::1:1", "", "invalid netmaster etcd endpoint: "),
+        ("consul://x:1", "", "invalid netmaster etcd endpoint: consul://x:1: want etcd://"),
+        ("x:1", "", "invalid netmaster etcd endpoint: x:1: want etcd://"),
+        ("http://x:1/path", "", "invalid netmaster etcd endpoint: http://x:1/path: want"),
+        ("http://x:1,https://y:1", "", "either all with TLS or none"),
+    ],
+)
+def test_unusable_endpoints_are_refused(etcd_text: str, consul_text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_endpoints("netmaster", etcd_text, consul_text)
+    assert message in str(caught.value)
+
+
+def test_the_older_store_url() -> None:
+    assert parse_store_url("etcd://h:2379") == etcd("h:2379")
+    assert parse_store_url("consul://h:8500").kind is StoreKind.CONSUL
+    with pytest.raises(UsageError, match='Invalid state-store URL "h:2379"'):
+        parse_store_url("h:2379")
+    with pytest.raises(UsageError, match='Unsupported state-store "zk"'):
+        parse_store_url("zk://h:1")
+    with pytest.raises(UsageError, match="want host:port"):
+        parse_store_url("etcd://")
+
+
+async def test_connect_makes_a_client_without_asking_the_store() -> None:
+    backend = connect(etcd("127.0.0.1:1"))
+    assert isinstance(backend, EtcdBackend)
+    await backend.close()
+    await connect(etcd("127.0.0.1:1", secure=True), tls=Tls(ca=b"")).close()
+
+
+def test_stores_that_cannot_be_used_say_what_to_do() -> None:
+    with pytest.raises(UsageError, match="--etcd-endpoints"):
+        connect(parse_endpoints("netplugin", "", "http://h:8500"))
+    with pytest.raises(UsageError, match="certificate of the authority"):
+        connect(etcd("h:1", secure=True))
+
+
+def test_an_address_reads_as_the_user_wrote_it() -> None:
+    assert str(etcd("a:1", "b:2")) == "etcd: http://a:1,http://b:2"

@@ -1,0 +1,79 @@
+"""A switch in memory, held to the contract of `ofnet.switch.Switch`; it can be told to fail."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from core.errors import SwitchUnavailable
+from ofnet.diff import Stamp
+from ofnet.flows import Flow, FlowKey
+from ofnet.session import FlowsRefused
+from ofnet.switch import SMALL, Switch
+
+
+class FakeSwitch(Switch):
+    """`table` is what the switch holds; `refuses` says which flows it does not take.
+
+    `turns` is how many turns of the loop each answer takes, so that others get in between.
+    """
+
+    turns: ClassVar[int] = 3
+
+    def __init__(self, *, connected: bool = True) -> None:
+        super().__init__("fake")
+        self.table: dict[FlowKey, Flow] = {}
+        self.foreign: list[Stamp] = []
+        self.refuses: Callable[[Flow], bool] = lambda _: False
+        self.packets: list[tuple[bytes, int, int]] = []
+        self.dumps = 0
+        self.failures: list[Exception] = []
+        self._present = connected
+
+    @property
+    def connected(self) -> bool:
+        return self._present
+
+    def connect(self) -> None:
+        self._present = True
+        if self._listener is not None:
+            self._listener.switch_connected()
+
+    def disconnect(self) -> None:
+        self._present = False
+        if self._listener is not None:
+            self._listener.switch_lost()
+
+    async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+        if not add and not delete:
+            return
+        await self._answer()
+        self.counters["flow_mods"] += len(add) + len(delete)
+        refused = [flow for flow in add if self.refuses(flow)]
+        if not refused or len(add) + len(delete) <= SMALL:
+            self._change([flow for flow in add if flow not in refused], delete)
+        if refused:
+            raise FlowsRefused([(flow, "refused") for flow in refused])
+
+    async def dump(self) -> list[Stamp]:
+        await self._answer()
+        self.dumps += 1
+        return [Stamp(flow.table, flow.cookie) for flow in self.table.values()] + self.foreign
+
+    def send_packet(self, data: bytes, port: int, *, in_port: int) -> None:
+        self.packets.append((data, port, in_port))
+
+    def _change(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+        self.table.update((flow.key, flow) for flow in add)
+        gone = set(delete)
+        self.foreign = [stamp for stamp in self.foreign if stamp not in gone]
+        for key, flow in list(self.table.items()):
+            if Stamp(flow.table, flow.cookie) in gone:
+                del self.table[key]
+
+    async def _answer(self) -> None:
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop()
+        if not self._present:
+            raise SwitchUnavailable("the fake switch is gone")

@@ -1,0 +1,31 @@
+"""Frames as pods send them."""
+
+import struct
+
+from ofnet.oxm import mac_bytes
+from tests.unit.ofnet.worlds import address, mac
+
+BROADCAST = b"\xff" * 6
+UNSET = bytes(4)
+
+
+def arp(sender: int, target: bytes, *, operation: int = 1, sender_ip: bytes | None = None) -> bytes:
+    """Return an ARP packet of pod `sender`."""
+    own = mac_bytes(mac(sender))
+    return (
+        BROADCAST
+        + own
+        + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, operation)
+        + own
+        + (address(sender).packed if sender_ip is None else sender_ip)
+        + bytes(6)
+        + target
+    )
+
+
+def udp(sender: int, target: int, port: int, payload: bytes = b"payload") -> bytes:
+    """Return a UDP packet of pod `sender`."""
+    ethernet = mac_bytes(mac(target)) + mac_bytes(mac(sender)) + b"\x08\x00"
+    datagram = struct.pack(">HHHH", 40000, port, 8 + len(payload), 0) + payload
+    header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(datagram), 0, 0, 64, 17, 0)
+    return ethernet + header + address(sender).packed + address(target).packed + datagram

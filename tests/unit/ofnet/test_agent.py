@@ -1,0 +1,286 @@
+"""The agent of a bridge against a switch in memory: whatever happens, it ends up equal."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import Invalid, SwitchRefused, SwitchUnavailable
+from core.tasks import background
+from ofnet.agent import BridgeAgent
+from ofnet.changes import Changes
+from ofnet.diff import Stamp
+from ofnet.inspection import Identity
+from ofnet.session import FlowsRefused
+from ofnet.wire import PacketIn
+from ofnet.world import Bridge, World
+from tests.bed.waiting import eventually_async
+from tests.unit.ofnet import frames
+from tests.unit.ofnet.fake_switch import FakeSwitch
+from tests.unit.ofnet.worlds import address, local, remote, with_local, without_local, world
+
+
+async def until(check: Callable[[], bool], what: str) -> None:
+    async def holds() -> bool:
+        return check()
+
+    await eventually_async(holds, what, within=10.0)
+
+
+@asynccontextmanager
+async def running(
+    switch: FakeSwitch, of: World, *, audit_interval: float = 60.0
+) -> AsyncIterator[BridgeAgent]:
+    agent = BridgeAgent(switch, Bridge.VXLAN, of, audit_interval=audit_interval)
+    async with background("bridge", agent.run()):
+        if switch.connected:
+            await until(lambda: agent.settled, "settled")
+        yield agent
+
+
+def pod_change(number: int) -> Changes:
+    return Changes(local=frozenset({local(number).key}))
+
+
+async def test_connect_then_changes_then_disconnect() -> None:
+    switch = FakeSwitch(connected=False)
+    async with running(switch, world()) as agent:
+        with pytest.raises(SwitchUnavailable, match="no switch is connected"):
+            await agent.update(with_local(agent.world, local(1)), pod_change(1))
+        assert not agent.settled
+        switch.connect()
+        await until(lambda: agent.settled, "settled")
+        assert switch.table == agent.flows
+        await agent.update(with_local(agent.world, local(2)), pod_change(2))
+        assert switch.table == agent.flows
+        switch.disconnect()
+        assert not agent.connected
+        with pytest.raises(SwitchUnavailable):
+            await agent.update(without_local(agent.world, local(1).key), pod_change(1))
+        switch.connect()
+        await until(lambda: agent.settled, "settled")
+        assert switch.table == agent.flows
+
+
+async def test_an_update_sends_only_its_own_flows() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world(here=(local(1),))) as agent:
+        sent = switch.counters["flow_mods"]
+        await agent.update(with_local(agent.world, local(2)), pod_change(2))
+        assert switch.counters["flow_mods"] - sent == 5
+        assert switch.dumps == 2
+
+
+async def test_concurrent_updates_are_sent_together() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world()) as agent:
+        updates = []
+        for number in range(1, 21):
+            now = with_local(agent.world, local(number))
+            updates.append(asyncio.gather(agent.update(now, pod_change(number))))
+            await asyncio.sleep(0)
+        await asyncio.gather(*updates)
+        assert switch.table == agent.flows
+        assert len(agent.world.local) == 20
+
+
+async def test_a_pod_that_goes_and_comes_while_the_switch_is_busy_is_there() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world(here=(local(1),))) as agent:
+        full = agent.world
+        busy = agent.update(with_local(full, local(2)), pod_change(2))
+        gone = agent.update(full, pod_change(2))
+        back = agent.update(with_local(full, local(2)), pod_change(2))
+        await asyncio.gather(busy, gone, back)
+        assert switch.table == agent.flows
+        assert any("in_port=102" in str(flow) for flow in switch.table.values())
+
+
+async def test_nothing_is_deleted_before_the_world_is_complete() -> None:
+    switch = FakeSwitch()
+    switch.foreign = [Stamp(7, 0x1F)]
+    async with running(switch, world(here=(local(1),), complete=False)) as agent:
+        await agent.update(without_local(agent.world, local(1).key), pod_change(1))
+        assert switch.foreign
+        assert any("in_port=101" in str(flow) for flow in switch.table.values())
+        await agent.update(replace(agent.world, complete=True), Changes())
+        assert not switch.foreign
+        assert switch.table == agent.flows
+
+
+async def test_an_audit_repairs_what_was_tampered_with() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world(here=(local(1),)), audit_interval=0.01) as agent:
+        switch.table.clear()
+        switch.foreign = [Stamp(0, 1)]
+        await until(lambda: switch.table == agent.flows and not switch.foreign, "repaired")
+
+
+async def test_a_complaint_leads_to_a_comparison() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world(here=(local(1),))) as agent:
+        switch.table.clear()
+        agent.complaint("group refused")
+        await until(lambda: switch.table == agent.flows, "repaired")
+
+
+@pytest.mark.parametrize("others", [1, 100])
+async def test_refused_flows_are_told_to_whom_they_concern(others: int) -> None:
+    switch = FakeSwitch()
+    switch.refuses = lambda flow: "in_port=109" in str(flow)
+    async with running(switch, world()) as agent:
+        grown = with_local(agent.world, local(9))
+        for number in range(200, 200 + others):
+            grown = with_local(grown, local(number))
+        keys = frozenset(grown.local)
+        with pytest.raises(FlowsRefused):
+            await agent.update(grown, Changes(local=keys))
+        # the others' flows are there, and others' changes are not disturbed
+        assert switch.table == {k: f for k, f in agent.flows.items() if k not in agent.refused}
+        await agent.update(with_local(grown, local(10)), pod_change(10))
+        with pytest.raises(FlowsRefused):
+            await agent.update(agent.world, pod_change(9))
+        switch.refuses = lambda _: False
+        await agent.update(without_local(agent.world, local(9).key), pod_change(9))
+        assert not agent.refused
+        assert switch.table == agent.flows
+
+
+async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
+    switch = FakeSwitch()
+    switch.refuses = lambda flow: flow.table == 7
+    agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.01)
+    async with background("bridge", agent.run()):
+        await until(lambda: len(agent.refused) == 2, "refused")
+        switch.refuses = lambda _: False
+        await until(lambda: not agent.refused and switch.table == agent.flows, "accepted")
+
+
+async def test_a_switch_that_never_comes_to_rest_is_left_for_a_while() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world()) as agent:
+
+        class Forgetful(FakeSwitch):
+            async def dump(self) -> list[Stamp]:
+                await super().dump()
+                return []
+
+        restless = Forgetful()
+        other = BridgeAgent(restless, Bridge.VXLAN, agent.world)
+        async with background("bridge", other.run()):
+            with pytest.raises(SwitchRefused, match="does not come to rest"):
+                await other.update(with_local(other.world, local(1)), pod_change(1))
+            assert not other.settled
+            assert restless.dumps == 5
+
+
+async def test_a_failing_switch_fails_the_update_and_is_brought_up_to_date() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world()) as agent:
+        switch.failures = [SwitchUnavailable("no answer")]
+        with pytest.raises(SwitchUnavailable, match="no answer"):
+            await agent.update(with_local(agent.world, local(1)), pod_change(1))
+        await until(lambda: switch.table == agent.flows, "up to date")
+
+
+async def test_an_impossible_endpoint_is_refused_alone() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world()) as agent:
+        bad = replace(local(2), mac="none")
+        both = with_local(with_local(agent.world, local(1)), bad)
+        with pytest.raises(Invalid, match="pod2 cannot be forwarded to"):
+            await agent.update(both, pod_change(1) | pod_change(2))
+        assert switch.table == agent.flows
+        assert any("in_port=101" in str(flow) for flow in switch.table.values())
+        assert [oid.name for oid in agent.faults] == [bad.key]
+
+
+async def test_an_agent_that_stops_lets_nobody_wait() -> None:
+    switch = FakeSwitch()
+    agent = BridgeAgent(switch, Bridge.VXLAN, world())
+    async with background("bridge", agent.run()):
+        await until(lambda: agent.settled, "settled")
+        FakeSwitch.turns = 10**6
+        try:
+            waiting = asyncio.gather(agent.update(with_local(agent.world, local(1)), pod_change(1)))
+            for _ in range(3):
+                await asyncio.sleep(0)
+        finally:
+            FakeSwitch.turns = 3
+    with pytest.raises(SwitchUnavailable):
+        await waiting
+
+
+async def test_arp_is_answered_and_counted() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world(here=(local(1),), there=(remote(2),))) as agent:
+        agent.packet_in(PacketIn(0, 101, None, frames.arp(1, address(2).packed)))
+        agent.packet_in(PacketIn(0, 101, None, frames.arp(1, address(3).packed)))
+        agent.packet_in(PacketIn(0, 101, None, b"noise"))
+        assert [(port, in_port) for _, port, in_port in switch.packets] == [(101, 0xFFFFFFFD)]
+        assert agent.stats == {
+            "PktRcvd": 3,
+            "ArpPktRcvd": 2,
+            "ArpReqRcvd": 2,
+            "ArpReqRespSent": 1,
+            "ArpReqUnknownDest": 1,
+        }
+        assert agent.inspect(Identity())["Stats"]["PktRcvd"] == 3
+
+
+changes = st.tuples(st.sampled_from(["put", "put again", "drop"]), st.sampled_from([1, 1, 1, 2]))
+turns = st.tuples(st.just("turn"), st.integers(1, 6))
+disturbances = st.tuples(st.sampled_from(["fail", "reconnect", "lose flows"]), st.just(0))
+# mostly changes, since every disturbance is followed by a comparison that repairs everything
+steps = st.lists(st.one_of(changes, changes, changes, changes, turns, disturbances), max_size=30)
+
+
+@given(steps)
+@settings(max_examples=60)
+def test_whatever_happens_the_switch_ends_up_equal(history: list[tuple[str, int]]) -> None:
+    async def play() -> None:
+        switch = FakeSwitch()
+        now = world()
+        async with running(switch, now) as agent, asyncio.TaskGroup() as group:
+            for what, number in history:
+                if what in {"put", "put again", "drop"}:
+                    now = after(now, what, number)
+                    group.create_task(tolerant(agent, now, number))
+                else:
+                    await disturb(switch, agent, what, number)
+            switch.failures.clear()
+            await asyncio.sleep(0)
+            await until(lambda: switch.table == agent.flows and agent.settled, "equal")
+            assert agent.world == now
+
+    asyncio.run(play())
+
+
+def after(before: World, what: str, number: int) -> World:
+    if what == "drop":
+        return without_local(before, local(number).key)
+    return with_local(before, replace(local(number), group_id=int(what == "put again")))
+
+
+async def disturb(switch: FakeSwitch, agent: BridgeAgent, what: str, number: int) -> None:
+    match what:
+        case "fail":
+            switch.failures.append(SwitchUnavailable("told to"))
+        case "reconnect":
+            switch.disconnect()
+            switch.connect()
+        case "lose flows":
+            switch.table.clear()
+            agent.complaint("told to")
+        case _:
+            for _ in range(number):
+                await asyncio.sleep(0)
+
+
+async def tolerant(agent: BridgeAgent, now: World, number: int) -> None:
+    with suppress(SwitchUnavailable):
+        await agent.update(now, pod_change(number))

@@ -1,0 +1,55 @@
+"""A change touches its own objects and those that depend on them, no others."""
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId, affected, objects
+from tests.unit.ofnet.worlds import NET, PEER, local, remote, world
+
+WORLD = world(here=(local(1), local(2)), there=(remote(3),))
+POD1, POD2, POD3 = (EndpointKey(f"{NET}-pod{number}") for number in (1, 2, 3))
+
+
+def test_an_endpoint_concerns_itself_alone() -> None:
+    assert affected(WORLD, Changes(local=frozenset({POD1})), ()) == {ObjectId(Kind.LOCAL, POD1)}
+
+
+def test_a_network_concerns_its_endpoints() -> None:
+    assert affected(WORLD, Changes(networks=frozenset({NET})), ()) == {
+        ObjectId(Kind.NETWORK, NET),
+        ObjectId(Kind.LOCAL, POD1),
+        ObjectId(Kind.LOCAL, POD2),
+        ObjectId(Kind.REMOTE, POD3),
+    }
+    assert affected(WORLD, Changes(networks=frozenset({NetworkId("other.default")})), ()) == {
+        ObjectId(Kind.NETWORK, "other.default")
+    }
+
+
+def test_a_tunnel_concerns_the_networks_and_the_endpoints_behind_it() -> None:
+    assert affected(WORLD, Changes(vteps=frozenset({PEER})), ()) == {
+        ObjectId(Kind.VTEP, PEER),
+        ObjectId(Kind.NETWORK, NET),
+        ObjectId(Kind.REMOTE, POD3),
+    }
+    other = Changes(vteps=frozenset({HostLabel("other")}))
+    assert ObjectId(Kind.REMOTE, POD3) not in affected(WORLD, other, ())
+
+
+def test_the_host_port_concerns_the_local_endpoints() -> None:
+    assert affected(WORLD, Changes(host_port=True), ()) == {
+        ObjectId(Kind.HOST_PORT),
+        ObjectId(Kind.LOCAL, POD1),
+        ObjectId(Kind.LOCAL, POD2),
+    }
+
+
+def test_everything_includes_what_is_gone() -> None:
+    gone = ObjectId(Kind.LOCAL, "gone")
+    assert affected(WORLD, EVERYTHING, [gone]) == {*objects(WORLD), gone}
+
+
+def test_changes_add_up() -> None:
+    both = Changes(local=frozenset({POD1}), uplinks=True) | Changes(remote=frozenset({POD3}))
+    assert both == Changes(local=frozenset({POD1}), remote=frozenset({POD3}), uplinks=True)
+    assert not Changes()
+    assert both
+    assert (both | EVERYTHING).everything

@@ -1,0 +1,79 @@
+"""The control channel's records and tables."""
+
+from typing import Any
+
+import pytest
+
+from core.errors import Invalid
+from ofnet.control import (
+    ADD_MASTER,
+    DUMMY,
+    INSPECT,
+    REGISTER_NODE,
+    REPORT,
+    UNREGISTER_NODE,
+    Agent,
+    Master,
+    Node,
+    Report,
+)
+
+VLAN, VXLAN = Node("10.77.0.1", 9003), Node("10.77.0.1", 9002)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "10.77.0.1",
+        {},
+        {"HostAddr": "10.77.0.1"},
+        {"HostAddr": "", "HostPort": 9002},
+        {"HostAddr": "10.77.0.1", "HostPort": 0},
+        {"HostAddr": "10.77.0.1", "HostPort": "9002"},
+    ],
+)
+def test_what_is_no_node_is_refused(value: Any) -> None:
+    with pytest.raises(Invalid, match="not a node"):
+        Node.from_json(value)
+
+
+def test_records_survive_their_wire_form() -> None:
+    report = Report(node=VXLAN, revision=7, errors=("flow refused",))
+    assert Node.from_json(VXLAN.to_json()) == VXLAN
+    assert Report.from_json(report.to_json()) == report
+    with pytest.raises(Invalid, match="not a report"):
+        Report.from_json(VXLAN.to_json())
+
+
+async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
+    master = Master()
+    methods = master.methods()
+    for node in (VLAN, VXLAN):
+        assert await methods[REGISTER_NODE](node.to_json())
+    report = Report(node=VXLAN, revision=12, errors=("table full",))
+    await methods[REPORT](report.to_json())
+    await methods[REGISTER_NODE](VXLAN.to_json())
+    await methods[UNREGISTER_NODE](VLAN.to_json())
+    await methods[UNREGISTER_NODE](VLAN.to_json())
+    assert master.inspect(Node("10.77.0.1", 9001)) == {
+        "MyAddr": "10.77.0.1",
+        "MyPort": 9001,
+        "AgentDb": {"10.77.0.1:9002": {"HostAddr": "10.77.0.1", "HostPort": 9002}},
+        "EndpointDb": {},
+        "PolicyDb": {},
+        "AgentStats": {"10.77.0.1:9002": {"Revision": 12, "Errors": ["table full"]}},
+    }
+
+
+async def test_an_agent_takes_masters_and_answers_inspection() -> None:
+    masters: list[Node] = []
+
+    async def add(master: Node) -> None:
+        masters.append(master)
+
+    methods = Agent(add_master=add, inspect=lambda: {"vxlan": {}}).methods()
+    assert await methods[ADD_MASTER](Node("10.77.0.9", 9001).to_json())
+    assert masters == [Node("10.77.0.9", 9001)]
+    assert await methods[DUMMY]("dummy")
+    assert await methods[INSPECT]("") == {"vxlan": {}}

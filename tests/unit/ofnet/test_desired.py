@@ -1,0 +1,206 @@
+"""Desired flows: object by object equals from scratch, and deltas tell the whole difference."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet.changes import EVERYTHING, Changes
+from ofnet.desired import Desired
+from ofnet.flows import Flow, FlowKey
+from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Uplink, World
+from tests.unit.ofnet.worlds import (
+    HOST_PORT,
+    local,
+    network,
+    remote,
+    vtep,
+    with_local,
+    without_local,
+    world,
+)
+
+NETS = [NetworkId("net.default"), NetworkId("other.default"), NetworkId("net.blue")]
+HOSTS = [HostLabel("h1"), HostLabel("h2")]
+PODS = [1, 2, 3]
+
+Step = Callable[[World], tuple[World, Changes]]
+
+
+def from_scratch(bridge: Bridge, of: World) -> dict[FlowKey, Flow]:
+    desired = Desired(bridge)
+    desired.update(of, EVERYTHING)
+    return dict(desired.flows)
+
+
+def put(field: str, key: Any, value: Any) -> Step:
+    """Return the step that sets or, with None, removes one object of a World's mapping."""
+
+    def step(before: World) -> tuple[World, Changes]:
+        items = {k: v for k, v in getattr(before, field).items() if k != key}
+        if value is not None:
+            items[key] = value
+        changed: dict[str, Any] = {field: frozenset({key})}
+        altered: dict[str, Any] = {field: items}
+        return replace(before, **altered), Changes(**changed)
+
+    return step
+
+
+def some_network(name: NetworkId, vrf: int, number: int) -> Step:
+    return put("networks", name, network(name, vrf=vrf, number=number))
+
+
+def some_local(key: int, net: NetworkId, address: int, port: int, group: int) -> Step:
+    endpoint = replace(
+        local(address, ofport=port), key=EndpointKey(f"pod{key}"), network=net, group_id=group
+    )
+    return put("local", endpoint.key, endpoint)
+
+
+def some_remote(key: int, net: NetworkId, address: int, host: HostLabel) -> Step:
+    endpoint = replace(
+        remote(address, host=host, v6=True), key=EndpointKey(f"pod{key}"), network=net
+    )
+    return put("remote", endpoint.key, endpoint)
+
+
+def host_port(present: bool) -> Step:
+    return lambda before: (
+        replace(before, host_port=HOST_PORT if present else None),
+        Changes(host_port=True),
+    )
+
+
+def uplinks(count: int) -> Step:
+    links = tuple(Uplink(ofport=90 + index, mac="52:54:00:00:00:0a") for index in range(count))
+    return lambda before: (replace(before, uplinks=links), Changes(uplinks=True))
+
+
+def mode(fwd_mode: FwdMode) -> Step:
+    return lambda before: (replace(before, fwd_mode=fwd_mode), EVERYTHING)
+
+
+nets, hosts, pods = st.sampled_from(NETS), st.sampled_from(HOSTS), st.sampled_from(PODS)
+steps = st.one_of(
+    st.builds(some_network, nets, st.integers(1, 2), st.integers(1, 3)),
+    st.builds(put, st.just("networks"), nets, st.none()),
+    st.builds(some_local, pods, nets, pods, st.integers(10, 12), st.integers(0, 2)),
+    st.builds(put, st.just("local"), pods.map(lambda n: EndpointKey(f"pod{n}")), st.none()),
+    st.builds(some_remote, pods, nets, pods, hosts),
+    st.builds(put, st.just("remote"), pods.map(lambda n: EndpointKey(f"pod{n}")), st.none()),
+    hosts.flatmap(
+        lambda host: st.integers(2, 3).map(lambda port: put("vteps", host, vtep(host, ofport=port)))
+    ),
+    st.builds(put, st.just("vteps"), hosts, st.none()),
+    st.builds(host_port, st.booleans()),
+    st.builds(uplinks, st.integers(0, 2)),
+    st.builds(mode, st.sampled_from(FwdMode)),
+)
+
+
+@pytest.mark.parametrize("bridge", list(Bridge))
+@given(history=st.lists(st.lists(steps, min_size=1, max_size=3), max_size=12))
+@settings(max_examples=150)
+def test_object_by_object_equals_from_scratch(bridge: Bridge, history: list[list[Step]]) -> None:
+    now = World(fwd_mode=FwdMode.ROUTING)
+    desired = Desired(bridge)
+    desired.update(now, EVERYTHING)
+    for together in history:
+        before, changes = dict(desired.flows), Changes()
+        for step in together:
+            now, more = step(now)
+            changes |= more
+        delta = desired.update(now, changes)
+        assert desired.flows == from_scratch(bridge, now)
+        # the delta, applied as a switch does it, leads to the new state
+        table = before
+        table |= {flow.key: flow for flow in delta.add}
+        for flow in delta.delete:
+            assert table.pop(flow.key) == flow
+        assert table == desired.flows
+        assert {flow.key for flow in (*delta.add, *delta.delete)} <= delta.touched
+
+
+def test_a_pod_that_moved_here_beats_its_stale_record() -> None:
+    there = remote(1)
+    moved = replace(local(1), key=EndpointKey("net.default-new"))
+    both = with_local(world(there=(there,)), moved)
+    orders: list[list[LocalEndpoint | RemoteEndpoint]] = [[there, moved], [moved, there]]
+    for order in orders:
+        desired = Desired(Bridge.VXLAN)
+        now = world()
+        desired.update(now, EVERYTHING)
+        for endpoint in order:
+            now, changes = add(now, endpoint)
+            desired.update(now, changes)
+        assert desired.flows == from_scratch(Bridge.VXLAN, both)
+        outputs = [str(flow) for flow in desired.flows.values() if "nw_dst=10.1.0.1" in str(flow)]
+        assert [text for text in outputs if "output:101" in text]
+        assert not [text for text in outputs if "output:2" in text]
+        desired.update(without_local(now, moved.key), Changes(local=frozenset({moved.key})))
+        assert desired.flows == from_scratch(Bridge.VXLAN, world(there=(there,)))
+
+
+def add(before: World, endpoint: LocalEndpoint | RemoteEndpoint) -> tuple[World, Changes]:
+    if isinstance(endpoint, LocalEndpoint):
+        return with_local(before, endpoint), Changes(local=frozenset({endpoint.key}))
+    remotes = {**before.remote, endpoint.key: endpoint}
+    return replace(before, remote=remotes), Changes(remote=frozenset({endpoint.key}))
+
+
+def test_an_endpoint_without_its_network_or_tunnel_has_no_flows() -> None:
+    base = len(from_scratch(Bridge.VXLAN, world()))
+    full = world(here=(local(1),), there=(remote(2),))
+    without_network = replace(full, networks={})
+    assert len(from_scratch(Bridge.VXLAN, without_network)) == base - 1
+    without_tunnel = from_scratch(Bridge.VXLAN, replace(full, vteps={}))
+    assert not [flow for flow in without_tunnel.values() if "10.1.0.2" in str(flow)]
+
+
+def test_unchanged_objects_yield_nothing() -> None:
+    desired = Desired(Bridge.VXLAN)
+    full = world(here=(local(1),), there=(remote(2),))
+    assert desired.update(full, EVERYTHING).add
+    delta = desired.update(full, EVERYTHING)
+    assert not delta.add
+    assert not delta.delete
+    assert delta.touched == desired.flows.keys()
+
+
+def test_a_change_of_group_replaces_flows_without_deleting() -> None:
+    desired = Desired(Bridge.VXLAN)
+    desired.update(world(here=(local(1),)), EVERYTHING)
+    grouped = replace(local(1), group_id=5)
+    delta = desired.update(with_local(world(), grouped), Changes(local=frozenset({grouped.key})))
+    assert sorted(flow.table for flow in delta.add) == [1, 4]
+    assert not delta.delete
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        replace(local(9), mac=""),
+        replace(local(9), mac="not a mac"),
+        replace(local(9), group_id=32768),
+        replace(local(9), ofport=-1),
+        replace(local(9), ofport=2**32),
+        replace(local(9), dscp=300),
+    ],
+)
+def test_an_object_with_impossible_values_harms_no_other(bad: LocalEndpoint) -> None:
+    desired = Desired(Bridge.VXLAN)
+    good = world(here=(local(1),))
+    delta = desired.update(with_local(good, bad), EVERYTHING)
+    assert [oid.name for oid in delta.faults] == [bad.key]
+    assert desired.flows == from_scratch(Bridge.VXLAN, good)
+    healed = with_local(good, local(9))
+    assert not desired.update(healed, Changes(local=frozenset({bad.key}))).faults
+    assert desired.flows == from_scratch(Bridge.VXLAN, healed)
+    desired.update(with_local(good, bad), Changes(local=frozenset({bad.key})))
+    assert not desired.update(good, EVERYTHING).faults
+    assert not desired.faults

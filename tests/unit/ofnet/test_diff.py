@@ -1,0 +1,44 @@
+"""The difference between desired and reported flows."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofnet.actions import DROP
+from ofnet.changes import Kind
+from ofnet.diff import Stamp, difference
+from ofnet.flows import Flow
+from ofnet.match import Match
+from ofnet.tables import TableId
+
+FLOWS = [Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 6)]
+STAMPS = [Stamp(flow.table, flow.cookie) for flow in FLOWS]
+FOREIGN = [Stamp(0, 0x1F), Stamp(1, 0x1F), Stamp(7, STAMPS[0].cookie)]
+
+
+def apply(reported: list[Stamp], wanted: list[Flow]) -> list[Stamp]:
+    """Do to a table what a switch does: add (replacing nothing here), then delete by stamp."""
+    diff = difference(wanted, reported)
+    after = reported + [Stamp(flow.table, flow.cookie) for flow in diff.add]
+    return [stamp for stamp in after if stamp not in diff.delete]
+
+
+@given(
+    st.lists(st.sampled_from(STAMPS + FOREIGN)),
+    st.lists(st.sampled_from(FLOWS), unique_by=lambda flow: flow.cookie),
+)
+def test_two_comparisons_bring_any_switch_to_the_desired_state(
+    reported: list[Stamp], wanted: list[Flow]
+) -> None:
+    after = apply(apply(reported, wanted), wanted)
+    assert sorted(after) == sorted(Stamp(flow.table, flow.cookie) for flow in wanted)
+    assert not difference(wanted, after)
+
+
+def test_equal_states_differ_in_nothing() -> None:
+    assert not difference(FLOWS, STAMPS)
+
+
+def test_additions_and_deletions() -> None:
+    diff = difference(FLOWS[:2], [STAMPS[1], *FOREIGN])
+    assert diff.add == (FLOWS[0],)
+    assert set(diff.delete) == set(FOREIGN)

@@ -1,0 +1,75 @@
+"""The directory: who has which address, and what is behind a port."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
+
+from core.ids import NetworkId
+from ofnet.changes import EVERYTHING, Changes, Kind
+from ofnet.directory import Directory
+from ofnet.world import Uplink
+from tests.unit.ofnet.worlds import (
+    NET,
+    PEER,
+    address,
+    local,
+    network,
+    remote,
+    with_local,
+    without_local,
+    world,
+)
+
+WORLD = world(here=(local(1),), there=(remote(2, v6=True),))
+
+
+def directory() -> Directory:
+    made = Directory()
+    made.update(WORLD, EVERYTHING)
+    return made
+
+
+def test_endpoints_and_gateways_are_known_in_their_vrf() -> None:
+    known = directory()
+    for number in (1, 2):
+        assert known.knows(1, address(number))
+        assert not known.knows(2, address(number))
+    assert known.knows(1, IPv6Address("2001:db8::2"))
+    assert known.knows(1, IPv4Address("10.1.255.254"))
+    assert not known.knows(1, address(3))
+
+
+def test_ports_have_a_kind() -> None:
+    known = directory()
+    assert known.port(101) == (Kind.LOCAL, 1)
+    assert known.port(2) == (Kind.VTEP, 0)
+    assert known.port(1) == (Kind.HOST_PORT, 0)
+    assert known.port(9) is None
+    known.update(
+        replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)), Changes(uplinks=True)
+    )
+    assert known.port(9) == (Kind.UPLINKS, 0)
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    known = directory()
+    known.update(without_local(WORLD, local(1).key), Changes(local=frozenset({local(1).key})))
+    assert not known.knows(1, address(1))
+    assert known.port(101) is None
+    known.update(replace(WORLD, vteps={}), Changes(vteps=frozenset({PEER})))
+    assert known.port(2) is None
+    known.update(replace(WORLD, networks={}), Changes(networks=frozenset({NET})))
+    assert not known.knows(1, address(2))
+    assert not known.knows(1, IPv4Address("10.1.255.254"))
+
+
+def test_a_port_given_to_another_pod_is_the_other_pods() -> None:
+    known = directory()
+    blue = NetworkId("net.blue")
+    heir = replace(local(5, ofport=101), network=blue)
+    networks = {**WORLD.networks, blue: network(blue, vrf=2)}
+    after = replace(with_local(without_local(WORLD, local(1).key), heir), networks=networks)
+    known.update(
+        after,
+        Changes(local=frozenset({local(1).key, heir.key}), networks=frozenset({blue})),
+    )
+    assert known.port(101) == (Kind.LOCAL, 2)

@@ -1,0 +1,69 @@
+"""Flows: nothing beyond the tables' declarations can be built; cookies stand for content."""
+
+import pytest
+from hypothesis import given
+
+from ofnet.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.changes import Kind
+from ofnet.fields import DESTINATION_GROUP, VRF
+from ofnet.flows import COOKIE_MAGIC, Flow, Undeclared
+from ofnet.match import Match
+from ofnet.tables import TableId
+from tests.unit.ofnet.strategies import flows
+
+FLOW = Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT))
+
+
+@pytest.mark.parametrize(
+    ("table", "match", "instructions"),
+    [
+        (TableId.POLICY, Match(in_port=1), DROP),
+        (TableId.VLAN, Match(), Instructions((Output(1),))),
+        (TableId.VLAN, Match(), Instructions((SetField("eth_dst", "02:02:00:00:00:01"),))),
+        (TableId.VLAN, Match(), Instructions(metadata=DESTINATION_GROUP.put(1))),
+        (TableId.IP, Match(), Instructions(metadata=VRF.put(1))),
+        (TableId.VLAN, Match(), goto(TableId.IP)),
+        (TableId.IP, Match(), goto(TableId.VLAN)),
+    ],
+)
+def test_what_a_table_does_not_declare_cannot_be_built(
+    table: TableId, match: Match, instructions: Instructions
+) -> None:
+    with pytest.raises(Undeclared, match=f"table {table:d} does not"):
+        Flow(Kind.LOCAL, table, 1, match, instructions)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Flow(Kind.REMOTE, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT)),
+        Flow(Kind.LOCAL, TableId.VLAN, 11, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT)),
+        Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=4), goto(TableId.SRV_PROXY_DNAT)),
+        Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=3), DROP),
+        Flow(Kind.LOCAL, TableId.IP, 10, Match(in_port=3), DROP),
+    ],
+)
+def test_another_content_has_another_cookie(other: Flow) -> None:
+    assert other.cookie != FLOW.cookie
+    assert other != FLOW
+
+
+def test_the_cookie_tells_magic_and_owner() -> None:
+    assert FLOW.cookie >> 56 == COOKIE_MAGIC
+    assert FLOW.cookie >> 48 & 0xFF == Kind.LOCAL
+
+
+def test_the_cookie_of_a_content_never_changes() -> None:
+    """A restart must find its own flows: this number is part of the contract between versions."""
+    assert FLOW.cookie == 0xC005_7C36_4E15_D864
+
+
+@given(flows(), flows())
+def test_same_cookie_means_same_flow(one: Flow, other: Flow) -> None:
+    assert (one == other) == (one.cookie == other.cookie)
+
+
+def test_text_leaves_out_table_0_as_open_vswitch_does() -> None:
+    first = Flow(Kind.PIPELINE, TableId.INPUT, 1, Match(), goto(TableId.VLAN))
+    assert str(first) == "priority=1 actions=goto_table:1"
+    assert str(FLOW) == "table=1, priority=10,in_port=3 actions=goto_table:3"

@@ -1,0 +1,80 @@
+"""ARP and DNS packets taken apart and built, as another library reads them."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from os_ken.lib.packet import arp as reference
+from os_ken.lib.packet import packet
+
+from ofnet import packets
+from tests.unit.ofnet import frames
+from tests.unit.ofnet.worlds import address, mac
+
+REQUEST = frames.arp(1, address(2).packed)
+
+
+def test_a_request_is_read_with_and_without_a_tag() -> None:
+    for frame in (REQUEST, packets.tagged(REQUEST, 5)):
+        assert packets.parse_arp(frame) == packets.Arp(
+            operation=packets.ARP_REQUEST,
+            sender_mac=mac(1),
+            sender_ip=address(1),
+            target_ip=address(2),
+        )
+
+
+def test_the_reply_answers_the_asker() -> None:
+    request = packets.parse_arp(REQUEST)
+    assert request is not None
+    reply = packet.Packet(packets.arp_reply(request, "00:00:11:11:11:11"))
+    ethernet, arp = reply.protocols[0], reply.get_protocol(reference.arp)
+    assert (ethernet.dst, ethernet.src) == (mac(1), "00:00:11:11:11:11")
+    assert arp.opcode == packets.ARP_REPLY
+    assert (arp.src_mac, arp.src_ip) == ("00:00:11:11:11:11", str(address(2)))
+    assert (arp.dst_mac, arp.dst_ip) == (mac(1), str(address(1)))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        REQUEST[:-1],
+        REQUEST[:12],
+        frames.udp(1, 2, 53),
+        REQUEST[:14] + struct.pack(">HHBB", 1, 0x86DD, 6, 16) + REQUEST[20:] + bytes(24),
+    ],
+)
+def test_what_is_no_arp_is_none(frame: bytes) -> None:
+    assert packets.parse_arp(frame) is None
+
+
+def test_a_tag_leaves_all_else_untouched() -> None:
+    frame = packets.tagged(REQUEST, 4093)
+    assert packets.is_tagged(frame)
+    assert frame[12:16] == b"\x81\x00\x0f\xfd"
+    assert frame[:12] + frame[16:] == REQUEST
+
+
+def test_udp_is_told_by_its_port() -> None:
+    assert packets.is_udp_to(frames.udp(1, 2, 53), 53)
+    assert packets.is_udp_to(packets.tagged(frames.udp(1, 2, 53), 7), 53)
+    assert not packets.is_udp_to(frames.udp(1, 2, 54), 53)
+    assert not packets.is_udp_to(frames.udp(1, 2, 53)[:36], 53)
+    assert not packets.is_udp_to(REQUEST, 53)
+
+
+@given(st.binary(max_size=80), st.sampled_from([b"", b"\x08\x06", b"\x08\x00", b"\x81\x00"]))
+def test_no_frame_raises(noise: bytes, ethertype: bytes) -> None:
+    frame = noise[:12].ljust(12, b"\x02") + ethertype + noise[12:]
+    packets.parse_arp(frame)
+    packets.is_udp_to(frame, 53)
+    packets.ether_type(frame)
+
+
+@given(st.binary(min_size=20, max_size=20))
+def test_no_arp_body_raises(body: bytes) -> None:
+    request = packets.parse_arp(REQUEST[:22] + body)
+    assert request is not None
+    assert packets.parse_arp(packets.arp_reply(request, "00:00:11:11:11:11")) is not None

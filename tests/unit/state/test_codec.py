@@ -1,0 +1,284 @@
+"""`state.codec` against recorded stores, and against values that must be refused."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import keys
+from core.errors import Invalid
+from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
+from state import codec
+from state.records import (
+    Encap,
+    EndpointRecord,
+    GrantOwner,
+    GrantRecord,
+    GroupRecord,
+    HostRecord,
+    NetworkRecord,
+    NetworkType,
+    Record,
+    ServiceInstance,
+    TagRangesRecord,
+)
+
+STORES = Path(__file__).parents[2] / "golden" / "store"
+COUNTED = {
+    "epAddrCount",
+    "epCount",
+    "epgIpAllocMap",
+    "ipAllocMap",
+    "ipv6AllocMap",
+    "ipv6LastHost",
+    "providers",
+}
+"""What the original rewrites with every address and every container."""
+
+RESOURCES = {
+    keys.VLAN_RESOURCE,
+    keys.VLAN_RESOURCE_OPER,
+    keys.VXLAN_RESOURCE,
+    keys.VXLAN_RESOURCE_OPER,
+    keys.GLOBAL_OPER,
+}
+
+NETWORK = NetworkRecord(
+    tenant=TenantName("blue"),
+    name=NetworkName("net.1"),
+    type=NetworkType.DATA,
+    encap=Encap.VXLAN,
+    pkt_tag=3,
+    ext_pkt_tag=1000,
+    subnet="10.1.0.0",
+    subnet_len=16,
+    gateway="10.1.255.254",
+    first="10.1.0.0",
+    last="10.1.255.255",
+    ipv6_subnet="2001:db8::",
+    ipv6_subnet_len=64,
+    ipv6_gateway="2001:db8::1",
+    network_tag="net.1.blue",
+)
+GROUP = GroupRecord(
+    tenant=TenantName("blue"),
+    name=GroupName("web"),
+    network=NetworkName("net.1"),
+    group_id=7,
+    encap=Encap.VXLAN,
+    pkt_tag=3,
+    ext_pkt_tag=1000,
+    dscp=10,
+    bandwidth="10 mbps",
+    burst=1500,
+    ip_pool="10.1.0.5-10.1.0.9",
+    group_tag="web.blue",
+    subnet_len=16,
+)
+ENDPOINT = EndpointRecord(
+    key=EndpointKey("net.1.blue-a/b"),
+    network=NetworkId("net.1.blue"),
+    endpoint_id="a/b",
+    service_name="web",
+    group_id=7,
+    group_key="web:blue",
+    ip_address="10.1.0.5",
+    ipv6_address="2001:db8::2",
+    mac_address="02:02:0a:01:00:05",
+    homing_host=HostLabel("h1"),
+    intf_name="",
+    vtep_ip="",
+    labels={"app": "wäb"},
+    container_id="c1",
+    common_name="cn",
+)
+GRANT = GrantRecord(owner=GrantOwner.ENDPOINT, owner_id="net.1.blue-a/b", seq=9, granted_at=1.5)
+HOST = HostRecord(
+    label=HostLabel("h1"),
+    control_ip="192.168.77.1",
+    vtep_ip="192.168.77.1",
+    vxlan_port=4789,
+    uplink_macs=("02:00:00:00:00:01",),
+    version="1",
+)
+
+
+def store(name: str) -> dict[str, Any]:
+    recorded: dict[str, Any] = json.loads((STORES / name).read_text())["keys"]
+    return {key: value for key, value in recorded.items() if value is not None}
+
+
+def again(key: str, value: Any) -> Any:
+    """Decode a recorded value and encode it again; None where no record is kept."""
+    record = codec.decode(key, json.dumps(value).encode())
+    return None if record is None else json.loads(codec.encode(record))
+
+
+@pytest.mark.parametrize("path", sorted(STORES.iterdir()), ids=lambda path: path.stem)
+def test_records_are_the_originals_but_for_what_is_counted(path: Path) -> None:
+    compared = 0
+    for key, value in store(path.name).items():
+        ours = again(key, value)
+        if ours is not None:
+            assert ours.keys() == value.keys()
+            assert {k: v for k, v in ours.items() if k not in COUNTED} == {
+                k: v for k, v in value.items() if k not in COUNTED
+            }
+            compared += 1
+    assert compared >= 2
+
+
+@pytest.mark.parametrize(
+    "name", [p.name for p in sorted(STORES.iterdir()) if p.name.startswith("net")]
+)
+def test_fresh_records_equal_the_originals_to_the_last_bit(name: str) -> None:
+    fresh = {
+        key: value
+        for key, value in store(name).items()
+        if codec.decoder_of(key) and not value.get("epCount") and not value.get("epAddrCount")
+    }
+    assert len(fresh) >= 3
+    for key, value in fresh.items():
+        assert again(key, value) == value
+
+
+def test_a_fresh_groups_pool_is_clear_in_its_map() -> None:
+    key = keys.GROUPS + "gp:default"
+    recorded = store("plugin-v6-after-delete.json")[key]
+    assert again(key, recorded) == recorded
+
+
+def test_tag_resources_are_the_originals_while_nothing_is_in_use() -> None:
+    recorded = store("networks-one-vxlan.json")
+    ours = {
+        key: json.loads(value)
+        for key, value in codec.tag_resources(
+            TagRangesRecord(vlans="1-4094", vxlans="1-10000")
+        ).items()
+    }
+    assert ours.keys() == RESOURCES
+    for key in RESOURCES - {keys.VXLAN_RESOURCE_OPER}:
+        assert ours[key] == recorded[key]
+    assert ours[keys.VXLAN_RESOURCE_OPER]["freeVXLANs"] == ours[keys.VXLAN_RESOURCE]["vxlans"]
+
+
+def test_vxlan_resource_counts_from_the_start_of_its_range() -> None:
+    ours = codec.tag_resources(TagRangesRecord(vlans="10-20", vxlans="5001-5010"))
+    value = json.loads(ours[keys.VXLAN_RESOURCE])
+    plain = codec.tag_resources(TagRangesRecord(vlans="10-20", vxlans="1-10"))
+    assert value["FreeVXLANsStart"] == 5000
+    assert value["vxlans"] == json.loads(plain[keys.VXLAN_RESOURCE])["vxlans"]
+
+
+@pytest.mark.parametrize("ranges", ["", "a-b", "5", "1-2-3"])
+def test_unreadable_tag_ranges_are_invalid(ranges: str) -> None:
+    with pytest.raises(Invalid, match="invalid tags"):
+        codec.tag_resources(TagRangesRecord(vlans="1-2", vxlans=ranges))
+
+
+@pytest.mark.parametrize(
+    ("key", "record"),
+    [
+        (keys.network(NETWORK.id), NETWORK),
+        (
+            keys.network(NETWORK.id),
+            dataclasses.replace(NETWORK, first="10.1.0.77", bounded=True),
+        ),
+        (keys.network(NETWORK.id), dataclasses.replace(NETWORK, first="10.1.0.77")),
+        (
+            keys.network(NETWORK.id),
+            dataclasses.replace(NETWORK, first="10.1.0.7", last="10.1.0.9", bounded=True),
+        ),
+        (
+            keys.network(NETWORK.id),
+            dataclasses.replace(
+                NETWORK,
+                subnet="10.0.0.0",
+                subnet_len=8,
+                first="10.200.0.1",
+                last="10.255.255.255",
+                bounded=True,
+            ),
+        ),
+        (keys.group(GROUP.key), GROUP),
+        (keys.group(GROUP.key), dataclasses.replace(GROUP, ip_pool="", subnet_len=0)),
+        (keys.endpoint(ENDPOINT.key), ENDPOINT),
+        (keys.endpoint(ENDPOINT.key), dataclasses.replace(ENDPOINT, labels=None)),
+        (keys.grant(NETWORK.id, "10.1.0.5"), GRANT),
+        (keys.host(HOST.label), HOST),
+        (keys.TAG_RANGES, TagRangesRecord(vlans="1-10", vxlans="20-30")),
+    ],
+)
+def test_decode_undoes_encode(key: str, record: Record) -> None:
+    assert codec.decode(key, codec.encode(record)) == record
+
+
+def test_service_info_has_gos_names() -> None:
+    instance = ServiceInstance(service="netmaster", address="10.77.0.1", port=9999, role="leader")
+    value = codec.encode(instance)
+    assert json.loads(value) == {
+        "ServiceName": "netmaster",
+        "Role": "leader",
+        "Version": "",
+        "TTL": 10,
+        "HostAddr": "10.77.0.1",
+        "Port": 9999,
+        "Hostname": "",
+    }
+    assert codec.decode_service(keys.service("netmaster", "10.77.0.1", 9999), value) == instance
+
+
+def test_a_map_too_large_for_the_store_is_cut() -> None:
+    wide = dataclasses.replace(NETWORK, subnet="10.0.0.0", subnet_len=8, last="10.255.255.255")
+    assert len(codec.encode(wide)) < 200_000
+
+
+def test_unknown_fields_and_missing_ones_are_let_through() -> None:
+    fields = json.loads(codec.encode(GROUP))
+    del fields["IPPool"], fields["epgIpAllocMap"], fields["groupTag"]
+    fields["new"] = {"a": 1}
+    decoded = codec.decode(keys.group(GROUP.key), json.dumps(fields).encode())
+    assert decoded == dataclasses.replace(GROUP, ip_pool="", group_tag="", subnet_len=0)
+
+
+def test_keys_without_records_decode_to_none() -> None:
+    assert codec.decode(keys.VLAN_RESOURCE, b"{}") is None
+    assert codec.decode(keys.GLOBAL_CONFIG + "/x", b"{}") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "record", "field", "value"),
+    [
+        (keys.endpoint(ENDPOINT.key), ENDPOINT, "endpointGroupId", "7"),
+        (keys.endpoint(ENDPOINT.key), ENDPOINT, "endpointGroupId", True),
+        (keys.endpoint(ENDPOINT.key), ENDPOINT, "ipAddress", 4),
+        (keys.endpoint(ENDPOINT.key), ENDPOINT, "labels", ["a"]),
+        (keys.endpoint(ENDPOINT.key), ENDPOINT, "labels", {"a": 1}),
+        (keys.endpoint(ENDPOINT.key), ENDPOINT, "id", "other"),
+        (keys.network(NETWORK.id), NETWORK, "pktTagType", "gre"),
+        (keys.network(NETWORK.id), NETWORK, "tenant", "red"),
+        (keys.network(NETWORK.id), NETWORK, "subnetIP", "ten"),
+        (keys.network(NETWORK.id), NETWORK, "subnetLen", 64),
+        (keys.group(GROUP.key), GROUP, "groupName", "other"),
+        (keys.group(GROUP.key), GROUP, "epgIpAllocMap", "A"),
+        (keys.grant(NETWORK.id, "10.1.0.5"), GRANT, "grantedAt", "now"),
+        (keys.grant(NETWORK.id, "10.1.0.5"), GRANT, "owner", "nobody"),
+        (keys.host(HOST.label), HOST, "uplinkMACs", [1]),
+        (keys.TAG_RANGES, TagRangesRecord(vlans="1-2", vxlans="1-2"), "auto", 1),
+    ],
+)
+def test_wrong_types_are_invalid_and_named(
+    key: str, record: Record, field: str, value: object
+) -> None:
+    fields = json.loads(codec.encode(record)) | {field: value}
+    with pytest.raises(Invalid) as caught:
+        codec.decode(key, json.dumps(fields).encode())
+    assert key in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b"null", b"\xff"])
+def test_what_is_no_object_is_invalid(value: bytes) -> None:
+    with pytest.raises(Invalid, match="eps/x"):
+        codec.decode(keys.ENDPOINTS + "x", value)
