@@ -1,0 +1,36 @@
+"""`make bench`: every benchmark in turn, one table; `python -m bench NAME...` runs those named."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from bench import cni, cni_start, endpoints, flows, objects, rules
+from bench.table import Row, show
+
+BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
+    "flows": flows.rows,
+    "endpoints": endpoints.rows,
+    "rules": rules.rows,
+    "objects": objects.rows,
+    "cni": cni.rows,
+    "cni_start": cni_start.rows,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmarks named, or all; return the exit code."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}: there are {', '.join(BENCHMARKS)}")
+        return 2
+
+    def rows() -> Iterator[Row]:
+        for name in names or BENCHMARKS:
+            yield from BENCHMARKS[name]()
+
+    show(rows())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
