@@ -71,8 +71,8 @@ def _unseen_line(terminal: TextIO) -> str:
         raise CommandFailed(str(exc.args[1]).lower(), IO) from exc
     unseen = [*shown]
     unseen[3] &= ~termios.ECHO
-    termios.tcsetattr(terminal, termios.TCSADRAIN, unseen)
-    try:
+    try:  # an interrupt may come as soon as the echo is off
+        termios.tcsetattr(terminal, termios.TCSADRAIN, unseen)
         return _line(terminal)
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, shown)
