@@ -63,7 +63,8 @@ def proxy(tls: ssl.SSLContext) -> Iterator[Proxy]:
 def logging_in(home: Path, url: str, *flags: str) -> Iterator[Login]:
     terminal, theirs = pty.openpty()
     process = subprocess.Popen(
-        [PROGRAM, "--netmaster", url, *flags, "login"],
+        # a shell that runs these tests in the background has them ignore interrupts
+        ["env", "--default-signal=INT", PROGRAM, "--netmaster", url, *flags, "login"],
         stdin=theirs,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
