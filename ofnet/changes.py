@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.world import World
+from ofnet.world import FwdMode, World
 
 
 class Kind(IntEnum):
@@ -26,6 +26,10 @@ class Kind(IntEnum):
     NETWORK = 4
     LOCAL = 5
     REMOTE = 6
+    FLOOD = 7
+    """The flooding of a network: named like it, made of its ports here and its peers."""
+
+    RULE = 8
 
 
 class ObjectId(NamedTuple):
@@ -47,6 +51,8 @@ class Changes:
     local: frozenset[EndpointKey] = frozenset()
     remote: frozenset[EndpointKey] = frozenset()
     vteps: frozenset[HostLabel] = frozenset()
+    peer_macs: frozenset[HostLabel] = frozenset()
+    rules: frozenset[str] = frozenset()
     host_port: bool = False
     uplinks: bool = False
     everything: bool = False
@@ -58,6 +64,8 @@ class Changes:
             local=self.local | other.local,
             remote=self.remote | other.remote,
             vteps=self.vteps | other.vteps,
+            peer_macs=self.peer_macs | other.peer_macs,
+            rules=self.rules | other.rules,
             host_port=self.host_port or other.host_port,
             uplinks=self.uplinks or other.uplinks,
             everything=self.everything or other.everything,
@@ -79,6 +87,8 @@ def objects(world: World) -> Iterator[ObjectId]:
     yield from _ids(Kind.NETWORK, world.networks)
     yield from _ids(Kind.LOCAL, world.local)
     yield from _ids(Kind.REMOTE, world.remote)
+    yield from _ids(Kind.FLOOD, world.networks)
+    yield from _ids(Kind.RULE, world.rules)
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -95,21 +105,27 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
         *_ids(Kind.VTEP, changes.vteps),
         *_ids(Kind.LOCAL, changes.local),
         *_ids(Kind.REMOTE, changes.remote),
+        *_ids(Kind.FLOOD, changes.networks),
+        *_ids(Kind.RULE, changes.rules),
     }
     if changes.uplinks:
         out.add(ObjectId(Kind.UPLINKS))
+        out.update(_ids(Kind.REMOTE, world.remote))
     if changes.host_port:
         out.add(ObjectId(Kind.HOST_PORT))
         out.update(_ids(Kind.LOCAL, world.local))
     if changes.vteps:
         out.update(_ids(Kind.NETWORK, world.networks))
-    if changes.networks or changes.vteps:
+    if changes.vteps or (changes.local and world.fwd_mode is FwdMode.BRIDGE):
+        # which network a pod that is gone was on, the new World does not say
+        out.update(_ids(Kind.FLOOD, world.networks))
+    if changes.networks or changes.vteps or changes.peer_macs:
         out.update(_dependents(world, changes))
     return out
 
 
 def _dependents(world: World, changes: Changes) -> Iterator[ObjectId]:
-    networks, hosts = changes.networks, changes.vteps
+    networks, hosts = changes.networks, changes.vteps | changes.peer_macs
     for key, local in world.local.items():
         if local.network in networks:
             yield ObjectId(Kind.LOCAL, key)

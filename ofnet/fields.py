@@ -24,6 +24,23 @@ class Bits(NamedTuple):
         return f"{_hex(self.value)}/{_hex(self.mask)}"
 
 
+class Flags(NamedTuple):
+    """TCP flags under a mask."""
+
+    value: int
+    mask: int
+
+    def __str__(self) -> str:
+        return "".join(
+            ("+" if self.value & bit else "-") + name
+            for bit, name in _FLAG_NAMES.items()
+            if self.mask & bit
+        )
+
+
+_FLAG_NAMES: Final = {1: "fin", 2: "syn", 4: "rst", 8: "psh", 16: "ack", 32: "urg"}
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """Adjacent metadata bits with one meaning."""

@@ -6,11 +6,11 @@ when a host starts.
 
 import struct
 from functools import cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
 
 from ofnet import oxm
-from ofnet.fields import Bits
+from ofnet.fields import Bits, Flags
 
 PADDING: Final = tuple(bytes(-length % 8) for length in range(8))
 """Zero bytes that bring a length to a multiple of eight, by the length modulo eight."""
@@ -35,9 +35,12 @@ class Fields(TypedDict, total=False):
     udp_src: int
     udp_dst: int
     arp_op: int
-    ipv6_src: IPv6Address
-    ipv6_dst: IPv6Address
+    icmp_type: int
+    icmpv6_type: int
+    ipv6_src: IPv6Address | IPv6Network
+    ipv6_dst: IPv6Address | IPv6Network
     tunnel_id: int
+    tcp_flags: Flags
 
 
 class _Content(NamedTuple):
@@ -80,10 +83,12 @@ _NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
 _TEXT_ORDER: Final = (
     *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
     *("ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
-    *("tcp_src", "udp_src", "tcp_dst", "udp_dst"),
+    *("tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type", "tcp_flags"),
 )
 _ETHERTYPES: Final = {oxm.ETH_IPV4: "ip", oxm.ETH_ARP: "arp", oxm.ETH_IPV6: "ipv6"}
 _TRANSPORTS: Final = {
+    (oxm.ETH_IPV4, oxm.PROTO_ICMP): "icmp",
+    (oxm.ETH_IPV6, oxm.PROTO_ICMP6): "icmp6",
     (oxm.ETH_IPV4, oxm.PROTO_TCP): "tcp",
     (oxm.ETH_IPV4, oxm.PROTO_UDP): "udp",
     (oxm.ETH_IPV6, oxm.PROTO_TCP): "tcp6",

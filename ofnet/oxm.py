@@ -7,22 +7,30 @@ A field's value is what the rest of the package uses: int, MAC text, `ipaddress`
 
 import struct
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from socket import AF_INET6, inet_ntop
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
-from ofnet.fields import Bits
+from ofnet.fields import Bits, Flags
 
 BASIC_CLASS: Final = 0x8000
+EXPERIMENTER_CLASS: Final = 0xFFFF
+ONF: Final = 0x4F4E4600
+"""The Open Networking Foundation as experimenter: fields and messages of later versions."""
 VLAN_PRESENT: Final = 0x1000
 ETH_IPV4: Final = 0x0800
 ETH_ARP: Final = 0x0806
 ETH_IPV6: Final = 0x86DD
 ETH_VLAN: Final = 0x8100
+PROTO_ICMP: Final = 1
 PROTO_TCP: Final = 6
 PROTO_UDP: Final = 17
+PROTO_ICMP6: Final = 58
+ND_SOLICIT: Final = 135
+ND_ADVERT: Final = 136
 
 Address = IPv4Address | IPv4Network
+Address6 = IPv6Address | IPv6Network
 
 
 class Field(NamedTuple):
@@ -46,6 +54,15 @@ def mac_bytes(mac: str) -> bytes:
     if len(raw) != 6:
         raise ValueError(f"{mac!r} is not a MAC address")
     return raw
+
+
+@overload
+def shortest(network: IPv4Network) -> Address: ...
+@overload
+def shortest(network: IPv6Network) -> Address6: ...
+def shortest(network: IPv4Network | IPv6Network) -> Address | Address6:
+    """Return a network of one address as that address, which needs no mask."""
+    return network.network_address if network.prefixlen == network.max_prefixlen else network
 
 
 def _integer(number: int, form: str, *, flag: int = 0) -> Callable[[int], bytes]:
@@ -77,14 +94,30 @@ def _ipv4(number: int) -> Callable[[Address], bytes]:
     return pack
 
 
-def _ipv6(number: int) -> Callable[[IPv6Address], bytes]:
-    exact = header(number, 16)
-    return lambda value: exact + value.packed
+def _ipv6(number: int) -> Callable[[Address6], bytes]:
+    exact, masked = header(number, 16), header(number, 16, masked=True)
+
+    def pack(value: Address6) -> bytes:
+        if isinstance(value, IPv6Address):
+            return exact + value.packed
+        return masked + value.network_address.packed + value.netmask.packed
+
+    return pack
 
 
-def _ipv6_text(value: IPv6Address) -> str:
+def _ipv6_text(value: Address6) -> str:
     # Open vSwitch prints as the C library does, which keeps dotted quads in ::/96
-    return inet_ntop(AF_INET6, value.packed)
+    if isinstance(value, IPv6Address):
+        return inet_ntop(AF_INET6, value.packed)
+    return f"{inet_ntop(AF_INET6, value.network_address.packed)}/{value.prefixlen}"
+
+
+def _tcp_flags(value: Flags) -> bytes:
+    # OpenFlow has the field from 1.5 on; ONF's extension brings it to 1.3
+    return _TCP_FLAGS.pack(EXPERIMENTER_CLASS, 42 << 1 | 1, 8, ONF, value.value, value.mask)
+
+
+_TCP_FLAGS: Final = struct.Struct(">HBBIHH")
 
 
 def _metadata(value: Bits) -> bytes:
@@ -109,9 +142,12 @@ FIELDS: Final = {
     "tcp_dst": Field(_integer(14, "H"), "tp_dst", "tcp_dst"),
     "udp_src": Field(_integer(15, "H"), "tp_src", "udp_src"),
     "udp_dst": Field(_integer(16, "H"), "tp_dst", "udp_dst"),
+    "icmp_type": Field(_integer(19, "B"), "icmp_type", "icmp_type"),
     "arp_op": Field(_integer(21, "H"), "arp_op", "arp_op"),
     "ipv6_src": Field(_ipv6(26), "ipv6_src", "ipv6_src", _ipv6_text),
     "ipv6_dst": Field(_ipv6(27), "ipv6_dst", "ipv6_dst", _ipv6_text),
+    "icmpv6_type": Field(_integer(29, "B"), "icmp_type", "icmpv6_type"),
     "tunnel_id": Field(_integer(38, "Q"), "tun_id", "tun_id", hex),
+    "tcp_flags": Field(_tcp_flags, "tcp_flags", "tcp_flags"),
 }
 """In the order of their numbers, which puts each field after its prerequisites."""

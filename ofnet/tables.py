@@ -62,6 +62,9 @@ class Priority(IntEnum):
     MATCH = 100
     ABOVE_MATCH = 101
     EXEMPT = 102
+    UNTAGGED = 102
+    TAGGED = 103
+    NEIGHBOURS = 200
     OWN_ARP = 300
 
 
@@ -129,6 +132,11 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.POLICY,
+        matches=frozenset(
+            {"eth_type", "metadata", "ip_proto", "icmpv6_type", "tcp_flags"}
+            | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
+            | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
+        ),
         next=frozenset({TableId.SRV_PROXY_SNAT}),
         misses=_everywhere(goto(TableId.SRV_PROXY_SNAT)),
     ),
@@ -144,8 +152,10 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.IP,
-        matches=frozenset({"in_port", "eth_type", "metadata", "ipv4_dst", "ipv6_dst"}),
-        actions=frozenset({"eth_src", "eth_dst", "tunnel_id", "output"}),
+        matches=frozenset({"in_port", "eth_type", "metadata", "vlan_vid", "ipv4_dst", "ipv6_dst"}),
+        actions=frozenset(
+            {"eth_src", "eth_dst", "tunnel_id", "push_vlan", "vlan_vid", "pop_vlan", "output"}
+        ),
         next=frozenset({TableId.HOST_SNAT}),
         misses={Mode.VROUTER: goto(TableId.HOST_SNAT), Mode.VLROUTER: DROP},
     ),
@@ -157,7 +167,8 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.MAC_DEST,
-        actions=frozenset({"output"}),
+        matches=frozenset({"metadata", "vlan_vid", "eth_dst"}),
+        actions=frozenset({"pop_vlan", "tunnel_id", "output"}),
         misses={
             Mode.VLAN: Instructions(actions=(Output(PORT_NORMAL),)),
             Mode.VXLAN: DROP,

@@ -8,9 +8,10 @@ is recomputed (design D4).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet.fields import Flags
 
 
 class FwdMode(StrEnum):
@@ -104,9 +105,31 @@ class Uplink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """What packets between groups may do; 0 and None stand for any.
+
+    `priority` is 1..100 with the greatest first. Addresses of both ends are of one family. Ports
+    and flags count for the protocols that have them.
+    """
+
+    id: str
+    priority: int
+    allow: bool
+    src_group: int = 0
+    dst_group: int = 0
+    source: IPv4Network | IPv6Network | None = None
+    destination: IPv4Network | IPv6Network | None = None
+    protocol: int = 0
+    src_port: int = 0
+    dst_port: int = 0
+    tcp_flags: Flags | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """Everything one bridge of this host has to realise.
 
+    `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
     `complete` is False until every source has been read once; nothing may be deleted from a
     switch on the word of an incomplete World (design D4).
     """
@@ -119,4 +142,6 @@ class World:
     vteps: Mapping[HostLabel, Vtep] = field(default_factory=dict)
     host_port: HostPort | None = None
     uplinks: tuple[Uplink, ...] = ()
+    peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
+    rules: Mapping[str, PolicyRule] = field(default_factory=dict)
     complete: bool = False

@@ -7,8 +7,9 @@ from typing import TypeVar, assert_never
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Kind, ObjectId
 from ofnet.flows import Flow
+from ofnet.pipelines import policy
 from ofnet.tables import Mode
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Vtep, World
+from ofnet.world import LocalEndpoint, Network, PolicyRule, RemoteEndpoint, Vtep, World
 
 T = TypeVar("T")
 ForWorld = Callable[[World], Iterator[Flow]]
@@ -36,6 +37,8 @@ class Pipeline:
     network: Callable[[Network, World], Iterator[Flow]] = no_flows_for
     local: Callable[[LocalEndpoint, World], Iterator[Flow]] = no_flows_for
     remote: Callable[[RemoteEndpoint, World], Iterator[Flow]] = no_flows_for
+    flood: Callable[[Network, World], Iterator[Flow]] = no_flows_for
+    rule: Callable[[PolicyRule, World], Iterator[Flow]] = policy.flows
 
     def flows(  # noqa: PLR0911 - one return per kind of object
         self, of: ObjectId, world: World
@@ -56,6 +59,10 @@ class Pipeline:
                 return _of(self.local, world.local.get(EndpointKey(of.name)), world)
             case Kind.REMOTE:
                 return _of(self.remote, world.remote.get(EndpointKey(of.name)), world)
+            case Kind.FLOOD:
+                return _of(self.flood, world.networks.get(NetworkId(of.name)), world)
+            case Kind.RULE:
+                return _of(self.rule, world.rules.get(of.name), world)
             case _:
                 assert_never(of.kind)
 

@@ -13,9 +13,9 @@ from ofnet.actions import DROP, TO_CONTROLLER, Action, Instructions, PopVlan, Se
 from ofnet.changes import Kind
 from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF
 from ofnet.flows import Flow
-from ofnet.match import Match
+from ofnet.match import Fields, Match
 from ofnet.tables import TABLES, Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, Uplink, World
+from ofnet.world import LocalEndpoint, RemoteEndpoint, Uplink, World
 
 ROUTER_MAC: Final = "00:00:11:11:11:11"
 """The distributed router's address on every host."""
@@ -112,14 +112,36 @@ def port_input(
 
 def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
     """Return the match of packets to an address within a VRF."""
-    mark = VRF.put(vrf)
+    fields: Fields = {"metadata": VRF.put(vrf), **to_address(address)}
+    return Match(**fields)
+
+
+def to_address(address: IPv4Address | IPv6Address) -> Fields:
+    """Return what packets to an address have, whatever the VRF."""
     if isinstance(address, IPv4Address):
-        return Match(metadata=mark, eth_type=oxm.ETH_IPV4, ipv4_dst=address)
-    return Match(metadata=mark, eth_type=oxm.ETH_IPV6, ipv6_dst=address)
+        return {"eth_type": oxm.ETH_IPV4, "ipv4_dst": address}
+    return {"eth_type": oxm.ETH_IPV6, "ipv6_dst": address}
+
+
+def addresses(
+    endpoint: LocalEndpoint | RemoteEndpoint,
+) -> Iterator[IPv4Address | IPv6Address]:
+    """Yield the one or two addresses of an endpoint."""
+    yield endpoint.ip
+    if endpoint.ip6 is not None:
+        yield endpoint.ip6
+
+
+def destination_groups(
+    owner: Kind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int
+) -> Iterator[Flow]:
+    """Yield the flows that mark packets to an endpoint with its group."""
+    for address in addresses(endpoint):
+        yield destination_group(owner, destination(address, vrf), endpoint.group_id)
 
 
 def destination_group(owner: Kind, to: Match, group_id: int) -> Flow:
-    """Return the flow that marks packets to an endpoint with its group."""
+    """Return the flow that marks packets to an address with a group."""
     return Flow(owner, TableId.DST_GRP, Priority.MATCH, to, _group_mark(group_id))
 
 

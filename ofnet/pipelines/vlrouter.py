@@ -1,16 +1,25 @@
-"""vlan networks, routed (contivVlanBridge): the flows at connect and of the uplink."""
+"""vlan networks, routed (contivVlanBridge): every host routes between its pods and the uplink.
+
+There is one flat space of addresses for all tenants, as in the original: table 7 looks at the
+address alone. A pod of another host is sent out of the first uplink, on its network's VLAN, to the
+MAC of that host's uplink.
+"""
 
 from collections.abc import Iterator
+from typing import Final
 
 from ofnet import oxm
-from ofnet.actions import goto
+from ofnet.actions import Action, Instructions, Output, PopVlan, SetField, goto, tag
 from ofnet.changes import Kind
 from ofnet.flows import Flow
-from ofnet.match import Match
+from ofnet.match import Fields, Match
 from ofnet.pipelines import stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
-from ofnet.world import World
+from ofnet.world import LocalEndpoint, RemoteEndpoint, World
+
+FLAT_VRF: Final = 1
+"""The VRF of every tenant; the original's `default`."""
 
 
 def _start(_world: World) -> Iterator[Flow]:
@@ -28,4 +37,46 @@ def _uplinks(world: World) -> Iterator[Flow]:
         yield from stages.uplink_input(uplink)
 
 
-PIPELINE = Pipeline(mode=Mode.VLROUTER, start=_start, uplinks=_uplinks)
+def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+    network = world.networks.get(endpoint.network)
+    if network is None:
+        return
+    yield from stages.port_input(endpoint, FLAT_VRF)
+    rewrite = (SetField("eth_src", stages.ROUTER_MAC), SetField("eth_dst", endpoint.mac))
+    out = Output(endpoint.ofport)
+    tagged: tuple[Action, ...] = (*rewrite, PopVlan(), out)
+    for address in stages.addresses(endpoint):
+        tagged_to: Fields = {"vlan_vid": network.vlan, **stages.to_address(address)}
+        on_vlan = Match(**tagged_to)
+        to = Match(**stages.to_address(address))
+        yield Flow(Kind.LOCAL, TableId.IP, Priority.TAGGED, on_vlan, Instructions(tagged))
+        yield Flow(Kind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out)))
+    yield from stages.destination_groups(Kind.LOCAL, endpoint, FLAT_VRF)
+
+
+def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
+    network = world.networks.get(endpoint.network)
+    if network is None:
+        return
+    yield from stages.destination_groups(Kind.REMOTE, endpoint, FLAT_VRF)
+    peer_mac = world.peer_macs.get(endpoint.host)
+    if peer_mac is None or not world.uplinks:
+        return
+    uplink = world.uplinks[0]
+    tagging = tag(network.vlan) if network.vlan else ()
+    to_peer = Instructions(
+        (
+            SetField("eth_src", uplink.mac),
+            SetField("eth_dst", peer_mac),
+            *tagging,
+            Output(uplink.ofport),
+        )
+    )
+    for address in stages.addresses(endpoint):
+        to = Match(**stages.to_address(address))
+        yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
+
+
+PIPELINE = Pipeline(
+    mode=Mode.VLROUTER, start=_start, uplinks=_uplinks, local=_local, remote=_remote
+)

@@ -7,7 +7,7 @@ private address (tables 2 and 8).
 
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 
 from ofnet import oxm
 from ofnet.actions import DROP, Instructions, Output, SetField, goto
@@ -55,7 +55,7 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
             Output(endpoint.ofport),
         )
     )
-    for address in _addresses(endpoint):
+    for address in stages.addresses(endpoint):
         to = stages.destination(address, network.vrf)
         yield Flow(Kind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
         yield stages.destination_group(Kind.LOCAL, to, endpoint.group_id)
@@ -69,7 +69,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None or vtep is None or not network.vni:
         return
     to_tunnel = _to_tunnel(network.vni, vtep.ofport)
-    for address in _addresses(endpoint):
+    for address in stages.addresses(endpoint):
         to = stages.destination(address, network.vrf)
         yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
         yield stages.destination_group(Kind.REMOTE, to, endpoint.group_id)
@@ -128,12 +128,6 @@ def _host_nat(
             goto=TableId.SRV_PROXY_SNAT,
         ),
     )
-
-
-def _addresses(endpoint: LocalEndpoint | RemoteEndpoint) -> Iterator[IPv4Address | IPv6Address]:
-    yield endpoint.ip
-    if endpoint.ip6 is not None:
-        yield endpoint.ip6
 
 
 PIPELINE = Pipeline(

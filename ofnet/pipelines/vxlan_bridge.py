@@ -1,18 +1,30 @@
-"""vxlan networks, bridged (contivVxlanBridge): the flows at connect and of the tunnels."""
+"""vxlan networks, bridged (contivVxlanBridge): one layer 2 over all hosts for each network.
+
+Inside the switch a network is a VLAN of this host: frames of pods and tunnels get its tag in table
+1, and table 9 sends them where their MAC is, or floods them. What came through a tunnel goes to
+pods alone, never into a tunnel again.
+
+The original floods through groups; ours says the ports in the flow itself, which is one thing to
+keep right instead of two.
+"""
 
 from collections.abc import Iterator
 
+from ofnet.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.changes import Kind
+from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
-from ofnet.pipelines import stages
+from ofnet.match import Match
+from ofnet.pipelines import policy, stages
 from ofnet.pipelines.pipeline import Pipeline
-from ofnet.tables import Mode
-from ofnet.world import ArpMode, Vtep, World
+from ofnet.tables import Mode, Priority, TableId
+from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
 
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VXLAN)
     yield from stages.dns_interception()
+    yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
@@ -22,4 +34,66 @@ def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
     yield stages.dns_exemption(Kind.VTEP, vtep.ofport)
 
 
-PIPELINE = Pipeline(mode=Mode.VXLAN, start=_start, vtep=_vtep)
+def _network(network: Network, world: World) -> Iterator[Flow]:
+    if not network.vni:
+        return
+    arrived = Instructions(
+        tag(network.vlan),
+        VRF.put(network.vrf) | RX_VTEP.put(1),
+        TableId.SRV_PROXY_SNAT,
+    )
+    for vtep in world.vteps.values():
+        match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
+        yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
+
+
+def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+    network = world.networks.get(endpoint.network)
+    if network is None:
+        return
+    yield from stages.port_input(endpoint, network.vrf, tagging=tag(network.vlan))
+    to_port = (PopVlan(), Output(endpoint.ofport))
+    yield _to_mac(Kind.LOCAL, network, endpoint.mac, to_port)
+    yield from stages.destination_groups(Kind.LOCAL, endpoint, network.vrf)
+
+
+def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
+    network = world.networks.get(endpoint.network)
+    vtep = world.vteps.get(endpoint.host)
+    if network is None or vtep is None or not network.vni:
+        return
+    to_tunnel = (SetField("tunnel_id", network.vni), PopVlan(), Output(vtep.ofport))
+    yield _to_mac(Kind.REMOTE, network, endpoint.mac, to_tunnel)
+    yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+
+
+def _flood(network: Network, world: World) -> Iterator[Flow]:
+    """Yield where frames to nobody in particular go; a port never gets its own back."""
+    if not network.vni:
+        return
+    pods = sorted(pod.ofport for pod in world.local.values() if pod.network == network.id)
+    to_pods: tuple[Action, ...] = (PopVlan(), *map(Output, pods))
+    tunnels = sorted(vtep.ofport for vtep in world.vteps.values())
+    to_tunnels: tuple[Action, ...] = ()
+    if tunnels:
+        to_tunnels = (SetField("tunnel_id", network.vni), *map(Output, tunnels))
+    for from_tunnel, everywhere in ((0, (*to_pods, *to_tunnels)), (1, to_pods)):
+        match = Match(vlan_vid=network.vlan, metadata=RX_VTEP.put(from_tunnel))
+        flood = Instructions(everywhere)
+        yield Flow(Kind.FLOOD, TableId.MAC_DEST, Priority.PORT, match, flood)
+
+
+def _to_mac(owner: Kind, network: Network, mac: str, actions: tuple[Action, ...]) -> Flow:
+    match = Match(vlan_vid=network.vlan, eth_dst=mac)
+    return Flow(owner, TableId.MAC_DEST, Priority.MATCH, match, Instructions(actions))
+
+
+PIPELINE = Pipeline(
+    mode=Mode.VXLAN,
+    start=_start,
+    vtep=_vtep,
+    network=_network,
+    local=_local,
+    remote=_remote,
+    flood=_flood,
+)

@@ -1,7 +1,10 @@
 """A change touches its own objects and those that depend on them, no others."""
 
+from dataclasses import replace
+
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId, affected, objects
+from ofnet.world import FwdMode
 from tests.unit.ofnet.worlds import NET, PEER, local, remote, world
 
 WORLD = world(here=(local(1), local(2)), there=(remote(3),))
@@ -15,12 +18,14 @@ def test_an_endpoint_concerns_itself_alone() -> None:
 def test_a_network_concerns_its_endpoints() -> None:
     assert affected(WORLD, Changes(networks=frozenset({NET})), ()) == {
         ObjectId(Kind.NETWORK, NET),
+        ObjectId(Kind.FLOOD, NET),
         ObjectId(Kind.LOCAL, POD1),
         ObjectId(Kind.LOCAL, POD2),
         ObjectId(Kind.REMOTE, POD3),
     }
     assert affected(WORLD, Changes(networks=frozenset({NetworkId("other.default")})), ()) == {
-        ObjectId(Kind.NETWORK, "other.default")
+        ObjectId(Kind.NETWORK, "other.default"),
+        ObjectId(Kind.FLOOD, "other.default"),
     }
 
 
@@ -28,10 +33,31 @@ def test_a_tunnel_concerns_the_networks_and_the_endpoints_behind_it() -> None:
     assert affected(WORLD, Changes(vteps=frozenset({PEER})), ()) == {
         ObjectId(Kind.VTEP, PEER),
         ObjectId(Kind.NETWORK, NET),
+        ObjectId(Kind.FLOOD, NET),
         ObjectId(Kind.REMOTE, POD3),
     }
     other = Changes(vteps=frozenset({HostLabel("other")}))
     assert ObjectId(Kind.REMOTE, POD3) not in affected(WORLD, other, ())
+
+
+def test_a_bridged_endpoint_concerns_the_flooding() -> None:
+    bridged = replace(WORLD, fwd_mode=FwdMode.BRIDGE)
+    assert affected(bridged, Changes(local=frozenset({POD1})), ()) == {
+        ObjectId(Kind.LOCAL, POD1),
+        ObjectId(Kind.FLOOD, NET),
+    }
+
+
+def test_a_peer_and_the_uplink_concern_the_endpoints_behind_them() -> None:
+    peer = affected(WORLD, Changes(peer_macs=frozenset({PEER})), ())
+    assert peer == {ObjectId(Kind.REMOTE, POD3)}
+    uplink = affected(WORLD, Changes(uplinks=True), ())
+    assert uplink == {ObjectId(Kind.UPLINKS), ObjectId(Kind.REMOTE, POD3)}
+
+
+def test_a_rule_concerns_itself_alone() -> None:
+    rule = ObjectId(Kind.RULE, "r")
+    assert affected(WORLD, Changes(rules=frozenset({"r"})), ()) == {rule}
 
 
 def test_the_host_port_concerns_the_local_endpoints() -> None:

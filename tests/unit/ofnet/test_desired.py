@@ -12,7 +12,7 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, Changes
 from ofnet.desired import Desired
 from ofnet.flows import Flow, FlowKey
-from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Uplink, World
+from ofnet.world import Bridge, FwdMode, LocalEndpoint, PolicyRule, RemoteEndpoint, Uplink, World
 from tests.unit.ofnet.worlds import (
     HOST_PORT,
     local,
@@ -69,6 +69,11 @@ def some_remote(key: int, net: NetworkId, address: int, host: HostLabel) -> Step
     return put("remote", endpoint.key, endpoint)
 
 
+def some_rule(name: str, group: int, allow: bool) -> Step:
+    rule = PolicyRule(id=name, priority=10, allow=allow, dst_group=group)
+    return put("rules", name, rule)
+
+
 def host_port(present: bool) -> Step:
     return lambda before: (
         replace(before, host_port=HOST_PORT if present else None),
@@ -100,6 +105,9 @@ steps = st.one_of(
     st.builds(host_port, st.booleans()),
     st.builds(uplinks, st.integers(0, 2)),
     st.builds(mode, st.sampled_from(FwdMode)),
+    st.builds(some_rule, st.sampled_from("rs"), st.integers(1, 3), st.booleans()),
+    st.builds(put, st.just("rules"), st.sampled_from("rs"), st.none()),
+    st.builds(put, st.just("peer_macs"), hosts, st.sampled_from([None, "52:54:00:00:00:0b"])),
 )
 
 

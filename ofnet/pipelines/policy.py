@@ -1,0 +1,88 @@
+"""Rules of policies as flows of table 5, the same in all four pipelines.
+
+A rule without addresses holds for IPv4 and IPv6 alike; ICMP then means ICMPv6 in the latter. (The
+original's rules held for IPv4 alone, and let all of IPv6 pass.) What answers and announces IPv6
+neighbours is no rule's business, as ARP is none.
+"""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
+from typing import Final
+
+from ofnet import oxm
+from ofnet.actions import DROP, goto
+from ofnet.changes import Kind
+from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP
+from ofnet.flows import Flow
+from ofnet.match import Fields, Match
+from ofnet.tables import Priority, TableId
+from ofnet.world import PolicyRule, World
+
+_PASS: Final = goto(TableId.SRV_PROXY_SNAT)
+
+
+def neighbour_discovery() -> Iterator[Flow]:
+    """Yield the flows that let IPv6 neighbours find each other whatever the rules say."""
+    for kind in (oxm.ND_SOLICIT, oxm.ND_ADVERT):
+        match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=kind)
+        yield Flow(Kind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
+
+
+def flows(rule: PolicyRule, _world: World) -> Iterator[Flow]:
+    """Yield the flow of a rule for each family of addresses it holds for."""
+    addresses = (rule.source, rule.destination)
+    if not any(isinstance(address, IPv6Network) for address in addresses):
+        yield _flow(rule, oxm.ETH_IPV4)
+    if not any(isinstance(address, IPv4Network) for address in addresses):
+        yield _flow(rule, oxm.ETH_IPV6)
+
+
+def _flow(rule: PolicyRule, eth_type: int) -> Flow:
+    fields: Fields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
+    priority = Priority.PORT + rule.priority
+    return Flow(Kind.RULE, TableId.POLICY, priority, Match(**fields), _PASS if rule.allow else DROP)
+
+
+def _groups(rule: PolicyRule) -> Fields:
+    if rule.src_group and rule.dst_group:
+        between = SOURCE_GROUP.put(rule.src_group) | DESTINATION_GROUP.put(rule.dst_group)
+        return {"metadata": between}
+    if rule.src_group:
+        return {"metadata": SOURCE_GROUP.put(rule.src_group)}
+    if rule.dst_group:
+        return {"metadata": DESTINATION_GROUP.put(rule.dst_group)}
+    return {}
+
+
+def _ends(rule: PolicyRule, eth_type: int) -> Fields:
+    fields: Fields = {"eth_type": eth_type}
+    if isinstance(rule.source, IPv4Network):
+        fields["ipv4_src"] = oxm.shortest(rule.source)
+    elif rule.source is not None:
+        fields["ipv6_src"] = oxm.shortest(rule.source)
+    if isinstance(rule.destination, IPv4Network):
+        fields["ipv4_dst"] = oxm.shortest(rule.destination)
+    elif rule.destination is not None:
+        fields["ipv6_dst"] = oxm.shortest(rule.destination)
+    return fields
+
+
+def _transport(rule: PolicyRule, eth_type: int) -> Fields:
+    if not rule.protocol:
+        return {}
+    fields: Fields = {"ip_proto": rule.protocol}
+    if eth_type == oxm.ETH_IPV6 and rule.protocol == oxm.PROTO_ICMP:
+        fields["ip_proto"] = oxm.PROTO_ICMP6
+    if rule.protocol == oxm.PROTO_TCP:
+        if rule.src_port:
+            fields["tcp_src"] = rule.src_port
+        if rule.dst_port:
+            fields["tcp_dst"] = rule.dst_port
+        if rule.tcp_flags is not None:
+            fields["tcp_flags"] = rule.tcp_flags
+    elif rule.protocol == oxm.PROTO_UDP:
+        if rule.src_port:
+            fields["udp_src"] = rule.src_port
+        if rule.dst_port:
+            fields["udp_dst"] = rule.dst_port
+    return fields
