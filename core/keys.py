@@ -14,6 +14,7 @@ ROOT: Final = "/contiv.io/"
 
 OBJECTS: Final = ROOT + "obj/modeldb/"
 RULES: Final = OBJECTS + "rule/"
+GROUP_OBJECTS: Final = OBJECTS + "endpointGroup/"
 NETWORKS: Final = ROOT + "state/nets/"
 ENDPOINTS: Final = ROOT + "state/eps/"
 GROUPS: Final = ROOT + "state/endpointGroups/"

@@ -29,13 +29,7 @@ from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
-from state.records import (
-    EndpointRecord,
-    GlobalRecord,
-    GroupRecord,
-    HostRecord,
-    NetworkRecord,
-)
+from state.records import HostRecord, NetworkRecord
 from state.watch import Changed, Event, Removed
 
 log = logging.getLogger(__name__)
@@ -130,28 +124,14 @@ class Reconciler:
 
     def _learn(self, event: Event) -> None:
         match event:
-            case Changed(record=NetworkRecord() as network):
-                self._world.put_network(network)
-            case Changed(record=EndpointRecord() as endpoint):
-                self._world.put_endpoint(endpoint)
-            case Changed(record=GroupRecord() as group):
-                self._world.put_group(group)
-            case Changed(record=GlobalRecord() as settings):
-                self._world.put_global(settings)
-            case Changed(record=HostRecord() as host):
-                self._world.put_host(host)
-                self._ports_dirty.set()
-            case Removed(record=NetworkRecord() as network):
-                self._world.remove_network(network.id)
-            case Removed(record=EndpointRecord() as endpoint):
-                self._world.remove_endpoint(endpoint.key)
-            case Removed(record=GroupRecord() as group):
-                self._world.remove_group(group.key)
-            case Removed(record=HostRecord() as host):
-                self._world.remove_host(host.label)
-                self._ports_dirty.set()
+            case Changed(record=fact):
+                self._world.put(fact)
+            case Removed(record=fact):
+                self._world.remove(fact)
             case _:
-                log.debug("nothing to do", extra=fields(key=event))
+                return
+        if isinstance(fact, HostRecord):
+            self._ports_dirty.set()
 
     async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
         """Return a network's record, waiting up to `patience` seconds for the store to tell of it.

@@ -15,7 +15,7 @@ Three rules live here:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
@@ -23,6 +23,7 @@ from typing import Final, TypeVar
 
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from netplugin.policies import PolicyBook
 from ofnet.changes import Changes
 from ofnet.world import (
     ArpMode,
@@ -32,9 +33,13 @@ from ofnet.world import (
     LocalEndpoint,
     Network,
     RemoteEndpoint,
+    Rule,
+    Uplink,
     Vtep,
     World,
 )
+from state.intents import Attachment, Fact
+from state.policy_rules import PolicyRule
 from state.records import (
     Encap,
     EndpointRecord,
@@ -48,6 +53,8 @@ MAX_VRF: Final = 255
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+
+ACI: Final = "aci"
 
 BRIDGE_OF: Final = {Encap.VXLAN: Bridge.VXLAN, Encap.VLAN: Bridge.VLAN}
 
@@ -67,7 +74,10 @@ class _Dirty:
     local: set[EndpointKey] = field(default_factory=set)
     remote: set[EndpointKey] = field(default_factory=set)
     vteps: set[HostLabel] = field(default_factory=set)
+    peer_macs: set[HostLabel] = field(default_factory=set)
+    rules: set[str] = field(default_factory=set)
     host_port: bool = False
+    uplinks: bool = False
     everything: bool = False
 
     def changes(self) -> Changes:
@@ -76,7 +86,10 @@ class _Dirty:
             local=frozenset(self.local),
             remote=frozenset(self.remote),
             vteps=frozenset(self.vteps),
+            peer_macs=frozenset(self.peer_macs),
+            rules=frozenset(self.rules),
             host_port=self.host_port,
+            uplinks=self.uplinks,
             everything=self.everything,
         )
 
@@ -91,9 +104,11 @@ class _Side:
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
         self.vteps: dict[HostLabel, Vtep] = {}
         self.host_port: HostPort | None = None
+        self.uplinks: tuple[Uplink, ...] = ()
+        self.peer_macs: dict[HostLabel, str] = {}
         self.dirty = _Dirty(everything=True)
 
-    def world(self, *, arp_mode: ArpMode, complete: bool) -> World:
+    def world(self, *, arp_mode: ArpMode, rules: Mapping[str, Rule], complete: bool) -> World:
         return World(
             fwd_mode=self.fwd_mode,
             arp_mode=arp_mode,
@@ -102,6 +117,9 @@ class _Side:
             remote=dict(self.remote),
             vteps=dict(self.vteps),
             host_port=self.host_port,
+            uplinks=self.uplinks,
+            peer_macs=dict(self.peer_macs),
+            rules=dict(rules),
             complete=complete,
         )
 
@@ -120,11 +138,51 @@ class WorldBuilder:
         self._by_network: dict[NetworkId, set[EndpointKey]] = {}
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
+        self._policies = PolicyBook()
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
         self._complete = False
 
     # -- facts from the store ------------------------------------------------------------------
+
+    def put(self, fact: Fact) -> None:
+        """Learn or replace what the store says. Raises Invalid, changing nothing, as below."""
+        match fact:
+            case NetworkRecord():
+                self.put_network(fact)
+            case EndpointRecord():
+                self.put_endpoint(fact)
+            case GroupRecord():
+                self.put_group(fact)
+            case Attachment():
+                self._altered(self._policies.put_attachment(fact))
+            case PolicyRule():
+                self._altered(self._policies.put_rule(fact))
+            case GlobalRecord():
+                self.put_global(fact)
+            case HostRecord():
+                self.put_host(fact)
+            case _:
+                return
+
+    def remove(self, fact: Fact) -> None:
+        """Forget what the store no longer says."""
+        match fact:
+            case NetworkRecord():
+                self.remove_network(fact.id)
+            case EndpointRecord():
+                self.remove_endpoint(fact.key)
+            case GroupRecord():
+                self.remove_group(fact.key)
+            case Attachment():
+                self._altered(self._policies.remove_attachment(fact.key))
+            case PolicyRule():
+                self._altered(self._policies.remove_rule(fact))
+            case HostRecord():
+                self.remove_host(fact.label)
+            case _:
+                # the settings stay in force; the rest is nobody's here
+                return
 
     def put_network(self, record: NetworkRecord) -> None:
         """Learn or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
@@ -132,11 +190,13 @@ class WorldBuilder:
             IPv4Address(record.gateway or 0)
             IPv6Address(record.ipv6_gateway or 0)
         self._networks[record.id] = record
+        self._altered(self._policies.put_network(record))
         self._refresh_network(record.id)
 
     def remove_network(self, nid: NetworkId) -> None:
         """Forget a network and what stood on it; its tenant's VRF id becomes free with the last."""
         self._networks.pop(nid, None)
+        self._altered(self._policies.remove_network(nid))
         self._refresh_network(nid)
 
     def put_endpoint(self, record: EndpointRecord) -> None:
@@ -167,17 +227,20 @@ class WorldBuilder:
     def put_group(self, record: GroupRecord) -> None:
         """Learn or replace a group; its DSCP reaches the group's endpoints of this host."""
         self._groups[record.key] = record
+        self._altered(self._policies.put_group(record))
         self._refresh_group(record.key)
 
     def remove_group(self, key: GroupKey) -> None:
         """Forget a group."""
         self._groups.pop(key, None)
+        self._altered(self._policies.remove_group(key))
         self._refresh_group(key)
 
     def put_global(self, record: GlobalRecord) -> None:
-        """Learn the cluster-wide settings; a changed ARP mode touches every flow."""
-        before, self.global_config = self.arp_mode, record
-        if self.arp_mode is not before:
+        """Learn the cluster-wide settings; another ARP mode or fabric touches every flow."""
+        before = self.arp_mode, self.fabric_enforces
+        self.global_config = record
+        if (self.arp_mode, self.fabric_enforces) != before:
             for side in self._sides.values():
                 side.dirty.everything = True
 
@@ -186,10 +249,12 @@ class WorldBuilder:
         with _reading(f"host {record.label}"):
             IPv4Address(record.vtep_ip or 0)
         self.hosts[record.label] = record
+        self._refresh_peer(record.label)
 
     def remove_host(self, label: HostLabel) -> None:
         """Forget a host."""
         self.hosts.pop(label, None)
+        self._refresh_peer(label)
 
     # -- facts from this host ------------------------------------------------------------------
 
@@ -219,6 +284,13 @@ class WorldBuilder:
             side.host_port = port
             side.dirty.host_port = True
 
+    def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
+        """Set the ports that tie the vlan bridge to the physical network."""
+        side = self._sides[Bridge.VLAN]
+        if side.uplinks != tuple(uplinks):
+            side.uplinks = tuple(uplinks)
+            side.dirty.uplinks = True
+
     def set_complete(self) -> None:
         """Say that every source has been read once: from now on absence means gone."""
         if not self._complete:
@@ -239,6 +311,11 @@ class WorldBuilder:
         """How ARP is treated; anything but `flood` is proxied, as in the original."""
         flood = self.global_config is not None and self.global_config.arp_mode == ArpMode.FLOOD
         return ArpMode.FLOOD if flood else ArpMode.PROXY
+
+    @property
+    def fabric_enforces(self) -> bool:
+        """True on an ACI fabric, which enforces policies itself."""
+        return self.global_config is not None and self.global_config.infra_type == ACI
 
     @property
     def complete(self) -> bool:
@@ -265,13 +342,27 @@ class WorldBuilder:
         """Return the bridge's World and what changed in it since the last call."""
         side = self._sides[bridge]
         dirty, side.dirty = side.dirty, _Dirty()
-        return side.world(arp_mode=self.arp_mode, complete=self._complete), dirty.changes()
+        rules = {} if self.fabric_enforces else self._policies.rules
+        world = side.world(arp_mode=self.arp_mode, rules=rules, complete=self._complete)
+        return world, dirty.changes()
 
     def dirty(self, bridge: Bridge) -> bool:
         """Tell whether anything changed since the last `take`."""
         return self._sides[bridge].dirty != _Dirty()
 
     # -- how facts meet ------------------------------------------------------------------------
+
+    def _altered(self, rules: Iterable[str]) -> None:
+        for side in self._sides.values():
+            side.dirty.rules.update(rules)
+
+    def _refresh_peer(self, label: HostLabel) -> None:
+        record = self.hosts.get(label)
+        mac = record.uplink_macs[0] if record is not None and record.uplink_macs else None
+        side = self._sides[Bridge.VLAN]
+        if label != self._host and side.peer_macs.get(label) != mac:
+            side.dirty.peer_macs.add(label)
+            _set(side.peer_macs, label, mac)
 
     def _refresh_network(self, nid: NetworkId) -> None:
         self._place_network(nid)

@@ -105,7 +105,7 @@ class Uplink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRule:
+class Rule:
     """What packets between groups may do; 0 and None stand for any.
 
     `priority` is 1..100 with the greatest first. Addresses of both ends are of one family. Ports
@@ -143,5 +143,5 @@ class World:
     host_port: HostPort | None = None
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
-    rules: Mapping[str, PolicyRule] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
     complete: bool = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
 
-from core.addresses import blocks4, ipv4, ipv4_text, subnet4
+from core.addresses import blocks4, ipv4, ipv4_text, parse_match, subnet4
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName, group_key, network_id
 from state.creation import is_bounded
 from state.records import GroupRecord, NetworkRecord
@@ -83,6 +83,41 @@ class Known:
     networks: Mapping[NetworkId, NetworkRecord]
 
 
+def policy_rule(
+    *,
+    tenant: str,
+    policy: str,
+    rule_id: str,
+    direction: str,
+    action: str,
+    priority: int,
+    protocol: str,
+    port: int,
+    group: str,
+    network: str,
+    source: str,
+    destination: str,
+) -> PolicyRule:
+    """Return a rule from the words of its REST object, "" for what it does not name.
+
+    Raises ValueError, or Invalid for an address nobody can read.
+    """
+    return PolicyRule(
+        tenant=TenantName(tenant),
+        policy=policy,
+        rule_id=rule_id,
+        direction="in" if direction == "in" else "out",
+        action="allow" if action == "allow" else "deny",
+        priority=priority,
+        protocol=protocol_number(protocol),
+        port=port,
+        group=GroupName(group) if group else None,
+        network=NetworkName(network) if network else None,
+        source=parse_match(source) if source else None,
+        destination=parse_match(destination) if destination else None,
+    )
+
+
 def expand(group: GroupRecord, rule: PolicyRule, known: Known) -> tuple[OfnetRule, ...]:
     """Return the ofnet rules of a rule for one of the groups that its policy holds for.
 
@@ -122,12 +157,17 @@ def protocol_number(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Where packets come from and where they go: group numbers, and blocks of addresses."""
+    """Where packets come from and where they go: group numbers, and blocks of addresses.
+
+    A network has IPv6 addresses too; what the rule says of the other end is IPv4 or nothing.
+    """
 
     src_group: int
     dst_group: int
     sources: tuple[str, ...]
     destinations: tuple[str, ...]
+    source6: str = ""
+    destination6: str = ""
 
 
 def _ends(group: GroupRecord, rule: PolicyRule, known: Known) -> _Ends | None:
@@ -141,18 +181,19 @@ def _ends(group: GroupRecord, rule: PolicyRule, known: Known) -> _Ends | None:
         network = known.networks.get(network_id(rule.network, rule.tenant))
         if network is None:
             return None
+    block6 = _network_block6(network) if network is not None else ""
     if rule.direction == "in":
         sources = _blocks(rule.source) if network is None else _network_blocks(network)
-        return _Ends(remote, group.group_id, sources, _blocks(rule.destination))
+        block6 = "" if rule.destination else block6
+        return _Ends(remote, group.group_id, sources, _blocks(rule.destination), source6=block6)
     destinations = _blocks(rule.destination) if network is None else _network_blocks(network)
-    return _Ends(group.group_id, remote, _blocks(rule.source), destinations)
+    return _Ends(group.group_id, remote, _blocks(rule.source), destinations, destination6=block6)
 
 
 def _requests(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
-    pairs = list(product(ends.sources, ends.destinations))
-    for part, (source, destination) in enumerate(pairs, start=1):
+    for part_id, source, destination in _parts(rule_id, ends):
         yield OfnetRule(
-            rule_id=_part_id(rule_id, part, len(pairs)),
+            rule_id=part_id,
             priority=rule.priority,
             src_group=ends.src_group,
             dst_group=ends.dst_group,
@@ -166,19 +207,27 @@ def _requests(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule
 
 
 def _answers(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
-    pairs = list(product(ends.destinations, ends.sources))
-    for part, (source, destination) in enumerate(pairs, start=1):
+    for part_id, asker, answerer in _parts(rule_id, ends):
         yield OfnetRule(
-            rule_id=_part_id(rule_id, part, len(pairs)),
+            rule_id=part_id,
             priority=rule.priority,
             src_group=ends.dst_group,
             dst_group=ends.src_group,
-            src_address=source,
-            dst_address=destination,
+            src_address=answerer,
+            dst_address=asker,
             protocol=rule.protocol,
             src_port=rule.port,
             action=rule.action,
         )
+
+
+def _parts(rule_id: str, ends: _Ends) -> Iterator[tuple[str, str, str]]:
+    """Yield id, source and destination of each match a rule is made of."""
+    pairs = list(product(ends.sources, ends.destinations))
+    for part, (source, destination) in enumerate(pairs, start=1):
+        yield _part_id(rule_id, part, len(pairs)), source, destination
+    if ends.source6 or ends.destination6:
+        yield f"{rule_id}:ipv6", ends.source6, ends.destination6
 
 
 def _part_id(rule_id: str, part: int, parts: int) -> str:
@@ -199,3 +248,9 @@ def _network_blocks(network: NetworkRecord) -> tuple[str, ...]:
         return _blocks((ipv4(network.first), ipv4(network.last)))
     subnet = subnet4(ipv4(network.subnet), network.subnet_len)
     return _blocks((subnet.base, subnet.last))
+
+
+def _network_block6(network: NetworkRecord) -> str:
+    if not network.ipv6_subnet:
+        return ""
+    return f"{network.ipv6_subnet}/{network.ipv6_subnet_len}"

@@ -3,7 +3,7 @@
 `objdb` tells snapshots and deltas of bytes, one stream for each prefix. A `RecordFeed` decodes
 them, finds by difference what a later snapshot lacks, and keeps for its one reader what has
 changed since it last asked: each key at most once, with its last state, so the queue is bounded by
-what the store holds. Which key holds which record is `state.codec`'s table. Next is the agent's
+what the store holds. Which key holds which fact is `state.intents`' knowledge. Next is the agent's
 `netplugin.world` or the leader's view.
 
 A key of no known kind and a value that cannot be decoded are logged and counted; the last good
@@ -20,8 +20,8 @@ from core import keys
 from core.errors import Invalid
 from core.logs import fields
 from objdb.api import Backend, Delta, Entry, Snapshot
-from state import codec
-from state.records import Record
+from state import intents
+from state.intents import Fact
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,8 @@ AGENT_PREFIXES: Final = (
     keys.NETWORKS,
     keys.GROUPS,
     keys.HOSTS,
+    keys.GROUP_OBJECTS,
+    keys.RULES,
     keys.ENDPOINTS,
 )
 """What an agent follows."""
@@ -43,8 +45,8 @@ class Changed:
     """A record is there, new or different; `previous` is the one the reader knew."""
 
     key: str
-    record: Record
-    previous: Record | None
+    record: Fact
+    previous: Fact | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Removed:
     """A record is gone; `record` is the one the reader knew."""
 
     key: str
-    record: Record
+    record: Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,8 @@ class RecordFeed:
     def __init__(self, backend: Backend, prefixes: Sequence[str] = AGENT_PREFIXES) -> None:
         self._backend = backend
         self._prefixes = tuple(prefixes)
-        self._current: dict[str, Record] = {}
-        self._pending: dict[str, Record | Resynced | None] = {}
+        self._current: dict[str, Fact] = {}
+        self._pending: dict[str, Fact | Resynced | None] = {}
         self._news = asyncio.Event()
         self._unread = set(prefixes)
         self.unknown = 0
@@ -86,7 +88,7 @@ class RecordFeed:
         return not self._unread
 
     @property
-    def records(self) -> Mapping[str, Record]:
+    def records(self) -> Mapping[str, Fact]:
         """The last good record of every key, including what has not been taken yet."""
         return self._current
 
@@ -158,9 +160,9 @@ class RecordFeed:
         self._pending.setdefault(key, self._current.get(key))
         self._news.set()
 
-    def _decoded(self, entry: Entry) -> Record | None:
+    def _decoded(self, entry: Entry) -> Fact | None:
         try:
-            record = codec.decode(entry.key, entry.value)
+            record = intents.decode(entry.key, entry.value)
         except Invalid as exc:
             self.undecodable += 1
             log.warning("record not readable", extra=fields(key=entry.key, error=str(exc)))

@@ -8,11 +8,12 @@ from contivmodel.objects import EndpointGroup, Link, Network, Policy, Rule, Rule
 from core import ids, keys
 from core.addresses import parse_match
 from core.errors import Conflict, Invalid, NotFound
-from core.ids import GroupName, NetworkName, TenantName
+from core.ids import GroupName, TenantName
 from netmaster.links import policy_key
 from netmaster.plan.model import Plan, Write
 from netmaster.view import View
-from state.policy_rules import PolicyRule, Span, protocol_number
+from state import policy_rules
+from state.policy_rules import PolicyRule
 
 
 def create(view: View, posted: Rule) -> Plan:
@@ -117,23 +118,17 @@ def _check_member(view: View, rule: Rule) -> None:
 
 def policy_rule(rule: Rule) -> PolicyRule:
     """Return a rule as `state.policy_rules` takes it."""
-    group = rule.from_endpoint_group or rule.to_endpoint_group
-    network = rule.from_network or rule.to_network
-    return PolicyRule(
-        tenant=TenantName(rule.tenant_name),
+    return policy_rules.policy_rule(
+        tenant=rule.tenant_name,
         policy=rule.policy_name,
         rule_id=rule.rule_id,
-        direction="in" if rule.direction == "in" else "out",
-        action="allow" if rule.action == "allow" else "deny",
+        direction=rule.direction,
+        action=rule.action,
         priority=rule.priority,
-        protocol=protocol_number(rule.protocol),
+        protocol=rule.protocol,
         port=rule.port,
-        group=GroupName(group) if group else None,
-        network=NetworkName(network) if network else None,
-        source=_span(rule.from_ip_address),
-        destination=_span(rule.to_ip_address),
+        group=rule.from_endpoint_group or rule.to_endpoint_group,
+        network=rule.from_network or rule.to_network,
+        source=rule.from_ip_address,
+        destination=rule.to_ip_address,
     )
-
-
-def _span(text: str) -> Span | None:
-    return parse_match(text) if text else None

@@ -9,7 +9,7 @@ from ofnet.changes import Kind, ObjectId
 from ofnet.flows import Flow
 from ofnet.pipelines import policy
 from ofnet.tables import Mode
-from ofnet.world import LocalEndpoint, Network, PolicyRule, RemoteEndpoint, Vtep, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Rule, Vtep, World
 
 T = TypeVar("T")
 ForWorld = Callable[[World], Iterator[Flow]]
@@ -38,7 +38,7 @@ class Pipeline:
     local: Callable[[LocalEndpoint, World], Iterator[Flow]] = no_flows_for
     remote: Callable[[RemoteEndpoint, World], Iterator[Flow]] = no_flows_for
     flood: Callable[[Network, World], Iterator[Flow]] = no_flows_for
-    rule: Callable[[PolicyRule, World], Iterator[Flow]] = policy.flows
+    rule: Callable[[Rule, World], Iterator[Flow]] = policy.flows
 
     def flows(  # noqa: PLR0911 - one return per kind of object
         self, of: ObjectId, world: World

@@ -16,7 +16,7 @@ from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
 from ofnet.tables import Priority, TableId
-from ofnet.world import PolicyRule, World
+from ofnet.world import Rule, World
 
 _PASS: Final = goto(TableId.SRV_PROXY_SNAT)
 
@@ -28,7 +28,7 @@ def neighbour_discovery() -> Iterator[Flow]:
         yield Flow(Kind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
 
 
-def flows(rule: PolicyRule, _world: World) -> Iterator[Flow]:
+def flows(rule: Rule, _world: World) -> Iterator[Flow]:
     """Yield the flow of a rule for each family of addresses it holds for."""
     addresses = (rule.source, rule.destination)
     if not any(isinstance(address, IPv6Network) for address in addresses):
@@ -37,13 +37,13 @@ def flows(rule: PolicyRule, _world: World) -> Iterator[Flow]:
         yield _flow(rule, oxm.ETH_IPV6)
 
 
-def _flow(rule: PolicyRule, eth_type: int) -> Flow:
+def _flow(rule: Rule, eth_type: int) -> Flow:
     fields: Fields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
     priority = Priority.PORT + rule.priority
     return Flow(Kind.RULE, TableId.POLICY, priority, Match(**fields), _PASS if rule.allow else DROP)
 
 
-def _groups(rule: PolicyRule) -> Fields:
+def _groups(rule: Rule) -> Fields:
     if rule.src_group and rule.dst_group:
         between = SOURCE_GROUP.put(rule.src_group) | DESTINATION_GROUP.put(rule.dst_group)
         return {"metadata": between}
@@ -54,7 +54,7 @@ def _groups(rule: PolicyRule) -> Fields:
     return {}
 
 
-def _ends(rule: PolicyRule, eth_type: int) -> Fields:
+def _ends(rule: Rule, eth_type: int) -> Fields:
     fields: Fields = {"eth_type": eth_type}
     if isinstance(rule.source, IPv4Network):
         fields["ipv4_src"] = oxm.shortest(rule.source)
@@ -67,7 +67,7 @@ def _ends(rule: PolicyRule, eth_type: int) -> Fields:
     return fields
 
 
-def _transport(rule: PolicyRule, eth_type: int) -> Fields:
+def _transport(rule: Rule, eth_type: int) -> Fields:
     if not rule.protocol:
         return {}
     fields: Fields = {"ip_proto": rule.protocol}

@@ -12,7 +12,7 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, Changes
 from ofnet.desired import Desired
 from ofnet.flows import Flow, FlowKey
-from ofnet.world import Bridge, FwdMode, LocalEndpoint, PolicyRule, RemoteEndpoint, Uplink, World
+from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Rule, Uplink, World
 from tests.unit.ofnet.worlds import (
     HOST_PORT,
     local,
@@ -70,7 +70,7 @@ def some_remote(key: int, net: NetworkId, address: int, host: HostLabel) -> Step
 
 
 def some_rule(name: str, group: int, allow: bool) -> Step:
-    rule = PolicyRule(id=name, priority=10, allow=allow, dst_group=group)
+    rule = Rule(id=name, priority=10, allow=allow, dst_group=group)
     return put("rules", name, rule)
 
 
