@@ -5,22 +5,26 @@ A table's declaration (`ofnet.tables`) lists actions by their `name`.
 
 import struct
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar, Final
 
 from ofnet import oxm
 from ofnet.fields import Bits
 from ofnet.match import PADDING
 
+PORT_IN_PORT: Final = 0xFFFFFFF8
+"""Back where the packet came from; by its own number a switch refuses to."""
+
 PORT_TABLE: Final = 0xFFFFFFF9
 PORT_NORMAL: Final = 0xFFFFFFFA
 PORT_CONTROLLER: Final = 0xFFFFFFFD
 
 _OUTPUT: Final = struct.Struct(">HHIH6x")
-_GROUP: Final = struct.Struct(">HHI")
 _PUSH_VLAN: Final = struct.pack(">HHH2x", 17, 8, oxm.ETH_VLAN)
 _POP_VLAN: Final = struct.pack(">HH4x", 18, 8)
 _HEAD: Final = struct.Struct(">HH")
+_MOVE: Final = struct.Struct(">HHIHHHH4s4s")
+_NICIRA: Final = 0x00002320
 _APPLY: Final = struct.Struct(">HH4x")
 _METADATA: Final = struct.Struct(">HH4xQQ")
 _GOTO: Final = struct.Struct(">HHB3x")
@@ -46,24 +50,10 @@ class Output:
                 return "NORMAL"
             case _ if self.port == PORT_TABLE:
                 return "TABLE"
+            case _ if self.port == PORT_IN_PORT:
+                return "IN_PORT"
             case _:
                 return f"output:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Hand the packet to a group."""
-
-    name: ClassVar = "group"
-
-    group: int
-
-    def pack(self) -> bytes:
-        """Return the action's bytes."""
-        return _GROUP.pack(22, 8, self.group)
-
-    def __str__(self) -> str:
-        return f"group:{self.group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +89,7 @@ class SetField:
     """Write a header field; `name` is the field's name in `oxm.FIELDS`."""
 
     name: str
-    value: int | str | IPv4Address
+    value: int | str | IPv4Address | IPv6Address
 
     def pack(self) -> bytes:
         """Return the action's bytes."""
@@ -115,7 +105,38 @@ class SetField:
         return f"set_field:{field.text(value)}->{field.set_name}"
 
 
-Action = Output | Group | PushVlan | PopVlan | SetField
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copy one header field into another of the same size (Open vSwitch's NXAST_REG_MOVE)."""
+
+    name: ClassVar = "move"
+
+    source: str
+    destination: str
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        source, bits, _ = _MOVABLE[self.source]
+        destination, _, _ = _MOVABLE[self.destination]
+        return _MOVE.pack(0xFFFF, 24, _NICIRA, 6, bits, 0, 0, source, destination)
+
+    def __str__(self) -> str:
+        return f"move:{_MOVABLE[self.source][2]}[]->{_MOVABLE[self.destination][2]}[]"
+
+
+_MOVABLE: Final = {
+    "eth_src": (oxm.header(4, 6), 48, "NXM_OF_ETH_SRC"),
+    "eth_dst": (oxm.header(3, 6), 48, "NXM_OF_ETH_DST"),
+    "arp_spa": (oxm.header(22, 4), 32, "NXM_OF_ARP_SPA"),
+    "arp_tpa": (oxm.header(23, 4), 32, "NXM_OF_ARP_TPA"),
+    "arp_sha": (oxm.header(24, 6), 48, "NXM_NX_ARP_SHA"),
+    "arp_tha": (oxm.header(25, 6), 48, "NXM_NX_ARP_THA"),
+    "ipv6_src": (oxm.header(26, 16), 128, "NXM_NX_IPV6_SRC"),
+    "ipv6_dst": (oxm.header(27, 16), 128, "NXM_NX_IPV6_DST"),
+}
+"""Header, size in bits and Open vSwitch's name of the fields that are copied."""
+
+Action = Output | PushVlan | PopVlan | SetField | Move
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,8 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
     }
     if changes.uplinks:
         out.add(ObjectId(Kind.UPLINKS))
+        out.update(_ids(Kind.NETWORK, world.networks))
+        out.update(_ids(Kind.LOCAL, world.local))
         out.update(_ids(Kind.REMOTE, world.remote))
     if changes.host_port:
         out.add(ObjectId(Kind.HOST_PORT))

@@ -35,10 +35,14 @@ class Fields(TypedDict, total=False):
     udp_src: int
     udp_dst: int
     arp_op: int
+    arp_spa: IPv4Address | IPv4Network
+    arp_tpa: IPv4Address | IPv4Network
+    arp_sha: str
     icmp_type: int
     icmpv6_type: int
     ipv6_src: IPv6Address | IPv6Network
     ipv6_dst: IPv6Address | IPv6Network
+    nd_target: IPv6Address | IPv6Network
     tunnel_id: int
     tcp_flags: Flags
 
@@ -82,8 +86,9 @@ _NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
 
 _TEXT_ORDER: Final = (
     *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
-    *("ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
-    *("tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type", "tcp_flags"),
+    *("ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
+    *("arp_sha", "tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type"),
+    *("nd_target", "tcp_flags"),
 )
 _ETHERTYPES: Final = {oxm.ETH_IPV4: "ip", oxm.ETH_ARP: "arp", oxm.ETH_IPV6: "ipv6"}
 _TRANSPORTS: Final = {

@@ -14,6 +14,9 @@ from typing import Any, Final, NamedTuple, overload
 from ofnet.fields import Bits, Flags
 
 BASIC_CLASS: Final = 0x8000
+ND_CLASS: Final = 0x1000
+"""Open vSwitch's own fields of neighbour discovery."""
+
 EXPERIMENTER_CLASS: Final = 0xFFFF
 ONF: Final = 0x4F4E4600
 """The Open Networking Foundation as experimenter: fields and messages of later versions."""
@@ -42,10 +45,10 @@ class Field(NamedTuple):
     text: Callable[[Any], str] = str
 
 
-def header(number: int, size: int, *, masked: bool = False) -> bytes:
+def header(number: int, size: int, *, masked: bool = False, oxm_class: int = BASIC_CLASS) -> bytes:
     """Return the four bytes before a field's value; with a mask the payload is twice as long."""
     length = size * 2 if masked else size
-    return struct.pack(">HBB", BASIC_CLASS, number << 1 | masked, length)
+    return struct.pack(">HBB", oxm_class, number << 1 | masked, length)
 
 
 def mac_bytes(mac: str) -> bytes:
@@ -65,9 +68,11 @@ def shortest(network: IPv4Network | IPv6Network) -> Address | Address6:
     return network.network_address if network.prefixlen == network.max_prefixlen else network
 
 
-def _integer(number: int, form: str, *, flag: int = 0) -> Callable[[int], bytes]:
+def _integer(
+    number: int, form: str, *, flag: int = 0, oxm_class: int = BASIC_CLASS
+) -> Callable[[int], bytes]:
     packer = struct.Struct(">4s" + form)
-    head = header(number, packer.size - 4)
+    head = header(number, packer.size - 4, oxm_class=oxm_class)
     return lambda value: packer.pack(head, value | flag)
 
 
@@ -144,9 +149,19 @@ FIELDS: Final = {
     "udp_dst": Field(_integer(16, "H"), "tp_dst", "udp_dst"),
     "icmp_type": Field(_integer(19, "B"), "icmp_type", "icmp_type"),
     "arp_op": Field(_integer(21, "H"), "arp_op", "arp_op"),
+    "arp_spa": Field(_ipv4(22), "arp_spa", "arp_spa"),
+    "arp_tpa": Field(_ipv4(23), "arp_tpa", "arp_tpa"),
+    "arp_sha": Field(_mac(24), "arp_sha", "arp_sha"),
+    "arp_tha": Field(_mac(25), "arp_tha", "arp_tha"),
     "ipv6_src": Field(_ipv6(26), "ipv6_src", "ipv6_src", _ipv6_text),
     "ipv6_dst": Field(_ipv6(27), "ipv6_dst", "ipv6_dst", _ipv6_text),
     "icmpv6_type": Field(_integer(29, "B"), "icmp_type", "icmpv6_type"),
+    "nd_target": Field(_ipv6(31), "nd_target", "nd_target", _ipv6_text),
+    "nd_tll": Field(_mac(33), "nd_tll", "nd_tll"),
+    "nd_reserved": Field(_integer(1, "I", oxm_class=ND_CLASS), "nd_reserved", "nd_reserved"),
+    "nd_options_type": Field(
+        _integer(2, "B", oxm_class=ND_CLASS), "nd_options_type", "nd_options_type"
+    ),
     "tunnel_id": Field(_integer(38, "Q"), "tun_id", "tun_id", hex),
     "tcp_flags": Field(_tcp_flags, "tcp_flags", "tcp_flags"),
 }

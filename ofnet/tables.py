@@ -3,7 +3,7 @@
 `ofnet.flows.Flow` refuses what its table does not declare, so a pipeline cannot send a packet
 where the story of the tables does not lead. Ids and priorities are the original's. A packet from
 a local endpoint visits 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8); from a tunnel or an uplink 0, 1, 6,
-then 9 or 7; from the host's own port 0, 2, 6, 7.
+then 9 or 7; from the host's own port 0, 2, 6, 7. Questions for neighbours go from 0 to 10 and 11.
 """
 
 from collections.abc import Mapping
@@ -51,12 +51,18 @@ class TableId(IntEnum):
     IP = 7
     HOST_SNAT = 8
     MAC_DEST = 9
+    NEIGHBOURS = 10
+    NEIGHBOUR_REPLY = 11
 
 
 class Priority(IntEnum):
     """The priorities in use; a higher one wins."""
 
     MISS = 1
+    GUARD = 5
+    GUARD_PASS = 6
+    GUARD_NEVER = 7
+    GUARD_EXCEPT = 8
     PORT = 10
     HOST_PORT = 99
     MATCH = 100
@@ -64,6 +70,8 @@ class Priority(IntEnum):
     EXEMPT = 102
     UNTAGGED = 102
     TAGGED = 103
+    QUESTION = 110
+    ANNOUNCEMENT = 111
     NEIGHBOURS = 200
     OWN_ARP = 300
 
@@ -95,10 +103,13 @@ _DECLARED: Final = (
     Table(
         id=TableId.INPUT,
         matches=frozenset(
-            {"in_port", "eth_type", "eth_src", "vlan_vid", "ip_proto", "udp_dst", "arp_op"}
+            {"in_port", "eth_type", "eth_src", "vlan_vid", "ip_proto", "udp_src", "udp_dst"}
+            | {"arp_op", "arp_spa", "arp_tpa", "arp_sha"}
+            | {"ipv4_src", "ipv6_src", "icmpv6_type", "nd_target"}
         ),
         actions=frozenset({"output", "pop_vlan"}),
-        next=frozenset({TableId.VLAN, TableId.HOST_DNAT, TableId.IP}),
+        writes=VRF.mask | RX_VTEP.mask,
+        next=frozenset({TableId.VLAN, TableId.HOST_DNAT, TableId.IP, TableId.NEIGHBOURS}),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
     Table(
@@ -173,6 +184,22 @@ _DECLARED: Final = (
             Mode.VLAN: Instructions(actions=(Output(PORT_NORMAL),)),
             Mode.VXLAN: DROP,
         },
+    ),
+    Table(
+        id=TableId.NEIGHBOURS,
+        matches=frozenset(
+            {"metadata", "eth_type", "arp_tpa", "ip_proto", "icmpv6_type", "nd_target"}
+        ),
+        actions=frozenset(
+            {"output", "move", "eth_src", "arp_op", "arp_sha", "arp_spa", "ipv6_src"}
+            | {"nd_options_type", "nd_reserved", "icmpv6_type"}
+        ),
+        next=frozenset({TableId.NEIGHBOUR_REPLY}),
+    ),
+    Table(
+        id=TableId.NEIGHBOUR_REPLY,
+        matches=frozenset({"eth_type", "ip_proto", "icmpv6_type"}),
+        actions=frozenset({"nd_tll", "output"}),
     ),
 )
 

@@ -129,9 +129,9 @@ class Rule:
 class World:
     """Everything one bridge of this host has to realise.
 
-    `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
-    `complete` is False until every source has been read once; nothing may be deleted from a
-    switch on the word of an incomplete World (design D4).
+    `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to. With
+    `guard` pods are held to their own addresses. `complete` is False until every source has been
+    read once; nothing may be deleted from a switch on the word of an incomplete World (design D4).
     """
 
     fwd_mode: FwdMode
@@ -144,4 +144,5 @@ class World:
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    guard: bool = False
     complete: bool = False

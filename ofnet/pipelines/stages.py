@@ -15,7 +15,7 @@ from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
 from ofnet.tables import TABLES, Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, RemoteEndpoint, Uplink, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
 
 ROUTER_MAC: Final = "00:00:11:11:11:11"
 """The distributed router's address on every host."""
@@ -130,6 +130,14 @@ def addresses(
     yield endpoint.ip
     if endpoint.ip6 is not None:
         yield endpoint.ip6
+
+
+def gateways(network: Network) -> Iterator[IPv4Address | IPv6Address]:
+    """Yield the addresses of a network's gateways, if it has any."""
+    if network.gateway is not None:
+        yield network.gateway
+    if network.gateway6 is not None:
+        yield network.gateway6
 
 
 def destination_groups(

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from ofnet.changes import Kind
 from ofnet.flows import Flow
-from ofnet.pipelines import policy, stages
+from ofnet.pipelines import neighbours, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode
-from ofnet.world import ArpMode, LocalEndpoint, RemoteEndpoint, World
+from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 
 def _start(world: World) -> Iterator[Flow]:
@@ -20,6 +20,15 @@ def _start(world: World) -> Iterator[Flow]:
     yield from policy.neighbour_discovery()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
+        yield neighbours.unknown()
+
+
+def _network(network: Network, world: World) -> Iterator[Flow]:
+    if world.arp_mode is ArpMode.PROXY:
+        for uplink in world.uplinks:
+            yield neighbours.questions_from_outside(
+                Kind.NETWORK, uplink.ofport, network.vlan, network.vrf
+            )
 
 
 def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
@@ -28,14 +37,22 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         return
     yield from stages.port_input(endpoint, network.vrf)
     yield from stages.destination_groups(Kind.LOCAL, endpoint, network.vrf)
+    yield from neighbours.bridged(endpoint, network, world)
 
 
 def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     network = world.networks.get(endpoint.network)
-    if network is not None:
-        yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+    if network is None:
+        return
+    yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+    yield from neighbours.bridged(endpoint, network, world)
 
 
 PIPELINE = Pipeline(
-    mode=Mode.VLAN, start=_start, uplinks=stages.all_uplinks, local=_local, remote=_remote
+    mode=Mode.VLAN,
+    start=_start,
+    uplinks=stages.all_uplinks,
+    network=_network,
+    local=_local,
+    remote=_remote,
 )

@@ -11,15 +11,20 @@ from typing import Final
 from ofnet import oxm
 from ofnet.actions import Action, Instructions, Output, PopVlan, SetField, goto, tag
 from ofnet.changes import Kind
+from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
-from ofnet.pipelines import stages
+from ofnet.pipelines import guard, neighbours, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, RemoteEndpoint, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
 FLAT_VRF: Final = 1
 """The VRF of every tenant; the original's `default`."""
+
+INSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(0)
+OUTSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(1)
+"""Who asks for a neighbour: a pod of this host, or somebody beyond the uplink."""
 
 
 def _start(_world: World) -> Iterator[Flow]:
@@ -29,12 +34,21 @@ def _start(_world: World) -> Iterator[Flow]:
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)
     yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
+    yield neighbours.unknown()
+    yield neighbours.advertisement(stages.ROUTER_MAC)
 
 
 def _uplinks(world: World) -> Iterator[Flow]:
     """Yield the first uplink's flows: a routed host has one way out."""
     for uplink in world.uplinks[:1]:
         yield from stages.uplink_input(uplink)
+
+
+def _network(network: Network, world: World) -> Iterator[Flow]:
+    yield from neighbours.answers(Kind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC)
+    if world.uplinks and network.vlan:
+        uplink = world.uplinks[0]
+        yield neighbours.questions_from_outside(Kind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF)
 
 
 def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
@@ -52,6 +66,13 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(Kind.LOCAL, TableId.IP, Priority.TAGGED, on_vlan, Instructions(tagged))
         yield Flow(Kind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out)))
     yield from stages.destination_groups(Kind.LOCAL, endpoint, FLAT_VRF)
+    yield from neighbours.questions4(endpoint, FLAT_VRF)
+    yield from neighbours.questions6(endpoint, FLAT_VRF)
+    yield from neighbours.answers(Kind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC)
+    if world.uplinks:
+        yield neighbours.answer4(Kind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
+    if world.guard:
+        yield from guard.flows(endpoint, layer2=False, arp=False)
 
 
 def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
@@ -59,6 +80,9 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None:
         return
     yield from stages.destination_groups(Kind.REMOTE, endpoint, FLAT_VRF)
+    yield from neighbours.answers(
+        Kind.REMOTE, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
+    )
     peer_mac = world.peer_macs.get(endpoint.host)
     if peer_mac is None or not world.uplinks:
         return
@@ -78,5 +102,10 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
 
 
 PIPELINE = Pipeline(
-    mode=Mode.VLROUTER, start=_start, uplinks=_uplinks, local=_local, remote=_remote
+    mode=Mode.VLROUTER,
+    start=_start,
+    uplinks=_uplinks,
+    network=_network,
+    local=_local,
+    remote=_remote,
 )

@@ -15,7 +15,7 @@ from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Match
-from ofnet.pipelines import stages
+from ofnet.pipelines import guard, neighbours, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -26,6 +26,8 @@ def _start(_world: World) -> Iterator[Flow]:
     yield from stages.dns_interception()
     yield stages.multicast_source_drop()
     yield stages.arp_to_controller(requests_only=False)
+    yield neighbours.unknown()
+    yield neighbours.advertisement(stages.ROUTER_MAC)
 
 
 def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
@@ -33,6 +35,8 @@ def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
+    gateways = stages.gateways(network)
+    yield from neighbours.answers(Kind.NETWORK, VRF.put(network.vrf), gateways, stages.ROUTER_MAC)
     if not network.vni:
         return
     arrived = Instructions(
@@ -59,6 +63,11 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         to = stages.destination(address, network.vrf)
         yield Flow(Kind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
         yield stages.destination_group(Kind.LOCAL, to, endpoint.group_id)
+    yield from _neighbours(Kind.LOCAL, endpoint, network.vrf)
+    yield from neighbours.questions4(endpoint, network.vrf)
+    yield from neighbours.questions6(endpoint, network.vrf)
+    if world.guard:
+        yield from guard.flows(endpoint, layer2=False, arp=False)
     if world.host_port is not None and endpoint.nat_ip is not None:
         yield from _host_nat(endpoint, endpoint.nat_ip, network.vrf, world.host_port)
 
@@ -73,6 +82,12 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         to = stages.destination(address, network.vrf)
         yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
         yield stages.destination_group(Kind.REMOTE, to, endpoint.group_id)
+    yield from _neighbours(Kind.REMOTE, endpoint, network.vrf)
+
+
+def _neighbours(owner: Kind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int) -> Iterator[Flow]:
+    addresses = stages.addresses(endpoint)
+    return neighbours.answers(owner, VRF.put(vrf), addresses, stages.ROUTER_MAC)
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Match
-from ofnet.pipelines import policy, stages
+from ofnet.pipelines import neighbours, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -28,6 +28,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield stages.multicast_source_drop()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
+        yield neighbours.unknown()
 
 
 def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
@@ -55,6 +56,7 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     to_port = (PopVlan(), Output(endpoint.ofport))
     yield _to_mac(Kind.LOCAL, network, endpoint.mac, to_port)
     yield from stages.destination_groups(Kind.LOCAL, endpoint, network.vrf)
+    yield from neighbours.bridged(endpoint, network, world)
 
 
 def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
@@ -65,6 +67,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     to_tunnel = (SetField("tunnel_id", network.vni), PopVlan(), Output(vtep.ofport))
     yield _to_mac(Kind.REMOTE, network, endpoint.mac, to_tunnel)
     yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+    yield from neighbours.bridged(endpoint, network, world)
 
 
 def _flood(network: Network, world: World) -> Iterator[Flow]:

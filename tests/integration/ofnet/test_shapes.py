@@ -5,6 +5,7 @@ One load of random flows within the tables' declarations, and the World-made one
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -12,12 +13,13 @@ from hypothesis import strategies as st
 
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
+from ofnet.fields import Flags
 from ofnet.flows import Flow
-from ofnet.world import ArpMode, Bridge, FwdMode, Uplink, World
+from ofnet.world import ArpMode, Bridge, FwdMode, Rule, Uplink, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled
 from tests.unit.ofnet.strategies import flows
-from tests.unit.ofnet.worlds import local, remote, world
+from tests.unit.ofnet.worlds import PEER, local, remote, world
 
 pytestmark = pytest.mark.ovs
 
@@ -34,14 +36,47 @@ async def printed(bridge: Dialled, wanted: Sequence[Flow]) -> tuple[list[str], l
     return bridge.flows(), sorted(map(str, wanted))
 
 
+RULES = [
+    Rule(id="deny", priority=1, allow=False, dst_group=7),
+    Rule(id="between", priority=9, allow=True, src_group=7, dst_group=8, protocol=6, dst_port=80),
+    Rule(
+        id="answers",
+        priority=9,
+        allow=True,
+        src_group=7,
+        destination=IPv4Network("10.1.1.9/32"),
+        protocol=17,
+        src_port=53,
+    ),
+    Rule(id="icmp", priority=3, allow=True, dst_group=7, protocol=1),
+    Rule(id="gre", priority=4, allow=True, dst_group=7, protocol=47),
+    Rule(
+        id="new",
+        priority=100,
+        allow=False,
+        dst_group=7,
+        protocol=6,
+        tcp_flags=Flags(0x02, 0x12),
+        source=IPv4Network("10.1.2.0/24"),
+    ),
+    Rule(id="six", priority=5, allow=True, src_group=7, destination=IPv6Network("2001:db8::/64")),
+]
+
+
+@pytest.mark.parametrize("arp_mode", list(ArpMode))
 @pytest.mark.parametrize("mode", [(b, f) for b in Bridge for f in FwdMode])
-async def test_flows_of_every_mode(bridge: Dialled, mode: tuple[Bridge, FwdMode]) -> None:
+async def test_flows_of_every_mode(
+    bridge: Dialled, mode: tuple[Bridge, FwdMode], arp_mode: ArpMode
+) -> None:
     kind, fwd_mode = mode
-    pod = replace(local(1), dscp=10, group_id=7)
+    pod = replace(local(1), dscp=10, group_id=7, ip6=IPv6Address("2001:db8::1"))
     everything: World = replace(
         world(here=(pod, local(2)), there=(remote(3, v6=True), remote(4))),
         fwd_mode=fwd_mode,
-        arp_mode=ArpMode.PROXY,
+        arp_mode=arp_mode,
+        guard=True,
+        rules={rule.id: rule for rule in RULES},
+        peer_macs={PEER: "52:54:00:00:00:0c"},
         uplinks=(
             Uplink(ofport=30, mac="52:54:00:00:00:0a"),
             Uplink(ofport=31, mac="52:54:00:00:00:0b"),

@@ -11,11 +11,12 @@ from os_ken.ofproto import ofproto_v1_3_parser as reference
 from ofnet.actions import (
     DROP,
     PORT_CONTROLLER,
+    PORT_IN_PORT,
     PORT_NORMAL,
     PORT_TABLE,
     Action,
-    Group,
     Instructions,
+    Move,
     Output,
     PopVlan,
     PushVlan,
@@ -28,7 +29,7 @@ from tests.unit.ofnet.strategies import addresses, bits, macs
 actions = st.one_of(
     st.integers(1, 0xFEFF).map(Output),
     st.sampled_from([PORT_CONTROLLER, PORT_NORMAL, PORT_TABLE]).map(Output),
-    st.integers(1, 0xFFFF).map(Group),
+    st.sampled_from([Move("eth_src", "eth_dst"), Move("arp_spa", "arp_tpa")]),
     st.just(PushVlan()),
     st.just(PopVlan()),
     macs.map(lambda mac: SetField("eth_dst", mac)),
@@ -43,8 +44,10 @@ def reference_action(action: Action) -> Any:
     match action:
         case Output(port):
             return reference.OFPActionOutput(port, 0xFFFF if port == PORT_CONTROLLER else 0)
-        case Group(group):
-            return reference.OFPActionGroup(group)
+        case Move(source, destination):
+            return reference.NXActionRegMove(
+                src_field=source, dst_field=destination, n_bits=48 if "eth" in source else 32
+            )
         case PushVlan():
             return reference.OFPActionPushVlan()
         case PopVlan():
@@ -85,7 +88,8 @@ def test_bytes_are_those_of_os_ken(
         (Instructions((Output(PORT_CONTROLLER),)), "CONTROLLER:65535"),
         (Instructions((Output(PORT_NORMAL),)), "NORMAL"),
         (Instructions((Output(PORT_TABLE),)), "TABLE"),
-        (Instructions((Group(2),)), "group:2"),
+        (Instructions((Output(PORT_IN_PORT),)), "IN_PORT"),
+        (Instructions((Move("arp_sha", "arp_tha"),)), "move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[]"),
         (Instructions((PopVlan(), Output(14))), "pop_vlan,output:14"),
         (
             Instructions(tag(1), Bits(0x100000000, 0xFF00000000), 3),
@@ -106,5 +110,5 @@ def test_text_is_that_of_open_vswitch(instructions: Instructions, text: str) -> 
 
 
 def test_different_actions_are_never_equal() -> None:
-    different: set[Action] = {Output(1), Group(1), PushVlan(), PopVlan()}
+    different: set[Action] = {Output(1), Move("eth_src", "eth_dst"), PushVlan(), PopVlan()}
     assert len(different) == 4

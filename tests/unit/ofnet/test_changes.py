@@ -51,8 +51,13 @@ def test_a_bridged_endpoint_concerns_the_flooding() -> None:
 def test_a_peer_and_the_uplink_concern_the_endpoints_behind_them() -> None:
     peer = affected(WORLD, Changes(peer_macs=frozenset({PEER})), ())
     assert peer == {ObjectId(Kind.REMOTE, POD3)}
-    uplink = affected(WORLD, Changes(uplinks=True), ())
-    assert uplink == {ObjectId(Kind.UPLINKS), ObjectId(Kind.REMOTE, POD3)}
+    assert affected(WORLD, Changes(uplinks=True), ()) == {
+        ObjectId(Kind.UPLINKS),
+        ObjectId(Kind.NETWORK, NET),
+        ObjectId(Kind.LOCAL, POD1),
+        ObjectId(Kind.LOCAL, POD2),
+        ObjectId(Kind.REMOTE, POD3),
+    }
 
 
 def test_a_rule_concerns_itself_alone() -> None:
