@@ -201,12 +201,13 @@ class BridgeAgent:
 
     def packet_in(self, packet: PacketIn) -> None:
         """Answer a packet from what the World knows."""
-        reaction = react(packet, mode_of(self.bridge, self._world.fwd_mode), self._directory)
+        mode = mode_of(self.bridge, self._world.fwd_mode)
+        reaction = react(packet, mode, self._directory, self._world)
         self.stats["PktRcvd"] += 1
         self.stats.update(reaction.counters)
         if reaction.send is not None:
             out = reaction.send
-            self._switch.send_packet(out.data, out.port, in_port=out.in_port)
+            self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
 
     # the one sender
 

@@ -7,14 +7,23 @@ many endpoints there are. `ofnet.packetin` reads it.
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from itertools import chain
+from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes, Kind, ObjectId, affected
 from ofnet.claims import Claims
-from ofnet.world import LocalEndpoint, RemoteEndpoint, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
 Address = tuple[int, IPv4Address | IPv6Address]
 """An address within a VRF."""
+
+
+class Behind(NamedTuple):
+    """What is behind a port of the bridge: an endpoint with its network, or something else."""
+
+    kind: Kind
+    endpoint: LocalEndpoint | None = None
+    network: Network | None = None
 
 
 class Directory:
@@ -22,7 +31,7 @@ class Directory:
 
     def __init__(self) -> None:
         self._addresses: Claims[Address, None] = Claims()
-        self._ports: Claims[int, tuple[Kind, int]] = Claims()
+        self._ports: Claims[int, Behind] = Claims()
 
     def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World."""
@@ -35,8 +44,8 @@ class Directory:
         """Return whether an endpoint, here or elsewhere, or a gateway has the address."""
         return (vrf, address) in self._addresses.values
 
-    def port(self, ofport: int) -> tuple[Kind, int] | None:
-        """Return the kind of object behind a port and its VRF (0 if it has none)."""
+    def behind(self, ofport: int) -> Behind | None:
+        """Return what is behind a port."""
         return self._ports.values.get(ofport)
 
 
@@ -65,22 +74,22 @@ def _endpoint(oid: ObjectId, world: World) -> LocalEndpoint | RemoteEndpoint | N
             return None
 
 
-def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, tuple[Kind, int]]]:
+def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, Behind]]:
     match oid.kind:
         case Kind.LOCAL:
             endpoint = world.local.get(EndpointKey(oid.name))
             network = world.networks.get(endpoint.network) if endpoint is not None else None
             if endpoint is not None and network is not None:
-                yield endpoint.ofport, (Kind.LOCAL, network.vrf)
+                yield endpoint.ofport, Behind(Kind.LOCAL, endpoint, network)
         case Kind.VTEP:
             vtep = world.vteps.get(HostLabel(oid.name))
             if vtep is not None:
-                yield vtep.ofport, (Kind.VTEP, 0)
+                yield vtep.ofport, Behind(Kind.VTEP)
         case Kind.HOST_PORT:
             if world.host_port is not None:
-                yield world.host_port.ofport, (Kind.HOST_PORT, 0)
+                yield world.host_port.ofport, Behind(Kind.HOST_PORT)
         case Kind.UPLINKS:
             for uplink in world.uplinks:
-                yield uplink.ofport, (Kind.UPLINKS, 0)
+                yield uplink.ofport, Behind(Kind.UPLINKS)
         case _:
             return

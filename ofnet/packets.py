@@ -86,6 +86,11 @@ def is_udp_to(frame: bytes, port: int) -> bool:
     return len(udp) == _UDP and int.from_bytes(udp[2:4], "big") == port
 
 
+def source(frame: bytes) -> tuple[str, IPv4Address]:
+    """Return the MAC and the IPv4 address a whole IPv4 frame says it comes from."""
+    return frame[6:12].hex(":"), IPv4Address(_payload(frame)[12:16])
+
+
 def tagged(frame: bytes, vlan: int) -> bytes:
     """Return the frame with an 802.1Q tag, all else untouched."""
     return frame[:12] + struct.pack(">HH", oxm.ETH_VLAN, vlan) + frame[12:]

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet import wire
+from ofnet.actions import Action
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 
@@ -185,13 +186,13 @@ class Session(asyncio.Protocol):
         finally:
             self._dumps.pop(xid, None)
 
-    def send_packet(self, data: bytes, port: int, *, in_port: int) -> bool:
+    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> bool:
         """Send a packet out; False if the switch reads too slowly and the packet is dropped."""
         if not self.open or self._transport is None:
             return False
         if self._transport.get_write_buffer_size() > MAX_UNSENT:
             return False
-        self._send(wire.packet_out(self._take(), data, port, in_port=in_port))
+        self._send(wire.packet_out(self._take(), data, actions, in_port=in_port))
         return True
 
     # messages

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from ofnet import wire
+from ofnet.actions import Action
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.session import Session, Timing
@@ -129,9 +130,10 @@ class Switch:
         """Return what the switch reports: table and cookie of each flow."""
         return await self._require().dump()
 
-    def send_packet(self, data: bytes, port: int, *, in_port: int) -> None:
+    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
         """Send a packet out; one that cannot be sent now is dropped and counted."""
-        sent = self._session is not None and self._session.send_packet(data, port, in_port=in_port)
+        session = self._session
+        sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
 
     def ready(self, session: Session) -> None:

@@ -5,10 +5,10 @@ contradicts itself raises Malformed, and nothing is read past its end.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ofnet.actions import PORT_CONTROLLER, Output
+from ofnet.actions import PORT_CONTROLLER, Action
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.match import Match
@@ -164,12 +164,14 @@ def flow_dump(xid: int) -> bytes:
     return message(MULTIPART_REQUEST, xid, body)
 
 
-def packet_out(xid: int, data: bytes, port: int, *, in_port: int = PORT_CONTROLLER) -> bytes:
-    """Return the message that sends a packet out of a port, as if it had come in on `in_port`."""
-    action = Output(port).pack()
-    length = _PACKET_OUT.size + len(action) + len(data)
-    head = _PACKET_OUT.pack(VERSION, PACKET_OUT, length, xid, _NO_BUFFER, in_port, len(action))
-    return head + action + data
+def packet_out(
+    xid: int, data: bytes, actions: Sequence[Action], *, in_port: int = PORT_CONTROLLER
+) -> bytes:
+    """Return the message that has a packet treated as if it had come in on `in_port`."""
+    packed = b"".join([action.pack() for action in actions])
+    length = _PACKET_OUT.size + len(packed) + len(data)
+    head = _PACKET_OUT.pack(VERSION, PACKET_OUT, length, xid, _NO_BUFFER, in_port, len(packed))
+    return head + packed + data
 
 
 def datapath_id(body: bytes) -> int:

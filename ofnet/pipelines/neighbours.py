@@ -25,8 +25,8 @@ from ofnet.actions import (
 from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF, Bits
 from ofnet.flows import Flow
-from ofnet.match import Match
-from ofnet.pipelines import guard
+from ofnet.match import Fields, Match
+from ofnet.pipelines import source_guard
 from ofnet.tables import Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
 
@@ -37,6 +37,7 @@ TARGET_LINK_LAYER: Final = 2
 
 SOLICITED_OVERRIDE: Final = 0x60000000
 
+_NOBODY4: Final = IPv4Address(0)
 _NOBODY6: Final = IPv6Address("::")
 
 
@@ -52,25 +53,17 @@ def advertisement(mac: str) -> Flow:
     return Flow(Kind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
 
-def questions4(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
-    """Yield what becomes of a pod's ARP requests that are in its own name."""
-    asked = Match(
-        in_port=endpoint.ofport,
-        eth_type=oxm.ETH_ARP,
-        arp_op=ARP_REQUEST,
-        eth_src=endpoint.mac,
-        arp_sha=endpoint.mac,
-        arp_spa=endpoint.ip,
-    )
-    announced = Match(
-        in_port=endpoint.ofport,
-        eth_type=oxm.ETH_ARP,
-        arp_op=ARP_REQUEST,
-        arp_spa=endpoint.ip,
-        arp_tpa=endpoint.ip,
-    )
-    yield _input(Kind.LOCAL, Priority.QUESTION, asked, _ask(VRF.put(vrf)))
-    yield _input(Kind.LOCAL, Priority.ANNOUNCEMENT, announced, DROP)
+def questions4(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
+    """Yield what becomes of a pod's ARP requests; guarded, of those in its own name alone."""
+    request: Fields = {"in_port": endpoint.ofport, "eth_type": oxm.ETH_ARP, "arp_op": ARP_REQUEST}
+    asked, own = request, endpoint.ip
+    if guard:
+        asked = {**request, "eth_src": endpoint.mac, "arp_sha": endpoint.mac, "arp_spa": own}
+    announced: Fields = {**request, "arp_spa": own, "arp_tpa": own}
+    probed: Fields = {**request, "arp_spa": _NOBODY4}
+    yield _input(Kind.LOCAL, Priority.QUESTION, Match(**asked), _ask(VRF.put(vrf)))
+    yield _input(Kind.LOCAL, Priority.ANNOUNCEMENT, Match(**announced), DROP)
+    yield _input(Kind.LOCAL, Priority.ANNOUNCEMENT, Match(**probed), DROP)
 
 
 def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
@@ -170,9 +163,9 @@ def bridged(
         yield answer4(owner, asker, endpoint.ip, endpoint.mac)
     if isinstance(endpoint, LocalEndpoint):
         if proxied:
-            yield from questions4(endpoint, network.vrf)
+            yield from questions4(endpoint, network.vrf, guard=world.guard)
         if world.guard:
-            yield from guard.flows(endpoint, layer2=True, arp=not proxied)
+            yield from source_guard.flows(endpoint, layer2=True, arp=not proxied)
 
 
 def _ask(marks: Bits) -> Instructions:

@@ -14,7 +14,7 @@ from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
-from ofnet.pipelines import guard, neighbours, stages
+from ofnet.pipelines import neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
@@ -66,13 +66,13 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(Kind.LOCAL, TableId.IP, Priority.TAGGED, on_vlan, Instructions(tagged))
         yield Flow(Kind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out)))
     yield from stages.destination_groups(Kind.LOCAL, endpoint, FLAT_VRF)
-    yield from neighbours.questions4(endpoint, FLAT_VRF)
+    yield from neighbours.questions4(endpoint, FLAT_VRF, guard=world.guard)
     yield from neighbours.questions6(endpoint, FLAT_VRF)
     yield from neighbours.answers(Kind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC)
     if world.uplinks:
         yield neighbours.answer4(Kind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
     if world.guard:
-        yield from guard.flows(endpoint, layer2=False, arp=False)
+        yield from source_guard.flows(endpoint, layer2=False, arp=False)
 
 
 def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:

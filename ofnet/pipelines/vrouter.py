@@ -15,7 +15,7 @@ from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Match
-from ofnet.pipelines import guard, neighbours, stages
+from ofnet.pipelines import neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -64,10 +64,10 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(Kind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
         yield stages.destination_group(Kind.LOCAL, to, endpoint.group_id)
     yield from _neighbours(Kind.LOCAL, endpoint, network.vrf)
-    yield from neighbours.questions4(endpoint, network.vrf)
+    yield from neighbours.questions4(endpoint, network.vrf, guard=world.guard)
     yield from neighbours.questions6(endpoint, network.vrf)
     if world.guard:
-        yield from guard.flows(endpoint, layer2=False, arp=False)
+        yield from source_guard.flows(endpoint, layer2=False, arp=False)
     if world.host_port is not None and endpoint.nat_ip is not None:
         yield from _host_nat(endpoint, endpoint.nat_ip, network.vrf, world.host_port)
 

@@ -7,6 +7,7 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from core.tasks import background
+from ofnet.actions import Output
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes
 from ofnet.session import FlowsRefused
@@ -124,7 +125,7 @@ async def test_a_deleted_flow_comes_back(bridge: Dialled) -> None:
 async def test_an_error_nobody_waits_for_leads_to_a_comparison(bridge: Dialled) -> None:
     async with looked_after(bridge, pods(1)) as agent:
         bridge.ofctl("del-flows", "table=7")
-        bridge.switch.send_packet(bytes(60), 0xFFFFFF05, in_port=1)
+        bridge.switch.send_packet(bytes(60), (Output(0xFFFFFF05),), in_port=1)
         await until(lambda: bridge.flows() == lines(agent), "the error starts a comparison")
 
 

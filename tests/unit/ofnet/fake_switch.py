@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from core.errors import SwitchUnavailable
+from ofnet.actions import Action
 from ofnet.diff import Stamp
 from ofnet.flows import Flow, FlowKey
 from ofnet.session import FlowsRefused
@@ -24,7 +25,7 @@ class FakeSwitch(Switch):
         self.table: dict[FlowKey, Flow] = {}
         self.foreign: list[Stamp] = []
         self.refuses: Callable[[Flow], bool] = lambda _: False
-        self.packets: list[tuple[bytes, int, int]] = []
+        self.packets: list[tuple[bytes, tuple[Action, ...], int]] = []
         self.dumps = 0
         self.failures: list[Exception] = []
         self._present = connected
@@ -59,8 +60,8 @@ class FakeSwitch(Switch):
         self.dumps += 1
         return [Stamp(flow.table, flow.cookie) for flow in self.table.values()] + self.foreign
 
-    def send_packet(self, data: bytes, port: int, *, in_port: int) -> None:
-        self.packets.append((data, port, in_port))
+    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
+        self.packets.append((data, tuple(actions), in_port))
 
     def _change(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
         self.table.update((flow.key, flow) for flow in add)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.tasks import background
+from ofnet.actions import Output
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes
 from ofnet.diff import Stamp
@@ -71,7 +72,7 @@ async def test_an_update_sends_only_its_own_flows() -> None:
     async with running(switch, world(here=(local(1),))) as agent:
         sent = switch.counters["flow_mods"]
         await agent.update(with_local(agent.world, local(2)), pod_change(2))
-        assert switch.counters["flow_mods"] - sent == 8
+        assert switch.counters["flow_mods"] - sent == 9
         assert switch.dumps == 2
 
 
@@ -218,10 +219,11 @@ async def test_an_agent_that_stops_lets_nobody_wait() -> None:
 async def test_arp_is_answered_and_counted() -> None:
     switch = FakeSwitch()
     async with running(switch, world(here=(local(1),), there=(remote(2),))) as agent:
-        agent.packet_in(PacketIn(0, 101, None, frames.arp(1, address(2).packed)))
+        agent.packet_in(PacketIn(0, 1, None, frames.arp(1, address(2).packed)))
         agent.packet_in(PacketIn(0, 101, None, frames.arp(1, address(3).packed)))
         agent.packet_in(PacketIn(0, 101, None, b"noise"))
-        assert [(port, in_port) for _, port, in_port in switch.packets] == [(101, 0xFFFFFFFD)]
+        sent = [(actions, in_port) for _, actions, in_port in switch.packets]
+        assert sent == [((Output(1),), 0xFFFFFFFD)]
         assert agent.stats == {
             "PktRcvd": 3,
             "ArpPktRcvd": 2,

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes, Kind
-from ofnet.directory import Directory
+from ofnet.directory import Behind, Directory
 from ofnet.world import Uplink
 from tests.unit.ofnet.worlds import (
     NET,
@@ -40,23 +40,23 @@ def test_endpoints_and_gateways_are_known_in_their_vrf() -> None:
 
 def test_ports_have_a_kind() -> None:
     known = directory()
-    assert known.port(101) == (Kind.LOCAL, 1)
-    assert known.port(2) == (Kind.VTEP, 0)
-    assert known.port(1) == (Kind.HOST_PORT, 0)
-    assert known.port(9) is None
+    assert known.behind(101) == Behind(Kind.LOCAL, local(1), network())
+    assert known.behind(2) == Behind(Kind.VTEP)
+    assert known.behind(1) == Behind(Kind.HOST_PORT)
+    assert known.behind(9) is None
     known.update(
         replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)), Changes(uplinks=True)
     )
-    assert known.port(9) == (Kind.UPLINKS, 0)
+    assert known.behind(9) == Behind(Kind.UPLINKS)
 
 
 def test_what_is_gone_is_forgotten() -> None:
     known = directory()
     known.update(without_local(WORLD, local(1).key), Changes(local=frozenset({local(1).key})))
     assert not known.knows(1, address(1))
-    assert known.port(101) is None
+    assert known.behind(101) is None
     known.update(replace(WORLD, vteps={}), Changes(vteps=frozenset({PEER})))
-    assert known.port(2) is None
+    assert known.behind(2) is None
     known.update(replace(WORLD, networks={}), Changes(networks=frozenset({NET})))
     assert not known.knows(1, address(2))
     assert not known.knows(1, IPv4Address("10.1.255.254"))
@@ -72,4 +72,4 @@ def test_a_port_given_to_another_pod_is_the_other_pods() -> None:
         after,
         Changes(local=frozenset({local(1).key, heir.key}), networks=frozenset({blue})),
     )
-    assert known.port(101) == (Kind.LOCAL, 2)
+    assert known.behind(101) == Behind(Kind.LOCAL, heir, networks[blue])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofnet import packets
-from ofnet.actions import PORT_CONTROLLER, PORT_TABLE
+from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Output, SetField, tag
 from ofnet.changes import EVERYTHING
 from ofnet.directory import Directory
 from ofnet.packetin import PacketOut, Reaction, react
@@ -21,12 +21,15 @@ from tests.unit.ofnet.worlds import address, local, remote, world
 POD, VTEP, HOST, UPLINK, UNKNOWN = 101, 2, 1, 30, 99
 
 
+UPLINKS = (Uplink(ofport=UPLINK, mac="52:54:00:00:00:0a"),)
+FULL = replace(world(here=(local(1), local(2)), there=(remote(3),)), uplinks=UPLINKS)
+GUARDED = replace(FULL, guard=True)
+
+
 @pytest.fixture(scope="module")
 def directory() -> Directory:
     made = Directory()
-    full = world(here=(local(1), local(2)), there=(remote(3),))
-    uplink = Uplink(ofport=UPLINK, mac="52:54:00:00:00:0a")
-    made.update(replace(full, uplinks=(uplink,)), EVERYTHING)
+    made.update(FULL, EVERYTHING)
     return made
 
 
@@ -34,75 +37,83 @@ def arp(target: IPv4Address, *, port: int = POD, **more: bytes) -> PacketIn:
     return PacketIn(0, port, None, frames.arp(1, target.packed, **more))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("target", [address(2), address(3), IPv4Address("10.1.255.254")])
-def test_known_addresses_and_gateways_are_answered(
-    directory: Directory, target: IPv4Address
-) -> None:
-    reaction = react(arp(target), Mode.VROUTER, directory)
-    assert reaction.counters == ("ArpPktRcvd", "ArpReqRcvd", "ArpReqRespSent")
-    assert reaction.send is not None
-    assert (reaction.send.port, reaction.send.in_port) == (POD, PORT_CONTROLLER)
-    reply = packets.parse_arp(reaction.send.data)
-    assert reply is not None
-    assert reply.operation == packets.ARP_REPLY
-    assert (reply.sender_mac, reply.sender_ip) == ("00:00:11:11:11:11", target)
-
-
 @pytest.mark.parametrize(
     ("packet", "counter"),
     [
         (arp(address(9)), "ArpReqUnknownDest"),
         (arp(address(2), port=UNKNOWN), "ArpReqInvalidPortVlan"),
-        (arp(address(2), port=VTEP), "ArpReqInvalidPortVlan"),
+        (arp(address(2), port=VTEP), "ArpReqUnknownDestFromVtep"),
+        (arp(address(2), port=UPLINK), "ArpReqUnknownDestFromUplink"),
         (arp(address(2), sender_ip=frames.UNSET), "ArpProbe"),
         (arp(address(1)), "ArpProbe"),
     ],
 )
-def test_others_are_not_answered(directory: Directory, packet: PacketIn, counter: str) -> None:
+@pytest.mark.parametrize("mode", [Mode.VROUTER, Mode.VLROUTER])
+def test_routed_networks_leave_unanswered_what_the_switch_does_not_answer(
+    directory: Directory, mode: Mode, packet: PacketIn, counter: str
+) -> None:
     expected = Reaction(("ArpPktRcvd", "ArpReqRcvd", counter))
-    assert react(packet, Mode.VROUTER, directory) == expected
+    assert react(packet, mode, directory, GUARDED) == expected
+
+
+def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
+    question = arp(address(9))
+    through_tunnels = (SetField("tunnel_id", 10001), Output(VTEP))
+    on_the_wire = (*tag(1), Output(UPLINK))
+    for mode, actions in ((Mode.VXLAN, through_tunnels), (Mode.VLAN, on_the_wire)):
+        reaction = react(question, mode, directory, GUARDED)
+        assert reaction.counters[-1] == "ArpReqReinject"
+        assert reaction.send == PacketOut(data=question.data, actions=actions, in_port=POD)
+        alone = replace(GUARDED, vteps={}, uplinks=())
+        assert react(question, mode, directory, alone).counters[-1] == "ArpReqUnknownDest"
+
+
+def test_a_question_in_anothers_name_goes_nowhere(directory: Directory) -> None:
+    spoofed = arp(address(9), sender_ip=address(2).packed)
+    for mode in Mode:
+        reaction = react(spoofed, mode, directory, GUARDED)
+        assert reaction == Reaction(("ArpPktRcvd", "ArpReqRcvd", "ArpReqSpoofed"))
+    assert react(spoofed, Mode.VXLAN, directory, FULL).counters[-1] == "ArpReqReinject"
 
 
 def test_the_host_is_told_the_router_for_any_address(directory: Directory) -> None:
-    reaction = react(arp(address(77), port=HOST), Mode.VROUTER, directory)
+    reaction = react(arp(address(77), port=HOST), Mode.VROUTER, directory, FULL)
+    assert reaction.counters[-1] == "ArpReqRespSent"
     assert reaction.send is not None
-    assert reaction.send.port == HOST
+    assert (reaction.send.actions, reaction.send.in_port) == ((Output(HOST),), PORT_CONTROLLER)
+    reply = packets.parse_arp(reaction.send.data)
+    assert reply is not None
+    assert (reply.sender_mac, reply.sender_ip) == ("00:00:11:11:11:11", address(77))
 
 
 def test_replies_are_counted_only(directory: Directory) -> None:
     reply = PacketIn(0, POD, None, frames.arp(1, address(2).packed, operation=2))
-    assert react(reply, Mode.VROUTER, directory) == Reaction(("ArpPktRcvd", "ArpRespRcvd"))
-
-
-@pytest.mark.parametrize(
-    ("mode", "counter"),
-    [
-        (Mode.VLAN, "ArpRequestUnknownSrcDst"),
-        (Mode.VXLAN, "ArpRequestUnknownSrcDst"),
-        (Mode.VLROUTER, "ArpReqUnknownDest"),
-    ],
-)
-def test_modes_without_endpoints_answer_nobody(
-    directory: Directory, mode: Mode, counter: str
-) -> None:
-    reaction = react(arp(address(2)), mode, directory)
-    assert reaction == Reaction(("ArpPktRcvd", "ArpReqRcvd", counter))
+    assert react(reply, Mode.VROUTER, directory, FULL) == Reaction(("ArpPktRcvd", "ArpRespRcvd"))
 
 
 def test_dns_goes_on_untouched_through_the_tables(directory: Directory) -> None:
     query = frames.udp(1, 2, 53)
-    assert react(PacketIn(0, POD, None, query), Mode.VROUTER, directory) == Reaction(
+    assert react(PacketIn(0, POD, None, query), Mode.VROUTER, directory, FULL) == Reaction(
         ("dnsPktForward",),
-        PacketOut(data=packets.tagged(query, 4093), port=PORT_TABLE, in_port=POD),
+        PacketOut(data=packets.tagged(query, 4093), actions=(Output(PORT_TABLE),), in_port=POD),
     )
+
+
+def test_dns_in_anothers_name_goes_nowhere(directory: Directory) -> None:
+    own, spoofed = frames.udp(1, 2, 53), frames.udp(2, 1, 53)
+    for query, counter in ((own, "dnsPktForward"), (spoofed, "dnsPktSpoofed-ERROR")):
+        packet = PacketIn(0, POD, None, query)
+        assert react(packet, Mode.VROUTER, directory, GUARDED).counters == (counter,)
+    nobodys = PacketIn(0, UNKNOWN, None, own)
+    assert react(nobodys, Mode.VROUTER, directory, GUARDED).counters == ("dnsPktSpoofed-ERROR",)
 
 
 def test_dns_from_outside_is_dropped(directory: Directory) -> None:
     query = frames.udp(1, 2, 53)
     from_tunnel = PacketIn(0, VTEP, 10001, query)
-    assert react(from_tunnel, Mode.VROUTER, directory) == Reaction(("dnsPktVtep-ERROR",))
+    assert react(from_tunnel, Mode.VROUTER, directory, FULL) == Reaction(("dnsPktVtep-ERROR",))
     tagged = PacketIn(0, UPLINK, None, packets.tagged(query, 5))
-    assert react(tagged, Mode.VLAN, directory) == Reaction(("dnsPktUplink-ERROR",))
+    assert react(tagged, Mode.VLAN, directory, FULL) == Reaction(("dnsPktUplink-ERROR",))
 
 
 @given(
@@ -112,4 +123,4 @@ def test_dns_from_outside_is_dropped(directory: Directory) -> None:
     st.sampled_from([b"\x08\x06", b"\x08\x00", b"\x86\xdd", b"\x81\x00\x00\x05\x08\x06"]),
 )
 def test_no_packet_raises(port: int, mode: Mode, noise: bytes, ethertype: bytes) -> None:
-    react(PacketIn(0, port, None, bytes(12) + ethertype + noise), mode, Directory())
+    react(PacketIn(0, port, None, bytes(12) + ethertype + noise), mode, Directory(), FULL)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet import wire
-from ofnet.actions import DROP
+from ofnet.actions import DROP, Output
 from ofnet.changes import Kind
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
@@ -305,9 +305,9 @@ async def test_an_error_nobody_waits_for_is_passed_on() -> None:
 
 async def test_packets_for_a_switch_that_does_not_read_are_thrown_away() -> None:
     peer = Peer().ready()
-    assert peer.session.send_packet(b"frame", 3, in_port=1)
+    assert peer.session.send_packet(b"frame", (Output(3),), in_port=1)
     peer.transport.unsent = MAX_UNSENT + 1
-    assert not peer.session.send_packet(b"frame", 3, in_port=1)
+    assert not peer.session.send_packet(b"frame", (Output(3),), in_port=1)
     assert [message.type for message in peer.transport.sent()] == [wire.PACKET_OUT]
 
 

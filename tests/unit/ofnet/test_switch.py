@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from ofnet import wire
-from ofnet.actions import DROP
+from ofnet.actions import DROP, Output
 from ofnet.changes import Kind
 from ofnet.flows import Flow
 from ofnet.match import Match
@@ -149,10 +149,10 @@ async def test_many_flows_go_in_a_bundle(switch: Switch, count: int, kind: str) 
 
 
 async def test_a_packet_without_a_switch_is_counted(switch: Switch) -> None:
-    switch.send_packet(b"x", 1, in_port=2)
+    switch.send_packet(b"x", (Output(1),), in_port=2)
     assert switch.counters["packet_out_dropped"] == 1
     Dialler(switch).ready()
-    switch.send_packet(b"x", 1, in_port=2)
+    switch.send_packet(b"x", (Output(1),), in_port=2)
     assert switch.counters["packet_out"] == 1
 
 

@@ -10,7 +10,7 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3
 from os_ken.ofproto import ofproto_v1_3_parser as reference
 
 from ofnet import wire
-from ofnet.actions import DROP, PORT_CONTROLLER, PORT_TABLE
+from ofnet.actions import DROP, PORT_CONTROLLER, PORT_TABLE, Output
 from ofnet.changes import Kind
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
@@ -84,7 +84,7 @@ def test_other_requests_are_those_of_os_ken() -> None:
         actions=[reference.OFPActionOutput(PORT_TABLE, 0)],
         data=b"frame",
     )
-    assert wire.packet_out(4, b"frame", PORT_TABLE) == packed(out, 4)
+    assert wire.packet_out(4, b"frame", (Output(PORT_TABLE),)) == packed(out, 4)
 
 
 def packet_in_bytes(data: bytes, **fields: int) -> bytes:
