@@ -31,6 +31,7 @@ from netplugin.pods import HostFacts, Pods
 from netplugin.reconcile import Reconciler, stored_vrfs
 from netplugin.removal import Removal
 from netplugin.settings import Settings
+from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
 from objdb.api import Backend
 from objdb.connect import connect
@@ -43,8 +44,6 @@ from state.watch import RecordFeed
 
 log = logging.getLogger(__name__)
 
-VXLAN_OVERHEAD: Final = 50
-"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
 OVSDB_WAIT: Final = 30.0
 SWITCH_WAIT: Final = 10.0
 RECORDS_AT_ONCE: Final = 500
@@ -84,6 +83,8 @@ class _Plane:
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
     datapath: str
+    macs: dict[str, str]
+    """The uplinks' MAC addresses."""
 
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
@@ -93,7 +94,7 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         cluster = await _cluster_settings(doors.store, settings)
         plane = await _open_plane(life, doors, FwdMode(cluster.fwd_mode))
         removal, pods = await _open_pods(life, doors, plane)
-        record = registration.host_record(settings, version)
+        record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
         await _settle(life, doors, plane, removal, pods)
         await _serve(life, doors, plane, pods)
@@ -104,8 +105,6 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
 async def _open_doors(life: _Life) -> _Doors:
     settings = life.settings
     log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
-    if settings.uplinks:
-        log.warning("uplinks are not connected yet", extra=fields(port=",".join(settings.uplinks)))
     store = connect(settings.store)
     life.stack.push_async_callback(store.close)
     links = HostLinks()
@@ -142,12 +141,13 @@ async def _cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
 
 async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
     switches = await _open_switches(life)
+    macs = await doors.links.macs(life.settings.uplinks)
     datapath = await choose_datapath(doors.links)
     controllers = {b: switch.port for b, switch in switches.items()}
     make_bridges = partial(ensure_bridges, doors.ovsdb, life.settings.host, datapath, controllers)
     await make_bridges()
     kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
-    world = WorldBuilder(life.settings.host, fwd_mode, kept)
+    world = WorldBuilder(life.settings.host, fwd_mode, kept, guard=life.settings.source_guard)
     agents = {b: BridgeAgent(switch, b, world.take(b)[0]) for b, switch in switches.items()}
     reconciler = Reconciler(
         host=life.settings.host,
@@ -156,8 +156,9 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
         world=world,
         agents=agents,
         make_bridges=make_bridges,
+        uplinks=Uplinks(macs, doors.ovsdb, world),
     )
-    return _Plane(world=world, agents=agents, reconciler=reconciler, datapath=datapath)
+    return _Plane(world=world, agents=agents, reconciler=reconciler, datapath=datapath, macs=macs)
 
 
 async def _open_switches(life: _Life) -> dict[Bridge, Switch]:
@@ -186,7 +187,7 @@ async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal
     )
     facts = HostFacts(
         label=life.settings.host,
-        mtu=await doors.links.mtu_of_address(life.settings.vtep_ip) - VXLAN_OVERHEAD,
+        underlay_mtu=await doors.links.mtu_of_address(life.settings.vtep_ip),
         tx_off=plane.datapath == USERSPACE,
     )
     pods = Pods(
@@ -213,7 +214,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, p
     for key in pods.place():
         log.warning("endpoint has no port or no record", extra=fields(endpoint=key))
     try:
-        await plane.reconciler.converge_vteps()
+        await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
         log.warning("tunnel ports not in step", extra=fields(error=exc))
     plane.world.set_complete()

@@ -136,6 +136,10 @@ class HostLinks:
         """Return the MTU of the link that has the address. Raises HostError when none has."""
         return await self._call(_mtu_of_address, address)
 
+    async def macs(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the MAC address of each link of this host. Raises HostError if one is absent."""
+        return await self._call(_macs, list(names))
+
     async def netns_alive(self, path: str) -> bool:
         """Tell whether the path is that of a network namespace, not the host's own."""
         return await self._call(_netns_alive, path)
@@ -356,6 +360,15 @@ def _required_index(name: str) -> int:
         return socket.if_nametoindex(name)
     except OSError as exc:
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV)) from exc
+
+
+def _macs(names: Iterable[str]) -> dict[str, str]:
+    found = {}
+    with _host_errors("cannot look at the uplinks"), _netlink() as netlink:
+        for name in names:
+            (link,) = netlink.get_links(_required_index(name))
+            found[name] = str(link.get_attr("IFLA_ADDRESS"))
+    return found
 
 
 def _mtu_of_address(address: Address) -> int:

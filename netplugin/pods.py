@@ -26,7 +26,6 @@ from core.errors import (
     Conflict,
     ContivError,
     HostError,
-    Invalid,
     NotFound,
     SwitchUnavailable,
 )
@@ -42,9 +41,9 @@ from netplugin.netns import HostLinks, PodLink
 from netplugin.ovsdb import Ovsdb, PortSpec
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
-from netplugin.world import LocalPort, WorldBuilder
+from netplugin.world import BRIDGE_OF, LocalPort, WorldBuilder
 from ofnet.world import Bridge
-from state.records import Encap, EndpointRecord, NetworkRecord
+from state.records import EndpointRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +54,8 @@ NETWORK_KNOWN: Final = 3.0
 LOOK_AGAIN: Final = 0.2
 """Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
 _BRIDGES: Final = frozenset(Bridge)
+VXLAN_OVERHEAD: Final = 50
+"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
 OLD_GONE: Final = 8.0
 """Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
 FLOWS_GONE: Final = 2.0
@@ -67,13 +68,17 @@ UNDONE: Final = 2.0
 class HostFacts:
     """What does not change while the agent runs.
 
-    `mtu` is a pod's on a vxlan network; `tx_off` says that pods compute their own checksums,
-    which the userspace datapath demands.
+    `underlay_mtu` is that of the link tunnels leave by; `tx_off` says that pods compute their own
+    checksums, which the userspace datapath demands.
     """
 
     label: HostLabel
-    mtu: int
+    underlay_mtu: int
     tx_off: bool
+
+    def mtu(self, bridge: Bridge) -> int:
+        """Return what a pod on a bridge can send in one piece."""
+        return self.underlay_mtu - (VXLAN_OVERHEAD if bridge is Bridge.VXLAN else 0)
 
 
 class Pods:
@@ -244,6 +249,7 @@ class Pods:
     # -- ADD -----------------------------------------------------------------------------------
 
     def _new_entry(self, request: PodRequest) -> Entry:
+        known = self._world.network(network_id(request.network, request.tenant))
         self._last_port = ports.next_number(self._last_port, self._numbers_taken())
         return Entry(
             key=endpoint_key_of(request),
@@ -254,7 +260,7 @@ class Pods:
             network=request.network,
             group=request.group or GroupName(""),
             port=self._last_port,
-            bridge=Bridge.VXLAN,
+            bridge=Bridge.VXLAN if known is None else BRIDGE_OF[known.encap],
             state=State.ADDING,
         )
 
@@ -287,6 +293,9 @@ class Pods:
                 if known is not None:
                     steps.create_task(self._attach(entry, known))
                 record, network = await wanted
+                if entry.bridge is not BRIDGE_OF[network.encap]:
+                    # what was known of the network, if anything, was wrong
+                    entry, known = replace(entry, bridge=BRIDGE_OF[network.encap]), None
                 steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
                 if known is None or known.pkt_tag != network.pkt_tag:
@@ -319,13 +328,7 @@ class Pods:
         return record, await self._network(record)
 
     async def _network(self, record: EndpointRecord) -> NetworkRecord:
-        network = await self._reconciler.network(record.network, NETWORK_KNOWN)
-        if network.encap is not Encap.VXLAN:
-            raise Invalid(
-                f"network {record.network} is a {network.encap} network: "
-                "this agent connects pods to vxlan networks only"
-            )
-        return network
+        return await self._reconciler.network(record.network, NETWORK_KNOWN)
 
     async def _link(self, entry: Entry) -> None:
         # a thread cannot be called back: the link would come after it was to be removed
@@ -335,7 +338,7 @@ class Pods:
                     host_name=ports.switch_name(entry.port),
                     ifname=entry.ifname,
                     netns_path=entry.netns,
-                    mtu=self._facts.mtu,
+                    mtu=self._facts.mtu(Bridge(entry.bridge)),
                     tx_off=self._facts.tx_off,
                 )
             )
@@ -386,7 +389,7 @@ class Pods:
             ipv6=ipv6,
             gateway=gateway,
             gateway6=gateway6,
-            mtu=self._facts.mtu,
+            mtu=self._facts.mtu(Bridge(entry.bridge)),
             host_ifname=ports.switch_name(entry.port),
         )
 

@@ -26,6 +26,7 @@ from core.logs import fields
 from core.tasks import backoff
 from netplugin import ports
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.uplinks import Uplinks
 from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
@@ -91,6 +92,7 @@ class Reconciler:
         world: WorldBuilder,
         agents: Mapping[Bridge, BridgeAgent],
         make_bridges: Callable[[], Awaitable[None]],
+        uplinks: Uplinks,
     ) -> None:
         self._host = host
         self._vxlan_port = vxlan_port
@@ -98,6 +100,7 @@ class Reconciler:
         self._world = world
         self._agents = agents
         self._make_bridges = make_bridges
+        self._uplinks = uplinks
         self._dirty = asyncio.Event()
         self._ports_dirty = asyncio.Event()
         self._ports_dirty.set()
@@ -255,7 +258,7 @@ class Reconciler:
             self._ports_dirty.clear()
             try:
                 await self._converge_bridges()
-                await self.converge_vteps()
+                await self.converge()
             except ContivError as exc:
                 log.warning("tunnel ports not in step", extra=fields(error=exc))
                 await asyncio.sleep(next(waits))
@@ -269,7 +272,14 @@ class Reconciler:
             await self._make_bridges()
             self.wake()  # what was kept with the bridge is gone too
 
-    async def converge_vteps(self) -> None:
+    async def converge(self) -> None:
+        """Make uplinks and tunnel ports as they should be, once. Raises as below."""
+        await self._uplinks.converge()
+        await self._converge_vteps()
+        if any(self._world.dirty(bridge) for bridge in self._agents):
+            self.wake()
+
+    async def _converge_vteps(self) -> None:
         """Make the tunnel ports match the peers once; tell the World which of them are ready.
 
         One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
@@ -317,8 +327,6 @@ class Reconciler:
                 self._complaints[row.name] = row.error
                 log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
         self._world.set_vteps(ready)
-        if self._world.dirty(Bridge.VXLAN):
-            self.wake()
 
     async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
         rows = self._ovsdb.ports(Bridge.VXLAN)

@@ -7,7 +7,7 @@ end with the agent. Next: `objdb.services`.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from core import keys
@@ -26,13 +26,14 @@ ANY_HOST: Final = ("", "0.0.0.0")
 _RETRY: Final = 2.0
 
 
-def host_record(settings: Settings, version: str) -> HostRecord:
+def host_record(settings: Settings, uplink_macs: Iterable[str], version: str) -> HostRecord:
     """Return what the cluster should know of this host."""
     return HostRecord(
         label=settings.host,
         control_ip=str(settings.ctrl_ip),
         vtep_ip=str(settings.vtep_ip),
         vxlan_port=settings.vxlan_port,
+        uplink_macs=tuple(uplink_macs),
         version=version,
     )
 

@@ -112,6 +112,14 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("no-source-guard",),
+        env="NO_SOURCE_GUARD",
+        help="let pods send from addresses that are not theirs",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("config",),
         env="CONFIG",
         help="accepted; the older generation never read it",
@@ -150,6 +158,7 @@ class Settings:
     vlan_rpc_port: int
     vxlan_openflow_port: int
     vlan_openflow_port: int
+    source_guard: bool = True
 
 
 def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
@@ -189,6 +198,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
         vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
+        source_guard=not values.on("no-source-guard"),
     )
 
 

@@ -17,7 +17,7 @@ Three rules live here:
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeVar
 
@@ -33,7 +33,6 @@ from ofnet.world import (
     LocalEndpoint,
     Network,
     RemoteEndpoint,
-    Rule,
     Uplink,
     Vtep,
     World,
@@ -97,8 +96,7 @@ class _Dirty:
 class _Side:
     """What one bridge has to realise, and what of it changed since the last `take`."""
 
-    def __init__(self, fwd_mode: FwdMode) -> None:
-        self.fwd_mode = fwd_mode
+    def __init__(self) -> None:
         self.networks: dict[NetworkId, Network] = {}
         self.local: dict[EndpointKey, LocalEndpoint] = {}
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
@@ -108,10 +106,10 @@ class _Side:
         self.peer_macs: dict[HostLabel, str] = {}
         self.dirty = _Dirty(everything=True)
 
-    def world(self, *, arp_mode: ArpMode, rules: Mapping[str, Rule], complete: bool) -> World:
-        return World(
-            fwd_mode=self.fwd_mode,
-            arp_mode=arp_mode,
+    def world(self, cluster: World) -> World:
+        """Return the World of this bridge; `cluster` has what holds for both."""
+        return replace(
+            cluster,
             networks=dict(self.networks),
             local=dict(self.local),
             remote=dict(self.remote),
@@ -119,8 +117,6 @@ class _Side:
             host_port=self.host_port,
             uplinks=self.uplinks,
             peer_macs=dict(self.peer_macs),
-            rules=dict(rules),
-            complete=complete,
         )
 
 
@@ -128,11 +124,18 @@ class WorldBuilder:
     """Folds facts into the Worlds of both bridges of this host."""
 
     def __init__(
-        self, host: HostLabel, fwd_mode: FwdMode, vrfs: Mapping[TenantName, int] | None = None
+        self,
+        host: HostLabel,
+        fwd_mode: FwdMode,
+        vrfs: Mapping[TenantName, int] | None = None,
+        *,
+        guard: bool = True,
     ) -> None:
         self._host = host
+        self._guard = guard
         self._vrfs: dict[TenantName, int] = dict(vrfs or {})
-        self._sides = {bridge: _Side(fwd_mode) for bridge in Bridge}
+        self.fwd_mode = fwd_mode
+        self._sides = {bridge: _Side() for bridge in Bridge}
         self._networks: dict[NetworkId, NetworkRecord] = {}
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
         self._by_network: dict[NetworkId, set[EndpointKey]] = {}
@@ -237,10 +240,12 @@ class WorldBuilder:
         self._refresh_group(key)
 
     def put_global(self, record: GlobalRecord) -> None:
-        """Learn the cluster-wide settings; another ARP mode or fabric touches every flow."""
-        before = self.arp_mode, self.fabric_enforces
+        """Learn the cluster-wide settings; another mode or fabric touches every flow."""
+        before = self.arp_mode, self.fabric_enforces, self.fwd_mode
         self.global_config = record
-        if (self.arp_mode, self.fabric_enforces) != before:
+        if record.fwd_mode in set(FwdMode):
+            self.fwd_mode = FwdMode(record.fwd_mode)
+        if (self.arp_mode, self.fabric_enforces, self.fwd_mode) != before:
             for side in self._sides.values():
                 side.dirty.everything = True
 
@@ -342,9 +347,14 @@ class WorldBuilder:
         """Return the bridge's World and what changed in it since the last call."""
         side = self._sides[bridge]
         dirty, side.dirty = side.dirty, _Dirty()
-        rules = {} if self.fabric_enforces else self._policies.rules
-        world = side.world(arp_mode=self.arp_mode, rules=rules, complete=self._complete)
-        return world, dirty.changes()
+        cluster = World(
+            fwd_mode=self.fwd_mode,
+            arp_mode=self.arp_mode,
+            rules={} if self.fabric_enforces else dict(self._policies.rules),
+            guard=self._guard,
+            complete=self._complete,
+        )
+        return side.world(cluster), dirty.changes()
 
     def dirty(self, bridge: Bridge) -> bool:
         """Tell whether anything changed since the last `take`."""

@@ -11,6 +11,7 @@ from netplugin.cni.request import PodRequest
 from netplugin.pods import HostFacts, Pods
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
+from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, FwdMode
@@ -103,6 +104,7 @@ def wire(
         world=world,
         agents=agents,
         make_bridges=make_bridges,
+        uplinks=Uplinks({}, outside.ovsdb, world),
     )
     for record in networks:
         world.put_network(record)
@@ -114,7 +116,7 @@ def wire(
         supervisor=sup,
     )
     pods = Pods(
-        facts=HostFacts(label=HOST, mtu=1450, tx_off=True),
+        facts=HostFacts(label=HOST, underlay_mtu=1500, tx_off=True),
         master=outside.master,
         journal=outside.journal,
         links=outside.links,

@@ -74,6 +74,7 @@ class Start:
             agents=self.agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=self.agent.reconciler,
             datapath="netdev",
+            macs={},
         )
 
     async def settle(self) -> None:
@@ -110,10 +111,10 @@ async def ran_before(outside: Outside) -> Agent:
         await agent.pods.add(request("c2"))
         agent.learn("k", host())
         agent.learn("k", endpoint(9, host=PEER))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         await agent.reconciler.flush()
         await asyncio.sleep(0.01)
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         await agent.reconciler.flush()
     return agent
 
@@ -240,6 +241,7 @@ async def test_refused_flows_do_not_stop_the_start(
             agents=agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=agent.reconciler,
             datapath="",
+            macs={},
         )
         outside.faults.failing[f"flows {Bridge.VXLAN}"] = SwitchRefused("table full")
         agent.world.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))

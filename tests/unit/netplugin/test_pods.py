@@ -12,7 +12,6 @@ from core.errors import (
     ContivError,
     Exhausted,
     HostError,
-    Invalid,
     MasterUnavailable,
     NotFound,
     SwitchRefused,
@@ -250,10 +249,14 @@ async def test_a_network_whose_tag_has_changed_gets_its_row_anew(outside: Outsid
         assert outside.ovsdb.ports()[result.host_ifname].tag == 7
 
 
-async def test_a_vlan_network_is_refused(outside: Outside) -> None:
-    async with running(outside, (network(encap=Encap.VLAN),)) as agent:
-        with pytest.raises(Invalid, match="vlan network"):
-            await agent.pods.add(request())
+async def test_a_pod_of_a_vlan_network_is_on_the_other_bridge(outside: Outside) -> None:
+    async with running(outside, (network(tag=100, encap=Encap.VLAN),)) as agent:
+        result = await agent.pods.add(request())
+        (row,) = outside.ovsdb.ports().values()
+        assert (row.name, row.bridge, row.tag) == (result.host_ifname, Bridge.VLAN, 100)
+        assert result.mtu == 1500
+        assert agent.world.take(Bridge.VLAN)[0].local.keys() == {key("c1")}
+        await agent.pods.delete(request())
         await left_nothing(agent)
 
 

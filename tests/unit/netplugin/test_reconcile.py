@@ -285,11 +285,11 @@ async def test_the_last_good_record_stays_in_force(
 ) -> None:
     async with running(outside) as agent:
         tell(agent, endpoint(2, host=PEER), host())
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         await agent.reconciler.flush()
         before = flows_of(outside)
         tell(agent, bad)
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         await agent.reconciler.flush()
         assert flows_of(outside) == before
         assert "record not understood" in caplog.text
@@ -301,7 +301,7 @@ async def test_the_last_good_record_stays_in_force(
 async def test_each_peer_has_a_tunnel_port(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host(HOST, "192.0.2.1"), host(), host("h3", "192.0.2.3"))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         rows = tunnels(outside)
         assert rows.keys() == {"192.0.2.2", "192.0.2.3"}
         row = rows["192.0.2.2"]
@@ -317,20 +317,20 @@ async def test_a_host_without_a_tunnel_end_of_its_own_has_no_port(outside: Outsi
     async with running(outside) as agent:
         # a host that was given another label is its own peer for a while
         tell(agent, host(HOST, "192.0.2.1"), host("old-label", "192.0.2.1"), host("h3", ""))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert tunnels(outside) == {}
 
 
 async def test_two_records_with_one_address_share_a_port(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host(), host("new-label"), host("h3", "192.0.2.3"))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert len(tunnels(outside)) == 2
         found = vteps(agent)
         assert found[PEER] == found[HostLabel("new-label")]
         name = tunnels(outside)["192.0.2.2"].name
         agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert tunnels(outside)["192.0.2.2"].name == name, "the other one goes on using it"
         assert vteps(agent).keys() == {"new-label", "h3"}
 
@@ -338,10 +338,10 @@ async def test_two_records_with_one_address_share_a_port(outside: Outside) -> No
 async def test_a_peer_that_moves_gets_another_port(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         old = vteps(agent)[PEER]
         tell(agent, host(vtep_ip="192.0.2.9"))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert tunnels(outside).keys() == {"192.0.2.9"}
         new = vteps(agent)[PEER]
         assert new[0] == "192.0.2.9"
@@ -351,24 +351,24 @@ async def test_a_peer_that_moves_gets_another_port(outside: Outside) -> None:
 async def test_a_port_of_other_settings_is_made_anew_in_its_place(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         row = tunnels(outside)["192.0.2.2"]
         other = replace(row, options={**row.options, "dst_port": "8472"})
         outside.ovsdb.show(ports={row.name: other})
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert tunnels(outside) == {"192.0.2.2": row}
 
 
 async def test_no_port_is_deleted_before_the_world_is_complete(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         agent.world._complete = False
         agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert tunnels(outside).keys() == {"192.0.2.2"}
         agent.world.set_complete()
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert tunnels(outside) == {}
 
 
@@ -400,13 +400,13 @@ async def test_one_bad_tunnel_stops_no_other(
     async with running(outside) as agent:
         tell(agent, host("a", "192.0.2.1"), host("b", "192.0.2.2"), host("c", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert vteps(agent).keys() == {"a", "c"}
         row = outside.ovsdb.ports()["vxif192022"]
         broken = {**outside.ovsdb.ports(), row.name: replace(row, ofport=-1, error="in use")}
         outside.ovsdb.show(ports=broken)
         for _ in range(3):
-            await agent.reconciler.converge_vteps()
+            await agent.reconciler.converge()
         assert [r.error for r in caplog.records if r.message == "tunnel port"] == ["in use"]  # type: ignore[attr-defined]
 
 
@@ -422,7 +422,7 @@ async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
 
         outside.ovsdb.add_port = refusing  # type: ignore[method-assign]
         with pytest.raises(SwitchRefused, match="constraint"):
-            await agent.reconciler.converge_vteps()
+            await agent.reconciler.converge()
         assert vteps(agent).keys() == {"h5", "h7"}
 
 
@@ -439,23 +439,23 @@ async def test_an_outage_of_the_database_is_waited_out(outside: Outside) -> None
 async def test_a_second_port_to_one_address_goes(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         row = tunnels(outside)["192.0.2.2"]
         rows = [row, replace(row, name="zz"), replace(row, name="yy", options={})]
         outside.ovsdb.show(ports={r.name: r for r in rows})
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert outside.ovsdb.ports().keys() == {row.name}
 
 
 async def test_a_tunnel_port_of_somebody_else_is_left_alone(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         row = tunnels(outside)["192.0.2.2"]
         foreign = replace(row, name="vxlan0", external_ids={}, options={"remote_ip": "192.0.2.50"})
         outside.ovsdb.show(ports={row.name: row, "vxlan0": foreign})
         agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge_vteps()
+        await agent.reconciler.converge()
         assert outside.ovsdb.ports().keys() == {"vxlan0"}
 
 

@@ -28,6 +28,7 @@ SETTINGS = Settings(
     vtep_ip=IPv4Address("192.0.2.2"),
     uplinks=(),
     vxlan_port=4790,
+        uplink_macs=("52:54:00:00:00:01",),
     data_dir=Path("/data"),
     cni_socket=Path("/run/cni.sock"),
     ovsdb="unix:/db.sock",
@@ -40,11 +41,12 @@ SETTINGS = Settings(
 
 
 def test_the_host_record_names_both_addresses() -> None:
-    assert host_record(SETTINGS, "1.2") == HostRecord(
+    assert host_record(SETTINGS, ["52:54:00:00:00:01"], "1.2") == HostRecord(
         label=HostLabel("label"),
         control_ip="192.0.2.1",
         vtep_ip="192.0.2.2",
         vxlan_port=4790,
+        uplink_macs=("52:54:00:00:00:01",),
         version="1.2",
     )
 
@@ -61,7 +63,7 @@ def test_the_services_are_the_originals_with_the_ports_in_use() -> None:
 
 async def test_the_host_record_is_written_when_the_store_is_there() -> None:
     backend = MemoryBackend()
-    record = host_record(SETTINGS, "1")
+    record = host_record(SETTINGS, [], "1")
     backend.faults.lost_answers.append(LostAnswer.NOT_APPLIED)
     backend.faults.reachable.clear()
     written = asyncio.gather(put_host_record(backend, record))
@@ -83,7 +85,7 @@ async def test_a_store_that_refuses_is_no_outage(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(backend, "commit", refuse)
     with pytest.raises(StoreDenied):
-        await put_host_record(backend, host_record(SETTINGS, "1"))
+        await put_host_record(backend, host_record(SETTINGS, [], "1"))
 
 
 async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -> None:
@@ -94,7 +96,7 @@ async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -
         return {key for prefix in prefixes for key in backend.store.snapshot(prefix).entries}
 
     async with supervisor() as sup:
-        await put_host_record(backend, host_record(SETTINGS, "1"))
+        await put_host_record(backend, host_record(SETTINGS, [], "1"))
         found = register(backend, instances(SETTINGS, [40001, 40002], "1"), sup)
         for registration in found:
             await registration.settled()
