@@ -6,11 +6,12 @@ import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
+from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
-from ofnet.changes import Changes
+from ofnet.changes import EVERYTHING, Changes
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
@@ -67,6 +68,8 @@ def pod(bridge: Dialled, number: int) -> Iterator[Pod]:
             ]
         )
         namespace.run(["ip", "address", "add", f"{address(number)}/16", "dev", "eth0"])
+        six = f"{address6(number)}/64"
+        namespace.run(["ip", "address", "add", six, "dev", "eth0", "nodad"])
         namespace.run(["ip", "link", "set", "eth0", "up"])
         tx_checksum_off(namespace, "eth0")
         ovs.vsctl(
@@ -81,7 +84,9 @@ def pod(bridge: Dialled, number: int) -> Iterator[Pod]:
 @asynccontextmanager
 async def two_pods(bridge: Dialled) -> AsyncIterator[tuple[Pod, Pod, World]]:
     with pod(bridge, 1) as one, pod(bridge, 2) as two:
-        yield one, two, world(here=(local(1), local(2)), there=(remote(9),))
+        here = tuple(replace(local(n), ip6=address6(n)) for n in (1, 2))
+        both = world(here=here, there=(remote(9, v6=True),))
+        yield one, two, replace(both, guard=True)
 
 
 @pytest.fixture
@@ -90,13 +95,13 @@ async def bridge(ovs_module: OvsHost) -> AsyncIterator[Dialled]:
         yield bridge
 
 
-async def neighbour(asker: Pod, target: IPv4Address | str) -> str:
+async def neighbour(asker: Pod, target: IPv4Address | IPv6Address | str) -> str:
     """Make a pod ask for an address; return what it learned of it."""
     await run_in(asker, "ping", "-c1", "-W1", str(target))
     return asker.run("ip", "neigh", "show", str(target))
 
 
-async def resolved(asker: Pod, target: IPv4Address | str) -> None:
+async def resolved(asker: Pod, target: IPv4Address | IPv6Address | str) -> None:
     """Make a pod ask for an address until it knows it by the router's MAC.
 
     The kernel asks once a second, so that one question may fall between two of its own.
@@ -106,7 +111,7 @@ async def resolved(asker: Pod, target: IPv4Address | str) -> None:
     )
 
 
-async def _knows_the_router(asker: Pod, target: IPv4Address | str) -> bool:
+async def _knows_the_router(asker: Pod, target: IPv4Address | IPv6Address | str) -> bool:
     return ROUTER_MAC in await neighbour(asker, target)
 
 
@@ -126,7 +131,16 @@ async def test_arp_is_answered_by_the_router_and_pods_reach_each_other(bridge: D
         for asker, target in ((one, address(2)), (two, address(1)), (one, address(9))):
             await resolved(asker, target)
         await resolved(one, GATEWAY)
-        assert agent.stats["ArpReqRespSent"] >= 4
+        assert agent.stats["PktRcvd"] == 0, "the switch answers by itself"
+
+
+async def test_neighbour_discovery_is_answered_by_the_router(bridge: Dialled) -> None:
+    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+        out = await run_in(one, "ping", "-6", "-c3", "-i0.2", "-W1", str(address6(2)))
+        assert "3 received" in out
+        for asker, target in ((one, 2), (two, 1), (one, 9)):
+            await resolved(asker, address6(target))
+        assert agent.stats["PktRcvd"] == 0, "the switch answers by itself"
 
 
 async def test_an_unknown_address_is_not_answered(bridge: Dialled) -> None:
@@ -139,22 +153,48 @@ async def test_an_unknown_address_is_not_answered(bridge: Dialled) -> None:
 
 
 async def test_a_duplicate_address_probe_is_not_answered(bridge: Dialled) -> None:
-    def request(sender: bytes) -> bytes:
-        own = bytes.fromhex(mac(1).replace(":", ""))
-        head = b"\xff" * 6 + own + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1)
-        return head + own + sender + bytes(6) + address(1).packed
-
     async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
         with one.frames() as wire:
-            wire.send(request(bytes(4)))
-            wire.send(request(address(1).packed))
-            await until(lambda: agent.stats["ArpProbe"] == 2, "both probes came up")
-            wire.send(request(address(3).packed))
-            await until(lambda: agent.stats["ArpReqRespSent"] == 1, "a real request is answered")
+            wire.send(request(bytes(4), 1))
+            wire.send(request(address(1).packed, 1))
+            wire.send(request(address(1).packed, 2))
             received: list[bytes] = []
             await until(lambda: arrived(wire, received), "an answer")
-            answers = [frame for frame in received if frame[20:22] == b"\x00\x02"]
-            assert [frame[6:12].hex(":") for frame in answers] == [ROUTER_MAC]
+            assert [sender_of(frame) for frame in received] == [(ROUTER_MAC, address(2))]
+            assert agent.stats["PktRcvd"] == 0
+
+
+async def test_a_question_in_anothers_name_is_not_answered(bridge: Dialled) -> None:
+    async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
+        with one.frames() as wire:
+            wire.send(request(address(5).packed, 2))
+            await until(lambda: agent.stats["ArpReqSpoofed"] == 1, "the agent has seen it")
+            wire.send(request(address(1).packed, 9))
+            received: list[bytes] = []
+            await until(lambda: arrived(wire, received), "an answer")
+            assert [sender_of(frame) for frame in received] == [(ROUTER_MAC, address(9))]
+
+
+@pytest.mark.parametrize(
+    ("sender", "source_mac", "port"),
+    [(5, mac(1), 4000), (1, mac(5), 4000), (1, mac(1), 67)],
+    ids=["address", "MAC", "DHCP server"],
+)
+async def test_a_pod_sends_in_its_own_name_only(
+    bridge: Dialled, sender: int, source_mac: str, port: int
+) -> None:
+    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+        with two.datagrams(4001) as receiver, one.frames() as wire:
+            wire.send(datagram(sender, source_mac, port, b"forged"))
+            wire.send(datagram(1, mac(1), 4000, b"honest"))
+            received: list[bytes] = []
+            await until(lambda: arrived(receiver, received), "the honest one")
+            assert received == [b"honest"]
+            await agent.update(replace(both, guard=False), EVERYTHING)
+            wire.send(datagram(sender, source_mac, port, b"forged"))
+            unguarded: list[bytes] = []
+            await until(lambda: arrived(receiver, unguarded), "the same without a guard")
+            assert unguarded == [b"forged"]
 
 
 async def test_dns_is_sent_on_untouched(bridge: Dialled) -> None:
@@ -165,6 +205,34 @@ async def test_dns_is_sent_on_untouched(bridge: Dialled) -> None:
             await until(lambda: arrived(server, received), "the query")
             assert received == [b"who is contiv"]
             assert agent.stats["dnsPktForward"] == 1
+
+
+def address6(number: int) -> IPv6Address:
+    return IPv6Address("2001:db8::") + number
+
+
+def request(sender: bytes, target: int) -> bytes:
+    """Return the ARP request of pod 1 for another, in whatever name."""
+    own = bytes.fromhex(mac(1).replace(":", ""))
+    head = b"\xff" * 6 + own + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1)
+    return head + own + sender + bytes(6) + address(target).packed
+
+
+def sender_of(reply: bytes) -> tuple[str, IPv4Address]:
+    """Return whom an ARP reply speaks of."""
+    assert reply[20:22] == b"\x00\x02"
+    return reply[22:28].hex(":"), IPv4Address(reply[28:32])
+
+
+def datagram(sender: int, source_mac: str, port: int, payload: bytes) -> bytes:
+    """Return the frame of a datagram to port 4001 of pod 2."""
+    frame = packet.Packet()
+    frame.add_protocol(ethernet.ethernet(dst=ROUTER_MAC, src=source_mac, ethertype=0x0800))
+    frame.add_protocol(ipv4.ipv4(proto=17, src=str(address(sender)), dst=str(address(2))))
+    frame.add_protocol(udp.udp(src_port=port, dst_port=4001))
+    frame.add_protocol(payload)
+    frame.serialize()
+    return bytes(frame.data)
 
 
 def arrived(end: socket.socket, received: list[bytes]) -> bool:

@@ -28,7 +28,6 @@ SETTINGS = Settings(
     vtep_ip=IPv4Address("192.0.2.2"),
     uplinks=(),
     vxlan_port=4790,
-        uplink_macs=("52:54:00:00:00:01",),
     data_dir=Path("/data"),
     cni_socket=Path("/run/cni.sock"),
     ovsdb="unix:/db.sock",
