@@ -2,9 +2,11 @@
 
 An object names its tenant, its network, what is attached to it; `Names` remembers who names whom,
 so that the one named finds them all. Which set of which kind shows them is one table here.
-`netmaster.view` keeps a `Names` in step with its objects.
+What an object shows changes only with itself and with what names it, so `Names` also keeps it
+encoded. `netmaster.view` keeps a `Names` in step with its objects.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ from contivmodel.objects import (
     Tenant,
 )
 from contivmodel.service_objects import ServiceLB
+from contivmodel.wire import dumps
 from core import ids
 from core.ids import TenantName
 
@@ -57,16 +60,22 @@ class Names:
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, Place], LinkSet] = {}
+        self._encoded: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+        """What objects show, by kind and key; none that may have changed since it was asked for."""
 
     def add(self, stored: RestObject) -> None:
         """Note what an object names."""
         link = Link(type=stored.kind, key=stored.key)
+        self._outdate(stored.kind, stored.key)
         for place in named(stored):
+            self._outdate(*place)
             self._members.setdefault((stored.kind, place), {})[stored.key] = link
 
     def remove(self, stored: RestObject) -> None:
         """Forget what an object named."""
+        self._outdate(stored.kind, stored.key)
         for place in named(stored):
+            self._outdate(*place)
             members = self._members.get((stored.kind, place), {})
             members.pop(stored.key, None)
             if not members:
@@ -94,6 +103,18 @@ class Names:
             if members:
                 sets[attribute] = members
         return _with_link_sets(stored, sets) if sets else stored
+
+    def encoded(self, kind: str, objects: Mapping[str, RestObject]) -> Iterator[bytes]:
+        """Yield objects of a kind, given by key and all of them added, as JSON with link-sets."""
+        kept = self._encoded[kind]
+        for key, stored in objects.items():
+            text = kept.get(key)
+            if text is None:
+                text = kept[key] = dumps(self.linked(stored))
+            yield text
+
+    def _outdate(self, kind: str, key: str) -> None:
+        self._encoded[kind].pop(key, None)
 
     def _in_profile(self, group: EndpointGroup) -> EndpointGroup:
         """Return a group with its application profile; of several it shows the last by name."""

@@ -173,7 +173,14 @@ def unwanted(container: str, network_name: str = "n1") -> DeleteEndpointRequest:
 def shown(view: View) -> dict[str, Any]:
     """Return everything a view can be asked for, but what is forgotten between two leaders."""
     return {
-        "objects": {kind: {obj.key: obj for obj in view.read_all(kind)} for kind in view.objects},
+        "objects": {
+            kind: {key: view.read(kind, key) for key in view.objects[kind]} for kind in view.objects
+        },
+        # kept from step to step on one side, made just now on the other
+        "answers": {
+            kind: dict(zip(found, view.encoded(kind), strict=True))
+            for kind, found in view.objects.items()
+        },
         # what a range means is seen from the next address; its flag may read back otherwise
         "networks": {nid: replace(record, bounded=False) for nid, record in view.networks.items()},
         "endpoints": view.endpoints,

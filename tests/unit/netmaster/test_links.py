@@ -2,7 +2,16 @@
 
 import pytest
 
-from contivmodel.objects import EndpointGroup, Link, Netprofile, Network, Tenant
+from contivmodel.objects import (
+    AppProfile,
+    EndpointGroup,
+    Link,
+    Netprofile,
+    Network,
+    RestObject,
+    Tenant,
+)
+from contivmodel.wire import dumps
 from netmaster.links import Names
 
 TENANT = Tenant(key="t", tenant_name="t")
@@ -53,3 +62,35 @@ def test_an_object_shows_what_it_names_before_it_is_stored() -> None:
     assert isinstance(linked, EndpointGroup)
     assert set(linked.link_sets.ext_contracts_grps) == {"t:c"}
     assert set(linked.link_sets.policies) == {"t:p"}
+
+
+def encoded(names: Names, *stored: RestObject) -> list[bytes]:
+    """Return objects as `Names` encodes them, each asked for by itself."""
+    return [text for one in stored for text in names.encoded(one.kind, {one.key: one})]
+
+
+def test_what_is_kept_encoded_follows_what_names_it(names: Names) -> None:
+    objects = (TENANT, NETWORK, PROFILE, GROUP)
+    profile = AppProfile(key="t:a", tenant_name="t", app_profile_name="a", endpoint_groups=["g"])
+    seen = []
+    for change, changed in (
+        (names.add, TENANT),
+        (names.add, profile),
+        (names.remove, profile),
+        (names.remove, GROUP),
+        (names.add, GROUP),
+    ):
+        change(changed)
+        seen.append(encoded(names, *objects))
+        assert seen[-1] == [dumps(names.linked(one)) for one in objects]
+    assert seen[0] == seen[2] == seen[4]
+    assert seen[1][0] != seen[0][0]  # the tenant's link-set
+    assert seen[1][3] != seen[0][3]  # the group's link
+
+
+def test_an_object_that_is_replaced_is_encoded_anew(names: Names) -> None:
+    assert encoded(names, GROUP) == [dumps(names.linked(GROUP))]
+    changed = GROUP.model_copy(update={"policies": ["p"]})
+    names.remove(GROUP)
+    names.add(changed)
+    assert encoded(names, changed) == [dumps(names.linked(changed))]
