@@ -8,7 +8,7 @@ encoded. `netmaster.view` keeps a `Names` in step with its objects.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from contivmodel.objects import (
     AppProfile,
@@ -24,7 +24,7 @@ from contivmodel.objects import (
     Tenant,
 )
 from contivmodel.service_objects import ServiceLB
-from contivmodel.wire import dumps
+from contivmodel.wire import blank, dumps
 from core import ids
 from core.ids import TenantName
 
@@ -95,11 +95,11 @@ class Names:
             return stored
         if isinstance(stored, EndpointGroup):
             stored = self._in_profile(stored)
-        own = [Link(type=kind, key=key) for kind, key in named(stored)]
+        own = list(named(stored))
         sets: dict[str, LinkSet] = {}
         for attribute, kind in wanted.items():
             members = dict(self.members(kind, stored.kind, stored.key))
-            members |= {link.key: link for link in own if link.type == kind}
+            members |= {key: Link(type=kind, key=key) for its, key in own if its == kind}
             if members:
                 sets[attribute] = members
         return _with_link_sets(stored, sets) if sets else stored
@@ -162,8 +162,6 @@ def policy_key(rule: Rule) -> str:
     return ids.object_key(TenantName(rule.tenant_name), rule.policy_name)
 
 
-def _with_link_sets(stored: Any, sets: Mapping[str, LinkSet]) -> RestObject:
-    linked: RestObject = stored.model_copy(
-        update={"link_sets": type(stored)().link_sets.model_copy(update=sets)}
-    )
-    return linked
+def _with_link_sets(stored: RestObject, sets: Mapping[str, LinkSet]) -> RestObject:
+    none = blank(type(stored)).link_sets
+    return stored.model_copy(update={"link_sets": none.model_copy(update=sets)})

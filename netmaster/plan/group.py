@@ -19,6 +19,7 @@ from contivmodel.objects import (
     Policy,
     Tenant,
 )
+from contivmodel.wire import blank
 from core import ids, keys
 from core.addresses import ipv4_text, parse_pool
 from core.errors import Conflict, Exhausted, Invalid, NotFound
@@ -54,7 +55,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
         update={
             "key": key,
             "policies": policies,
-            "link_sets": EndpointGroup().link_sets,
+            "link_sets": blank(EndpointGroup).link_sets,
             "links": EndpointGroupLinks(
                 net_profile=_net_profile_link(posted),
                 network=Link(type=Network.kind, key=ids.object_key(tenant, posted.network_name)),

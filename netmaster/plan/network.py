@@ -11,6 +11,7 @@ from typing import Final
 
 from contivmodel.objects import EndpointGroup, Global, Link, Network, NetworkLinks, Tenant
 from contivmodel.service_objects import ServiceLB
+from contivmodel.wire import blank
 from core import ids, keys
 from core.addresses import ipv4_text, ipv6_text, subnet4
 from core.errors import Conflict, Invalid, NotFound
@@ -61,7 +62,7 @@ def create(view: View, posted: Network) -> Plan:
     network = posted.model_copy(
         update={
             "key": key,
-            "link_sets": Network().link_sets,
+            "link_sets": blank(Network).link_sets,
             "links": NetworkLinks(tenant=Link(type=Tenant.kind, key=tenant)),
         }
     )
