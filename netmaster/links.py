@@ -3,7 +3,7 @@
 An object names its tenant, its network, what is attached to it; `Names` remembers who names whom,
 so that the one named finds them all. Which set of which kind shows them is one table here.
 What an object shows changes only with itself and with what names it, so `Names` also keeps it
-encoded. `netmaster.view` keeps a `Names` in step with its objects.
+encoded, and lists of it. `netmaster.view` keeps a `Names` in step with its objects.
 """
 
 from collections import defaultdict
@@ -62,6 +62,8 @@ class Names:
         self._members: dict[tuple[str, Place], LinkSet] = {}
         self._encoded: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
         """What objects show, by kind and key; none that may have changed since it was asked for."""
+        self._lists: dict[str, bytes] = {}
+        """The same of all objects of a kind."""
 
     def add(self, stored: RestObject) -> None:
         """Note what an object names."""
@@ -104,16 +106,22 @@ class Names:
                 sets[attribute] = members
         return _with_link_sets(stored, sets) if sets else stored
 
-    def encoded(self, kind: str, objects: Mapping[str, RestObject]) -> Iterator[bytes]:
-        """Yield objects of a kind, given by key and all of them added, as JSON with link-sets."""
-        kept = self._encoded[kind]
-        for key, stored in objects.items():
-            text = kept.get(key)
-            if text is None:
-                text = kept[key] = dumps(self.linked(stored))
-            yield text
+    def listed(self, kind: str, objects: Mapping[str, RestObject]) -> bytes:
+        """Return the objects of a kind, all that were added, as a line of JSON with link-sets."""
+        line = self._lists.get(kind)
+        if line is None:
+            texts = (self._text(kind, key, stored) for key, stored in objects.items())
+            line = self._lists[kind] = b"[" + b",".join(texts) + b"]\n"
+        return line
+
+    def _text(self, kind: str, key: str, stored: RestObject) -> bytes:
+        text = self._encoded[kind].get(key)
+        if text is None:
+            text = self._encoded[kind][key] = dumps(self.linked(stored))
+        return text
 
     def _outdate(self, kind: str, key: str) -> None:
+        self._lists.pop(kind, None)
         self._encoded[kind].pop(key, None)
 
     def _in_profile(self, group: EndpointGroup) -> EndpointGroup:

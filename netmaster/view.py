@@ -5,7 +5,7 @@ what is on its way. Beside the records it keeps indexes, so that a decision abou
 costs the same among ten endpoints and among ten thousand. No I/O; `netmaster.commit` owns it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from contivmodel.objects import Link, Network, Policy, RestObject, Rule
@@ -121,9 +121,9 @@ class View:
         stored = self.objects[kind].get(key)
         return None if stored is None else self.linked(stored)
 
-    def encoded(self, kind: str) -> Iterator[bytes]:
-        """Yield all REST objects of a kind as JSON, with their link-sets."""
-        return self._names.encoded(kind, self.objects[kind])
+    def listed(self, kind: str) -> bytes:
+        """Return all REST objects of a kind as a line of JSON, with their link-sets."""
+        return self._names.listed(kind, self.objects[kind])
 
     def providers(self, service: ServiceRecord) -> list[Candidate]:
         """Return who serves a service, in order."""

@@ -160,8 +160,8 @@ ENDPOINTS: Final = "endpoints"
 
 
 def listed(view: View, kind: Kind) -> bytes:
-    """Return all objects of a kind, as JSON."""
-    return b"[" + b",".join(view.encoded(kind.model.kind)) + b"]"
+    """Return all objects of a kind, as a line of JSON."""
+    return view.listed(kind.model.kind)
 
 
 def stored(view: View, kind: Kind, key: str) -> RestObject:

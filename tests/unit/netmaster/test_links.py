@@ -64,9 +64,14 @@ def test_an_object_shows_what_it_names_before_it_is_stored() -> None:
     assert set(linked.link_sets.policies) == {"t:p"}
 
 
-def encoded(names: Names, *stored: RestObject) -> list[bytes]:
-    """Return objects as `Names` encodes them, each asked for by itself."""
-    return [text for one in stored for text in names.encoded(one.kind, {one.key: one})]
+def listed(names: Names, *stored: RestObject) -> list[bytes]:
+    """Return the lists of the kinds of objects that are the only ones of their kind."""
+    return [names.listed(one.kind, {one.key: one}) for one in stored]
+
+
+def list_of(names: Names, one: RestObject) -> bytes:
+    """Return the list of one object, made now."""
+    return dumps([names.linked(one)]) + b"\n"
 
 
 def test_what_is_kept_encoded_follows_what_names_it(names: Names) -> None:
@@ -81,16 +86,26 @@ def test_what_is_kept_encoded_follows_what_names_it(names: Names) -> None:
         (names.add, GROUP),
     ):
         change(changed)
-        seen.append(encoded(names, *objects))
-        assert seen[-1] == [dumps(names.linked(one)) for one in objects]
+        seen.append(listed(names, *objects))
+        assert seen[-1] == [list_of(names, one) for one in objects]
     assert seen[0] == seen[2] == seen[4]
     assert seen[1][0] != seen[0][0]  # the tenant's link-set
     assert seen[1][3] != seen[0][3]  # the group's link
 
 
 def test_an_object_that_is_replaced_is_encoded_anew(names: Names) -> None:
-    assert encoded(names, GROUP) == [dumps(names.linked(GROUP))]
+    assert listed(names, GROUP) == [list_of(names, GROUP)]
     changed = GROUP.model_copy(update={"policies": ["p"]})
     names.remove(GROUP)
     names.add(changed)
-    assert encoded(names, changed) == [dumps(names.linked(changed))]
+    assert listed(names, changed) == [list_of(names, changed)]
+
+
+def test_a_list_grows_and_shrinks_with_its_objects(names: Names) -> None:
+    other = NETWORK.model_copy(update={"key": "t:y", "network_name": "y"})
+    both = {NETWORK.key: NETWORK, other.key: other}
+    alone = listed(names, NETWORK)
+    names.add(other)
+    assert names.listed(Network.kind, both) == dumps([*map(names.linked, both.values())]) + b"\n"
+    names.remove(other)
+    assert listed(names, NETWORK) == alone
