@@ -5,8 +5,9 @@ them; `run` commits what is queued in groups, one group in flight, each fenced b
 (design D2). The view therefore holds what is committed and what is on its way, and nobody is told
 of a change, or of a refusal that rests on one, before it is committed.
 
-Endpoints and addresses share groups, and so do rules; any other change goes alone, because what
-follows was decided upon it and must not be written if it fails. Whatever puts view and store at
+Endpoints and addresses share groups, and so do rules, new networks, and new groups, each with their
+like; any other change goes alone, because what follows was decided upon it and must not be written
+if it fails. Whatever puts view and store at
 odds (a refused change, an outcome nobody knows, a write that is not ours) fails all pending changes
 and has the view read again from the store before anything new is decided.
 
@@ -23,6 +24,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar, cast
 
+from contivmodel.objects import EndpointGroup, Network
 from core import keys
 from core.errors import ContivError, FenceLost, NotLeader, StoreDenied, StoreUnavailable
 from core.logs import fields
@@ -53,6 +55,11 @@ T = TypeVar("T")
 NO_LEADER: Final = "Leader not found"
 _SHARING: Final = ((keys.ENDPOINTS, keys.GRANTS), (keys.RULES,))
 """Changes within one of these prefix sets may share a group; of two sets they may not."""
+_CREATIONS: Final = (
+    (keys.obj(Network.kind, ""), keys.NETWORKS, keys.GRANTS),
+    (keys.obj(EndpointGroup.kind, ""), keys.GROUPS),
+)
+"""The same for changes that only add: what comes with others of its kind is in nobody's way."""
 _PATIENCE: Final = 5.0
 
 
@@ -173,7 +180,7 @@ class Committer:
             else Put(write.key, entries.encode(write.record))
             for write in writes
         )
-        sharing = next(filter(partial(_is_within, writes), _SHARING), None)
+        sharing = _sharing(writes)
         done = asyncio.get_running_loop().create_future()
         applied = False
         try:
@@ -348,6 +355,13 @@ class Committer:
             _, barrier = self._barriers.popleft()
             if not barrier.done():
                 barrier.set_result(None)
+
+
+def _sharing(writes: Sequence[Write]) -> tuple[str, ...] | None:
+    """Return the prefixes of what a change may share a group with; None if it goes alone."""
+    only_adds = all(write.new for write in writes)
+    sets = (*_SHARING, *_CREATIONS) if only_adds else _SHARING
+    return next(filter(partial(_is_within, writes), sets), None)
 
 
 def _is_within(writes: Sequence[Write], prefixes: tuple[str, ...]) -> bool:

@@ -8,12 +8,13 @@ costs the same among ten endpoints and among ten thousand. No I/O; `netmaster.co
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from contivmodel.objects import Link, Policy, RestObject, Rule
+from contivmodel.objects import Link, Network, Policy, RestObject, Rule
 from core import ids, keys
 from core.addresses import parse_pool
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupKey, NetworkId, NetworkName, ServiceKey, TenantName
 from netmaster import entries, schema
+from netmaster.ipam.claims import Claims
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
@@ -67,6 +68,7 @@ class View:
         self.labelled: dict[tuple[str, str], dict[EndpointKey, None]] = {}
         self.network_tags: dict[str, NetworkId] = {}
         self.group_tags: dict[str, GroupKey] = {}
+        self.claims = Claims()
         self.segments = Segments()
         self.group_ids = GroupIds()
         self.group_id_cursor: GroupIdCursor | None = None
@@ -119,9 +121,9 @@ class View:
         stored = self.objects[kind].get(key)
         return None if stored is None else self.linked(stored)
 
-    def read_all(self, kind: str) -> list[RestObject]:
-        """Return all REST objects of a kind, with their link-sets."""
-        return [self.linked(stored) for stored in self.objects[kind].values()]
+    def listed(self, kind: str) -> bytes:
+        """Return all REST objects of a kind as a line of JSON, with their link-sets."""
+        return self._names.listed(kind, self.objects[kind])
 
     def providers(self, service: ServiceRecord) -> list[Candidate]:
         """Return who serves a service, in order."""
@@ -315,9 +317,11 @@ class View:
         objects = self.objects[record.kind]
         before = objects.get(record.key)
         if before is not None:
-            self._names.remove(before)
+            self._forget_object(before)
         objects[record.key] = record
         self._names.add(record)
+        if isinstance(record, Network):
+            self.claims.add(record)
 
     def _delete_object(self, key: str) -> None:
         kind, object_key = keys.parse_obj(key)
@@ -325,10 +329,15 @@ class View:
         if removed is None:
             self._forget_condemned(key)
             return
-        self._names.remove(removed)
+        self._forget_object(removed)
         if isinstance(removed, Policy):
             for rule in list(self.members(Rule.kind, Policy.kind, removed.key)):
                 self._condemn(rule)
+
+    def _forget_object(self, removed: RestObject) -> None:
+        self._names.remove(removed)
+        if isinstance(removed, Network):
+            self.claims.remove(removed)
 
     def _condemn_orphans(self) -> None:
         rules, policies = self.objects[Rule.kind], self.objects[Policy.kind]

@@ -19,7 +19,15 @@ from netmaster.api import endpoints, objects, openapi
 from netmaster.api.agents import Agents
 from netmaster.api.endpoints import NewCall
 from netmaster.api.objects import Kind
-from netmaster.api.replies import bare_json, json_body, json_reply, moved, not_found, plain
+from netmaster.api.replies import (
+    bare_json,
+    json_body,
+    json_line,
+    json_reply,
+    moved,
+    not_found,
+    plain,
+)
 from netmaster.api.routes import Action, Target, cleaned, find
 from netmaster.api.server import read_body
 from netmaster.cleanup import Cleanups
@@ -115,14 +123,14 @@ class Leader:
             return json_reply(await self._change(decide))
         if action is Action.DELETE:
             return json_reply(await self._change(lambda view: kind.delete(view, key)))
+        if action is Action.LIST:
+            return json_line(await self._committer.read(partial(objects.listed, kind=kind)))
         shown = await self._committer.read(self._look(kind, target))
         if action is Action.INSPECT and kind.model is Bgp:
             shown = {**shown, "Oper": objects.without_empty(await self._agents.bgp(key))}
         return json_reply(shown)
 
     def _look(self, kind: Kind, target: Target) -> Callable[[View], Any]:
-        if target.action is Action.LIST:
-            return partial(objects.listed, kind=kind)
         if target.action is Action.READ:
             return partial(objects.stored, kind=kind, key=target.key)
         return partial(objects.inspected, kind=kind, key=target.key, mode=self._mode)

@@ -159,9 +159,9 @@ ENDPOINTS: Final = "endpoints"
 """Not an object; can only be inspected."""
 
 
-def listed(view: View, kind: Kind) -> list[RestObject]:
-    """Return all objects of a kind."""
-    return view.read_all(kind.model.kind)
+def listed(view: View, kind: Kind) -> bytes:
+    """Return all objects of a kind, as a line of JSON."""
+    return view.listed(kind.model.kind)
 
 
 def stored(view: View, kind: Kind, key: str) -> RestObject:

@@ -1,6 +1,6 @@
 """Decisions about endpoint groups (spec/netmaster-rest.md §2, spec/netmaster-state.md §6).
 
-A group is its REST object and its record; creating one also moves the cursor of group ids. Which
+A group is its REST object and its record; deleting one also moves the cursor of group ids. Which
 policies and external contracts hold for it is said by its object alone; of its network profile, the
 record has what it grants. On an ACI fabric a group has a VLAN of its own, else its network's.
 """
@@ -19,6 +19,7 @@ from contivmodel.objects import (
     Policy,
     Tenant,
 )
+from contivmodel.wire import blank
 from core import ids, keys
 from core.addresses import ipv4_text, parse_pool
 from core.errors import Conflict, Exhausted, Invalid, NotFound
@@ -54,7 +55,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
         update={
             "key": key,
             "policies": policies,
-            "link_sets": EndpointGroup().link_sets,
+            "link_sets": blank(EndpointGroup).link_sets,
             "links": EndpointGroupLinks(
                 net_profile=_net_profile_link(posted),
                 network=Link(type=Network.kind, key=ids.object_key(tenant, posted.network_name)),
@@ -65,7 +66,6 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     writes = (
         Write(keys.obj(EndpointGroup.kind, key), group, new=True),
         Write(keys.group(record.key), record, new=True),
-        Write(keys.GROUP_ID_CURSOR, GroupIdCursor(number), new=view.group_id_cursor is None),
     )
     return Plan(writes, reply=view.linked(group))
 
@@ -110,6 +110,9 @@ def delete(view: View, key: str) -> Plan:
     writes = [Write(keys.obj(EndpointGroup.kind, key), None, new=False)]
     if group_key in view.groups:
         writes.append(Write(keys.group(group_key), None, new=False))
+        latest = GroupIdCursor(view.group_ids.latest())
+        if latest != view.group_id_cursor:
+            writes.append(Write(keys.GROUP_ID_CURSOR, latest, new=view.group_id_cursor is None))
     return Plan(tuple(writes), reply=key)
 
 

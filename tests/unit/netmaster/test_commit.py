@@ -92,6 +92,66 @@ async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
     assert lead.backend.commits == [2, 1, 2]
 
 
+async def test_new_networks_share_a_commit_and_new_groups_another(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        for number in range(4):
+            name = f"m{number}"
+            tasks.create_task(
+                lead.network(name, f"10.{number + 9}.0.0/24", gateway=f"10.{number + 9}.0.1")
+            )
+        await asyncio.sleep(0)
+        for number in range(4):
+            tasks.create_task(lead.group(f"g{number}", f"m{number}"))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.endpoint("c1", "m1"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [4, 4, 1]
+    assert {record.group_id for record in lead.view.groups.values()} == {1, 2, 3, 4}
+
+
+async def test_a_network_in_the_place_of_another_waits_for_its_end(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        tasks.create_task(lead.committer.submit(lambda view: network.delete(view, "default:n1")))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.network("m1"))
+        tasks.create_task(lead.network("m2", "10.2.0.0/24"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [1, 2]
+
+
+async def test_of_new_networks_one_that_is_refused_fails_alone(lead: Term) -> None:
+    async with lead.held() as tasks:
+        refused = tasks.create_task(outcome(lead.network("m1", "10.2.0.0/24")))
+        created = tasks.create_task(outcome(lead.network("m2", "10.3.0.0/24")))
+        beside = tasks.create_task(outcome(lead.network("m3", "10.2.0.0/25")))
+        await lead.backend.arrived.wait()
+        _foreign(
+            lead,
+            Put(
+                keys.NETWORKS + "m1.default",
+                entries.encode(lead.view.networks[NetworkId("m1.default")]),
+            ),
+        )
+    assert isinstance(refused.result(), StoreUnavailable)
+    assert created.result() is None
+    assert lead.stored().networks[NetworkId("m2.default")].ext_pkt_tag == 3
+    # what was in its way did not come to be
+    assert beside.result() is None
+
+
+async def test_a_changed_group_goes_alone(lead: Term) -> None:
+    await lead.group("g1")
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        tasks.create_task(lead.group("g2"))
+        tasks.create_task(lead.committer.submit(lambda view: group.delete(view, "default:g1")))
+        tasks.create_task(lead.group("g3"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [1, 1, 1]
+
+
 async def test_rules_share_a_commit_with_rules_alone(lead: Term) -> None:
     await lead.committer.submit(lambda view: policy.create(view, a_policy("p1")))
     lead.backend.commits.clear()
