@@ -114,7 +114,8 @@ class Leader:
             decide = objects.write(kind, key, await read_body(request))
             return json_reply(await self._change(decide))
         if action is Action.DELETE:
-            return json_reply(await self._change(lambda view: kind.delete(view, key)))
+            delete = kind.deletion(self._mode)
+            return json_reply(await self._change(lambda view: delete(view, key)))
         shown = await self._committer.read(self._look(kind, target))
         if action is Action.INSPECT and kind.model is Bgp:
             shown = {**shown, "Oper": objects.without_empty(await self._agents.bgp(key))}
