@@ -22,6 +22,7 @@ from netmaster.api.proxy import Proxy
 from netmaster.api.routes import Action
 from netmaster.api.server import Server
 from netmaster.api.status import info, version_page
+from netmaster.docker import Docker
 from netmaster.leadership import FOLLOWER, Duties, Leadership
 from netmaster.plan.globals import StartupFlags
 from netmaster.settings import Address, Settings
@@ -74,6 +75,7 @@ async def run(settings: Settings, version: str) -> None:
             },
             announce=_announcer(registrations),
             gateway=Gateway(settings.aci_gateway),
+            docker=Docker(settings.docker_socket, settings.plugin_name),
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
         tasks = await undo.enter_async_context(supervisor(signals=True))

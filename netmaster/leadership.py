@@ -29,7 +29,7 @@ from netmaster.api.server import Role, Server, leaderless
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.election import Effect, Input, State, step
-from netmaster.launch import Gateway, Launcher
+from netmaster.launch import Docker, Gateway, Launcher
 from netmaster.plan import address, netprofile, policy, tenant
 from netmaster.plan import globals as global_settings
 from netmaster.plan import schema as schema_stamp
@@ -53,7 +53,8 @@ class Duties:
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
     names this process to the store; `now` is the wall clock; `agents` asks hosts; `pages` are the
-    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one.
+    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one,
+    `docker` the engine of this host.
     """
 
     mode: str
@@ -64,6 +65,7 @@ class Duties:
     pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
     gateway: Gateway
+    docker: Docker
 
 
 class Leadership:
@@ -127,7 +129,7 @@ class Leadership:
                 cleanups = self._cleanups = Cleanups(committer, self._duties.agents.reclaim)
                 running = await term.enter_async_context(background("commits", committer.run()))
                 lost = await term.enter_async_context(background("lock", self._lock.lost()))
-                launcher = self._launcher = Launcher(committer, self._duties.gateway)
+                launcher = self._launcher = self._new_launcher(committer)
                 await self._prepare(committer)
                 await self._on(Input.LOADED)
                 chores = self._keep_house(committer, launcher)
@@ -144,6 +146,10 @@ class Leadership:
         finally:
             self._committer = self._cleanups = self._launcher = None
         return Input.LOST
+
+    def _new_launcher(self, committer: Committer) -> Launcher:
+        duties = self._duties
+        return Launcher(committer, duties.gateway, duties.docker, mode=duties.mode)
 
     async def _load(self, fence: Fence) -> Committer:
         """Read all that the leader owns and return what commits changes to it."""

@@ -122,7 +122,8 @@ class Leader:
             decide = objects.write(kind, key, await read_body(request))
             return json_reply(await self._change(decide))
         if action is Action.DELETE:
-            return json_reply(await self._change(lambda view: kind.delete(view, key)))
+            delete = kind.deletion(self._mode)
+            return json_reply(await self._change(lambda view: delete(view, key)))
         if action is Action.LIST:
             return json_line(await self._committer.read(partial(objects.listed, kind=kind)))
         shown = await self._committer.read(self._look(kind, target))

@@ -25,7 +25,7 @@ from core.addresses import ipv4_text, parse_pool
 from core.errors import Conflict, Exhausted, Invalid, NotFound
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.ipam.network import subnet_of
-from netmaster.plan import netprofile
+from netmaster.plan import docknet, netprofile
 from netmaster.plan.grants import not_available
 from netmaster.plan.model import GroupIdCursor, Plan, Write
 from netmaster.view import View
@@ -96,18 +96,23 @@ def update(view: View, posted: EndpointGroup) -> Plan:
     return Plan(tuple(_changes(view, stored, group)), reply=view.linked(group))
 
 
-def delete(view: View, key: str) -> Plan:
-    """Delete a group without endpoints; its pool returns to the network."""
+def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
+    """Delete a group without endpoints; its pool returns to the network.
+
+    In a swarm it must not be mapped to a docker network either.
+    """
     group = view.objects[EndpointGroup.kind].get(key)
     if not isinstance(group, EndpointGroup):
         raise NotFound("endpointGroup not found")
     if profiles := view.members(AppProfile.kind, EndpointGroup.kind, key):
         profile = max(profiles).removeprefix(f"{group.tenant_name}:")
         raise Conflict(f"Cannot delete {group.group_name}, associated to appProfile {profile}")
+    what = f"group {group.group_name}"
+    guards = (docknet.unmapped(view, docknet.place_of(group), what),) if in_swarm else ()
     group_key = _record_key(group)
     if group_key in view.group_endpoints:
         raise Conflict(f"Error: EPG {group.group_name} has active endpoints")
-    writes = [Write(keys.obj(EndpointGroup.kind, key), None, new=False)]
+    writes = [Write(keys.obj(EndpointGroup.kind, key), None, new=False), *guards]
     if group_key in view.groups:
         writes.append(Write(keys.group(group_key), None, new=False))
         latest = GroupIdCursor(view.group_ids.latest())

@@ -19,6 +19,7 @@ from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.ipam import claims, pool6
 from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
+from netmaster.plan import docknet
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan, Write
 from netmaster.view import View
@@ -81,10 +82,11 @@ def update(view: View, posted: Network) -> Plan:
     raise Conflict("Cant change network parameters after its created")
 
 
-def delete(view: View, key: str) -> Plan:
+def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
     """Delete a network without groups, services and endpoints, with its reservations.
 
-    The endpoints of an infra network do not keep it: each host removes its own afterwards.
+    The endpoints of an infra network do not keep it: each host removes its own afterwards. In a
+    swarm it must not be mapped to a docker network either.
     """
     network = view.objects[Network.kind].get(key)
     if not isinstance(network, Network):
@@ -96,11 +98,13 @@ def delete(view: View, key: str) -> Plan:
         raise Conflict(f"cannot delete {network.network_name} has {groups} endpoint groups")
     if services := len(view.members(ServiceLB.kind, Network.kind, key)):
         raise Conflict(f"cannot delete {network.network_name} has {services} services ")
+    what = f"network {network.network_name}"
+    guards = (docknet.unmapped(view, docknet.place_of(network), what),) if in_swarm else ()
     nid = ids.network_id(NetworkName(network.network_name), tenant)
     if nid in view.network_endpoints and network.nw_type != NetworkType.INFRA:
         raise Conflict("Error: Network has active endpoints")
-    writes = (Write(keys.obj(Network.kind, key), None, new=False), *_record_deletes(view, nid))
-    return Plan(writes, reply=key)
+    deleted = Write(keys.obj(Network.kind, key), None, new=False)
+    return Plan((deleted, *_record_deletes(view, nid), *guards), reply=key)
 
 
 def _check_ready(view: View) -> None:

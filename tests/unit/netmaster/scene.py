@@ -51,7 +51,7 @@ class Scene:
         assert len(keys) == len(set(keys))
         for write in plan.writes:
             if write.record is None:
-                del self.store[write.key]
+                self.store.pop(write.key, None)
             else:
                 self.store[write.key] = entries.encode(write.record)
         self.view.apply(plan.writes)
@@ -188,6 +188,7 @@ def shown(view: View) -> dict[str, Any]:
         "endpoints": view.endpoints,
         "groups": view.groups,
         "services": (view.services, view.bgps, view.cleanups),
+        "outside": (view.doubts, view.docknets),
         "settings": (view.global_record, view.tag_ranges, view.group_id_cursor, view.schema),
         "unread": view.unread,
         "condemned": view.condemned,

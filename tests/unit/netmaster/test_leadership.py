@@ -17,6 +17,7 @@ from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from objdb.memory.locks import MemoryLock
 from tests.bed.waiting import eventually_async
+from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
 
 OTHER = "10.0.0.2:9999"
@@ -74,6 +75,7 @@ async def candidate(
         pages={},
         announce=announced.append,
         gateway=FakeGateway(),
+        docker=FakeDocker(),
     )
     leadership = Leadership(backend, lock, server, elsewhere, duties)
     try:
