@@ -34,7 +34,7 @@ AGENT_PREFIXES: Final = (
 )
 """What an agent follows."""
 
-_SLICE: Final = 500
+SLICE: Final = 500
 """Records decoded at a stretch; a large snapshot must not hold the event loop."""
 
 
@@ -144,7 +144,7 @@ class RecordFeed:
             if record is not None:
                 self._mark(entry.key)
                 self._current[entry.key] = record
-            if number % _SLICE == 0:
+            if number % SLICE == 0:
                 await asyncio.sleep(0)
 
     def _remove_all(self, gone: Iterable[str]) -> None:
