@@ -18,7 +18,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -31,6 +31,7 @@ from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries
 from netmaster.plan.model import Plan, Write
+from netmaster.progress import Marks
 from netmaster.view import View
 from objdb.api import (
     Absent,
@@ -113,6 +114,11 @@ class Committer:
     def view(self) -> View:
         """Return the view, with what is pending; a rebuild replaces it, so do not keep it."""
         return self._view
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        """Return the last revision of a change under each prefix that agents follow."""
+        return self._watched.marks.revisions
 
     async def submit(self, decide: Callable[[View], Plan]) -> object:
         """Have a change decided and committed, with what follows from it; return the plan's reply.
@@ -369,23 +375,24 @@ def _is_within(writes: Sequence[Write], prefixes: tuple[str, ...]) -> bool:
 
 
 class _Watched:
-    """The revision of every key of the leader's, and which changes seen by a watch are not ours.
+    """The revisions of the leader's keys, and which changes seen by a watch are not ours.
 
     Our own commits are known by their revision, and kept until news have come past them. All must
     be known when news are judged, so that is done while none is in flight.
     """
 
     def __init__(self, revs: dict[str, int]) -> None:
-        self.revs = revs
+        self.marks = Marks()
+        self._know(revs)
         self._since = 0
         self._ours: set[int] = set()
         self._ours_in_order: deque[int] = deque()
 
     def start(self, snapshot: Snapshot) -> None:
         """Begin anew with what the store holds."""
-        self.revs = {
-            key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)
-        }
+        self._know(
+            {key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)}
+        )
         self._since = snapshot.rev
 
     def committed(self, ops: Iterable[Put | Delete], rev: int) -> None:
@@ -394,6 +401,7 @@ class _Watched:
             self._ours.add(rev)
             self._ours_in_order.append(rev)
         for op in ops:
+            self.marks.note(op.key, rev)
             if isinstance(op, Put):
                 self.revs[op.key] = rev
             else:
@@ -414,6 +422,11 @@ class _Watched:
         while self._ours_in_order and self._ours_in_order[0] <= self._since:
             self._ours.discard(self._ours_in_order.popleft())
         return culprit
+
+    def _know(self, revs: dict[str, int]) -> None:
+        self.revs = revs
+        for key, rev in revs.items():
+            self.marks.note(key, rev)
 
     def _is_foreign(self, entry: Entry) -> bool:
         return (

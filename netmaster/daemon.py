@@ -18,6 +18,7 @@ from core.logs import fields
 from core.tasks import supervisor
 from netmaster.aci import Gateway
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
 from netmaster.api.proxy import Proxy
 from netmaster.api.routes import Action
 from netmaster.api.server import Server
@@ -68,6 +69,7 @@ async def run(settings: Settings, version: str) -> None:
             writer=f"netmaster-{own}",
             now=_wall_clock,
             agents=agents_rest,
+            hosts=Hosts(backend, agents.nodes),
             pages={
                 Action.VERSION: partial(version_page, version),
                 Action.INFO: partial(info, backend, lock, own.host),

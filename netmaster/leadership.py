@@ -23,6 +23,7 @@ from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries, schema
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
 from netmaster.api.leader import Leader
 from netmaster.api.routes import Action
 from netmaster.api.server import Role, Server, leaderless
@@ -52,9 +53,9 @@ class Duties:
     """What a leader needs to know beside the store.
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
-    names this process to the store; `now` is the wall clock; `agents` asks hosts; `pages` are the
-    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one,
-    `docker` the engine of this host.
+    names this process to the store; `now` is the wall clock; `agents` asks hosts, `hosts` knows
+    them; `pages` are the other things to see; `announce` tells the service registry our role;
+    `gateway` is the ACI one, `docker` the engine of this host.
     """
 
     mode: str
@@ -62,6 +63,7 @@ class Duties:
     writer: str
     now: Callable[[], float]
     agents: Agents
+    hosts: Hosts
     pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
     gateway: Gateway
@@ -231,6 +233,7 @@ class Leadership:
             mode=duties.mode,
             now=duties.now,
             agents=duties.agents,
+            hosts=duties.hosts,
             cleanups=self._cleanups,
             pages=duties.pages,
         )

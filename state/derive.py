@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from core.addresses import ipv4, ipv4_text
-from core.ids import GroupKey, NetworkId
+from core.ids import GroupKey, HostLabel, NetworkId
 from state.creation import is_bounded
 from state.records import Encap, EndpointRecord, GrantOwner, GrantRecord, NetworkRecord
 
@@ -28,10 +28,11 @@ class AddressLists:
 
 @dataclass(frozen=True, slots=True)
 class EndpointCounts:
-    """How many endpoints each network and each group has; absent means none."""
+    """How many endpoints each network, each group and each host has; absent means none."""
 
     networks: Mapping[NetworkId, int]
     groups: Mapping[GroupKey, int]
+    hosts: Mapping[HostLabel, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,16 @@ def address_count(grants: Iterable[GrantRecord]) -> int:
 
 
 def endpoint_counts(endpoints: Iterable[EndpointRecord]) -> EndpointCounts:
-    """Return `numEndpoints` of every network and group."""
+    """Return `numEndpoints` of every network and group, and how many each host has."""
     networks: Counter[NetworkId] = Counter()
     groups: Counter[GroupKey] = Counter()
+    hosts: Counter[HostLabel] = Counter()
     for endpoint in endpoints:
         networks[endpoint.network] += 1
+        hosts[endpoint.homing_host] += 1
         if endpoint.group_key:
             groups[GroupKey(endpoint.group_key)] += 1
-    return EndpointCounts(networks, groups)
+    return EndpointCounts(networks, groups, hosts)
 
 
 def tags_in_use(networks: Iterable[NetworkRecord]) -> TagsInUse:

@@ -3,8 +3,9 @@
 `objdb` tells snapshots and deltas of bytes, one stream for each prefix. A `RecordFeed` decodes
 them, finds by difference what a later snapshot lacks, and keeps for its one reader what has
 changed since it last asked: each key at most once, with its last state, so the queue is bounded by
-what the store holds. Which key holds which record is `state.codec`'s table. Next is the agent's
-`netplugin.world` or the leader's view.
+what the store holds. Behind the changes of a prefix stands up to which revision they tell of it:
+prefixes are streams of their own, and a quiet one stays low. Which key holds which record is
+`state.codec`'s table. Next is the agent's `netplugin.world` or the leader's view.
 
 A key of no known kind and a value that cannot be decoded are logged and counted; the last good
 record of such a key stays in force until the key is deleted.
@@ -34,7 +35,7 @@ AGENT_PREFIXES: Final = (
 )
 """What an agent follows."""
 
-SLICE: Final = 500
+_SLICE: Final = 500
 """Records decoded at a stretch; a large snapshot must not hold the event loop."""
 
 
@@ -56,13 +57,17 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Resynced:
-    """A prefix was read as a whole: what was found comes before this, whatever was lost."""
+class Reached:
+    """All that happened under a prefix up to a revision has been told.
+
+    The first one of a prefix says that it was read as a whole.
+    """
 
     prefix: str
+    rev: int
 
 
-Event = Changed | Removed | Resynced
+Event = Changed | Removed | Reached
 
 
 class RecordFeed:
@@ -72,13 +77,15 @@ class RecordFeed:
         self._backend = backend
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Record] = {}
-        self._pending: dict[str, Record | Resynced | None] = {}
+        self._pending: dict[str, Record | Reached | None] = {}
         self._news = asyncio.Event()
         self._unread = set(prefixes)
         self.unknown = 0
         """How often a key of no known kind was seen."""
         self.undecodable = 0
         """How often a value could not be decoded."""
+        self.unreadable: dict[str, str] = {}
+        """The keys whose values cannot be decoded now, with the reason."""
 
     @property
     def complete(self) -> bool:
@@ -112,7 +119,7 @@ class RecordFeed:
     def _event(self, key: str) -> Event | None:
         """Take one key off the queue; None if it is again as the reader knew it."""
         known = self._pending.pop(key)
-        if isinstance(known, Resynced):
+        if isinstance(known, Reached):
             self._unread.discard(known.prefix)
             return known
         record = self._current.get(key)
@@ -128,15 +135,14 @@ class RecordFeed:
                 case Delta():
                     await self._put_all(item.puts)
                     self._remove_all(item.deletes)
+            self._pending.pop(prefix, None)  # behind everything that was found now
+            self._pending[prefix] = Reached(prefix, item.rev)
+            self._news.set()
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
-        gone = [key for key in self._current if key.startswith(prefix) and key not in entries]
-        self._remove_all(gone)
+        known = [*self._current, *self.unreadable]
+        self._remove_all(key for key in known if key.startswith(prefix) and key not in entries)
         await self._put_all(entries.values())
-        marker = Resynced(prefix)
-        self._pending.pop(prefix, None)  # behind everything that was found now
-        self._pending[prefix] = marker
-        self._news.set()
 
     async def _put_all(self, entries: Iterable[Entry]) -> None:
         for number, entry in enumerate(entries, start=1):
@@ -144,11 +150,12 @@ class RecordFeed:
             if record is not None:
                 self._mark(entry.key)
                 self._current[entry.key] = record
-            if number % SLICE == 0:
+            if number % _SLICE == 0:
                 await asyncio.sleep(0)
 
     def _remove_all(self, gone: Iterable[str]) -> None:
         for key in gone:
+            self.unreadable.pop(key, None)
             if key in self._current:
                 self._mark(key)
                 del self._current[key]
@@ -163,8 +170,10 @@ class RecordFeed:
             record = codec.decode(entry.key, entry.value)
         except Invalid as exc:
             self.undecodable += 1
+            self.unreadable[entry.key] = str(exc)
             log.warning("record not readable", extra=fields(key=entry.key, error=str(exc)))
             return None
+        self.unreadable.pop(entry.key, None)
         if record is None:
             self.unknown += 1
             log.warning("key of no known kind", extra=fields(key=entry.key))

@@ -19,14 +19,18 @@ from core.errors import (
     TooLarge,
 )
 from core.ids import NetworkId
+from core.tasks import background
 from netmaster import commit, entries
 from netmaster.commit import Committer
 from netmaster.plan import group, inspect, netprofile, network, policy
 from netmaster.plan.model import Plan, Write
+from netmaster.progress import behind
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
+from ofnet.control import Node, Report
 from state.records import GrantOwner, GrantRecord
+from state.watch import Reached, RecordFeed
 from tests.unit.netmaster.scene import a_group, a_policy, shown
 from tests.unit.netmaster.term import Term, load, outcome, term
 
@@ -383,6 +387,47 @@ async def test_our_own_writes_are_not_taken_for_foreign(faults: Faults) -> None:
         await lead.committer.submit(lambda view: network.delete(view, "default:m0"))
         assert lead.view is before
         assert shown(lead.stored()) == shown(lead.view)
+
+
+def said(revisions: dict[str, int]) -> Report:
+    return Report(node=Node("192.0.2.1", 9002), host="h1", revisions=revisions)
+
+
+async def test_marks_are_where_agents_get_to(lead: Term) -> None:
+    feed = RecordFeed(lead.backend)
+    marks, reached = lead.committer.marks, dict[str, int]()
+    async with background("feed", feed.run()):
+        for change in (
+            lead.endpoint("c1"),
+            lead.network("n2", "10.2.0.0/24"),
+            lead.delete_endpoint("c1"),
+            lead.committer.submit(lambda view: network.delete(view, "default:n2")),
+        ):
+            await change
+            assert behind(marks, [said(reached)])
+            while behind(marks, [said(reached)]):
+                events = await feed.take()
+                reached |= {e.prefix: e.rev for e in events if isinstance(e, Reached)}
+    assert marks.keys() == {keys.MASTER_CONFIG, keys.NETWORKS, keys.ENDPOINTS}
+
+
+async def test_marks_count_what_others_wrote_and_are_known_to_the_next_leader(lead: Term) -> None:
+    await lead.endpoint("c1")
+    before, view = dict(lead.committer.marks), lead.view
+    found = lead.backend.store.get(keys.network(NetworkId("n1.default")))
+    assert found
+    _foreign(lead, Put(found.key, found.value))
+    await _read_again(lead, view)
+    now = lead.committer.marks
+    rewritten = lead.backend.store.get(found.key)
+    assert rewritten
+    assert now == before | {keys.NETWORKS: rewritten.rev}
+    snapshot = lead.backend.store.snapshot(keys.ROOT)
+    revs = {key: e.rev for key, e in snapshot.entries.items() if entries.is_leaders(key)}
+    following = Committer(
+        lead.backend, Fence("x", 0), "next", lead.stored(), revs, valid_until=lambda: 0.0
+    )
+    assert following.marks == now
 
 
 async def test_what_cannot_be_read_ends_the_term(lead: Term) -> None:

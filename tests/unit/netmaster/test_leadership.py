@@ -9,6 +9,7 @@ from aiohttp import web
 from core import keys
 from core.tasks import background
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
 from netmaster.api.leader import Leader
 from netmaster.api.server import Server
 from netmaster.leadership import Duties, Leadership
@@ -72,6 +73,7 @@ async def candidate(
         writer="netmaster-10.0.0.1:9999",
         now=lambda: 1000.0,
         agents=agents,
+        hosts=Hosts(backend, {}),
         pages={},
         announce=announced.append,
         gateway=FakeGateway(),
