@@ -12,7 +12,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
 	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
-	@echo 'make test         every test, on real etcd and Open vSwitch'
+	@echo 'make test         every test, on real etcd, Open vSwitch and docker'
 	@echo 'make check        format, lint, types, import contracts, unit tests'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'

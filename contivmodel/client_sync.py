@@ -39,10 +39,7 @@ class RestClient:
 
     def list_all(self, plural: str) -> list[Json]:
         """Return all objects of a kind."""
-        found = self._ask("GET", f"/api/v1/{plural}/")
-        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-            raise MasterRefused("the answer is not a list of objects")
-        return found
+        return self._objects(f"/api/v1/{plural}/")
 
     def read(self, plural: str, key: str) -> Json:
         """Return one object."""
@@ -60,6 +57,14 @@ class RestClient:
         """Remove one object; a path the server does not know counts as removed."""
         self._ask("DELETE", _item(plural, key))
 
+    def hosts(self) -> list[Json]:
+        """Return all hosts and what they have applied."""
+        return self._objects("/hosts")
+
+    def host(self, label: str) -> Json:
+        """Return one host."""
+        return self._object(f"/hosts/{_quote(label)}")
+
     def version(self) -> Json:
         """Return the server's version."""
         return self._object("/version")
@@ -69,6 +74,12 @@ class RestClient:
         body = {"username": username, "password": password}
         status, _, answer = self._send("POST", _LOGIN, body)
         return status, answer
+
+    def _objects(self, path: str) -> list[Json]:
+        found = self._ask("GET", path)
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise MasterRefused("the answer is not a list of objects")
+        return found
 
     def _object(self, path: str) -> Json:
         found = self._ask("GET", path)

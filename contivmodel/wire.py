@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Final, NoReturn, TypeVar, cast, get_args, get_origin
+from typing import Any, ClassVar, Final, NoReturn, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -52,6 +52,12 @@ def decode(model: type[M], body: bytes) -> M:
     except (ValueError, RecursionError) as exc:
         raise Invalid(syntax_error(text)) from exc
     return _read_model(model, raw, "", ())
+
+
+@cache
+def blank(model: type[WireModel]) -> Any:
+    """Return a model of which nothing is said. All share it: its lists and maps must not change."""
+    return model()
 
 
 def dump(model: WireModel) -> dict[str, Any]:
@@ -141,8 +147,9 @@ def _reader(annotation: Any) -> _Reader:
 
 
 def _read_model(model: type[M], raw: Any, struct: str, path: tuple[str, ...]) -> M:
+    nothing: M = blank(model)
     if raw is None:
-        return model()
+        return nothing
     if type(raw) is not dict:
         raise _mismatch(raw, struct, path, _go_type(model))
     table = _table(model)
@@ -152,7 +159,7 @@ def _read_model(model: type[M], raw: Any, struct: str, path: tuple[str, ...]) ->
         if entry is not None and value is not None:
             attribute, read, inner, leaf = entry
             values[attribute] = read(value, inner, (*path, *leaf) if path else leaf)
-    return cast("M", model.model_construct(**values))  # pydantic's mypy plugin forgets M
+    return nothing.model_copy(update=values)
 
 
 def _read_text(raw: Any, struct: str, path: tuple[str, ...]) -> str:

@@ -130,11 +130,6 @@ class AddressRange:
         """Return the first and last address it claims: the whole subnet if it is not bounded."""
         return (self.first, self.last) if self.bounded else (self.subnet.base, self.subnet.last)
 
-    def overlaps(self, other: "AddressRange") -> bool:
-        """Return whether any address is claimed by both."""
-        (low, high), (other_low, other_high) = self.extent, other.extent
-        return low <= other_high and other_low <= high
-
 
 def parse_range(text: str) -> AddressRange:
     """Return the range of `a/len` or `a-b/len`, which need not be `valid`."""

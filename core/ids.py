@@ -25,6 +25,9 @@ ServiceKey = NewType("ServiceKey", str)
 EndpointKey = NewType("EndpointKey", str)
 """`<network>.<tenant>-<container id>`, the id of an endpoint record."""
 
+DocknetId = NewType("DocknetId", str)
+"""`<tenant>.<network>.<group>`, the group empty for the network itself."""
+
 ObjectKey = NewType("ObjectKey", str)
 """`<tenant>:<name>`, the key of a REST object."""
 
@@ -61,6 +64,11 @@ def service_key(service: str, tenant: TenantName) -> ServiceKey:
 def object_key(tenant: TenantName, name: str) -> ObjectKey:
     """Return the REST key of an object that belongs to a tenant."""
     return ObjectKey(f"{tenant}:{name}")
+
+
+def docknet_id(tenant: TenantName, network: NetworkName, group: GroupName | None) -> DocknetId:
+    """Return the id of what one docker network stands for; without a group, for a network."""
+    return DocknetId(f"{tenant}.{network}.{group or ''}")
 
 
 def endpoint_key(nid: NetworkId, container: str) -> EndpointKey:

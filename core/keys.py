@@ -8,7 +8,7 @@ backend's own business.
 
 from typing import Final
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, ServiceKey
+from core.ids import DocknetId, EndpointKey, GroupKey, HostLabel, NetworkId, ServiceKey
 
 ROOT: Final = "/contiv.io/"
 
@@ -32,6 +32,10 @@ CLEANUPS: Final = ROOT + "state/cleanup/"
 """Endpoint clean-ups that are not finished."""
 ACI_LAUNCHES: Final = ROOT + "state/aci-launch/"
 """Application profiles of which the ACI gateway may hold something else than the store."""
+DOCKNETS: Final = ROOT + "oper/docknet/"
+"""Which docker network stands for what; in swarm mode the agents write them."""
+DOCKNET_DOUBTS: Final = ROOT + "state/docknet-doubt/"
+"""Networks and groups of which docker may hold something else than the store."""
 SCHEMA: Final = ROOT + "master/schema"
 """The version of everything the leader writes; absent where the original wrote it."""
 GROUP_ID_CURSOR: Final = ROOT + "state/group-id-cursor"
@@ -51,9 +55,10 @@ LEADER_PREFIXES: Final = (
     ROOT + "oper/global/",
     ROOT + "oper/auto-vlan/",
     ROOT + "oper/auto-vxlan/",
+    DOCKNETS,
     GRANTS,
 )
-"""What only the leader writes; a foreign write in here makes it rebuild its view (design D2)."""
+"""What the leader writes; a foreign write in here makes it rebuild its view (design D2)."""
 
 SERVICE_NETMASTER: Final = "netmaster"
 SERVICE_NETMASTER_RPC: Final = "netmaster.rpc"
@@ -109,6 +114,16 @@ def cleanup(tenant: str, category: str, name: str) -> str:
 def aci_launch(profile: str) -> str:
     """Return the key of the doubt about an application profile, by its object key."""
     return ACI_LAUNCHES + profile
+
+
+def docknet(docknet_id: DocknetId) -> str:
+    """Return the key of the record of a docker network."""
+    return DOCKNETS + docknet_id
+
+
+def docknet_doubt(docknet_id: DocknetId) -> str:
+    """Return the key of the doubt about a docker network."""
+    return DOCKNET_DOUBTS + docknet_id
 
 
 def grants(nid: NetworkId) -> str:

@@ -59,6 +59,8 @@ _POLICIES = _Kind("policys", "policyName")
 _NETPROFILES = _Kind("netprofiles", "profileName")
 _CONTRACTS = _Kind("extContractsGroups", "contractsGroupName")
 _TENANTS = _Kind("tenants", "tenantName")
+_HOSTS = _Kind("hosts", "label")
+"""Not objects of the API: they have a list of their own, and no tenant."""
 
 _KINDS: Final[Mapping[str, _Kind]] = {
     "app-profile": _Kind("appProfiles", "appProfileName"),
@@ -67,6 +69,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "from-group": _GROUPS,
     "from-network": _NETWORKS,
     "group": _GROUPS,
+    "host": _HOSTS,
     "hostname": _Kind("Bgps", "hostname"),
     "netprofile": _NETPROFILES,
     "network": _NETWORKS,
@@ -216,7 +219,7 @@ def _names(ctx: click.Context, kind: _Kind, found: Scanned) -> Iterable[str]:
     flags = ctx.find_root().params
     master = Master(url=flags["netmaster"], insecure=flags["insecure"])
     wanted = {}
-    if kind != _TENANTS:
+    if kind not in {_TENANTS, _HOSTS}:
         wanted["tenantName"] = ctx.params.get("tenant") or "default"
     if kind.within:
         wanted[kind.within] = found.rest[-1]
@@ -224,9 +227,11 @@ def _names(ctx: click.Context, kind: _Kind, found: Scanned) -> Iterable[str]:
 
     def ask() -> None:
         with suppress(CommandFailed, MasterRefused, MasterUnavailable):
+            client = master.client()
+            found = client.hosts() if kind == _HOSTS else client.list_all(kind.plural)
             names.extend(
                 text(item, kind.name)
-                for item in master.client().list_all(kind.plural)
+                for item in found
                 if all(item.get(field, value) == value for field, value in wanted.items())
             )
 

@@ -22,6 +22,9 @@ REQUEST: Final = 3
 IO: Final = 4
 """A local file cannot be read."""
 
+BEHIND: Final = 5
+"""Not every host has applied all that was changed."""
+
 INTERRUPTED: Final = 130
 """What a shell reports of a program that SIGINT ended."""
 

@@ -5,8 +5,9 @@ them; `run` commits what is queued in groups, one group in flight, each fenced b
 (design D2). The view therefore holds what is committed and what is on its way, and nobody is told
 of a change, or of a refusal that rests on one, before it is committed.
 
-Endpoints and addresses share groups, and so do rules; any other change goes alone, because what
-follows was decided upon it and must not be written if it fails. Whatever puts view and store at
+Endpoints and addresses share groups, and so do rules, new networks, and new groups, each with their
+like; any other change goes alone, because what follows was decided upon it and must not be written
+if it fails. Whatever puts view and store at
 odds (a refused change, an outcome nobody knows, a write that is not ours) fails all pending changes
 and has the view read again from the store before anything new is decided.
 
@@ -17,18 +18,20 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final, TypeVar, cast
 
+from contivmodel.objects import EndpointGroup, Network
 from core import keys
 from core.errors import ContivError, FenceLost, NotLeader, StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries
 from netmaster.plan.model import Plan, Write
+from netmaster.progress import Marks
 from netmaster.view import View
 from objdb.api import (
     Absent,
@@ -53,6 +56,11 @@ T = TypeVar("T")
 NO_LEADER: Final = "Leader not found"
 _SHARING: Final = ((keys.ENDPOINTS, keys.GRANTS), (keys.RULES,))
 """Changes within one of these prefix sets may share a group; of two sets they may not."""
+_CREATIONS: Final = (
+    (keys.obj(Network.kind, ""), keys.NETWORKS, keys.GRANTS),
+    (keys.obj(EndpointGroup.kind, ""), keys.GROUPS),
+)
+"""The same for changes that only add: what comes with others of its kind is in nobody's way."""
 _PATIENCE: Final = 5.0
 
 
@@ -106,6 +114,11 @@ class Committer:
     def view(self) -> View:
         """Return the view, with what is pending; a rebuild replaces it, so do not keep it."""
         return self._view
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        """Return the last revision of a change under each prefix that agents follow."""
+        return self._watched.marks.revisions
 
     async def submit(self, decide: Callable[[View], Plan]) -> object:
         """Have a change decided and committed, with what follows from it; return the plan's reply.
@@ -173,7 +186,7 @@ class Committer:
             else Put(write.key, entries.encode(write.record))
             for write in writes
         )
-        sharing = next(filter(partial(_is_within, writes), _SHARING), None)
+        sharing = _sharing(writes)
         done = asyncio.get_running_loop().create_future()
         applied = False
         try:
@@ -350,28 +363,36 @@ class Committer:
                 barrier.set_result(None)
 
 
+def _sharing(writes: Sequence[Write]) -> tuple[str, ...] | None:
+    """Return the prefixes of what a change may share a group with; None if it goes alone."""
+    only_adds = all(write.new for write in writes)
+    sets = (*_SHARING, *_CREATIONS) if only_adds else _SHARING
+    return next(filter(partial(_is_within, writes), sets), None)
+
+
 def _is_within(writes: Sequence[Write], prefixes: tuple[str, ...]) -> bool:
     return all(write.key.startswith(prefixes) for write in writes)
 
 
 class _Watched:
-    """The revision of every key of the leader's, and which changes seen by a watch are not ours.
+    """The revisions of the leader's keys, and which changes seen by a watch are not ours.
 
     Our own commits are known by their revision, and kept until news have come past them. All must
     be known when news are judged, so that is done while none is in flight.
     """
 
     def __init__(self, revs: dict[str, int]) -> None:
-        self.revs = revs
+        self.marks = Marks()
+        self._know(revs)
         self._since = 0
         self._ours: set[int] = set()
         self._ours_in_order: deque[int] = deque()
 
     def start(self, snapshot: Snapshot) -> None:
         """Begin anew with what the store holds."""
-        self.revs = {
-            key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)
-        }
+        self._know(
+            {key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)}
+        )
         self._since = snapshot.rev
 
     def committed(self, ops: Iterable[Put | Delete], rev: int) -> None:
@@ -380,6 +401,7 @@ class _Watched:
             self._ours.add(rev)
             self._ours_in_order.append(rev)
         for op in ops:
+            self.marks.note(op.key, rev)
             if isinstance(op, Put):
                 self.revs[op.key] = rev
             else:
@@ -400,6 +422,11 @@ class _Watched:
         while self._ours_in_order and self._ours_in_order[0] <= self._since:
             self._ours.discard(self._ours_in_order.popleft())
         return culprit
+
+    def _know(self, revs: dict[str, int]) -> None:
+        self.revs = revs
+        for key, rev in revs.items():
+            self.marks.note(key, rev)
 
     def _is_foreign(self, entry: Entry) -> bool:
         return (

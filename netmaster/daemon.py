@@ -18,10 +18,12 @@ from core.logs import fields
 from core.tasks import supervisor
 from netmaster.aci import Gateway
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
 from netmaster.api.proxy import Proxy
 from netmaster.api.routes import Action
 from netmaster.api.server import Server
 from netmaster.api.status import info, version_page
+from netmaster.docker import Docker
 from netmaster.leadership import FOLLOWER, Duties, Leadership
 from netmaster.plan.globals import StartupFlags
 from netmaster.settings import Address, Settings
@@ -67,6 +69,7 @@ async def run(settings: Settings, version: str) -> None:
             writer=f"netmaster-{own}",
             now=_wall_clock,
             agents=agents_rest,
+            hosts=Hosts(backend, agents.nodes),
             pages={
                 Action.VERSION: partial(version_page, version),
                 Action.INFO: partial(info, backend, lock, own.host),
@@ -74,6 +77,7 @@ async def run(settings: Settings, version: str) -> None:
             },
             announce=_announcer(registrations),
             gateway=Gateway(settings.aci_gateway),
+            docker=Docker(settings.docker_socket, settings.plugin_name),
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
         tasks = await undo.enter_async_context(supervisor(signals=True))

@@ -27,9 +27,16 @@ from contivmodel.service_objects import Bgp, ServiceLB
 from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
-from core.ids import TenantName
+from core.ids import GroupName, NetworkName, TenantName
 from netmaster import schema
-from netmaster.plan.model import Category, EndpointCleanup, GroupIdCursor, PendingLaunch, Stored
+from netmaster.plan.model import (
+    Category,
+    EndpointCleanup,
+    GroupIdCursor,
+    PendingDocknet,
+    PendingLaunch,
+    Stored,
+)
 from state import codec
 from state.reading import Fields
 
@@ -79,7 +86,7 @@ def encode(stored: Stored) -> bytes:
         return json.dumps({"last": stored.last}).encode()
     if isinstance(stored, schema.Stamp):
         return schema.encode(stored)
-    if isinstance(stored, EndpointCleanup | PendingLaunch):
+    if isinstance(stored, EndpointCleanup | PendingLaunch | PendingDocknet):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
 
@@ -120,6 +127,18 @@ def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
     )
 
 
+def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
+    fields = Fields.parse(key, value)
+    doubt = PendingDocknet(
+        tenant=TenantName(fields.text("tenant")),
+        network=NetworkName(fields.text("network")),
+        group=GroupName(fields.text("group")) or None,
+    )
+    if doubt.key != key:
+        raise Invalid(f"key {key}: holds the doubt about {doubt.id}")
+    return doubt
+
+
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
         last = json.loads(value)["last"]
@@ -135,6 +154,7 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.SCHEMA: lambda _, value: schema.decode(value),
     keys.GROUP_ID_CURSOR: _decode_cursor,
     keys.ACI_LAUNCHES: lambda key, _: PendingLaunch(keys.after(keys.ACI_LAUNCHES, key)),
+    keys.DOCKNET_DOUBTS: _decode_docknet_doubt,
     keys.CLEANUPS: _decode_cleanup,
 }
 """Prefix or key -> how to read what is no state record."""

@@ -1,29 +1,36 @@
-"""Changes that the ACI gateway must hear of: do, commit, and put right what did not work (D2).
+"""Changes that somebody outside must hear of: do, commit, and put right what did not work (D2).
 
-A change whose plan says nothing to the gateway is committed as any other. Else the store is told
-first which profiles are in doubt, then the gateway is told, then the change is committed with the
-end of the doubt. Whatever goes wrong in between, a crash included, leaves a doubt, and `settle` has
-the gateway hold what the store says; the next leader does so too.
+Outside are the ACI gateway and, in mode docker, docker. A change whose plan says nothing to them is
+committed as any other. Else the store is told first what is in doubt, then they are told, then the
+change is committed with the end of the doubt and with what they answered. Whatever goes wrong in
+between, a crash included, leaves a doubt, and `settle` has them hold what the store says; the next
+leader does so too.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
 from core.tasks import unbroken
 from netmaster.commit import Committer
-from netmaster.plan import aci
+from netmaster.plan import aci, docknet, doubts
 from netmaster.plan.aci import Launch
-from netmaster.plan.model import Plan
+from netmaster.plan.docknet import Docknet
+from netmaster.plan.model import Doubt, PendingDocknet, PendingLaunch, Plan, Write
 from netmaster.view import View
 
 log = logging.getLogger(__name__)
 
 Decide = Callable[[View], Plan]
+Errand = Launch | Docknet
+"""What one of those outside must do about one thing."""
+DOCKER: Final = "docker"
+"""The mode of the cluster in which docker is told of networks."""
 ATTEMPTS: Final = 5
 
 
@@ -37,97 +44,164 @@ class Gateway(Protocol):
         """Have the fabric forget an application profile."""
 
 
-class Launcher:
-    """Makes changes in store and fabric for one term of leadership, one at a time in the fabric."""
+class Docker(Protocol):
+    """What is asked of docker; `netmaster.docker` is one."""
 
-    def __init__(self, committer: Committer, gateway: Gateway) -> None:
+    async def create(self, name: str, wanted: Mapping[str, Any]) -> str:
+        """Have docker hold a network; return its id."""
+
+    async def delete(self, name: str) -> None:
+        """Have docker hold no network of a name."""
+
+
+class Launcher:
+    """Makes changes in store and outside for one term of leadership, one at a time outside."""
+
+    def __init__(
+        self, committer: Committer, gateway: Gateway, docker: Docker, *, mode: str
+    ) -> None:
         self._committer = committer
         self._gateway = gateway
-        self._fabric = asyncio.Lock()
+        self._docker = docker
+        self._mode = mode
+        self._outside = asyncio.Lock()
 
     async def change(self, decide: Decide) -> object:
         """Have a change decided and made; return the plan's reply.
 
-        Raises what `decide` and the gateway raise; then nothing has changed.
+        Raises what `decide` and those outside raise; then nothing has changed.
         """
-        reply = await self._committer.submit(lambda view: _if_silent(view, decide))
+        reply = await self._committer.submit(lambda view: self._if_silent(view, decide))
         if not isinstance(reply, _Needed):
             return reply
-        return await unbroken(self._with_gateway(decide))
+        return await unbroken(self._with_errands(decide))
 
     async def settle(self) -> None:
-        """Have the gateway hold what the store says of every profile in doubt, if it can be."""
-        async with self._fabric:
-            await self._try_to_settle()
+        """Have those outside hold what the store says of all that is in doubt, where they can."""
+        async with self._outside:
+            await self._settle()
 
-    async def _with_gateway(self, decide: Decide) -> object:
-        async with self._fabric:
+    async def _with_errands(self, decide: Decide) -> object:
+        async with self._outside:
             for _ in range(ATTEMPTS):
-                found = await self._committer.submit(lambda view: _announced(view, decide))
-                if not isinstance(found, _Needed):
-                    return found
-                try:
-                    for launch in found.launches:
-                        await self._perform(launch)
-                    finished = partial(_finished, decide=decide, told=found)
-                    reply = await self._committer.submit(finished)
-                except ContivError:
-                    await self._try_to_settle()
-                    raise
+                needed = await self._committer.submit(lambda view: self._announced(view, decide))
+                if not isinstance(needed, _Needed):
+                    return needed
+                reply = await self._told(decide, needed)
                 if not isinstance(reply, _Needed):
                     return reply
-                await self._try_to_settle()
-        raise StoreUnavailable("what the ACI gateway must be told changes too fast, try again")
+                await self._settle()
+        raise StoreUnavailable("what must be told outside changes too fast, try again")
 
-    async def _perform(self, launch: Launch) -> None:
-        if launch.known:
-            await self._gateway.delete(aci.deletion(launch.profile))
-        if launch.wanted is not None:
-            await self._gateway.create(launch.wanted)
-
-    async def _try_to_settle(self) -> None:
+    async def _told(self, decide: Decide, needed: "_Needed") -> object:
+        """Run errands, then commit; return the reply, or what would have been needed instead."""
         try:
+            for errand in needed.first:
+                await self._run(errand)
+            answers = [await self._run(errand) for errand in needed.errands]
+            return await self._committer.submit(
+                lambda view: self._finished(view, decide, needed, answers)
+            )
+        except ContivError:
             await self._settle()
-        except ContivError as exc:
-            log.warning("ACI gateway and store are at odds", extra=fields(error=exc))
+            raise
+
+    async def _run(self, errand: Errand) -> str:
+        """Have an errand done; return what is to be noted of it."""
+        match errand:
+            case Launch():
+                if errand.known:
+                    await self._gateway.delete(aci.deletion(errand.profile))
+                if errand.wanted is not None:
+                    await self._gateway.create(errand.wanted)
+            case Docknet():
+                if errand.wanted is not None:
+                    return await self._docker.create(errand.name, errand.wanted)
+                await self._docker.delete(errand.name)
+        return ""
 
     async def _settle(self) -> None:
-        doubts = await self._committer.read(_doubts)
-        for launch in doubts:
-            await self._perform(launch)
-        profiles = [launch.profile for launch in doubts]
-        await self._committer.submit(lambda view: Plan(aci.settled(view, profiles), reply=None))
+        with _logged():
+            for doubt in await self._committer.read(self._doubts):
+                with _logged():
+                    await self._settle_one(doubt)
+
+    async def _settle_one(self, doubt: Doubt) -> None:
+        errand = await self._committer.read(lambda view: _wish(view, doubt))
+        answer = await self._run(errand)
+        await self._committer.submit(
+            lambda view: Plan(_noted(view, [errand], [answer]), reply=None)
+        )
+
+    def _errands(self, view: View, writes: Sequence[Write]) -> tuple[Errand, ...]:
+        launches = aci.launches(view, writes)
+        return (*launches, *docknet.errands(view, writes)) if self._mode == DOCKER else launches
+
+    def _doubts(self, view: View) -> list[Doubt]:
+        launches = [doubt for doubt in view.doubts.values() if isinstance(doubt, PendingLaunch)]
+        return [*launches, *docknet.doubtful(view)] if self._mode == DOCKER else [*launches]
+
+    def _if_silent(self, view: View, decide: Decide) -> Plan:
+        """Return the plan itself if nobody need hear of it, else one without writes."""
+        plan = decide(view)
+        found = self._errands(view, plan.writes)
+        return Plan((), reply=_Needed(found)) if found else plan
+
+    def _announced(self, view: View, decide: Decide) -> Plan:
+        """Return the plan that has all be in doubt that the errands are about, if there are any.
+
+        Of what is in doubt already, those outside must first hold what the store says.
+        """
+        plan = decide(view)
+        found = self._errands(view, plan.writes)
+        if not found:
+            return plan
+        first = [_wish(view, errand.doubt) for errand in found if errand.doubt.key in view.doubts]
+        return Plan(doubts.raised(view, found), reply=_Needed(found, first))
+
+    def _finished(
+        self, view: View, decide: Decide, told: "_Needed", answers: Sequence[str]
+    ) -> Plan:
+        """Return the plan with the end of the doubt; one without writes if it has changed."""
+        plan = decide(view)
+        found = self._errands(view, plan.writes)
+        if found != told.errands:
+            return Plan((), reply=_Needed(found))
+        return Plan((*plan.writes, *_noted(view, found, answers)), plan.reply, plan.then)
 
 
+@dataclass(frozen=True, slots=True)
 class _Needed:
-    """The reply of a plan that waits for the gateway."""
+    """The reply of a plan that waits for errands; some others may have to be run `first`."""
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
-        self.launches = launches
-
-
-def _if_silent(view: View, decide: Decide) -> Plan:
-    """Return the plan itself if the gateway need not hear of it, else one without writes."""
-    plan = decide(view)
-    found = aci.launches(view, plan.writes)
-    return Plan((), reply=_Needed(found)) if found else plan
+    errands: tuple[Errand, ...]
+    first: Sequence[Errand] = ()
 
 
-def _announced(view: View, decide: Decide) -> Plan:
-    plan = decide(view)
-    found = aci.launches(view, plan.writes)
-    return Plan(aci.announced(view, found).writes, reply=_Needed(found)) if found else plan
+def _wish(view: View, doubt: Doubt) -> Errand:
+    """Return what has those outside hold what the store says."""
+    match doubt:
+        case PendingLaunch():
+            return aci.launched(view, doubt.profile)
+        case PendingDocknet():
+            return docknet.wish(view, doubt)
 
 
-def _finished(view: View, decide: Decide, told: _Needed) -> Plan:
-    """Return the plan with the end of the doubt; one without writes if it has changed meanwhile."""
-    plan = decide(view)
-    found = aci.launches(view, plan.writes)
-    if found != told.launches:
-        return Plan((), reply=_Needed(found))
-    profiles = [launch.profile for launch in found]
-    return Plan((*plan.writes, *aci.settled(view, profiles)), plan.reply, plan.then)
+def _noted(view: View, errands: Sequence[Errand], answers: Iterable[str]) -> tuple[Write, ...]:
+    """Return the writes that say that errands are done, and what they were answered."""
+    records = (
+        write
+        for errand, answer in zip(errands, answers, strict=True)
+        if isinstance(errand, Docknet)
+        for write in docknet.recorded(view, errand, answer)
+    )
+    return (*doubts.ended(view, errands), *records)
 
 
-def _doubts(view: View) -> list[Launch]:
-    return [aci.launched(view, pending.profile) for pending in view.launches.values()]
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Leave for later what fails."""
+    try:
+        yield
+    except ContivError as exc:
+        log.warning("those outside and the store are at odds", extra=fields(error=exc))

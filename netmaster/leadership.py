@@ -23,13 +23,14 @@ from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries, schema
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
 from netmaster.api.leader import Leader
 from netmaster.api.routes import Action
 from netmaster.api.server import Role, Server, leaderless
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.election import Effect, Input, State, step
-from netmaster.launch import Gateway, Launcher
+from netmaster.launch import Docker, Gateway, Launcher
 from netmaster.plan import address, netprofile, policy, tenant
 from netmaster.plan import globals as global_settings
 from netmaster.plan import schema as schema_stamp
@@ -52,8 +53,9 @@ class Duties:
     """What a leader needs to know beside the store.
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
-    names this process to the store; `now` is the wall clock; `agents` asks hosts; `pages` are the
-    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one.
+    names this process to the store; `now` is the wall clock; `agents` asks hosts, `hosts` knows
+    them; `pages` are the other things to see; `announce` tells the service registry our role;
+    `gateway` is the ACI one, `docker` the engine of this host.
     """
 
     mode: str
@@ -61,9 +63,11 @@ class Duties:
     writer: str
     now: Callable[[], float]
     agents: Agents
+    hosts: Hosts
     pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
     gateway: Gateway
+    docker: Docker
 
 
 class Leadership:
@@ -127,7 +131,7 @@ class Leadership:
                 cleanups = self._cleanups = Cleanups(committer, self._duties.agents.reclaim)
                 running = await term.enter_async_context(background("commits", committer.run()))
                 lost = await term.enter_async_context(background("lock", self._lock.lost()))
-                launcher = self._launcher = Launcher(committer, self._duties.gateway)
+                launcher = self._launcher = self._new_launcher(committer)
                 await self._prepare(committer)
                 await self._on(Input.LOADED)
                 chores = self._keep_house(committer, launcher)
@@ -144,6 +148,10 @@ class Leadership:
         finally:
             self._committer = self._cleanups = self._launcher = None
         return Input.LOST
+
+    def _new_launcher(self, committer: Committer) -> Launcher:
+        duties = self._duties
+        return Launcher(committer, duties.gateway, duties.docker, mode=duties.mode)
 
     async def _load(self, fence: Fence) -> Committer:
         """Read all that the leader owns and return what commits changes to it."""
@@ -225,6 +233,7 @@ class Leadership:
             mode=duties.mode,
             now=duties.now,
             agents=duties.agents,
+            hosts=duties.hosts,
             cleanups=self._cleanups,
             pages=duties.pages,
         )

@@ -2,11 +2,13 @@
 
 An object names its tenant, its network, what is attached to it; `Names` remembers who names whom,
 so that the one named finds them all. Which set of which kind shows them is one table here.
-`netmaster.view` keeps a `Names` in step with its objects.
+What an object shows changes only with itself and with what names it, so `Names` also keeps it
+encoded, and lists of it. `netmaster.view` keeps a `Names` in step with its objects.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from contivmodel.objects import (
     AppProfile,
@@ -22,6 +24,7 @@ from contivmodel.objects import (
     Tenant,
 )
 from contivmodel.service_objects import ServiceLB
+from contivmodel.wire import blank, dumps
 from core import ids
 from core.ids import TenantName
 
@@ -57,16 +60,24 @@ class Names:
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, Place], LinkSet] = {}
+        self._encoded: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+        """What objects show, by kind and key; none that may have changed since it was asked for."""
+        self._lists: dict[str, bytes] = {}
+        """The same of all objects of a kind."""
 
     def add(self, stored: RestObject) -> None:
         """Note what an object names."""
         link = Link(type=stored.kind, key=stored.key)
+        self._outdate(stored.kind, stored.key)
         for place in named(stored):
+            self._outdate(*place)
             self._members.setdefault((stored.kind, place), {})[stored.key] = link
 
     def remove(self, stored: RestObject) -> None:
         """Forget what an object named."""
+        self._outdate(stored.kind, stored.key)
         for place in named(stored):
+            self._outdate(*place)
             members = self._members.get((stored.kind, place), {})
             members.pop(stored.key, None)
             if not members:
@@ -86,14 +97,32 @@ class Names:
             return stored
         if isinstance(stored, EndpointGroup):
             stored = self._in_profile(stored)
-        own = [Link(type=kind, key=key) for kind, key in named(stored)]
+        own = list(named(stored))
         sets: dict[str, LinkSet] = {}
         for attribute, kind in wanted.items():
             members = dict(self.members(kind, stored.kind, stored.key))
-            members |= {link.key: link for link in own if link.type == kind}
+            members |= {key: Link(type=kind, key=key) for its, key in own if its == kind}
             if members:
                 sets[attribute] = members
         return _with_link_sets(stored, sets) if sets else stored
+
+    def listed(self, kind: str, objects: Mapping[str, RestObject]) -> bytes:
+        """Return the objects of a kind, all that were added, as a line of JSON with link-sets."""
+        line = self._lists.get(kind)
+        if line is None:
+            texts = (self._text(kind, key, stored) for key, stored in objects.items())
+            line = self._lists[kind] = b"[" + b",".join(texts) + b"]\n"
+        return line
+
+    def _text(self, kind: str, key: str, stored: RestObject) -> bytes:
+        text = self._encoded[kind].get(key)
+        if text is None:
+            text = self._encoded[kind][key] = dumps(self.linked(stored))
+        return text
+
+    def _outdate(self, kind: str, key: str) -> None:
+        self._lists.pop(kind, None)
+        self._encoded[kind].pop(key, None)
 
     def _in_profile(self, group: EndpointGroup) -> EndpointGroup:
         """Return a group with its application profile; of several it shows the last by name."""
@@ -141,8 +170,6 @@ def policy_key(rule: Rule) -> str:
     return ids.object_key(TenantName(rule.tenant_name), rule.policy_name)
 
 
-def _with_link_sets(stored: Any, sets: Mapping[str, LinkSet]) -> RestObject:
-    linked: RestObject = stored.model_copy(
-        update={"link_sets": type(stored)().link_sets.model_copy(update=sets)}
-    )
-    return linked
+def _with_link_sets(stored: RestObject, sets: Mapping[str, LinkSet]) -> RestObject:
+    none = blank(type(stored)).link_sets
+    return stored.model_copy(update={"link_sets": none.model_copy(update=sets)})

@@ -41,7 +41,7 @@ FLAGS: Final = (
     Flag(
         names=("name", "plugin-name"),
         env="PLUGIN_NAME",
-        help="name of the docker v2 plugin",
+        help="name of the docker v2 plugin: the driver of networks and of their addresses",
         default="netplugin",
         generation=Generation.BOTH,
     ),
@@ -57,6 +57,13 @@ FLAGS: Final = (
         env="ACI_GATEWAY",
         help="URL of the ACI gateway, asked where the fabric is ACI",
         default="http://localhost:5000",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("docker-socket",),
+        env="DOCKER_SOCKET",
+        help="docker's socket, told of networks in mode docker",
+        default="/var/run/docker.sock",
         generation=Generation.OURS,
     ),
     Flag(
@@ -107,6 +114,7 @@ class Settings:
     plugin_name: str
     ofnet_port: int
     aci_gateway: str
+    docker_socket: str
     lease_ttl: int
 
     @property
@@ -145,6 +153,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         plugin_name=values["name"],
         ofnet_port=values.number("ofnet-port", 0, 65535),
         aci_gateway=values["aci-gateway"],
+        docker_socket=values["docker-socket"],
         lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
     )
 

@@ -8,20 +8,38 @@ costs the same among ten endpoints and among ten thousand. No I/O; `netmaster.co
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from contivmodel.objects import Link, Policy, RestObject, Rule
+from contivmodel.objects import Link, Network, Policy, RestObject, Rule
 from core import ids, keys
 from core.addresses import parse_pool
 from core.errors import Invalid
-from core.ids import EndpointKey, GroupKey, NetworkId, NetworkName, ServiceKey, TenantName
+from core.ids import (
+    DocknetId,
+    EndpointKey,
+    GroupKey,
+    NetworkId,
+    NetworkName,
+    ServiceKey,
+    TenantName,
+)
 from netmaster import entries, schema
+from netmaster.ipam.claims import Claims
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.links import Names, policy_key
-from netmaster.plan.model import EndpointCleanup, GroupIdCursor, PendingLaunch, Stored, Write
+from netmaster.plan.model import (
+    Doubt,
+    EndpointCleanup,
+    GroupIdCursor,
+    PendingDocknet,
+    PendingLaunch,
+    Stored,
+    Write,
+)
 from state import services
 from state.records import (
     BgpRecord,
+    DocknetRecord,
     EndpointRecord,
     GlobalRecord,
     GrantOwner,
@@ -35,6 +53,7 @@ from state.services import Candidate
 
 K = TypeVar("K", bound=str | tuple[str, str])
 
+_Plain = ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Doubt
 _LOAD_ORDER: Final = (RestObject, TagRangesRecord, NetworkRecord, GroupRecord, GrantRecord)
 """Pools come before what is taken out of them; whatever is not named comes last."""
 
@@ -53,7 +72,8 @@ class View:
         self.services: dict[ServiceKey, ServiceRecord] = {}
         self.bgps: dict[str, BgpRecord] = {}
         self.cleanups: dict[str, EndpointCleanup] = {}
-        self.launches: dict[str, PendingLaunch] = {}
+        self.doubts: dict[str, Doubt] = {}
+        self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
         self.tag_ranges: TagRangesRecord | None = None
         self.unread: dict[str, bytes] = {}
@@ -67,6 +87,7 @@ class View:
         self.labelled: dict[tuple[str, str], dict[EndpointKey, None]] = {}
         self.network_tags: dict[str, NetworkId] = {}
         self.group_tags: dict[str, GroupKey] = {}
+        self.claims = Claims()
         self.segments = Segments()
         self.group_ids = GroupIds()
         self.group_id_cursor: GroupIdCursor | None = None
@@ -119,9 +140,9 @@ class View:
         stored = self.objects[kind].get(key)
         return None if stored is None else self.linked(stored)
 
-    def read_all(self, kind: str) -> list[RestObject]:
-        """Return all REST objects of a kind, with their link-sets."""
-        return [self.linked(stored) for stored in self.objects[kind].values()]
+    def listed(self, kind: str) -> bytes:
+        """Return all REST objects of a kind as a line of JSON, with their link-sets."""
+        return self._names.listed(kind, self.objects[kind])
 
     def providers(self, service: ServiceRecord) -> list[Candidate]:
         """Return who serves a service, in order."""
@@ -158,7 +179,14 @@ class View:
             case GroupRecord():
                 self._delete_group(record.key)
                 self._put_group(record)
-            case ServiceRecord() | BgpRecord() | EndpointCleanup() | PendingLaunch():
+            case (
+                ServiceRecord()
+                | BgpRecord()
+                | DocknetRecord()
+                | EndpointCleanup()
+                | PendingLaunch()
+                | PendingDocknet()
+            ):
                 self._put_plain(key, record)
             case GlobalRecord():
                 self.global_record = record
@@ -177,19 +205,19 @@ class View:
             case _:
                 raise Invalid(f"key {key}: a {type(record).__name__} is not the leader's")
 
-    def _put_plain(
-        self, key: str, record: ServiceRecord | BgpRecord | EndpointCleanup | PendingLaunch
-    ) -> None:
+    def _put_plain(self, key: str, record: _Plain) -> None:
         """Keep a record that no index and no pool depends on."""
         match record:
             case ServiceRecord():
                 self.services[record.key] = record
             case BgpRecord():
                 self.bgps[record.hostname] = record
+            case DocknetRecord():
+                self.docknets[record.id] = record
             case EndpointCleanup():
                 self.cleanups[key] = record
-            case PendingLaunch():
-                self.launches[key] = record
+            case PendingLaunch() | PendingDocknet():
+                self.doubts[key] = record
 
     def _delete(self, key: str) -> None:
         if key.startswith(keys.GRANTS):
@@ -202,19 +230,26 @@ class View:
             self._delete_network(NetworkId(keys.after(keys.NETWORKS, key)))
         elif key.startswith(keys.GROUPS):
             self._delete_group(GroupKey(keys.after(keys.GROUPS, key)))
-        elif key.startswith(keys.SERVICE_LBS):
-            del self.services[ServiceKey(keys.after(keys.SERVICE_LBS, key))]
-        elif key.startswith(keys.BGPS):
-            del self.bgps[keys.after(keys.BGPS, key)]
-        elif key.startswith(keys.CLEANUPS):
-            del self.cleanups[key]
-        elif key.startswith(keys.ACI_LAUNCHES):
-            del self.launches[key]
         elif key == keys.GLOBAL_CONFIG:
             self.global_record = None
         elif key == keys.TAG_RANGES:
             self.tag_ranges = None
             self.segments.configure(None, None)
+        else:
+            self._delete_plain(key)
+
+    def _delete_plain(self, key: str) -> None:
+        """Forget a record that no index and no pool depends on."""
+        if key.startswith(keys.SERVICE_LBS):
+            del self.services[ServiceKey(keys.after(keys.SERVICE_LBS, key))]
+        elif key.startswith(keys.BGPS):
+            del self.bgps[keys.after(keys.BGPS, key)]
+        elif key.startswith(keys.DOCKNETS):  # a swarm's guard deletes what is not there
+            self.docknets.pop(DocknetId(keys.after(keys.DOCKNETS, key)), None)
+        elif key.startswith(keys.CLEANUPS):
+            del self.cleanups[key]
+        elif key.startswith((keys.ACI_LAUNCHES, keys.DOCKNET_DOUBTS)):
+            del self.doubts[key]
         else:
             del self.unread[key]
 
@@ -315,9 +350,11 @@ class View:
         objects = self.objects[record.kind]
         before = objects.get(record.key)
         if before is not None:
-            self._names.remove(before)
+            self._forget_object(before)
         objects[record.key] = record
         self._names.add(record)
+        if isinstance(record, Network):
+            self.claims.add(record)
 
     def _delete_object(self, key: str) -> None:
         kind, object_key = keys.parse_obj(key)
@@ -325,10 +362,15 @@ class View:
         if removed is None:
             self._forget_condemned(key)
             return
-        self._names.remove(removed)
+        self._forget_object(removed)
         if isinstance(removed, Policy):
             for rule in list(self.members(Rule.kind, Policy.kind, removed.key)):
                 self._condemn(rule)
+
+    def _forget_object(self, removed: RestObject) -> None:
+        self._names.remove(removed)
+        if isinstance(removed, Network):
+            self.claims.remove(removed)
 
     def _condemn_orphans(self) -> None:
         rules, policies = self.objects[Rule.kind], self.objects[Policy.kind]

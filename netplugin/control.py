@@ -1,23 +1,26 @@
-"""The ofnet control channel of this agent: registered with every master, answering inspection.
+"""The ofnet control channel of this agent: registered with every master, telling how far it is.
 
-Masters are the instances of service `netmaster.rpc`; with each of them both bridges register
-(design D5). Endpoints, peers and policies do not come this way but through the store. Next:
-`ofnet.control` (what is said), `ofnet.rpc` (how).
+Masters are the instances of service `netmaster.rpc`; with each of them both bridges register and
+report (design D5), and an agent that ends takes them off the masters' lists. Endpoints, peers and
+policies do not come this way but through the store. Next: `netplugin.progress` (what is reported),
+`ofnet.control` (how it is said), `ofnet.rpc` (how it is sent).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, closing
 from typing import Any, Final
 
 from core import keys
 from core.errors import Invalid
+from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import backoff
+from netplugin.progress import Progress
 from objdb.api import Backend, Entry, Snapshot
 from ofnet import control
-from ofnet.control import Agent, Node
+from ofnet.control import Agent, Node, Report
 from ofnet.rpc import Client, RpcFailed, Server
 from ofnet.world import Bridge
 from state import codec
@@ -25,14 +28,24 @@ from state import codec
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT: Final = 3.0
+LEAVE_WITHIN: Final = 1.0
+"""Seconds an agent that ends waits for a master."""
+REPORT_EVERY: Final = 0.1
+"""Seconds between two reports to a master; what happens meanwhile is told in one."""
+REPEAT_AFTER: Final = 10.0
+"""Seconds after which a master is told again what has not changed: it may hold a late report."""
 
 
 class ControlChannel:
     """Both bridges' RPC ends, and the masters they are registered with."""
 
-    def __init__(self, backend: Backend, own_address: str) -> None:
+    def __init__(
+        self, backend: Backend, host: HostLabel, own_address: str, progress: Progress
+    ) -> None:
         self._backend = backend
+        self._host = host
         self._own = own_address
+        self._progress = progress
         self._servers: dict[Bridge, Server] = {}
         self._meetings: dict[str, asyncio.Task[None]] = {}
         self.masters: dict[str, Node] = {}
@@ -41,7 +54,7 @@ class ControlChannel:
     async def start(
         self, wanted: Mapping[Bridge, int], report: Callable[[], Any], stack: AsyncExitStack
     ) -> None:
-        """Listen on this agent's own address, a port for each bridge; closed with the stack.
+        """Listen on this agent's own address, a port for each bridge; ended with the stack.
 
         `report` is what inspection is answered with. Raises RpcFailed.
         """
@@ -51,6 +64,7 @@ class ControlChannel:
             await server.start()
             stack.push_async_callback(server.close)
             self._servers[bridge] = server
+        stack.push_async_callback(self._leave)
 
     def port(self, bridge: Bridge) -> int:
         """Return the port a bridge's RPC end listens on."""
@@ -84,24 +98,66 @@ class ControlChannel:
             meeting.cancel()
 
     async def _meet(self, master: Node) -> None:
-        """Register with a master, until it has worked."""
-        for pause in backoff(first=0.5, limit=10.0):
+        """Register with a master and keep it informed, for ever."""
+        pauses = _pauses()
+        with closing(Client(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
+            while True:
+                try:
+                    await self._register(client)
+                    log.info("registered with a master", extra=fields(master=master))
+                    pauses = _pauses()
+                    await self._inform(client)
+                except RpcFailed as exc:
+                    log.warning("a master does not answer", extra=fields(master=master, error=exc))
+                    await asyncio.sleep(next(pauses))
+
+    async def _inform(self, client: Client) -> None:
+        """Report now, whenever something changes and now and then; ends with RpcFailed only."""
+        told = None
+        while True:
+            changed, now = self._progress.changed(), self._progress.standing
+            if now != told:
+                for node in self._nodes():
+                    report = Report(
+                        node=node, host=self._host, revisions=now.revisions, errors=now.errors
+                    )
+                    await control.report(client, report)
+                told = now
+            await asyncio.sleep(REPORT_EVERY)
             try:
-                await self._add_master(master)
-            except RpcFailed as exc:
-                log.warning("not registered with a master", extra=fields(master=master, error=exc))
-                await asyncio.sleep(pause)
-            else:
-                return
+                async with asyncio.timeout(REPEAT_AFTER):
+                    await changed.wait()
+            except TimeoutError:
+                told = None
 
     async def _add_master(self, master: Node) -> None:
-        client = Client(master.host, master.port, timeout=CALL_TIMEOUT)
-        try:
-            for bridge in self._servers:
-                await control.register(client, Node(self._own, self.port(bridge)))
-        finally:
-            client.close()
-        log.info("registered with a master", extra=fields(master=master))
+        with closing(Client(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
+            await self._register(client)
+
+    async def _register(self, client: Client) -> None:
+        for node in self._nodes():
+            await control.register(client, node)
+
+    async def _leave(self) -> None:
+        """Take this agent off every master's list; one that does not answer is not waited for."""
+        async with asyncio.TaskGroup() as partings:
+            for master in self.masters.values():
+                partings.create_task(self._part(master))
+
+    async def _part(self, master: Node) -> None:
+        with closing(Client(master.host, master.port, timeout=LEAVE_WITHIN)) as client:
+            try:
+                for node in self._nodes():
+                    await control.unregister(client, node)
+            except RpcFailed as exc:
+                log.info("a master was not told", extra=fields(master=master, error=exc))
+
+    def _nodes(self) -> list[Node]:
+        return [Node(self._own, server.port) for server in self._servers.values()]
+
+
+def _pauses() -> Iterator[float]:
+    return backoff(first=0.5, limit=10.0)
 
 
 def _node(entry: Entry) -> Node | None:

@@ -28,6 +28,7 @@ from netplugin.masters import Masters
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
 from netplugin.pods import HostFacts, Pods
+from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler, stored_vrfs
 from netplugin.removal import Removal
 from netplugin.settings import Settings
@@ -77,8 +78,10 @@ class _Doors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plane:
-    """What forwards: the World, the bridges that realise it, and who keeps them in step."""
+    """What forwards: the records, the World of them, the bridges, and who keeps them in step."""
 
+    feed: RecordFeed
+    progress: Progress
     world: WorldBuilder
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
@@ -149,6 +152,8 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
     kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(life.settings.host, fwd_mode, kept, guard=life.settings.source_guard)
     agents = {b: BridgeAgent(switch, b, world.take(b)[0]) for b, switch in switches.items()}
+    feed = RecordFeed(doors.store)
+    progress = Progress(agents, feed.unreadable)
     reconciler = Reconciler(
         host=life.settings.host,
         vxlan_port=life.settings.vxlan_port,
@@ -157,8 +162,17 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
         agents=agents,
         make_bridges=make_bridges,
         uplinks=Uplinks(macs, doors.ovsdb, world),
+        progress=progress,
     )
-    return _Plane(world=world, agents=agents, reconciler=reconciler, datapath=datapath, macs=macs)
+    return _Plane(
+        feed=feed,
+        progress=progress,
+        world=world,
+        agents=agents,
+        reconciler=reconciler,
+        datapath=datapath,
+        macs=macs,
+    )
 
 
 async def _open_switches(life: _Life) -> dict[Bridge, Switch]:
@@ -206,10 +220,9 @@ async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal
 
 async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, pods: Pods) -> None:
     """Read the store once, find this host's ports again, then let absence mean gone."""
-    feed = RecordFeed(doors.store)
     read = asyncio.Event()
-    life.sup.supervise("records", feed.run())
-    life.sup.supervise("facts", _follow_records(feed, plane.reconciler, read))
+    life.sup.supervise("records", plane.feed.run())
+    life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
     await read.wait()
     for key in pods.place():
         log.warning("endpoint has no port or no record", extra=fields(endpoint=key))
@@ -277,7 +290,7 @@ async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asynci
 async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods) -> None:
     """Let others reach this agent: masters, runtimes, and who wants to look inside."""
     settings = life.settings
-    control = ControlChannel(doors.store, str(settings.ctrl_ip))
+    control = ControlChannel(doors.store, settings.host, str(settings.ctrl_ip), plane.progress)
 
     def identity(bridge: Bridge) -> Identity:
         masters = {node.host: node.port for node in control.masters.values()}

@@ -11,7 +11,8 @@ was given another label) share it, and a peer that moves to another address gets
 the old one goes.
 
 Next modules: `netplugin.world` (facts -> World), `ofnet.agent` (World -> flows -> switch),
-`netplugin.ovsdb` (the door to OVSDB). Nothing here knows CNI or REST.
+`netplugin.ovsdb` (the door to OVSDB), `netplugin.progress` (how far all this has come). Nothing
+here knows CNI or REST.
 """
 
 import asyncio
@@ -26,12 +27,13 @@ from core.logs import fields
 from core.tasks import backoff
 from netplugin import ports
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.progress import Progress
 from netplugin.uplinks import Uplinks
 from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
 from state.records import HostRecord, NetworkRecord
-from state.watch import Changed, Event, Removed
+from state.watch import Changed, Event, Reached, Removed
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +95,7 @@ class Reconciler:
         agents: Mapping[Bridge, BridgeAgent],
         make_bridges: Callable[[], Awaitable[None]],
         uplinks: Uplinks,
+        progress: Progress,
     ) -> None:
         self._host = host
         self._vxlan_port = vxlan_port
@@ -101,6 +104,7 @@ class Reconciler:
         self._agents = agents
         self._make_bridges = make_bridges
         self._uplinks = uplinks
+        self._progress = progress
         self._dirty = asyncio.Event()
         self._ports_dirty = asyncio.Event()
         self._ports_dirty.set()
@@ -117,23 +121,29 @@ class Reconciler:
 
         A record that cannot be read is reported; the last good one stays in force.
         """
-        try:
-            self._learn(event)
-        except Invalid as exc:
-            log.warning("record not understood", extra=fields(error=exc))
+        if isinstance(event, Reached):
+            self._progress.told(event.prefix, event.rev)
+        else:
+            self._understand(event)
         self._dirty.set()
         learnt, self._learnt = self._learnt, asyncio.Event()
         learnt.set()
 
-    def _learn(self, event: Event) -> None:
-        match event:
-            case Changed(record=fact):
-                self._world.put(fact)
-            case Removed(record=fact):
-                self._world.remove(fact)
-            case _:
-                return
-        if isinstance(fact, HostRecord):
+    def _understand(self, event: Changed | Removed) -> None:
+        try:
+            self._learn(event)
+        except Invalid as exc:
+            log.warning("record not understood", extra=fields(error=exc))
+            self._progress.misunderstood(event.key, str(exc))
+        else:
+            self._progress.understood(event.key)
+
+    def _learn(self, event: Changed | Removed) -> None:
+        if isinstance(event, Changed):
+            self._world.put(event.record)
+        else:
+            self._world.remove(event.record)
+        if isinstance(event.record, HostRecord):
             self._ports_dirty.set()
 
     async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
@@ -222,11 +232,13 @@ class Reconciler:
         return handed_over
 
     async def _push(self) -> None:
+        known = self._progress.known()
         taken = {b: self._world.take(b) for b in self._agents if self._world.dirty(b)}
         results = await asyncio.gather(
             *(self._agents[bridge].update(*taken[bridge]) for bridge in taken),
             return_exceptions=True,
         )
+        self._progress.handed_over(known)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -286,7 +298,7 @@ class Reconciler:
         """
         peers = self._peers()
         tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
-        failure: ContivError | None = None
+        failures: dict[IPv4Address, ContivError] = {}
         try:
             for remote, host in _first_of_each(peers).items():
                 found = tunnels.get(str(remote))
@@ -294,16 +306,16 @@ class Reconciler:
                     try:
                         await self._add_vtep(host, remote, found)
                     except SwitchRefused as exc:
-                        failure = exc
+                        failures[remote] = exc
         finally:
-            self._show_vteps(peers)
+            self._show_vteps(peers, failures)
         if self._world.complete:
             wanted = {str(remote) for remote in peers.values()}
             for remote_ip, row in tunnels.items():
                 if remote_ip not in wanted:
                     await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
                     log.info("tunnel removed", extra=fields(address=remote_ip, port=row.name))
-        if failure is not None:
+        for failure in failures.values():
             raise failure
 
     def _peers(self) -> dict[HostLabel, IPv4Address]:
@@ -316,16 +328,22 @@ class Reconciler:
         own = addresses.pop(self._host, None)
         return {label: address for label, address in addresses.items() if address != own}
 
-    def _show_vteps(self, peers: Mapping[HostLabel, IPv4Address]) -> None:
+    def _show_vteps(
+        self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]
+    ) -> None:
         tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
-        ready = {}
+        ready, faults = {}, {}
         for host, address in peers.items():
             row = tunnels.get(str(address))
             if row is not None and row.ofport is not None and row.ofport > 0:
                 ready[host] = Vtep(host=host, ip=address, ofport=row.ofport)
+            else:
+                why = row.error if row is not None else failures.get(address)
+                faults[host] = str(why or "its port is not ready")
             if row is not None and row.error != self._complaints.get(row.name):
                 self._complaints[row.name] = row.error
                 log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
+        self._progress.show_tunnels(faults)
         self._world.set_vteps(ready)
 
     async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:

@@ -7,7 +7,9 @@ event.
 
 * Keys are text that starts with "/"; prefixes end with "/". Values are bytes, "" allowed.
 * `rev` is an opaque whole number: equal means unchanged, it grows per key. Revisions of
-  different keys may be compared for equality only: all writes of one commit share one.
+  different keys may be compared for equality only: all writes of one commit share one. The `rev`
+  of a watch's last news may be compared with that of a commit: it has reached it if and only if
+  all that the commit changed under the watch's prefix has been told.
 * A commit applies each `Change` wholly or not at all; the refusal of one does not touch the
   others. Checks see the state before the commit. A commit puts or deletes a key at most once; the
   caller keeps to that and to `Limits` (`split` helps, `admit` refuses the rest).

@@ -2,21 +2,18 @@
 
 A `Registration` says what is to be registered; its `run` makes the store say so and keeps it that
 way: new values are written in order, and an instance whose lease was lost is registered anew.
-`watch_services` tells what comes and goes. Values are bytes; what they say is `state.codec`'s
-business.
+Values are bytes; what they say is `state.codec`'s business.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from core.errors import NotFound, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
-from objdb.api import Absent, Backend, Change, Committed, Entry, Lease, Put, Snapshot, Unchanged
+from objdb.api import Absent, Backend, Change, Committed, Lease, Put, Unchanged
 
 log = logging.getLogger(__name__)
 
@@ -31,27 +28,20 @@ class Registration:
         self._backend = backend
         self._key = key
         self._ttl = ttl
-        self._wanted: bytes | None = value
+        self._wanted = value
         self._lease: Lease | None = None
         self._asked = asyncio.Event()
         self._settled = asyncio.Event()
 
     def update(self, value: bytes) -> None:
         """Have another value registered (a role, say); `settled` tells when it is."""
-        self._want(value)
+        self._wanted = value
+        self._settled.clear()
+        self._asked.set()
 
     async def settled(self) -> None:
         """Wait until the store has what was asked for last."""
         await self._settled.wait()
-
-    async def deregister(self) -> None:
-        """Take the instance out of the store; waits no longer than its lease would last."""
-        self._want(None)
-        try:
-            async with asyncio.timeout(self._ttl):
-                await self._settled.wait()
-        except TimeoutError:
-            log.warning("not deregistered, its lease ends", extra=fields(key=self._key))
 
     async def run(self) -> None:
         """Keep the store as asked, for ever; cancelled, the instance is taken out."""
@@ -75,15 +65,7 @@ class Registration:
         finally:
             await self._drop_lease()
 
-    def _want(self, value: bytes | None) -> None:
-        self._wanted = value
-        self._settled.clear()
-        self._asked.set()
-
-    async def _realise(self, wanted: bytes | None) -> None:
-        if wanted is None:
-            await self._drop_lease()
-            return
+    async def _realise(self, wanted: bytes) -> None:
         while not await self._write(wanted):
             log.info("service key written by another", extra=fields(key=self._key))
 
@@ -103,7 +85,6 @@ class Registration:
     async def _disturbed(self) -> None:
         """Wait until something else is wanted or the lease is lost."""
         if self._lease is None:
-            await self._asked.wait()
             return
         async with (
             background("service lease", self._lease.lost()) as lost,
@@ -125,42 +106,3 @@ class Registration:
         lease, self._lease = self._lease, None
         if lease is not None:
             await lease.revoke()
-
-
-@dataclass(frozen=True, slots=True)
-class Up:
-    """An instance is there, new or with a new value."""
-
-    key: str
-    value: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Down:
-    """An instance is gone; `value` is its last."""
-
-    key: str
-    value: bytes
-
-
-async def watch_services(backend: Backend, prefix: str) -> AsyncIterator[Sequence[Up | Down]]:
-    """Yield what comes and goes under `core.keys.services(name)`; first all that is there.
-
-    Deletes found after a gap are told like any other; a rewrite of the same value is not news.
-    """
-    known: dict[str, bytes] = {}
-    first = True
-    async for item in backend.watch(prefix):
-        if isinstance(item, Snapshot):
-            puts: Sequence[Entry] = tuple(item.entries.values())
-            gone: Sequence[str] = [key for key in known if key not in item.entries]
-        else:
-            puts, gone = item.puts, item.deletes
-        news: list[Up | Down] = [Down(key, known.pop(key)) for key in gone if key in known]
-        for entry in puts:
-            if known.get(entry.key) != entry.value:
-                known[entry.key] = entry.value
-                news.append(Up(entry.key, entry.value))
-        if news or first:
-            yield news
-        first = False

@@ -10,7 +10,7 @@ the kernel.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -89,7 +89,12 @@ class BridgeAgent:
         self._audit_at = 0.0
         self._pauses = _pauses()
         self._settled = asyncio.Event()
+        self._observer: Callable[[], None] = _nobody
         switch.attach(self)
+
+    def observe(self, observer: Callable[[], None]) -> None:
+        """Have one observer called whenever `in_step`, `refused` or `faults` may have changed."""
+        self._observer = observer
 
     async def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World; return when the switch has acknowledged the change.
@@ -116,6 +121,7 @@ class BridgeAgent:
             async with asyncio.timeout(UPDATE_LIMIT):
                 await ticket.done
         except TimeoutError as exc:
+            self._doubt()
             raise SwitchUnavailable(f"bridge {self.bridge} was not updated in time") from exc
         for oid, fault in delta.faults.items():
             if oid.kind is Kind.LOCAL:
@@ -147,8 +153,13 @@ class BridgeAgent:
 
     @property
     def settled(self) -> bool:
-        """True when the last comparison since the switch connected found nothing left to do."""
+        """True when a comparison has found nothing left to do, and nothing has failed since."""
         return self._settled.is_set() and self._switch.connected
+
+    @property
+    def in_step(self) -> bool:
+        """True when the switch has acknowledged all of every update that has ended."""
+        return self.settled and not self._refused
 
     async def wait_settled(self) -> None:
         """Return when a switch is connected and a comparison has found nothing left to do."""
@@ -192,6 +203,7 @@ class BridgeAgent:
         """Let nobody wait for a switch that is gone."""
         self._settled.clear()
         self._wake.set()
+        self._observer()
 
     def complaint(self, text: str) -> None:
         """Compare soon: an error nobody waits for may mean that a flow is missing."""
@@ -226,7 +238,9 @@ class BridgeAgent:
             if now >= self._audit_at:
                 # set first, so that a wish for an earlier comparison during this one is kept
                 self._audit_at = now + self._audit_interval
-                self._refused.clear()
+                if self._refused:
+                    self._settled.clear()
+                    self._refused.clear()
                 await self._compare([])
                 self._pauses = _pauses()
             else:
@@ -234,7 +248,8 @@ class BridgeAgent:
         except (SwitchUnavailable, SwitchRefused) as exc:
             self.stats["SwitchFailure"] += 1
             log.warning("bridge not updated", extra=fields(bridge=self.bridge, error=str(exc)))
-            self._compare_soon()
+            self._doubt()
+        self._observer()
 
     async def _flush(self) -> None:
         box = self._take_outbox()
@@ -293,6 +308,11 @@ class BridgeAgent:
             if key in box.add or flows.get(key) != flow:
                 del self._refused[key]
 
+    def _doubt(self) -> None:
+        """Rely on nothing until a comparison has found nothing left to do."""
+        self._settled.clear()
+        self._compare_soon()
+
     def _compare_soon(self) -> None:
         soon = asyncio.get_running_loop().time() + next(self._pauses)
         self._audit_at = min(self._audit_at, soon)
@@ -313,6 +333,10 @@ class BridgeAgent:
 
     def _give_up(self, exc: SwitchUnavailable) -> None:
         _fail(self._take_outbox().tickets, exc)
+
+
+def _nobody() -> None:
+    """Observe nothing."""
 
 
 def _pauses() -> Iterator[float]:

@@ -3,7 +3,7 @@
 Agents register with every master and report how far they have come; a master asks agents for
 inspection (design D5). Endpoints and policies do not travel here: they reach agents through the
 store. Method names and record fields are the original's; `OfnetMaster.Report` and
-`OfnetAgent.Inspect` are new.
+`OfnetAgent.Inspect` are new. Fields that are not known here are passed over.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,23 +47,39 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How far an agent has come: the store revision its switches show, and what is wrong."""
+    """How far an agent has come, and what is wrong on its host.
+
+    `revisions` says for each watched prefix of the store up to which revision the switch has
+    acknowledged the flows of all changes. A node that only registered has said nothing: no host.
+    """
 
     node: Node
-    revision: int
+    host: str = ""
+    revisions: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the wire form."""
-        return {**self.node.to_json(), "Revision": self.revision, "Errors": list(self.errors)}
+        return {**self.node.to_json(), **self.stats()}
+
+    def stats(self) -> dict[str, Any]:
+        """Return what was reported, as masters show it."""
+        return {
+            "Host": self.host,
+            "Revisions": dict(self.revisions),
+            "Errors": list(self.errors),
+        }
 
     @classmethod
     def from_json(cls, value: Any) -> "Report":
         """Read the wire form. Raises Invalid."""
         match value:
-            case {"Revision": int(revision), "Errors": [*errors]}:
+            case {"Host": str(host), "Revisions": dict(revisions), "Errors": [*errors]} if all(
+                type(revision) is int for revision in revisions.values()
+            ):
                 texts = tuple(str(error) for error in errors)
-                return cls(node=Node.from_json(value), revision=revision, errors=texts)
+                node = Node.from_json(value)
+                return cls(node=node, host=host, revisions=revisions, errors=texts)
             case _:
                 raise Invalid(f"not a report: {str(value)[:80]}")
 
@@ -84,7 +100,7 @@ class Master:
 
     async def _register(self, argument: Any) -> bool:
         node = Node.from_json(argument)
-        self.nodes.setdefault(node, Report(node=node, revision=0))
+        self.nodes.setdefault(node, Report(node=node))
         return True
 
     async def _unregister(self, argument: Any) -> bool:
@@ -104,10 +120,7 @@ class Master:
             "AgentDb": {str(node): node.to_json() for node in self.nodes},
             "EndpointDb": {},
             "PolicyDb": {},
-            "AgentStats": {
-                str(node): {"Revision": report.revision, "Errors": list(report.errors)}
-                for node, report in self.nodes.items()
-            },
+            "AgentStats": {str(node): report.stats() for node, report in self.nodes.items()},
         }
 
 

@@ -19,7 +19,8 @@ from core.logs import fields
 log = logging.getLogger(__name__)
 
 MAX_LINE: Final = 1024 * 1024
-MAX_CONNECTIONS: Final = 512
+MAX_CONNECTIONS: Final = 4096
+"""An agent keeps one to every master."""
 
 Method = Callable[[Any], Awaitable[Any]]
 """Takes the decoded argument, returns what JSON can carry; raises ContivError to refuse."""

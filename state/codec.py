@@ -16,6 +16,7 @@ from state import creation
 from state.reading import Fields
 from state.records import (
     BgpRecord,
+    DocknetRecord,
     Encap,
     EndpointRecord,
     GlobalRecord,
@@ -192,6 +193,21 @@ def decode_tag_ranges(key: str, value: bytes) -> TagRangesRecord:
     return TagRangesRecord(vlans=auto.text("VLANs"), vxlans=auto.text("VXLANs"))
 
 
+def decode_docknet(key: str, value: bytes) -> DocknetRecord:
+    """Return the docker network's record of a key under `keys.DOCKNETS`."""
+    fields = Fields.parse(key, value)
+    fields.expect("id", keys.after(keys.DOCKNETS, key))
+    docknet = DocknetRecord(
+        tenant=TenantName(fields.text("tenantName")),
+        network=NetworkName(fields.text("networkName")),
+        group=GroupName(fields.text("serviceName")) or None,
+        uuid=fields.text("docknetUUID"),
+    )
+    if docknet.id != fields.text("id"):
+        raise Invalid(f"record {key}: tenantName, networkName and serviceName make {docknet.id}")
+    return docknet
+
+
 def decode_grant(key: str, value: bytes) -> GrantRecord:
     """Return the grant of a key under `keys.GRANTS`."""
     fields = Fields.parse(key, value)
@@ -335,6 +351,16 @@ def _tag_ranges(record: TagRangesRecord) -> dict[str, Any]:
     return {"id": "", "auto": {"VLANs": record.vlans, "VXLANs": record.vxlans}}
 
 
+def _docknet(record: DocknetRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "tenantName": record.tenant,
+        "networkName": record.network,
+        "serviceName": record.group or "",
+        "docknetUUID": record.uuid,
+    }
+
+
 def _grant(record: GrantRecord) -> dict[str, Any]:
     return {
         "owner": record.owner,
@@ -407,6 +433,7 @@ _ENCODERS: Final[dict[type, Encoder]] = {
     BgpRecord: _bgp,
     GlobalRecord: _global,
     TagRangesRecord: _tag_ranges,
+    DocknetRecord: _docknet,
     GrantRecord: _grant,
     HostRecord: _host,
     ServiceInstance: _service,
@@ -418,6 +445,7 @@ DECODERS: Final[dict[str, Decoder]] = {
     keys.GROUPS: decode_group,
     keys.SERVICE_LBS: decode_service_lb,
     keys.BGPS: decode_bgp,
+    keys.DOCKNETS: decode_docknet,
     keys.GRANTS: decode_grant,
     keys.HOSTS: decode_host,
     keys.GLOBAL_CONFIG: decode_global,

@@ -5,12 +5,12 @@ original's form `a-b, c`: whole runs as one item, ascending (spec/netmaster-stat
 the original lists no IPv6 addresses.
 """
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from core.ids import GroupKey, NetworkId
+from core.addresses import ipv4, ipv4_text
+from core.ids import GroupKey, HostLabel, NetworkId
 from state.creation import is_bounded
 from state.records import Encap, EndpointRecord, GrantOwner, GrantRecord, NetworkRecord
 
@@ -28,10 +28,11 @@ class AddressLists:
 
 @dataclass(frozen=True, slots=True)
 class EndpointCounts:
-    """How many endpoints each network and each group has; absent means none."""
+    """How many endpoints each network, each group and each host has; absent means none."""
 
     networks: Mapping[NetworkId, int]
     groups: Mapping[GroupKey, int]
+    hosts: Mapping[HostLabel, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,13 @@ def network_addresses(
     allocated, and is never available if the range bounds the network.
     """
     size = 1 << 32 - network.subnet_len
-    subnet = _number(network.subnet)
+    subnet = ipv4(network.subnet)
     usable = (subnet + 1, subnet + size - 2)
-    written = (_number(network.first), _number(network.last))
+    written = (ipv4(network.first), ipv4(network.last))
     taken = [(number, number) for number in _ipv4(granted)]
     taken += [pool_span(pool) for pool in pools]
     if network.gateway:
-        taken.append((_number(network.gateway),) * 2)
+        taken.append((ipv4(network.gateway),) * 2)
     shown = list(_clip(_merged(taken), _overlap(usable, written)))
     assignable = _overlap(usable, written) if is_bounded(network) else usable
     return AddressLists(_addresses(shown), _addresses(_gaps(_merged(taken), assignable)))
@@ -78,14 +79,16 @@ def address_count(grants: Iterable[GrantRecord]) -> int:
 
 
 def endpoint_counts(endpoints: Iterable[EndpointRecord]) -> EndpointCounts:
-    """Return `numEndpoints` of every network and group."""
+    """Return `numEndpoints` of every network and group, and how many each host has."""
     networks: Counter[NetworkId] = Counter()
     groups: Counter[GroupKey] = Counter()
+    hosts: Counter[HostLabel] = Counter()
     for endpoint in endpoints:
         networks[endpoint.network] += 1
+        hosts[endpoint.homing_host] += 1
         if endpoint.group_key:
             groups[GroupKey(endpoint.group_key)] += 1
-    return EndpointCounts(networks, groups)
+    return EndpointCounts(networks, groups, hosts)
 
 
 def tags_in_use(networks: Iterable[NetworkRecord]) -> TagsInUse:
@@ -113,7 +116,7 @@ def labels_text(labels: Mapping[str, str] | None) -> str:
 def pool_span(pool: str) -> Span:
     """Return first and last address of a pool written `a-b` or `a`, as whole numbers."""
     first, _, last = pool.partition("-")
-    return _number(first), _number(last or first)
+    return ipv4(first), ipv4(last or first)
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
@@ -148,7 +151,7 @@ def _overlap(one: Span, other: Span) -> Span:
 
 
 def _addresses(runs: Iterable[Span]) -> str:
-    return ", ".join(_item(_text(first), _text(last)) for first, last in runs)
+    return ", ".join(_item(ipv4_text(first), ipv4_text(last)) for first, last in runs)
 
 
 def _item(first: str, last: str) -> str:
@@ -156,12 +159,4 @@ def _item(first: str, last: str) -> str:
 
 
 def _ipv4(addresses: Iterable[str]) -> Iterator[int]:
-    return (_number(address) for address in addresses if ":" not in address)
-
-
-def _number(address: str) -> int:
-    return int(ipaddress.IPv4Address(address))
-
-
-def _text(number: int) -> str:
-    return str(ipaddress.IPv4Address(number))
+    return (ipv4(address) for address in addresses if ":" not in address)

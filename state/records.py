@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core import ids
 from core.ids import (
+    DocknetId,
     EndpointKey,
     GroupKey,
     GroupName,
@@ -165,6 +167,21 @@ class TagRangesRecord:
     vxlans: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocknetRecord:
+    """DnetOperState: the docker network that stands for a network, or for a group of it."""
+
+    tenant: TenantName
+    network: NetworkName
+    group: GroupName | None
+    uuid: str
+
+    @property
+    def id(self) -> DocknetId:
+        """`<tenant>.<network>.<group>`."""
+        return ids.docknet_id(self.tenant, self.network, self.group)
+
+
 class GrantOwner(StrEnum):
     """Who holds an address."""
 
@@ -222,6 +239,7 @@ Record = (
     | BgpRecord
     | GlobalRecord
     | TagRangesRecord
+    | DocknetRecord
     | GrantRecord
     | HostRecord
 )

@@ -3,8 +3,9 @@
 `objdb` tells snapshots and deltas of bytes, one stream for each prefix. A `RecordFeed` decodes
 them, finds by difference what a later snapshot lacks, and keeps for its one reader what has
 changed since it last asked: each key at most once, with its last state, so the queue is bounded by
-what the store holds. Which key holds which fact is `state.intents`' knowledge. Next is the agent's
-`netplugin.world` or the leader's view.
+what the store holds. Behind the changes of a prefix stands up to which revision they tell of it:
+prefixes are streams of their own, and a quiet one stays low. Which key holds which fact is
+`state.intents`' knowledge. Next is the agent's `netplugin.world` or the leader's view.
 
 A key of no known kind and a value that cannot be decoded are logged and counted; the last good
 record of such a key stays in force until the key is deleted.
@@ -58,13 +59,17 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Resynced:
-    """A prefix was read as a whole: what was found comes before this, whatever was lost."""
+class Reached:
+    """All that happened under a prefix up to a revision has been told.
+
+    The first one of a prefix says that it was read as a whole.
+    """
 
     prefix: str
+    rev: int
 
 
-Event = Changed | Removed | Resynced
+Event = Changed | Removed | Reached
 
 
 class RecordFeed:
@@ -74,13 +79,15 @@ class RecordFeed:
         self._backend = backend
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Fact] = {}
-        self._pending: dict[str, Fact | Resynced | None] = {}
+        self._pending: dict[str, Fact | Reached | None] = {}
         self._news = asyncio.Event()
         self._unread = set(prefixes)
         self.unknown = 0
         """How often a key of no known kind was seen."""
         self.undecodable = 0
         """How often a value could not be decoded."""
+        self.unreadable: dict[str, str] = {}
+        """The keys whose values cannot be decoded now, with the reason."""
 
     @property
     def complete(self) -> bool:
@@ -114,7 +121,7 @@ class RecordFeed:
     def _event(self, key: str) -> Event | None:
         """Take one key off the queue; None if it is again as the reader knew it."""
         known = self._pending.pop(key)
-        if isinstance(known, Resynced):
+        if isinstance(known, Reached):
             self._unread.discard(known.prefix)
             return known
         record = self._current.get(key)
@@ -130,15 +137,14 @@ class RecordFeed:
                 case Delta():
                     await self._put_all(item.puts)
                     self._remove_all(item.deletes)
+            self._pending.pop(prefix, None)  # behind everything that was found now
+            self._pending[prefix] = Reached(prefix, item.rev)
+            self._news.set()
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
-        gone = [key for key in self._current if key.startswith(prefix) and key not in entries]
-        self._remove_all(gone)
+        known = [*self._current, *self.unreadable]
+        self._remove_all(key for key in known if key.startswith(prefix) and key not in entries)
         await self._put_all(entries.values())
-        marker = Resynced(prefix)
-        self._pending.pop(prefix, None)  # behind everything that was found now
-        self._pending[prefix] = marker
-        self._news.set()
 
     async def _put_all(self, entries: Iterable[Entry]) -> None:
         for number, entry in enumerate(entries, start=1):
@@ -151,6 +157,7 @@ class RecordFeed:
 
     def _remove_all(self, gone: Iterable[str]) -> None:
         for key in gone:
+            self.unreadable.pop(key, None)
             if key in self._current:
                 self._mark(key)
                 del self._current[key]
@@ -165,8 +172,10 @@ class RecordFeed:
             record = intents.decode(entry.key, entry.value)
         except Invalid as exc:
             self.undecodable += 1
+            self.unreadable[entry.key] = str(exc)
             log.warning("record not readable", extra=fields(key=entry.key, error=str(exc)))
             return None
+        self.unreadable.pop(entry.key, None)
         if record is None:
             self.unknown += 1
             log.warning("key of no known kind", extra=fields(key=entry.key))

@@ -16,6 +16,7 @@ from contivmodel.rpc import (
     UpdateEndpointRequest,
 )
 from contivmodel.wire import decode, dumps, escaped
+from netmaster.api.objects import SWARM
 from netmaster.api.routes import Action
 from netmaster.plan import address, endpoint
 from netmaster.plan.model import Plan
@@ -24,7 +25,6 @@ from state import codec
 from state.records import EndpointRecord
 
 JSON_TYPE: Final = "application/json"
-SWARM: Final = "swarm-mode"
 
 
 @dataclass(frozen=True, slots=True)

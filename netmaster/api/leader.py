@@ -13,20 +13,32 @@ from urllib.parse import quote, unquote
 from aiohttp import web
 
 from contivmodel.service_objects import Bgp
+from core.errors import NotFound
 from core.ids import HostLabel
 from core.version import VERSION
 from netmaster.api import endpoints, objects, openapi
 from netmaster.api.agents import Agents
 from netmaster.api.endpoints import NewCall
+from netmaster.api.hosts import Hosts
 from netmaster.api.objects import Kind
-from netmaster.api.replies import bare_json, json_body, json_reply, moved, not_found, plain
+from netmaster.api.replies import (
+    bare_json,
+    json_body,
+    json_line,
+    json_reply,
+    moved,
+    not_found,
+    plain,
+)
 from netmaster.api.routes import Action, Target, cleaned, find
 from netmaster.api.server import read_body
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.plan.model import Plan
+from netmaster.progress import state_of
 from netmaster.view import View
+from state.derive import endpoint_counts
 
 _PATH_SAFE: Final = "/$&+,:;=@"
 _LOOKS: Final[Mapping[Action, Callable[[View, str], object]]] = {
@@ -39,8 +51,8 @@ _LOOKS: Final[Mapping[Action, Callable[[View, str], object]]] = {
 class Leader:
     """Answers from a committer's view.
 
-    `change` makes changes to objects; `now` is the wall clock; `agents` asks hosts, `cleanups`
-    removes endpoints; `pages` has what else can be looked at, by action.
+    `change` makes changes to objects; `now` is the wall clock; `agents` asks hosts, `hosts` knows
+    them, `cleanups` removes endpoints; `pages` has what else can be looked at, by action.
     """
 
     def __init__(
@@ -51,6 +63,7 @@ class Leader:
         mode: str,
         now: Callable[[], float],
         agents: Agents,
+        hosts: Hosts,
         cleanups: Cleanups,
         pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]],
     ) -> None:
@@ -59,6 +72,7 @@ class Leader:
         self._mode = mode
         self._now = now
         self._agents = agents
+        self._hosts = hosts
         self._cleanups = cleanups
         self._pages = pages
 
@@ -85,6 +99,10 @@ class Leader:
             return json_reply(openapi.document(VERSION))
         if target.action is Action.CLEAN_UP:
             return plain(await self._cleanups.perform(target.tenant, target.category, target.key))
+        if target.action is Action.HOSTS:
+            return json_reply(await self._host_states())
+        if target.action is Action.HOST:
+            return json_reply(_one(await self._host_states(), target.key))
         if target.action in _LOOKS:
             look = _LOOKS[target.action]
             return bare_json(await self._committer.read(lambda view: look(view, target.key)))
@@ -94,6 +112,12 @@ class Leader:
             shown = await self._committer.read(partial(_ofnet, vteps=vteps))
             page = {**page, **shown}
         return bare_json(page)
+
+    async def _host_states(self) -> list[dict[str, Any]]:
+        known = await self._hosts.known()
+        counts = await self._committer.read(lambda view: endpoint_counts(view.endpoints.values()))
+        marks = self._committer.marks
+        return [state_of(host, marks, counts.hosts.get(host.record.label, 0)) for host in known]
 
     async def _call(self, new_call: NewCall, request: web.BaseRequest) -> web.Response:
         if not endpoints.is_json(request.headers.get("Content-Type", "")):
@@ -114,18 +138,26 @@ class Leader:
             decide = objects.write(kind, key, await read_body(request))
             return json_reply(await self._change(decide))
         if action is Action.DELETE:
-            return json_reply(await self._change(lambda view: kind.delete(view, key)))
+            delete = kind.deletion(self._mode)
+            return json_reply(await self._change(lambda view: delete(view, key)))
+        if action is Action.LIST:
+            return json_line(await self._committer.read(partial(objects.listed, kind=kind)))
         shown = await self._committer.read(self._look(kind, target))
         if action is Action.INSPECT and kind.model is Bgp:
             shown = {**shown, "Oper": objects.without_empty(await self._agents.bgp(key))}
         return json_reply(shown)
 
     def _look(self, kind: Kind, target: Target) -> Callable[[View], Any]:
-        if target.action is Action.LIST:
-            return partial(objects.listed, kind=kind)
         if target.action is Action.READ:
             return partial(objects.stored, kind=kind, key=target.key)
         return partial(objects.inspected, kind=kind, key=target.key, mode=self._mode)
+
+
+def _one(states: list[dict[str, Any]], label: str) -> dict[str, Any]:
+    for state in states:
+        if state["label"] == label:
+            return state
+    raise NotFound(f"host {label} not found")
 
 
 def _ofnet(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, object]:

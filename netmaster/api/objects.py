@@ -6,6 +6,7 @@ committed; writing is the committer's.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from contivmodel.objects import (
@@ -45,6 +46,9 @@ from netmaster.plan import globals as settings
 from netmaster.plan.model import Plan
 from netmaster.view import View
 
+SWARM: Final = "swarm-mode"
+"""The mode of the cluster in which docker's networks come first."""
+
 Inspect = Callable[[View, str], Mapping[str, Any]]
 
 
@@ -56,7 +60,13 @@ class Kind:
     create: Callable[[View, Any], Plan]
     update: Callable[[View, Any], Plan]
     delete: Callable[[View, str], Plan]
+    delete_in_swarm: Callable[[View, str], Plan] | None = None
+    """Where a swarm has a say in it."""
     inspect: Inspect | None = None
+
+    def deletion(self, mode: str) -> Callable[[View, str], Plan]:
+        """Return what decides about a deletion in a mode of the cluster."""
+        return self.delete_in_swarm or self.delete if mode == SWARM else self.delete
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -74,6 +84,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             create=network.create,
             update=network.update,
             delete=network.delete,
+            delete_in_swarm=partial(network.delete, in_swarm=True),
             inspect=inspect.network,
         ),
         Kind(
@@ -81,6 +92,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             create=group.create,
             update=group.update,
             delete=group.delete,
+            delete_in_swarm=partial(group.delete, in_swarm=True),
             inspect=inspect.group,
         ),
         Kind(
@@ -159,9 +171,9 @@ ENDPOINTS: Final = "endpoints"
 """Not an object; can only be inspected."""
 
 
-def listed(view: View, kind: Kind) -> list[RestObject]:
-    """Return all objects of a kind."""
-    return view.read_all(kind.model.kind)
+def listed(view: View, kind: Kind) -> bytes:
+    """Return all objects of a kind, as a line of JSON."""
+    return view.listed(kind.model.kind)
 
 
 def stored(view: View, kind: Kind, key: str) -> RestObject:

@@ -31,6 +31,25 @@ _KEY: Final[Schema] = {
     "description": "the object's key: the fields that name it, joined by a colon",
     "schema": {**TEXT, "minLength": 1, "pattern": "^[^/]+$"},
 }
+_TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
+_HOST_FIELDS: Final[Mapping[str, Schema]] = {
+    "label": TEXT,
+    "controlIP": TEXT,
+    "vtepIP": TEXT,
+    "uplinkMACs": _TEXTS,
+    "version": TEXT,
+    "registered": {"type": "boolean"},
+    "ends": _TEXTS,
+    "applied": {"type": "boolean"},
+    "behind": {**TEXT, "description": "why the host has not applied all that was changed"},
+    "errors": _TEXTS,
+    "endpoints": {"type": "integer", "minimum": 0},
+}
+_HOST: Final[Schema] = {
+    "type": "object",
+    "properties": dict(_HOST_FIELDS),
+    "required": list(_HOST_FIELDS),
+}
 _REFUSAL: Final[Schema] = {
     "description": "refused or failed; the first line says why",
     "content": {"text/plain": {"schema": TEXT}},
@@ -71,6 +90,8 @@ def _paths() -> Iterator[tuple[str, Schema]]:
         "/service/{key}",
         {"parameters": [_KEY], "get": _operation("service", "service", {}, media="text/plain")},
     )
+    label = {**_KEY, "name": "label", "description": "the host's label"}
+    yield "/hosts/{label}", {"parameters": [label], "get": _operation("host", "hosts", _HOST)}
     names = [{**_KEY, "name": name} for name in ("tenant", "category", "key")]
     names[1] = {**names[1], "schema": {**TEXT, "enum": list(Category)}}
     yield (
@@ -108,6 +129,8 @@ def _single(path: str, action: Action) -> Schema:
     tag = path.strip("/").partition("/")[0].partition(".")[0]
     if action is Action.OPENAPI:
         return _operation(name, tag, {"type": "object"})
+    if action is Action.HOSTS:
+        return _operation(name, tag, {"type": "array", "items": _HOST})
     if path.startswith("/plugin/"):
         return _operation(name, tag, {}) | _body(
             reference(BODIES[action]) if action in BODIES else {"type": "object"}

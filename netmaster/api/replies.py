@@ -21,7 +21,12 @@ def json_reply(value: Any) -> web.Response:
 
 def json_body(body: bytes) -> web.Response:
     """Return JSON that is written already."""
-    return web.Response(body=body + b"\n", headers=_JSON)
+    return json_line(body + b"\n")
+
+
+def json_line(line: bytes) -> web.Response:
+    """Return JSON that has its newline."""
+    return web.Response(body=line, headers=_JSON)
 
 
 def bare_json(value: Any) -> web.Response:

@@ -31,6 +31,8 @@ class Action(Enum):
     SERVICE = auto()
     CLEAN_UP = auto()
     OPENAPI = auto()
+    HOSTS = auto()
+    HOST = auto()
 
 
 class Target(NamedTuple):
@@ -54,6 +56,7 @@ EXACT: Final = {
     ("GET", "/debug/ofnet"): Target(Action.OFNET),
     ("GET", "/services"): Target(Action.SERVICES),
     ("GET", "/openapi.json"): Target(Action.OPENAPI),
+    ("GET", "/hosts"): Target(Action.HOSTS),
 }
 _ITEM: Final = {
     "GET": Action.READ,
@@ -84,6 +87,8 @@ def _other(method: str, path: str) -> Target | None:
     match path.split("/"):
         case ["", "service", key] if method == "GET" and key:
             return Target(Action.SERVICE, key=key)
+        case ["", "hosts", label] if method == "GET" and label:
+            return Target(Action.HOST, key=label)
         case ["", "debug", "epcleanup", "tenant", tenant, category, key] if (
             method == "DELETE" and tenant and category and key
         ):

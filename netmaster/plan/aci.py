@@ -25,7 +25,7 @@ from core.errors import Invalid, NotFound
 from core.ids import GroupName, NetworkName, TenantName
 from netmaster.links import Place, named, policy_key
 from netmaster.plan.contracts import CONSUMED
-from netmaster.plan.model import PendingLaunch, Plan, Write
+from netmaster.plan.model import PendingLaunch, Write
 from netmaster.view import View
 
 API_VERSION: Final = "v1.2"
@@ -43,6 +43,11 @@ class Launch:
     profile: str
     known: bool
     wanted: str | None
+
+    @property
+    def doubt(self) -> PendingLaunch:
+        """What is in doubt until it is done."""
+        return PendingLaunch(self.profile)
 
 
 def launches(view: View, writes: Sequence[Write]) -> tuple[Launch, ...]:
@@ -69,22 +74,6 @@ def deletion(profile: str) -> str:
     """Return what is sent to have a profile forgotten."""
     tenant, _, name = profile.partition(":")
     return wire.dumps({"tenant": tenant, "app-prof": name}).decode()
-
-
-def announced(view: View, found: Sequence[Launch]) -> Plan:
-    """Store, before the gateway is told, which profiles it may come to hold otherwise than we."""
-    writes = tuple(
-        Write(key, PendingLaunch(launch.profile), new=True)
-        for launch in found
-        if (key := keys.aci_launch(launch.profile)) not in view.launches
-    )
-    return Plan(writes, reply=found)
-
-
-def settled(view: View, profiles: Sequence[str]) -> tuple[Write, ...]:
-    """Return the writes that say that gateway and store agree about profiles."""
-    marks = map(keys.aci_launch, profiles)
-    return tuple(Write(key, None, new=False) for key in marks if key in view.launches)
 
 
 class _Picture:

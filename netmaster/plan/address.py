@@ -126,27 +126,39 @@ def _network_with(view: View, pool: str) -> NetworkRecord:
 
 def _first_of(pool: str) -> str:
     """Return the address that a pool without a network begins with, and its length."""
+    wanted, _ = _split_pool(pool)
     try:
-        if pool.count(":") > 1:
-            subnet, written = parse_subnet6(pool)
-            return f"{written}/{subnet.length}"
-        subnet = parse_range(pool.partition(":")[0]).subnet
+        if ":" in wanted:
+            subnet, _ = parse_subnet6(wanted)
+            return f"{ipv6_text(subnet.base)}/{subnet.length}"
+        subnet = parse_range(wanted).subnet
     except ValueError as exc:
-        raise Invalid(f"invalid address pool {pool!r}, expected <subnet>/<length>") from exc
+        raise _not_a_pool(pool) from exc
+    if subnet.size < 2:
+        raise _not_a_pool(pool)
     return f"{ipv4_text(subnet.base + 1)}/{subnet.length}"
 
 
 def _networks_with(view: View, pool: str) -> list[NetworkRecord]:
-    subnet, slash, rest = pool.partition("/")
-    length, colon, tenant = rest.partition(":")
-    if not slash:
-        raise Invalid(f"invalid address pool {pool!r}, expected <subnet>/<length>")
-    wanted = f"{subnet}/{length}"
+    wanted, tenant = _split_pool(pool)
     return [
         network
         for network in view.networks.values()
-        if _has_subnet(network, wanted) and (not colon or network.tenant == tenant)
+        if _has_subnet(network, wanted) and tenant in (None, network.tenant)
     ]
+
+
+def _split_pool(pool: str) -> tuple[str, str | None]:
+    """Return subnet and tenant of `ip/len[:tenant]`."""
+    subnet, slash, rest = pool.partition("/")
+    if not slash:
+        raise _not_a_pool(pool)
+    length, colon, tenant = rest.partition(":")
+    return f"{subnet}/{length}", tenant if colon else None
+
+
+def _not_a_pool(pool: str) -> Invalid:
+    return Invalid(f"invalid address pool {pool!r}, expected <subnet>/<length>")
 
 
 def _has_subnet(network: NetworkRecord, wanted: str) -> bool:

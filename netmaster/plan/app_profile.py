@@ -4,6 +4,7 @@ A profile is its object alone; that a group belongs to it is said by the profile
 """
 
 from contivmodel.objects import AppProfile, EndpointGroup, Link, Tenant, TenantLink
+from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import NotFound
 from core.ids import TenantName
@@ -22,7 +23,7 @@ def create(view: View, posted: AppProfile) -> Plan:
     profile = posted.model_copy(
         update={
             "key": key,
-            "link_sets": AppProfile().link_sets,
+            "link_sets": blank(AppProfile).link_sets,
             "links": TenantLink(tenant=Link(type=Tenant.kind, key=posted.tenant_name)),
         }
     )

@@ -7,6 +7,7 @@ The gateway hears of them with the application profile of such a group (`plan.ac
 from typing import Final
 
 from contivmodel.objects import EndpointGroup, ExtContractsGroup, Tenant
+from contivmodel.wire import blank
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
 from netmaster.plan.model import Plan, Write
@@ -25,7 +26,9 @@ def create(view: View, posted: ExtContractsGroup) -> Plan:
         raise Invalid("Contracts group need to be either 'provided' or 'consumed'")
     if posted.tenant_name not in view.objects[Tenant.kind]:
         raise NotFound(f"Tenant {posted.tenant_name} not found")
-    contracts = posted.model_copy(update={"key": key, "link_sets": ExtContractsGroup().link_sets})
+    contracts = posted.model_copy(
+        update={"key": key, "link_sets": blank(ExtContractsGroup).link_sets}
+    )
     write = Write(keys.obj(ExtContractsGroup.kind, key), contracts, new=True)
     return Plan((write,), reply=view.linked(contracts))
 

@@ -1,6 +1,6 @@
 """Decisions about endpoint groups (spec/netmaster-rest.md §2, spec/netmaster-state.md §6).
 
-A group is its REST object and its record; creating one also moves the cursor of group ids. Which
+A group is its REST object and its record; deleting one also moves the cursor of group ids. Which
 policies and external contracts hold for it is said by its object alone; of its network profile, the
 record has what it grants. On an ACI fabric a group has a VLAN of its own, else its network's.
 """
@@ -19,12 +19,13 @@ from contivmodel.objects import (
     Policy,
     Tenant,
 )
+from contivmodel.wire import blank
 from core import ids, keys
 from core.addresses import ipv4_text, parse_pool
 from core.errors import Conflict, Exhausted, Invalid, NotFound
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.ipam.network import subnet_of
-from netmaster.plan import netprofile
+from netmaster.plan import docknet, netprofile
 from netmaster.plan.grants import not_available
 from netmaster.plan.model import GroupIdCursor, Plan, Write
 from netmaster.view import View
@@ -54,7 +55,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
         update={
             "key": key,
             "policies": policies,
-            "link_sets": EndpointGroup().link_sets,
+            "link_sets": blank(EndpointGroup).link_sets,
             "links": EndpointGroupLinks(
                 net_profile=_net_profile_link(posted),
                 network=Link(type=Network.kind, key=ids.object_key(tenant, posted.network_name)),
@@ -65,7 +66,6 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     writes = (
         Write(keys.obj(EndpointGroup.kind, key), group, new=True),
         Write(keys.group(record.key), record, new=True),
-        Write(keys.GROUP_ID_CURSOR, GroupIdCursor(number), new=view.group_id_cursor is None),
     )
     return Plan(writes, reply=view.linked(group))
 
@@ -96,20 +96,28 @@ def update(view: View, posted: EndpointGroup) -> Plan:
     return Plan(tuple(_changes(view, stored, group)), reply=view.linked(group))
 
 
-def delete(view: View, key: str) -> Plan:
-    """Delete a group without endpoints; its pool returns to the network."""
+def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
+    """Delete a group without endpoints; its pool returns to the network.
+
+    In a swarm it must not be mapped to a docker network either.
+    """
     group = view.objects[EndpointGroup.kind].get(key)
     if not isinstance(group, EndpointGroup):
         raise NotFound("endpointGroup not found")
     if profiles := view.members(AppProfile.kind, EndpointGroup.kind, key):
         profile = max(profiles).removeprefix(f"{group.tenant_name}:")
         raise Conflict(f"Cannot delete {group.group_name}, associated to appProfile {profile}")
+    what = f"group {group.group_name}"
+    guards = (docknet.unmapped(view, docknet.place_of(group), what),) if in_swarm else ()
     group_key = _record_key(group)
     if group_key in view.group_endpoints:
         raise Conflict(f"Error: EPG {group.group_name} has active endpoints")
-    writes = [Write(keys.obj(EndpointGroup.kind, key), None, new=False)]
+    writes = [Write(keys.obj(EndpointGroup.kind, key), None, new=False), *guards]
     if group_key in view.groups:
         writes.append(Write(keys.group(group_key), None, new=False))
+        latest = GroupIdCursor(view.group_ids.latest())
+        if latest != view.group_id_cursor:
+            writes.append(Write(keys.GROUP_ID_CURSOR, latest, new=view.group_id_cursor is None))
     return Plan(tuple(writes), reply=key)
 
 

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from contivmodel.objects import RestObject
-from core.ids import TenantName
+from core import ids, keys
+from core.ids import DocknetId, GroupName, NetworkName, TenantName
 from netmaster.schema import Stamp
 from state.records import Record
 
@@ -56,8 +57,35 @@ class PendingLaunch:
 
     profile: str
 
+    @property
+    def key(self) -> str:
+        """The key it is stored at."""
+        return keys.aci_launch(self.profile)
 
-Stored = Record | RestObject | GroupIdCursor | EndpointCleanup | PendingLaunch | Stamp | bytes
+
+@dataclass(frozen=True, slots=True)
+class PendingDocknet:
+    """A doubt: docker may hold something else of a network, or of a group of it, than the store."""
+
+    tenant: TenantName
+    network: NetworkName
+    group: GroupName | None
+
+    @property
+    def id(self) -> DocknetId:
+        """The id of the record that docker's network has, where it has one."""
+        return ids.docknet_id(self.tenant, self.network, self.group)
+
+    @property
+    def key(self) -> str:
+        """The key it is stored at."""
+        return keys.docknet_doubt(self.id)
+
+
+Doubt = PendingLaunch | PendingDocknet
+"""Of what somebody outside may hold something else than the store."""
+
+Stored = Record | RestObject | GroupIdCursor | EndpointCleanup | Doubt | Stamp | bytes
 """What a key can hold; bytes are values nobody here reads back."""
 
 
@@ -65,7 +93,8 @@ Stored = Record | RestObject | GroupIdCursor | EndpointCleanup | PendingLaunch |
 class Write:
     """One key to put, or to delete if `record` is None.
 
-    The decision rests on what the key held: nothing if `new`, else what was committed last.
+    The decision rests on what the key held: nothing if `new`, else what was committed last. To
+    delete what is `new` changes nothing, and sees to it that nobody has put it there meanwhile.
     """
 
     key: str

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final
 
 from contivmodel.objects import EndpointGroup, Link, Netprofile, Tenant, TenantLink
+from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
@@ -39,7 +40,7 @@ def create(view: View, posted: Netprofile) -> Plan:
     profile = posted.model_copy(
         update={
             "key": key,
-            "link_sets": Netprofile().link_sets,
+            "link_sets": blank(Netprofile).link_sets,
             "links": TenantLink(tenant=Link(type=Tenant.kind, key=posted.tenant_name)),
         }
     )

@@ -7,26 +7,19 @@ network already.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from contivmodel.objects import EndpointGroup, Global, Link, Network, NetworkLinks, Tenant
 from contivmodel.service_objects import ServiceLB
+from contivmodel.wire import blank
 from core import ids, keys
-from core.addresses import (
-    AddressRange,
-    Subnet,
-    ipv4_text,
-    ipv6,
-    ipv6_text,
-    parse_range,
-    parse_subnet6,
-    subnet4,
-)
+from core.addresses import ipv4_text, ipv6_text, subnet4
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
-from netmaster.ipam import pool6
+from netmaster.ipam import claims, pool6
+from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
+from netmaster.plan import docknet
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
 from netmaster.plan.model import Plan, Write
 from netmaster.view import View
@@ -42,18 +35,6 @@ NO_HOSTS: Final = (
 
 SWEEP: Final = 24
 """Reservations deleted along with their network; `plan.address.reclaim` gets any others."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """The addresses a network asks for; `text6` is its IPv6 subnet's address as written.
-
-    Text whose host bits are not zero is made canonical.
-    """
-
-    v4: AddressRange
-    v6: Subnet | None = None
-    text6: str = ""
 
 
 def create(view: View, posted: Network) -> Plan:
@@ -82,7 +63,7 @@ def create(view: View, posted: Network) -> Plan:
     network = posted.model_copy(
         update={
             "key": key,
-            "link_sets": Network().link_sets,
+            "link_sets": blank(Network).link_sets,
             "links": NetworkLinks(tenant=Link(type=Tenant.kind, key=tenant)),
         }
     )
@@ -101,10 +82,11 @@ def update(view: View, posted: Network) -> Plan:
     raise Conflict("Cant change network parameters after its created")
 
 
-def delete(view: View, key: str) -> Plan:
+def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
     """Delete a network without groups, services and endpoints, with its reservations.
 
-    The endpoints of an infra network do not keep it: each host removes its own afterwards.
+    The endpoints of an infra network do not keep it: each host removes its own afterwards. In a
+    swarm it must not be mapped to a docker network either.
     """
     network = view.objects[Network.kind].get(key)
     if not isinstance(network, Network):
@@ -116,11 +98,13 @@ def delete(view: View, key: str) -> Plan:
         raise Conflict(f"cannot delete {network.network_name} has {groups} endpoint groups")
     if services := len(view.members(ServiceLB.kind, Network.kind, key)):
         raise Conflict(f"cannot delete {network.network_name} has {services} services ")
+    what = f"network {network.network_name}"
+    guards = (docknet.unmapped(view, docknet.place_of(network), what),) if in_swarm else ()
     nid = ids.network_id(NetworkName(network.network_name), tenant)
     if nid in view.network_endpoints and network.nw_type != NetworkType.INFRA:
         raise Conflict("Error: Network has active endpoints")
-    writes = (Write(keys.obj(Network.kind, key), None, new=False), *_record_deletes(view, nid))
-    return Plan(writes, reply=key)
+    deleted = Write(keys.obj(Network.kind, key), None, new=False)
+    return Plan((deleted, *_record_deletes(view, nid), *guards), reply=key)
 
 
 def _check_ready(view: View) -> None:
@@ -138,35 +122,27 @@ def _check_ready(view: View) -> None:
         raise Conflict(f"Global configuration is not ready: {missing}")
 
 
-def _claim(posted: Network) -> _Claim:
+def _claim(posted: Network) -> Claim:
     try:
-        v4 = parse_range(posted.subnet)
+        return claims.claim(posted)
     except ValueError as exc:
-        raise Invalid("subnet string invalid format") from exc
-    if not posted.ipv6_subnet:
-        return _Claim(v4)
-    try:
-        v6, written = parse_subnet6(posted.ipv6_subnet)
-    except ValueError as exc:
-        raise Invalid("ipv6Subnet string invalid format") from exc
-    return _Claim(v4, v6, written if ipv6(written) == v6.base else ipv6_text(v6.base))
+        raise Invalid(str(exc)) from exc
 
 
-def _check_overlap(view: View, posted: Network, claim: _Claim) -> None:
+def _check_overlap(view: View, posted: Network, claim: Claim) -> None:
+    """Refuse what overlaps networks of the tenant; of several, the first is named."""
+    found = view.claims.overlapping(posted.tenant_name, claim)
+    if not (found.v4 or found.v6):
+        return
     for key in view.members(Network.kind, Tenant.kind, posted.tenant_name):
-        other = view.objects[Network.kind][key]
-        if not isinstance(other, Network):
-            continue
-        taken = _claim(other)
-        if claim.v6 and taken.v6 and claim.v6.overlaps(taken.v6):
-            raise Conflict(
-                f"network {other.network_name} conflicts with subnetv6  {posted.ipv6_subnet}"
-            )
-        if claim.v4.overlaps(taken.v4):
-            raise Conflict(f"network {other.network_name} conflicts with subnet {posted.subnet}")
+        name = key.removeprefix(f"{posted.tenant_name}:")
+        if key in found.v6:
+            raise Conflict(f"network {name} conflicts with subnetv6  {posted.ipv6_subnet}")
+        if key in found.v4:
+            raise Conflict(f"network {name} conflicts with subnet {posted.subnet}")
 
 
-def _check_subnets(claim: _Claim) -> None:
+def _check_subnets(claim: Claim) -> None:
     subnet = claim.v4.subnet
     if not claim.v4.valid:
         raise Invalid("Network subnet format not valid")
@@ -178,7 +154,7 @@ def _check_subnets(claim: _Claim) -> None:
         raise Invalid(f"subnet length {claim.v6.length} not supported")
 
 
-def _gateways(posted: Network, claim: _Claim) -> Iterator[str]:
+def _gateways(posted: Network, claim: Claim) -> Iterator[str]:
     """Yield the canonical addresses of the gateways asked for."""
     if posted.gateway:
         subnet = claim.v4.subnet
@@ -192,7 +168,7 @@ def _gateways(posted: Network, claim: _Claim) -> Iterator[str]:
         yield ipv6_text(in_subnet6(posted.ipv6_gateway, claim.v6))
 
 
-def _record(posted: Network, claim: _Claim, tag: str, segment: Segment) -> NetworkRecord:
+def _record(posted: Network, claim: Claim, tag: str, segment: Segment) -> NetworkRecord:
     v4, v6 = claim.v4, claim.v6
     return NetworkRecord(
         tenant=TenantName(posted.tenant_name),

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Final
 
 from contivmodel.objects import EndpointGroup, Link, Policy, PolicyLinks, Rule, Tenant
+from contivmodel.wire import blank
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
 from netmaster.plan.model import Plan, Write
@@ -35,7 +36,7 @@ def create(view: View, posted: Policy) -> Plan:
     policy = posted.model_copy(
         update={
             "key": key,
-            "link_sets": Policy().link_sets,
+            "link_sets": blank(Policy).link_sets,
             "links": PolicyLinks(tenant=Link(type=Tenant.kind, key=posted.tenant_name)),
         }
     )

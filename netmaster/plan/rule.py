@@ -5,6 +5,7 @@ A rule is its REST object alone, and is never changed; what it means for the swi
 """
 
 from contivmodel.objects import EndpointGroup, Link, Network, Policy, Rule, RuleLinks
+from contivmodel.wire import blank
 from core import ids, keys
 from core.addresses import parse_match
 from core.errors import Conflict, Invalid, NotFound
@@ -33,7 +34,7 @@ def create(view: View, posted: Rule) -> Plan:
     rule = posted.model_copy(
         update={
             "key": key,
-            "link_sets": Rule().link_sets,
+            "link_sets": blank(Rule).link_sets,
             "links": RuleLinks(match_endpoint_group=group),
         }
     )

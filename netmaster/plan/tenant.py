@@ -1,6 +1,7 @@
 """Decisions about tenants (spec/netmaster-rest.md §2)."""
 
 from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, Policy, Tenant
+from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from netmaster.plan.model import Plan, Write
@@ -14,7 +15,7 @@ def create(view: View, posted: Tenant) -> Plan:
         raise Invalid("Invalid tenant name")
     if key in view.objects[Tenant.kind]:
         return update(view, posted)
-    tenant = posted.model_copy(update={"key": key, "link_sets": Tenant().link_sets})
+    tenant = posted.model_copy(update={"key": key, "link_sets": blank(Tenant).link_sets})
     return Plan((Write(keys.obj(Tenant.kind, key), tenant, new=True),), reply=tenant)
 
 

@@ -85,6 +85,17 @@ class Bed:
         self.pods.clear()
         self._undo.close()
 
+    def another_master(self, port: int) -> Daemon:
+        """Return a master to be started beside the first; it is ready when it answers."""
+        internal = f"{self.fabric.address}:{port}"
+        return Daemon(
+            [*self._netmaster_command(internal), "--ofnet-port", "0"],
+            log=self.dir / f"netmaster-{port}.log",
+            namespace=self.fabric.namespace,
+            ready=lambda: answers(f"http://{internal}/info", namespace=self.fabric.namespace),
+            keeper=self._keeper,
+        )
+
     def netctl(self, *words: str, check: bool = True) -> str:
         """Run netctl beside netmaster; its output."""
         command = [str(PROGRAMS / "netctl"), "--netmaster", self.url, *words]
@@ -161,11 +172,7 @@ class Bed:
     def _netmaster(self) -> Daemon:
         internal = f"{self.fabric.address}:{NETMASTER_PORT}"
         return Daemon(
-            [
-                *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
-                *("--external-address", f"0.0.0.0:{NETMASTER_PORT}"),
-                *("--internal-address", internal),
-            ],
+            self._netmaster_command(internal),
             log=self.dir / "netmaster.log",
             namespace=self.fabric.namespace,
             ready=lambda: answers(
@@ -175,6 +182,13 @@ class Bed:
             ),
             keeper=self._keeper,
         )
+
+    def _netmaster_command(self, internal: str) -> list[str]:
+        port = internal.rpartition(":")[2]
+        return [
+            *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
+            *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
+        ]
 
     def _agent(self, host: Host) -> Daemon:
         return Daemon(

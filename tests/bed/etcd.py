@@ -57,9 +57,17 @@ class Etcd(Daemon):
         """Read all that is stored under a prefix."""
         first = prefix.encode()
         end = first[:-1] + bytes([first[-1] + 1])
-        asked = {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}
+        asked = {"key": _base64(first), "range_end": _base64(end)}
         found = self._post("kv/range", asked).get("kvs", [])
         return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
+
+    def put(self, key: str, value: bytes) -> None:
+        """Write a key behind everybody's back."""
+        self._post("kv/put", {"key": _base64(key.encode()), "value": _base64(value)})
+
+    def delete(self, key: str) -> None:
+        """Delete a key behind everybody's back."""
+        self._post("kv/deleterange", {"key": _base64(key.encode())})
 
     def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = http_request(
@@ -72,3 +80,7 @@ class Etcd(Daemon):
             raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
         parsed: dict[str, Any] = json.loads(answer)
         return parsed
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()

@@ -390,6 +390,28 @@ async def test_a_commit_is_seen_whole(client: Client, root: str) -> None:
             assert len(set(seen.values())) == 1
 
 
+async def test_a_watch_reaches_a_commits_revision_with_what_it_changed(
+    client: Client, root: str
+) -> None:
+    writer = client()
+    last = 0
+    async with following(client(), root) as follower:
+        for change, world in (
+            (put(root + "a", b"1"), {root + "a": b"1"}),
+            (put(root + "a", b"2"), {root + "a": b"2"}),
+            (delete(root + "a"), dict[str, bytes]()),
+        ):
+            (outcome,) = await writer.commit([change], writer="contract")
+            assert isinstance(outcome, Committed)
+            last = outcome.rev
+            if not any(item.rev >= last for item in follower.items):
+                await follower.until_values(world)
+            assert follower.items[-1].rev >= last
+            await writer.commit([put("/elsewhere" + root, b"")])
+    async with following(client(), root) as late:
+        assert late.items[0].rev >= last
+
+
 async def test_a_watch_hears_nothing_of_other_prefixes(client: Client, root: str) -> None:
     writer = client()
     async with following(client(), root + "net/") as follower:

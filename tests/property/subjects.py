@@ -7,16 +7,17 @@ added gets one entry here.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 
 class Request(NamedTuple):
-    """One request: all are answered with 200 in their turn."""
+    """One request, and with what status it is answered in its turn."""
 
     method: str
     path: str
     body: Mapping[str, Any] | None = None
+    status: int = 200
 
     @property
     def payload(self) -> bytes:
@@ -32,6 +33,19 @@ class Subject:
     mark: str
     before: tuple[Request, ...]
     life: tuple[Request, ...]
+
+    def copy(self, number: int) -> "Subject":
+        """Return the same under another name, with other tags, so that both can live at once."""
+        mark = f"{self.mark}-{number}"
+
+        def renamed(request: Request) -> Request:
+            body = json.loads(json.dumps(request.body).replace(self.mark, mark))
+            if body and "pktTag" in body:
+                body["pktTag"] += 100 * number
+            return request._replace(path=request.path.replace(self.mark, mark), body=body)
+
+        before, life = (tuple(map(renamed, part)) for part in (self.before, self.life))
+        return replace(self, mark=mark, before=before, life=life)
 
 
 def post(plural: str, *names: str, **fields: Any) -> Request:
@@ -124,6 +138,11 @@ def _settings(arp_mode: str) -> Request:
 
 def _endpoint(verb: str, tenant: str, **more: Any) -> Request:
     return Request("POST", f"/plugin/{verb}", {"TenantName": tenant, "NetworkName": "n", **more})
+
+
+def _refused(tenant: str, plural: str, name: str) -> tuple[Request, ...]:
+    made = post(plural, tenant, "v", tenantName=tenant, **{name: "v"})
+    return tuple(request._replace(status=500) for request in (made, delete(plural, tenant, "v")))
 
 
 SUBJECTS: Final = (
@@ -277,10 +296,38 @@ LARGE: Final = (
 )
 """Changes that take more than one transaction; these do not lead back."""
 
+CLEAN_UP: Final = Subject(
+    "clean-up",
+    "t-clean",
+    (
+        *(_tenant("t-clean"), _network("t-clean", 21)),
+        *(
+            _endpoint(
+                "createEndpoint",
+                "t-clean",
+                EPCommonName=f"c{n}",
+                ConfigEP={"Container": f"c{n}", "Host": "nowhere"},
+            )
+            for n in range(60)
+        ),
+    ),
+    # the endpoints go, and whoever asks is told that their host does not know
+    (Request("DELETE", "/debug/epcleanup/tenant/t-clean/net/n", status=500),),
+)
+"""A change in many parts that asks agents too."""
+
 ALONE: Final = (Subject("aciGw", "aciGw", (), (_aci_gateway("d1"), delete("aciGws", "aciGw"))),)
 """Changes that others would be in the way of."""
 
-NEVER_STORED: Final = frozenset({"volume", "volumeProfile"})
+NEVER_STORED: Final = (
+    Subject("volume", "t-volu", (_tenant("t-volu"),), _refused("t-volu", "volumes", "volumeName")),
+    Subject(
+        "volumeProfile",
+        "t-vprf",
+        (_tenant("t-vprf"),),
+        _refused("t-vprf", "volumeProfiles", "volumeProfileName"),
+    ),
+)
 """Kinds of which no object can be made, as in the original."""
 
 _PASSING: Final = frozenset({"seq", "endpointGroupId", "grantedAt", "pktTag"})

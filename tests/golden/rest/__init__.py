@@ -3,5 +3,5 @@
 `<scenario>.jsonl`: first the scenario and its start state, then one request a line with the answer
 it got; `raw` is the exact body where it was short, stack lines of errors are left out.
 `<scenario>.ours.jsonl`: steps whose answer differs here on purpose, with the deviation's id (a line
-of docs/deviations.md) and our answer; or with `later`, the part that is still to come.
+of docs/deviations.md) and our answer.
 """

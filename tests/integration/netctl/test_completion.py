@@ -1,20 +1,18 @@
-"""Words completed by a real bash, and by what zsh and fish ask; nothing keeps a shell waiting."""
+"""Words completed by a real bash, zsh and fish; nothing keeps a shell waiting or disturbs it."""
 
-import os
-import shlex
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from netctl.completion import PATIENCE
+from tests.integration.netctl import shells
 from tests.integration.netctl.proxy import Proxy, serving
+from tests.integration.netctl.shells import Offer
 
-PROGRAMS = Path(sys.executable).parent
+Shell = Callable[[str, str, Path], Offer]
+
+NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
@@ -30,77 +28,64 @@ def master() -> Iterator[Proxy]:
         yield master
 
 
-def environment(url: str, home: Path) -> dict[str, str]:
-    path = f"{PROGRAMS}:{os.environ['PATH']}"
-    return {"NETMASTER": url, "HOME": str(home), "PATH": path}
-
-
-def bash(words: list[str], url: str, home: Path) -> list[str]:
-    """Return what bash offers for the last of the words, as it takes them apart."""
-    script = (
-        'eval "$(netctl completion bash)"; '
-        f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; "
-        '_netctl_completion netctl; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    done = subprocess.run(
-        ["bash", "--norc", "-c", script],
-        env=environment(url, home),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-def test_bash_offers_commands_flags_and_names(master: Proxy, tmp_path: Path) -> None:
-    assert bash(["netctl", "net", "cr"], master.url, tmp_path) == ["create"]
-    assert bash(["netctl", "net", "ls", "--q"], master.url, tmp_path) == ["--quiet"]
-    assert bash(["netctl", "net", "rm", ""], master.url, tmp_path) == ["n1", "n2"]
-    assert bash(["netctl", "net", "rm", "-t", "blue", ""], master.url, tmp_path) == ["n3"]
-
-
-def test_bash_takes_flags_apart_at_their_signs(master: Proxy, tmp_path: Path) -> None:
-    host, port = master.url.removeprefix("http:").rsplit(":", 1)
-    words = ["netctl", "--netmaster", "=", "http", ":", host, ":", port, "net", "rm", "n"]
-    assert bash(words, "http://127.0.0.1:1", tmp_path) == ["n1", "n2"]
+@pytest.fixture(params=[shells.bash, shells.zsh, shells.fish], ids=lambda shell: shell.__name__)
+def shell(request: pytest.FixtureRequest) -> Shell:
+    chosen: Shell = request.param
+    return chosen
 
 
 @pytest.mark.parametrize(
-    ("shell", "current", "shown"),
+    ("line", "expected"),
     [
-        ("zsh", "2", "plain\ninspect\nInspect a Network\n"),
-        ("fish", "insp", "plain,inspect\tInspect a Network\n"),
+        ("netctl ne", ["netprofile", "network"]),
+        ("netctl net ", ["create", "inspect", "ls", "rm"]),
+        ("netctl net cr", ["create"]),
+        ("netctl net create n1 --sub", ["--subnet", "--subnetv6"]),
+        ("netctl net create --encap v", ["vlan", "vxlan"]),
+        ("netctl net create --encap=vx", ["--encap=vxlan"]),
+        ("netctl net create --encap=", ["--encap=vlan", "--encap=vxlan"]),
+        ("netctl policy rule-add -d ", ["in", "out"]),
+        ("netctl net bogus ", []),
     ],
 )
-def test_the_forms_of_other_shells(
-    shell: str, current: str, shown: str, master: Proxy, tmp_path: Path
+def test_commands_flags_and_values(
+    line: str, expected: list[str], shell: Shell, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        ["netctl"],
-        env={
-            **environment(master.url, tmp_path),
-            "_NETCTL_COMPLETE": f"{shell}_complete",
-            "COMP_WORDS": "netctl net insp",
-            "COMP_CWORD": current,
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    assert done.stdout == shown
+    assert offered(shell, line, NOBODY, tmp_path) == expected
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "https://127.0.0.1:1", "nonsense"])
-def test_without_a_netmaster_there_are_no_names(url: str, tmp_path: Path) -> None:
-    assert bash(["netctl", "net", "rm", ""], url, tmp_path) == []
+def test_names(shell: Shell, master: Proxy, tmp_path: Path) -> None:
+    assert offered(shell, "netctl net rm ", master.url, tmp_path) == ["n1", "n2"]
+    assert offered(shell, "netctl net rm -t blue ", master.url, tmp_path) == ["n3"]
+    named = f"netctl --netmaster={master.url} net rm n"
+    assert offered(shell, named, NOBODY, tmp_path) == ["n1", "n2"]
 
 
-def test_a_silent_netmaster_is_not_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", [shells.bash, shells.zsh], ids=["bash", "zsh"])
+def test_tab_completes_the_word(shell: Callable[..., Offer], tmp_path: Path) -> None:
+    assert shell("netctl net ins", NOBODY, tmp_path, key=b"\t").words == ["inspect"]
+
+
+@pytest.mark.parametrize("url", [NOBODY, "https://127.0.0.1:1", "nonsense"])
+def test_without_a_netmaster_nothing_is_shown(url: str, shell: Shell, tmp_path: Path) -> None:
+    line = "netctl net rm "
+    offer = shell(line, url, tmp_path)
+    assert offer.words == []
+    _, _, shown = offer.shown.partition(shells.PROMPT)
+    # a bell, and the same line again where the shell has run the key that tells it
+    assert {part.strip("\a\r\n") for part in shown.split(shells.PROMPT)} <= {line, ""}
+
+
+def test_a_silent_netmaster_is_not_waited_for(shell: Shell, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        begun = time.monotonic()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert bash(["netctl", "net", "rm", ""], url, tmp_path) == []
-        assert time.monotonic() - begun < PATIENCE + 5
+        assert shell("netctl net rm ", url, tmp_path).words == []
+
+
+def offered(shell: Shell, line: str, url: str, home: Path) -> list[str]:
+    """Return what a shell offers for the last word of a line, with the flag that bash keeps."""
+    words = sorted(shell(line, url, home).words)
+    flag, equals, _ = line.rpartition(" ")[2].partition("=")
+    if not equals:
+        return words
+    return [word if word.startswith("-") else f"{flag}={word}" for word in words]

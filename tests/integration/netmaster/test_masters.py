@@ -16,9 +16,10 @@ from netmaster.commit import Committer
 from netmaster.plan import tenant
 from netmaster.view import View
 from objdb.connect import connect, parse_endpoints
+from state import codec
 from tests.bed.etcd import Etcd
 from tests.bed.master import Answer, Master
-from tests.bed.waiting import eventually
+from tests.bed.waiting import eventually, eventually_async
 
 pytestmark = pytest.mark.store
 
@@ -100,6 +101,34 @@ def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: 
     eventually(lambda: create(second, "u").status == 200, "a write is served", within=10)
     assert time.monotonic() - killed < 6
     assert second.ask("GET", "/api/v1/tenants/t/").status == 200
+
+
+async def test_roles_in_the_registry_follow_the_leadership(
+    first: Master, second: Master, etcd: Etcd
+) -> None:
+    backend = connect(parse_endpoints("netmaster", etcd.url, ""))
+
+    async def roles(service: str) -> list[str]:
+        found = await backend.snapshot(keys.services(service))
+        instances = [codec.decode_service(key, entry.value) for key, entry in found.entries.items()]
+        return sorted(instance.role for instance in instances)
+
+    async def until(*wanted: str) -> None:
+        for service in (keys.SERVICE_NETMASTER, keys.SERVICE_NETMASTER_RPC):
+
+            async def reached(service: str = service) -> bool:
+                return await roles(service) == list(wanted)
+
+            await eventually_async(reached, f"{service}: {wanted}", within=30)
+
+    await until("follower", "leader")
+    first.kill()  # its registration ends with its lease
+    await until("leader")
+    first.spawn()
+    await until("follower", "leader")
+    assert second.terminate() == 0
+    await until("leader")
+    await backend.close()
 
 
 def test_without_a_leader_a_follower_says_so(first: Master, second: Master) -> None:

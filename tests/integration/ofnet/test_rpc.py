@@ -150,8 +150,8 @@ async def test_an_agent_registers_with_a_master_and_reports() -> None:
         await down.call(control.ADD_MASTER, Node("127.0.0.1", masters.port).to_json())
         assert joined.get_nowait() == Node("127.0.0.1", masters.port)
         await control.register(up, own)
-        await control.report(up, Report(node=own, revision=3))
-        assert master.nodes == {own: Report(node=own, revision=3)}
+        await control.report(up, Report(node=own, host="h1", revisions={"/a/": 3}))
+        assert master.nodes == {own: Report(node=own, host="h1", revisions={"/a/": 3})}
         assert await control.inspect(down) == {"vxlan": {"DpName": "vrouter"}}
         await control.unregister(up, own)
         assert not master.nodes

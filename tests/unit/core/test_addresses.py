@@ -94,24 +94,6 @@ def test_what_is_no_range_is_refused(text: str) -> None:
         addresses.parse_range(text)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "overlap"),
-    [
-        ("10.1.1.0/24", "10.1.1.0/24", True),
-        ("10.1.1.0/16", "10.1.2.0/24", True),
-        ("10.1.1.0/24", "10.1.2.0/24", False),
-        ("20.1.1.10-20.1.1.45/24", "20.1.1.46-20.1.1.100/24", False),
-        ("20.1.1.10-20.1.1.45/24", "20.1.1.45-20.1.1.100/24", True),
-        # the original takes the first for 10.1.1.200-10.1.1.255
-        ("10.1.1.200/24", "10.1.1.0-10.1.1.100/24", True),
-    ],
-)
-def test_overlap(one: str, other: str, overlap: bool) -> None:
-    first, second = addresses.parse_range(one), addresses.parse_range(other)
-    assert first.overlaps(second) is overlap
-    assert second.overlaps(first) is overlap
-
-
 def test_overlap_of_ipv6_subnets() -> None:
     wide, _ = addresses.parse_subnet6("2001:2000::/32")
     inside, _ = addresses.parse_subnet6("2001:2000:1234:4422::/64")

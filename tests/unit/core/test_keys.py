@@ -3,7 +3,7 @@
 import pytest
 
 from core import keys
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
+from core.ids import DocknetId, EndpointKey, GroupKey, HostLabel, NetworkId
 
 NET = NetworkId("n1.default")
 
@@ -12,6 +12,7 @@ def test_keys_are_the_originals() -> None:
     assert keys.network(NET) == "/contiv.io/state/nets/n1.default"
     assert keys.endpoint(EndpointKey("n1.default-a/b")) == "/contiv.io/state/eps/n1.default-a/b"
     assert keys.group(GroupKey("web:blue")) == "/contiv.io/state/endpointGroups/web:blue"
+    assert keys.docknet(DocknetId("blue.n1.web")) == "/contiv.io/oper/docknet/blue.n1.web"
     assert keys.GLOBAL_CONFIG == "/contiv.io/master/config/global"
     assert keys.LEADER_LOCK == "/contiv.io/lock/netmaster/leader"
     assert keys.service("netplugin", "10.0.0.1", 9002) == (
@@ -28,6 +29,8 @@ def test_prefixes_hold_their_keys_and_end_with_a_slash() -> None:
         keys.NETWORKS: keys.network(NET),
         keys.ENDPOINTS: keys.endpoint(EndpointKey("e")),
         keys.GROUPS: keys.group(GroupKey("g")),
+        keys.DOCKNETS: keys.docknet(DocknetId("default.n1.")),
+        keys.DOCKNET_DOUBTS: keys.docknet_doubt(DocknetId("default.n1.")),
         keys.MASTER_CONFIG: keys.GLOBAL_CONFIG,
         keys.HOSTS: keys.host(HostLabel("h")),
         keys.services("netplugin"): keys.service("netplugin", "a", 1),

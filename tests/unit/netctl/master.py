@@ -1,6 +1,6 @@
 """A netmaster in memory with the API of the REST client, and a way to run netctl against it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,9 @@ class MemoryMaster:
     written: list[tuple[str, str, Json]] = field(default_factory=list)
     deleted: list[tuple[str, str]] = field(default_factory=list)
     refusal: str = ""
+    host_states: Callable[[int], list[Json]] = lambda _look: []
+    """The hosts at each look, by its number."""
+    looks: int = 0
 
     def add(self, plural: str, *found: Json) -> None:
         self.objects.setdefault(plural, {}).update({f["key"]: f for f in found})
@@ -34,6 +37,14 @@ class MemoryMaster:
             return self.objects[plural][key]
         except KeyError as exc:
             raise MasterRefused(f"{plural[:-1]} not found\n") from exc
+
+    def hosts(self) -> list[Json]:
+        self.looks += 1
+        return self.host_states(self.looks)
+
+    def host(self, label: str) -> Json:
+        self._refuse()
+        return next(state for state in self.hosts() if state["label"] == label)
 
     def inspect(self, plural: str, key: str) -> Json:
         self._refuse()

@@ -28,6 +28,7 @@ def stocked(netctl: Netctl) -> Netctl:
     add("extContractsGroups", named("contractsGroupName", "e1"))
     add("serviceLBs", named("serviceName", "s1"))
     add("Bgps", {"key": "h1", "hostname": "h1"})
+    netctl.master.host_states = lambda _: [{"label": "h2"}, {"label": "h1"}]
     return netctl
 
 
@@ -88,6 +89,8 @@ def test_flags(line: str, expected: list[str]) -> None:
         ("group create ", ["n1", "n2"]),
         ("group create n1 ", []),
         ("group inspect ", ["g1"]),
+        ("host inspect ", ["h1", "h2"]),
+        ("host inspect h2", ["h2"]),
         ("policy rule-rm ", ["p1"]),
         ("policy rule-rm p1 ", ["7"]),
         ("policy rule-add p1 ", []),

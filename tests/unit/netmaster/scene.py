@@ -4,8 +4,10 @@ Each write must say truly whether its key is new, and after every change the vie
 the store must show the same as the one that was kept in step.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -49,7 +51,7 @@ class Scene:
         assert len(keys) == len(set(keys))
         for write in plan.writes:
             if write.record is None:
-                del self.store[write.key]
+                self.store.pop(write.key, None)
             else:
                 self.store[write.key] = entries.encode(write.record)
         self.view.apply(plan.writes)
@@ -173,12 +175,20 @@ def unwanted(container: str, network_name: str = "n1") -> DeleteEndpointRequest:
 def shown(view: View) -> dict[str, Any]:
     """Return everything a view can be asked for, but what is forgotten between two leaders."""
     return {
-        "objects": {kind: {obj.key: obj for obj in view.read_all(kind)} for kind in view.objects},
+        "objects": {
+            kind: {key: view.read(kind, key) for key in view.objects[kind]} for kind in view.objects
+        },
+        # kept from step to step on one side, made just now on the other
+        "answers": {
+            kind: sorted(json.loads(view.listed(kind)), key=itemgetter("key"))
+            for kind in view.objects
+        },
         # what a range means is seen from the next address; its flag may read back otherwise
         "networks": {nid: replace(record, bounded=False) for nid, record in view.networks.items()},
         "endpoints": view.endpoints,
         "groups": view.groups,
         "services": (view.services, view.bgps, view.cleanups),
+        "outside": (view.doubts, view.docknets),
         "settings": (view.global_record, view.tag_ranges, view.group_id_cursor, view.schema),
         "unread": view.unread,
         "condemned": view.condemned,

@@ -10,13 +10,13 @@ from core.errors import ContivError, FenceLost
 from core.tasks import background
 from netmaster import entries
 from netmaster.commit import Committer
-from netmaster.plan import endpoint, network, rule, tenant
+from netmaster.plan import endpoint, group, network, rule, tenant
 from netmaster.plan import globals as settings
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state.records import EndpointRecord
-from tests.unit.netmaster.scene import NOW, a_network, a_rule, unwanted, wanted
+from tests.unit.netmaster.scene import NOW, a_group, a_network, a_rule, unwanted, wanted
 
 
 class GatedBackend(MemoryBackend):
@@ -79,6 +79,10 @@ class Term:
     async def network(self, name: str, subnet: str = "10.1.1.0/24", **more: str) -> None:
         asked = a_network(name, subnet, **more)
         await self.committer.submit(lambda view: network.create(view, asked))
+
+    async def group(self, name: str, network_name: str = "n1") -> None:
+        asked = a_group(name, network_name)
+        await self.committer.submit(lambda view: group.create(view, asked))
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[asyncio.TaskGroup]:

@@ -19,14 +19,18 @@ from core.errors import (
     TooLarge,
 )
 from core.ids import NetworkId
+from core.tasks import background
 from netmaster import commit, entries
 from netmaster.commit import Committer
 from netmaster.plan import group, inspect, netprofile, network, policy
 from netmaster.plan.model import Plan, Write
+from netmaster.progress import behind
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
+from ofnet.control import Node, Report
 from state.records import GrantOwner, GrantRecord
+from state.watch import Reached, RecordFeed
 from tests.unit.netmaster.scene import a_group, a_policy, shown
 from tests.unit.netmaster.term import Term, load, outcome, term
 
@@ -90,6 +94,66 @@ async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
         tasks.create_task(lead.endpoint("c4"))
         await lead.backend.arrived.wait()
     assert lead.backend.commits == [2, 1, 2]
+
+
+async def test_new_networks_share_a_commit_and_new_groups_another(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        for number in range(4):
+            name = f"m{number}"
+            tasks.create_task(
+                lead.network(name, f"10.{number + 9}.0.0/24", gateway=f"10.{number + 9}.0.1")
+            )
+        await asyncio.sleep(0)
+        for number in range(4):
+            tasks.create_task(lead.group(f"g{number}", f"m{number}"))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.endpoint("c1", "m1"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [4, 4, 1]
+    assert {record.group_id for record in lead.view.groups.values()} == {1, 2, 3, 4}
+
+
+async def test_a_network_in_the_place_of_another_waits_for_its_end(lead: Term) -> None:
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        tasks.create_task(lead.committer.submit(lambda view: network.delete(view, "default:n1")))
+        await asyncio.sleep(0)
+        tasks.create_task(lead.network("m1"))
+        tasks.create_task(lead.network("m2", "10.2.0.0/24"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [1, 2]
+
+
+async def test_of_new_networks_one_that_is_refused_fails_alone(lead: Term) -> None:
+    async with lead.held() as tasks:
+        refused = tasks.create_task(outcome(lead.network("m1", "10.2.0.0/24")))
+        created = tasks.create_task(outcome(lead.network("m2", "10.3.0.0/24")))
+        beside = tasks.create_task(outcome(lead.network("m3", "10.2.0.0/25")))
+        await lead.backend.arrived.wait()
+        _foreign(
+            lead,
+            Put(
+                keys.NETWORKS + "m1.default",
+                entries.encode(lead.view.networks[NetworkId("m1.default")]),
+            ),
+        )
+    assert isinstance(refused.result(), StoreUnavailable)
+    assert created.result() is None
+    assert lead.stored().networks[NetworkId("m2.default")].ext_pkt_tag == 3
+    # what was in its way did not come to be
+    assert beside.result() is None
+
+
+async def test_a_changed_group_goes_alone(lead: Term) -> None:
+    await lead.group("g1")
+    lead.backend.commits.clear()
+    async with lead.held() as tasks:
+        tasks.create_task(lead.group("g2"))
+        tasks.create_task(lead.committer.submit(lambda view: group.delete(view, "default:g1")))
+        tasks.create_task(lead.group("g3"))
+        await lead.backend.arrived.wait()
+    assert lead.backend.commits == [1, 1, 1]
 
 
 async def test_rules_share_a_commit_with_rules_alone(lead: Term) -> None:
@@ -323,6 +387,47 @@ async def test_our_own_writes_are_not_taken_for_foreign(faults: Faults) -> None:
         await lead.committer.submit(lambda view: network.delete(view, "default:m0"))
         assert lead.view is before
         assert shown(lead.stored()) == shown(lead.view)
+
+
+def said(revisions: dict[str, int]) -> Report:
+    return Report(node=Node("192.0.2.1", 9002), host="h1", revisions=revisions)
+
+
+async def test_marks_are_where_agents_get_to(lead: Term) -> None:
+    feed = RecordFeed(lead.backend)
+    marks, reached = lead.committer.marks, dict[str, int]()
+    async with background("feed", feed.run()):
+        for change in (
+            lead.endpoint("c1"),
+            lead.network("n2", "10.2.0.0/24"),
+            lead.delete_endpoint("c1"),
+            lead.committer.submit(lambda view: network.delete(view, "default:n2")),
+        ):
+            await change
+            assert behind(marks, [said(reached)])
+            while behind(marks, [said(reached)]):
+                events = await feed.take()
+                reached |= {e.prefix: e.rev for e in events if isinstance(e, Reached)}
+    assert marks.keys() == {keys.MASTER_CONFIG, keys.NETWORKS, keys.ENDPOINTS}
+
+
+async def test_marks_count_what_others_wrote_and_are_known_to_the_next_leader(lead: Term) -> None:
+    await lead.endpoint("c1")
+    before, view = dict(lead.committer.marks), lead.view
+    found = lead.backend.store.get(keys.network(NetworkId("n1.default")))
+    assert found
+    _foreign(lead, Put(found.key, found.value))
+    await _read_again(lead, view)
+    now = lead.committer.marks
+    rewritten = lead.backend.store.get(found.key)
+    assert rewritten
+    assert now == before | {keys.NETWORKS: rewritten.rev}
+    snapshot = lead.backend.store.snapshot(keys.ROOT)
+    revs = {key: e.rev for key, e in snapshot.entries.items() if entries.is_leaders(key)}
+    following = Committer(
+        lead.backend, Fence("x", 0), "next", lead.stored(), revs, valid_until=lambda: 0.0
+    )
+    assert following.marks == now
 
 
 async def test_what_cannot_be_read_ends_the_term(lead: Term) -> None:

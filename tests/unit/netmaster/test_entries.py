@@ -7,8 +7,9 @@ import pytest
 from contivmodel.objects import Link, Network, NetworkLinks
 from core import keys
 from core.errors import Invalid
+from core.ids import GroupName, NetworkName, TenantName
 from netmaster import entries
-from netmaster.plan.model import GroupIdCursor, Stored
+from netmaster.plan.model import GroupIdCursor, PendingDocknet, Stored
 from state.records import GrantOwner, GrantRecord
 
 NETWORK = Network(
@@ -21,6 +22,9 @@ NETWORK = Network(
     tenant_name="default",
     links=NetworkLinks(tenant=Link(type="tenant", key="default")),
 )
+
+
+DOUBT = PendingDocknet(TenantName("blue"), NetworkName("n1"), GroupName("web"))
 
 
 def test_an_object_is_stored_as_the_original_does() -> None:
@@ -42,6 +46,7 @@ def test_an_object_is_stored_as_the_original_does() -> None:
     [
         (keys.obj("network", "default:n1"), NETWORK),
         (keys.GROUP_ID_CURSOR, GroupIdCursor(last=7)),
+        (DOUBT.key, DOUBT),
         (keys.VLAN_RESOURCE, b"any"),
         (
             keys.GRANTS + "n1.default/10.1.1.1",
@@ -61,6 +66,7 @@ def test_what_is_stored_is_read_back(key: str, stored: Stored) -> None:
         (keys.obj("network", "default:n1"), b'{"tenantName":"default","networkName":"n2"}'),
         (keys.obj("rule", "default:p:1"), b"{}"),
         (keys.OBJECTS + "network", b"{}"),
+        (DOUBT.key, b'{"tenant": "blue", "network": "n1", "group": null}'),
         (keys.GROUP_ID_CURSOR, b"{}"),
         (keys.GROUP_ID_CURSOR, b"7"),
         (keys.GROUP_ID_CURSOR, b"x"),

@@ -21,6 +21,7 @@ from netmaster.view import View
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
+from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
 from tests.unit.netmaster.scene import a_group
 from tests.unit.netmaster.term import Term, outcome, term
@@ -39,7 +40,7 @@ class Fabric:
     def agrees(self) -> bool:
         """Say whether gateway and store hold the same profiles, without a doubt."""
         stored = self.term.stored()
-        return set(self.gateway.held) == set(stored.objects["appProfile"]) and not stored.launches
+        return set(self.gateway.held) == set(stored.objects["appProfile"]) and not stored.doubts
 
 
 def profile(*groups: str) -> Callable[[View], Plan]:
@@ -66,7 +67,9 @@ async def fabric(
             await leading.network("n1", encap="vlan")
             for name in ("g1", "g2"):
                 await committer.submit(partial(group.create, posted=a_group(name)))
-        yield Fabric(leading, gateway, Launcher(committer, gateway))
+        yield Fabric(
+            leading, gateway, Launcher(committer, gateway, FakeDocker(), mode="kubernetes")
+        )
 
 
 def died_here(store: MemoryStore) -> MemoryStore:

@@ -9,6 +9,7 @@ from aiohttp import web
 from core import keys
 from core.tasks import background
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
 from netmaster.api.leader import Leader
 from netmaster.api.server import Server
 from netmaster.leadership import Duties, Leadership
@@ -17,6 +18,7 @@ from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from objdb.memory.locks import MemoryLock
 from tests.bed.waiting import eventually_async
+from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
 
 OTHER = "10.0.0.2:9999"
@@ -71,9 +73,11 @@ async def candidate(
         writer="netmaster-10.0.0.1:9999",
         now=lambda: 1000.0,
         agents=agents,
+        hosts=Hosts(backend, {}),
         pages={},
         announce=announced.append,
         gateway=FakeGateway(),
+        docker=FakeDocker(),
     )
     leadership = Leadership(backend, lock, server, elsewhere, duties)
     try:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from contivmodel.objects import EndpointGroup, Link, Netprofile, Network, Tenant
+from contivmodel.objects import (
+    AppProfile,
+    EndpointGroup,
+    Link,
+    Netprofile,
+    Network,
+    RestObject,
+    Tenant,
+)
+from contivmodel.wire import dumps
 from netmaster.links import Names
 
 TENANT = Tenant(key="t", tenant_name="t")
@@ -53,3 +62,50 @@ def test_an_object_shows_what_it_names_before_it_is_stored() -> None:
     assert isinstance(linked, EndpointGroup)
     assert set(linked.link_sets.ext_contracts_grps) == {"t:c"}
     assert set(linked.link_sets.policies) == {"t:p"}
+
+
+def listed(names: Names, *stored: RestObject) -> list[bytes]:
+    """Return the lists of the kinds of objects that are the only ones of their kind."""
+    return [names.listed(one.kind, {one.key: one}) for one in stored]
+
+
+def list_of(names: Names, one: RestObject) -> bytes:
+    """Return the list of one object, made now."""
+    return dumps([names.linked(one)]) + b"\n"
+
+
+def test_what_is_kept_encoded_follows_what_names_it(names: Names) -> None:
+    objects = (TENANT, NETWORK, PROFILE, GROUP)
+    profile = AppProfile(key="t:a", tenant_name="t", app_profile_name="a", endpoint_groups=["g"])
+    seen = []
+    for change, changed in (
+        (names.add, TENANT),
+        (names.add, profile),
+        (names.remove, profile),
+        (names.remove, GROUP),
+        (names.add, GROUP),
+    ):
+        change(changed)
+        seen.append(listed(names, *objects))
+        assert seen[-1] == [list_of(names, one) for one in objects]
+    assert seen[0] == seen[2] == seen[4]
+    assert seen[1][0] != seen[0][0]  # the tenant's link-set
+    assert seen[1][3] != seen[0][3]  # the group's link
+
+
+def test_an_object_that_is_replaced_is_encoded_anew(names: Names) -> None:
+    assert listed(names, GROUP) == [list_of(names, GROUP)]
+    changed = GROUP.model_copy(update={"policies": ["p"]})
+    names.remove(GROUP)
+    names.add(changed)
+    assert listed(names, changed) == [list_of(names, changed)]
+
+
+def test_a_list_grows_and_shrinks_with_its_objects(names: Names) -> None:
+    other = NETWORK.model_copy(update={"key": "t:y", "network_name": "y"})
+    both = {NETWORK.key: NETWORK, other.key: other}
+    alone = listed(names, NETWORK)
+    names.add(other)
+    assert names.listed(Network.kind, both) == dumps([*map(names.linked, both.values())]) + b"\n"
+    names.remove(other)
+    assert listed(names, NETWORK) == alone

@@ -132,6 +132,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         "CONTIV_NETMASTER_PLUGIN_NAME": "p",
         "CONTIV_NETMASTER_OFNET_PORT": "0",
         "CONTIV_NETMASTER_ACI_GATEWAY": "http://gw:5000",
+        "CONTIV_NETMASTER_DOCKER_SOCKET": "/d.sock",
         "CONTIV_NETMASTER_LEASE_TTL": "5",
     }
     settings = settings_of(["--netmode", "vlan"], environ | {"X": "y"})
@@ -146,6 +147,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         plugin_name="p",
         ofnet_port=0,
         aci_gateway="http://gw:5000",
+        docker_socket="/d.sock",
         lease_ttl=5,
     )
 

@@ -3,6 +3,7 @@
 import pytest
 
 from contivmodel.objects import Network
+from contivmodel.wire import dumps
 from core import keys
 from core.errors import Invalid
 from core.ids import HostLabel
@@ -23,7 +24,7 @@ def test_objects_show_their_link_sets_and_store_none() -> None:
     stored = scene.view.objects["network"]["default:n1"]
     assert isinstance(stored, Network)
     assert stored.link_sets.endpoint_groups == {}
-    assert scene.view.read_all("network") == [shown]
+    assert scene.view.listed("network") == dumps([shown]) + b"\n"
     assert scene.view.read("network", "default:n2") is None
 
 
@@ -51,7 +52,7 @@ def test_indexes_forget_what_is_gone() -> None:
 
 def test_keys_of_others_are_passed_over() -> None:
     view = View.load({keys.HOSTS + "h1": b"garbage", keys.LEADER_LOCK: b"here"})
-    assert view.read_all("tenant") == []
+    assert view.listed("tenant") == b"[]\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin.cni.request import PodRequest
 from netplugin.pods import HostFacts, Pods
+from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
 from netplugin.uplinks import Uplinks
@@ -61,6 +62,7 @@ class Agent:
 
     outside: Outside
     world: WorldBuilder
+    progress: Progress
     reconciler: Reconciler
     removal: Removal
     pods: Pods
@@ -97,6 +99,7 @@ def wire(
             ids = dict(outside.ovsdb.bridge_external_ids(bridge))
             outside.ovsdb.show(bridges={**{b: {} for b in outside.ovsdb.bridges()}, bridge: ids})
 
+    progress = Progress(agents, {})
     reconciler = Reconciler(
         host=HOST,
         vxlan_port=4789,
@@ -105,6 +108,7 @@ def wire(
         agents=agents,
         make_bridges=make_bridges,
         uplinks=Uplinks({}, outside.ovsdb, world),
+        progress=progress,
     )
     for record in networks:
         world.put_network(record)
@@ -131,6 +135,7 @@ def wire(
     return Agent(
         outside=outside,
         world=world,
+        progress=progress,
         reconciler=reconciler,
         removal=removal,
         pods=pods,

@@ -20,6 +20,7 @@ from objdb.memory import MemoryBackend
 from ofnet.world import Bridge, FwdMode
 from state import codec
 from state.records import EndpointRecord, GlobalRecord, HostRecord, Record
+from state.watch import RecordFeed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, wire
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host, key, network
 from tests.unit.netplugin.test_registration import SETTINGS
@@ -70,6 +71,8 @@ class Start:
         )
         self.doors = _Doors(store=store, ovsdb=outside.ovsdb, links=outside.links)
         self.plane = _Plane(
+            feed=RecordFeed(store),
+            progress=self.agent.progress,
             world=self.agent.world,
             agents=self.agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=self.agent.reconciler,
@@ -237,6 +240,8 @@ async def test_refused_flows_do_not_stop_the_start(
 ) -> None:
     async with running(outside) as agent:
         plane = _Plane(
+            feed=RecordFeed(MemoryBackend()),
+            progress=agent.progress,
             world=agent.world,
             agents=agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=agent.reconciler,

@@ -14,7 +14,7 @@ from netplugin.reconcile import VRF_ID, stored_vrfs, vtep_options, vtep_rows
 from netplugin.world import LocalPort
 from ofnet.world import Bridge
 from state.records import GlobalRecord, Record, TagRangesRecord
-from state.watch import Changed, Removed, Resynced
+from state.watch import Changed, Reached, Removed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
 from tests.unit.netplugin.records import (
     HOST,
@@ -260,7 +260,7 @@ async def test_what_this_agent_has_no_use_for_is_passed_over(outside: Outside) -
         )
         before = flows_of(outside)
         agent.reconciler.apply(Changed("key", TagRangesRecord(vlans="1-2", vxlans="3-4"), None))
-        agent.reconciler.apply(Resynced("/prefix/"))
+        agent.reconciler.apply(Reached("/prefix/", 1))
         agent.reconciler.apply(Changed("key", settings, None))
         agent.reconciler.apply(Removed("key", settings))
         agent.reconciler.apply(Removed("key", endpoint(77)))

@@ -1,19 +1,18 @@
-"""`objdb.services` over the memory backend: converging registrations, and who watches them."""
+"""`objdb.services` over the memory backend: converging registrations."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from core import keys
 from core.tasks import background
-from objdb.api import Change, Delete, Put
+from objdb.api import Change, Put
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
-from objdb.services import Down, Registration, Up, watch_services
+from objdb.services import Registration
 from tests.bed.waiting import eventually_async
 
 KEY = keys.service("netmaster", "10.0.0.1", 9999)
-PREFIX = keys.services("netmaster")
 
 
 @pytest.fixture
@@ -44,19 +43,6 @@ async def test_an_instance_is_there_while_run_runs(
         await registration.settled()
         assert value(store) == b"leader"
     assert value(store) is None
-
-
-async def test_deregister_takes_it_out_and_update_brings_it_back(
-    backend: MemoryBackend, store: MemoryStore
-) -> None:
-    registration = Registration(backend, KEY, b"1")
-    async with background("registration", registration.run()):
-        await registration.settled()
-        await registration.deregister()
-        assert value(store) is None
-        registration.update(b"2")
-        await registration.settled()
-        assert value(store) == b"2"
 
 
 async def test_what_a_dead_process_left_is_taken_over(
@@ -93,32 +79,6 @@ async def test_lost_answers_and_outages_are_waited_out(store: MemoryStore) -> No
         async with asyncio.timeout(5):
             await registration.settled()
         assert value(store) == b"1"
-
-
-async def test_watching_tells_what_comes_and_goes(
-    backend: MemoryBackend, store: MemoryStore
-) -> None:
-    def put(name: str, text: bytes) -> Change:
-        return Change((), (Put(PREFIX + name, text),))
-
-    store.apply([put("a:1", b"1"), put("b:1", b"1")])
-    told = watch_services(backend, PREFIX)
-    assert await _next(told) == [Up(PREFIX + "a:1", b"1"), Up(PREFIX + "b:1", b"1")]
-    store.apply([put("a:1", b"1")])  # no news
-    store.apply([put("a:1", b"2"), Change((), (Delete(PREFIX + "b:1"),))])
-    assert await _next(told) == [Down(PREFIX + "b:1", b"1"), Up(PREFIX + "a:1", b"2")]
-    store.apply([put("c:1", b"1"), Change((), (Delete(PREFIX + "a:1"),))])
-    store.lose_continuity()
-    assert await _next(told) == [Down(PREFIX + "a:1", b"2"), Up(PREFIX + "c:1", b"1")]
-
-
-async def test_nothing_there_is_told_too(backend: MemoryBackend) -> None:
-    assert await _next(watch_services(backend, PREFIX)) == []
-
-
-async def _next(told: AsyncIterator[Sequence[Up | Down]]) -> Sequence[Up | Down]:
-    async with asyncio.timeout(5):
-        return await anext(told)
 
 
 def _registered(store: MemoryStore) -> Callable[[], Awaitable[bool]]:

@@ -161,6 +161,32 @@ async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
         await until(lambda: not agent.refused and switch.table == agent.flows, "accepted")
 
 
+async def test_a_bridge_that_lacks_refused_flows_is_never_in_step() -> None:
+    switch = FakeSwitch()
+    switch.refuses = lambda flow: flow.table == 7
+    agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.001)
+    async with background("bridge", agent.run()):
+        while switch.dumps < 20:
+            assert not agent.in_step
+            await asyncio.sleep(0)
+        switch.refuses = lambda _: False
+        await until(lambda: agent.in_step and switch.table == agent.flows, "in step")
+
+
+async def test_an_update_that_failed_is_made_up_before_the_bridge_is_in_step() -> None:
+    switch = FakeSwitch()
+    async with running(switch, world()) as agent:
+        seen: list[bool] = []
+        agent.observe(lambda: seen.append(agent.in_step))
+        switch.failures = [SwitchUnavailable("no answer")]
+        with pytest.raises(SwitchUnavailable, match="no answer"):
+            await agent.update(with_local(agent.world, local(1)), pod_change(1))
+        assert not agent.in_step
+        await until(lambda: agent.in_step, "in step")
+        assert switch.table == agent.flows
+        assert (seen[0], seen[-1]) == (False, True)
+
+
 async def test_a_switch_that_never_comes_to_rest_is_left_for_a_while() -> None:
     switch = FakeSwitch()
     async with running(switch, world()) as agent:

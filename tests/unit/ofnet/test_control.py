@@ -39,11 +39,27 @@ def test_what_is_no_node_is_refused(value: Any) -> None:
 
 
 def test_records_survive_their_wire_form() -> None:
-    report = Report(node=VXLAN, revision=7, errors=("flow refused",))
+    report = Report(node=VXLAN, host="h1", revisions={"/a/": 7}, errors=("flow refused",))
     assert Node.from_json(VXLAN.to_json()) == VXLAN
     assert Report.from_json(report.to_json()) == report
+    assert Report.from_json(report.to_json() | {"Later": [1]}) == report
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"Host": "h1", "Errors": []},
+        {"Host": "h1", "Revisions": [7], "Errors": []},
+        {"Host": "h1", "Revisions": {"/a/": "7"}, "Errors": []},
+        {"Host": "h1", "Revisions": {"/a/": True}, "Errors": []},
+        {"Host": None, "Revisions": {}, "Errors": []},
+        {"Host": "h1", "Revisions": {}, "Errors": None},
+    ],
+)
+def test_what_is_no_report_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="not a report"):
-        Report.from_json(VXLAN.to_json())
+        Report.from_json(VXLAN.to_json() | fields)
 
 
 async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
@@ -51,7 +67,8 @@ async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
     methods = master.methods()
     for node in (VLAN, VXLAN):
         assert await methods[REGISTER_NODE](node.to_json())
-    report = Report(node=VXLAN, revision=12, errors=("table full",))
+    assert master.nodes == {VLAN: Report(node=VLAN), VXLAN: Report(node=VXLAN)}
+    report = Report(node=VXLAN, host="h1", revisions={"/a/": 12}, errors=("table full",))
     await methods[REPORT](report.to_json())
     await methods[REGISTER_NODE](VXLAN.to_json())
     await methods[UNREGISTER_NODE](VLAN.to_json())
@@ -62,7 +79,9 @@ async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
         "AgentDb": {"10.77.0.1:9002": {"HostAddr": "10.77.0.1", "HostPort": 9002}},
         "EndpointDb": {},
         "PolicyDb": {},
-        "AgentStats": {"10.77.0.1:9002": {"Revision": 12, "Errors": ["table full"]}},
+        "AgentStats": {
+            "10.77.0.1:9002": {"Host": "h1", "Revisions": {"/a/": 12}, "Errors": ["table full"]}
+        },
     }
 
 

@@ -9,9 +9,18 @@ import pytest
 
 from core import keys
 from core.errors import Invalid
-from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
+from core.ids import (
+    DocknetId,
+    EndpointKey,
+    GroupName,
+    HostLabel,
+    NetworkId,
+    NetworkName,
+    TenantName,
+)
 from state import codec
 from state.records import (
+    DocknetRecord,
     Encap,
     EndpointRecord,
     GrantOwner,
@@ -95,6 +104,9 @@ ENDPOINT = EndpointRecord(
     common_name="cn",
 )
 GRANT = GrantRecord(owner=GrantOwner.ENDPOINT, owner_id="net.1.blue-a/b", seq=9, granted_at=1.5)
+DOCKNET = DocknetRecord(
+    tenant=TenantName("blue"), network=NetworkName("net.1"), group=GroupName("web"), uuid="f00"
+)
 HOST = HostRecord(
     label=HostLabel("h1"),
     control_ip="192.168.77.1",
@@ -206,6 +218,11 @@ def test_unreadable_tag_ranges_are_invalid(ranges: str) -> None:
         (keys.group(GROUP.key), dataclasses.replace(GROUP, ip_pool="", subnet_len=0)),
         (keys.endpoint(ENDPOINT.key), ENDPOINT),
         (keys.endpoint(ENDPOINT.key), dataclasses.replace(ENDPOINT, labels=None)),
+        (keys.docknet(DOCKNET.id), DOCKNET),
+        (
+            keys.docknet(DocknetId("blue.net.1.")),
+            dataclasses.replace(DOCKNET, group=None),
+        ),
         (keys.grant(NETWORK.id, "10.1.0.5"), GRANT),
         (keys.host(HOST.label), HOST),
         (keys.TAG_RANGES, TagRangesRecord(vlans="1-10", vxlans="20-30")),
@@ -213,6 +230,16 @@ def test_unreadable_tag_ranges_are_invalid(ranges: str) -> None:
 )
 def test_decode_undoes_encode(key: str, record: Record) -> None:
     assert codec.decode(key, codec.encode(record)) == record
+
+
+def test_docknets_have_the_originals_names() -> None:
+    assert json.loads(codec.encode(DOCKNET)) == {
+        "id": "blue.net.1.web",
+        "tenantName": "blue",
+        "networkName": "net.1",
+        "serviceName": "web",
+        "docknetUUID": "f00",
+    }
 
 
 def test_service_info_has_gos_names() -> None:
@@ -257,6 +284,7 @@ def test_keys_without_records_decode_to_none() -> None:
         (keys.endpoint(ENDPOINT.key), ENDPOINT, "labels", ["a"]),
         (keys.endpoint(ENDPOINT.key), ENDPOINT, "labels", {"a": 1}),
         (keys.endpoint(ENDPOINT.key), ENDPOINT, "id", "other"),
+        (keys.docknet(DOCKNET.id), DOCKNET, "serviceName", "other"),
         (keys.network(NETWORK.id), NETWORK, "pktTagType", "gre"),
         (keys.network(NETWORK.id), NETWORK, "tenant", "red"),
         (keys.network(NETWORK.id), NETWORK, "subnetIP", "ten"),

@@ -158,9 +158,10 @@ def endpoint(net: str, group: str) -> EndpointRecord:
     )
 
 
-def test_endpoints_are_counted_by_network_and_group() -> None:
+def test_endpoints_are_counted_by_network_group_and_host() -> None:
     counts = derive.endpoint_counts(
         [endpoint("a.t", "g:t"), endpoint("a.t", ""), endpoint("b.t", "g:t")]
     )
     assert counts.networks == {NetworkId("a.t"): 2, NetworkId("b.t"): 1}
     assert counts.groups == {GroupKey("g:t"): 2}
+    assert counts.hosts == {HostLabel("h1"): 3}

@@ -22,6 +22,8 @@ from netmaster.api.routes import Action, Target, cleaned, find
         ("POST", "/plugin/deleteEndpoint", Target(Action.DELETE_ENDPOINT)),
         ("GET", "/version", Target(Action.VERSION)),
         ("GET", "/info", Target(Action.INFO)),
+        ("GET", "/hosts", Target(Action.HOSTS)),
+        ("GET", "/hosts/h1.example", Target(Action.HOST, key="h1.example")),
     ],
 )
 def test_a_known_request_has_a_target(method: str, path: str, target: Target) -> None:
@@ -42,6 +44,9 @@ def test_a_known_request_has_a_target(method: str, path: str, target: Target) ->
         ("OPTIONS", "/version"),
         ("POST", "/version"),
         ("GET", "/version/"),
+        ("POST", "/hosts"),
+        ("GET", "/hosts/"),
+        ("DELETE", "/hosts/h1"),
         ("GET", "/plugin/createEndpoint"),
         ("PUT", "/plugin/createEndpoint"),
         ("POST", "/plugin/createEndpoint/"),

@@ -20,10 +20,26 @@ def test_ids_go_round_before_one_comes_again() -> None:
     assert [_take(ids) for _ in range(2)] == [LAST_ID, 2]
 
 
+def test_the_last_one_given_is_known_by_what_is_in_use() -> None:
+    ids = GroupIds()
+    for number in (1, 2, 3):
+        ids.take(number)
+    assert ids.latest() == 3
+    ids.last = ids.latest()
+    ids.give(3)
+    assert (ids.latest(), ids.following()) == (3, 4)
+    ids.last = LAST_ID - 1
+    ids.take(LAST_ID)
+    assert (ids.latest(), ids.following()) == (2, 3)
+    ids.give(1)
+    assert (ids.latest(), ids.following()) == (LAST_ID, 1)
+
+
 def test_no_id_is_left() -> None:
     ids = GroupIds()
     for number in range(1, LAST_ID + 1):
         ids.take(number)
     assert ids.following() is None
+    assert ids.latest() == ids.last
     ids.give(7)
     assert ids.following() == 7

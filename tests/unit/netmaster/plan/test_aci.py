@@ -1,13 +1,24 @@
 """An ACI fabric: groups' own VLANs, and what the gateway is told of a profile."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from contivmodel.objects import AciGw, AppProfile, ExtContractsGroup, Global, Policy, Rule
 from core.ids import GroupKey
-from netmaster.plan import aci, aci_gateway, app_profile, contracts, endpoint, group, policy, rule
+from netmaster.plan import (
+    aci,
+    aci_gateway,
+    app_profile,
+    contracts,
+    doubts,
+    endpoint,
+    group,
+    policy,
+    rule,
+)
 from netmaster.plan import globals as settings
 from netmaster.plan.aci import Launch
 from netmaster.plan.model import PendingLaunch, Plan
@@ -246,14 +257,15 @@ def test_a_rule_reaches_the_profile_of_its_other_end(scene: Scene) -> None:
 def test_doubts_are_stored_and_end(scene: Scene) -> None:
     plan = app_profile.create(scene.view, PROFILE)
     found = launches(scene, plan)
-    scene.do(aci.announced, found)
-    assert list(scene.view.launches.values()) == [PendingLaunch("default:a")]
-    assert aci.announced(scene.view, found).writes == ()
+    scene.do(lambda view: Plan(doubts.raised(view, found), reply=None))
+    assert list(scene.view.doubts.values()) == [PendingLaunch("default:a")]
+    assert doubts.raised(scene.view, found) == ()
     scene.reload()
     assert aci.launched(scene.view, "default:a").wanted is None
     scene.do(lambda _: plan)
     assert aci.launched(scene.view, "default:a") == Launch(
         "default:a", known=True, wanted=found[0].wanted
     )
-    scene.do(lambda view: Plan(aci.settled(view, ["default:a", "default:b"]), reply=None))
-    assert scene.view.launches == {}
+    other = replace(found[0], profile="default:b")
+    scene.do(lambda view: Plan(doubts.ended(view, [*found, other]), reply=None))
+    assert scene.view.doubts == {}

@@ -205,3 +205,42 @@ def test_what_a_deleted_network_left_behind_is_reclaimed_at_once(scene: Scene) -
     scene.do(network.delete, "default:v6")
     assert scene.do(address.reclaim, NOW) == 3
     assert NetworkId("v6.default") not in scene.view.addresses
+
+
+def in_swarm(scene: Scene, pool: str, **more: str) -> str:
+    request = AllocAddressRequest(address_pool=pool, **more)
+    return str(scene.do(address.allocate_in_swarm, request, NOW))
+
+
+@pytest.mark.parametrize(
+    ("pool", "first"),
+    [
+        ("10.9.9.0/24", "10.9.9.1/24"),
+        ("10.9.9.77/26", "10.9.9.65/26"),
+        ("10.9.9.0/24:blue", "10.9.9.1/24"),
+        ("2016:0430::/64", "2016:430::/64"),
+        ("2016:430::ff/100", "2016:430::/100"),
+        ("2016:430:0:0:8000::/67", "2016:430:0:0:8000::/67"),
+        ("2016:430::/64:blue", "2016:430::/64"),
+    ],
+)
+def test_in_a_swarm_a_pool_without_a_network_has_a_gateway(
+    scene: Scene, pool: str, first: str
+) -> None:
+    assert in_swarm(scene, pool) == first
+    assert scene.view.reservations == {}
+
+
+def test_in_a_swarm_a_network_gives_its_addresses(scene: Scene) -> None:
+    assert in_swarm(scene, "10.1.1.0/24") == "10.1.1.1/24"
+    assert in_swarm(scene, "", network_id="n1.default") == "10.1.1.2/24"
+    assert len(scene.view.reservations) == 2
+
+
+@pytest.mark.parametrize(
+    "pool", ["", "10.9.9.0", "10.9.9.0/32", "x/24", "10.9.9.0/33", "fe80::/129"]
+)
+def test_in_a_swarm_what_is_no_pool_is_refused(scene: Scene, pool: str) -> None:
+    request = AllocAddressRequest(address_pool=pool)
+    text = f"invalid address pool {pool!r}, expected <subnet>/<length>"
+    assert scene.refused(address.allocate_in_swarm, request, NOW) == text

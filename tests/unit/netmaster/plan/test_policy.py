@@ -118,7 +118,7 @@ def test_a_large_policy_is_gone_at_once_and_its_rules_follow(scene: Scene) -> No
     assert plan.then is policy.sweep
     scene.do(policy.delete, "default:p1")
 
-    assert [rule.key for rule in scene.view.read_all("rule")] == ["default:p2:other"]
+    assert list(scene.view.objects["rule"]) == ["default:p2:other"]
     assert scene.read("endpointGroup", "default:g1").link_sets.match_rules == {}
     assert len([key for key in scene.store if key.startswith(keys.RULES)]) == CHUNK + 5 + 1
     refusal = scene.refused(policy.create, a_policy("p1"))

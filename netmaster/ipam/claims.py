@@ -1,0 +1,83 @@
+"""The addresses that networks claim, of both families: whose claims a new one would overlap.
+
+Networks with their subnets as text come in, keys of networks go out; tenants do not see each
+other's. `netmaster.view` keeps `Claims` in step with the networks; what is refused then, and in
+which words, is `netmaster.plan.network`'s business.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from contivmodel.objects import Network
+from core.addresses import AddressRange, Subnet, ipv6, ipv6_text, parse_range, parse_subnet6
+from netmaster.ipam.intervals import Interval, Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The addresses a network asks for; `text6` is its IPv6 subnet's address as written.
+
+    Text whose host bits are not zero is made canonical.
+    """
+
+    v4: AddressRange
+    v6: Subnet | None = None
+    text6: str = ""
+
+
+class Overlaps(NamedTuple):
+    """Keys of the networks whose claims share an address with one, by family."""
+
+    v4: frozenset[str]
+    v6: frozenset[str]
+
+
+def claim(network: Network) -> Claim:
+    """Return what a network claims; ValueError, in the original's words, if that cannot be read."""
+    try:
+        v4 = parse_range(network.subnet)
+    except ValueError as exc:
+        raise ValueError("subnet string invalid format") from exc
+    if not network.ipv6_subnet:
+        return Claim(v4)
+    try:
+        v6, written = parse_subnet6(network.ipv6_subnet)
+    except ValueError as exc:
+        raise ValueError("ipv6Subnet string invalid format") from exc
+    return Claim(v4, v6, written if ipv6(written) == v6.base else ipv6_text(v6.base))
+
+
+class Claims:
+    """What all networks claim, by tenant."""
+
+    def __init__(self) -> None:
+        self._v4: defaultdict[str, Intervals] = defaultdict(Intervals)
+        self._v6: defaultdict[str, Intervals] = defaultdict(Intervals)
+
+    def add(self, network: Network) -> None:
+        """Note what a network claims; ValueError if that cannot be read."""
+        for intervals, interval in self._parts(network):
+            intervals.add(interval, network.key)
+
+    def remove(self, network: Network) -> None:
+        """Forget what a network claimed."""
+        for intervals, interval in self._parts(network):
+            intervals.remove(interval, network.key)
+
+    def overlapping(self, tenant: str, wanted: Claim) -> Overlaps:
+        """Return the networks of a tenant that a claim would overlap."""
+        v4 = self._v4[tenant].overlapping(wanted.v4.extent)
+        v6 = self._v6[tenant].overlapping(_extent(wanted.v6)) if wanted.v6 else ()
+        return Overlaps(v4=frozenset(v4), v6=frozenset(v6))
+
+    def _parts(self, network: Network) -> Iterator[tuple[Intervals, Interval]]:
+        claimed = claim(network)
+        yield self._v4[network.tenant_name], claimed.v4.extent
+        if claimed.v6:
+            yield self._v6[network.tenant_name], _extent(claimed.v6)
+
+
+def _extent(subnet: Subnet) -> Interval:
+    return subnet.base, subnet.last

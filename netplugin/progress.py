@@ -1,0 +1,99 @@
+"""How far this host has come, and what is wrong on it: what masters are told (design D5).
+
+In come the revisions up to which the store has told of each prefix, what rounds carried to the
+bridges, and faults as they are found; out comes what `netplugin.control` reports. A revision is
+realised when both switches have acknowledged the flows of all changes up to it; while a flow is
+refused nothing new is. Nothing here waits or sends.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from core.ids import HostLabel
+from ofnet.agent import BridgeAgent
+from ofnet.world import Bridge
+
+MAX_ERRORS: Final = 20
+MAX_LENGTH: Final = 300
+"""A report stays small whatever is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The realised revision of each prefix, and what is wrong."""
+
+    revisions: Mapping[str, int] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+
+class Progress:
+    """Kept by `netplugin.reconcile`; `unreadable` has the keys that cannot be decoded now."""
+
+    def __init__(self, agents: Mapping[Bridge, BridgeAgent], unreadable: Mapping[str, str]) -> None:
+        self._agents = agents
+        self._unreadable = unreadable
+        self._told: dict[str, int] = {}
+        self._handed: Mapping[str, int] = {}
+        self._realised: Mapping[str, int] = {}
+        self._misunderstood: dict[str, str] = {}
+        self._tunnels: Mapping[HostLabel, str] = {}
+        self._changed = asyncio.Event()
+        for agent in agents.values():
+            agent.observe(self._look)
+
+    @property
+    def standing(self) -> Standing:
+        """What is to be reported now."""
+        errors = islice(self._errors(), MAX_ERRORS)
+        return Standing(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
+
+    def changed(self) -> asyncio.Event:
+        """Return the event that the next change may set: take it, look, then wait."""
+        return self._changed
+
+    def told(self, prefix: str, rev: int) -> None:
+        """Note that the store has told all that happened under a prefix up to a revision."""
+        self._told[prefix] = rev
+
+    def known(self) -> Mapping[str, int]:
+        """Return up to where the store has told, to be handed over once a round is through."""
+        return dict(self._told)
+
+    def handed_over(self, revisions: Mapping[str, int]) -> None:
+        """Note that the bridges were given all up to these revisions; they may yet lack some."""
+        self._handed = revisions
+        self._look()
+
+    def understood(self, key: str) -> None:
+        """Note that a record makes sense, or is gone."""
+        self._misunderstood.pop(key, None)
+
+    def misunderstood(self, key: str, reason: str) -> None:
+        """Note that a record makes no sense."""
+        self._misunderstood[key] = reason
+
+    def show_tunnels(self, faults: Mapping[HostLabel, str]) -> None:
+        """Note which peers have no tunnel that works, and why."""
+        if faults != self._tunnels:
+            self._tunnels = faults
+            self._look()
+
+    def _look(self) -> None:
+        if all(agent.in_step for agent in self._agents.values()):
+            self._realised = self._handed
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _errors(self) -> Iterator[str]:
+        for bridge, agent in self._agents.items():
+            for flow, reason in agent.refused.values():
+                yield f"bridge {bridge}: flow refused: {reason}: {flow}"
+            for oid, reason in agent.faults.items():
+                yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
+        for peer, reason in self._tunnels.items():
+            yield f"no tunnel to {peer}: {reason}"
+        for key, reason in {**self._unreadable, **self._misunderstood}.items():
+            yield f"{key}: {reason}"

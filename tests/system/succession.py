@@ -1,0 +1,47 @@
+"""A netmaster that is killed and succeeded, again and again, on one store.
+
+In come an etcd and a directory; `leading` runs the master, `succeed` starts the next one. What the
+leader has in the store is told by `stored`. Who kills it, and when, is the tests' business.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from core import keys
+from netmaster import entries
+from tests.bed.etcd import Etcd
+from tests.bed.master import Master
+from tests.property.subjects import Request
+
+
+@contextmanager
+def leading(etcd: Etcd, directory: Path) -> Iterator[Master]:
+    """Run a master; nothing unforeseen may be in its log at the end."""
+    master = Master(directory, etcd.url)
+    master.start()
+    try:
+        yield master
+    finally:
+        master.kill()
+    assert "internal error" not in master.log_text()
+    assert "Traceback" not in master.log_text()
+
+
+def succeed(master: Master, etcd: Etcd) -> None:
+    """Start the next leader; the dead one's lock goes, as it would at the end of its lease."""
+    etcd.delete(keys.LEADER_LOCK)
+    master.start(within=60)
+
+
+def stored(etcd: Etcd) -> Mapping[str, bytes]:
+    """Return what the leader has in the store."""
+    found = etcd.entries(keys.ROOT)
+    return {key: value for key, value in found.items() if entries.is_leaders(key)}
+
+
+def send(master: Master, *requests: Request) -> None:
+    """Have requests answered as they should be."""
+    for request in requests:
+        answer = master.ask(request.method, request.path, request.body)
+        assert answer.status == request.status, (request, answer.text)

@@ -1,0 +1,143 @@
+"""Every master knows how far each host has come, whoever is frozen, ends or is killed meanwhile."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from netmaster.progress import NO_AGENT
+from tests.bed.cluster import PROGRAMS, Bed
+from tests.bed.daemon import Daemon
+from tests.bed.hosts import Host
+from tests.bed.netns import http_request
+from tests.bed.waiting import eventually
+from tests.system.footprint import flow_ages
+from tests.system.rest import ask
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+SECOND_PORT = 9998
+ALL = (0, ["applied on 2 of 2 hosts"])
+LATE = 5
+
+
+def applied(bed: Bed, *words: str, url: str = "") -> tuple[int, list[str]]:
+    """Run `netctl host applied`; its exit code and lines."""
+    command = [PROGRAMS / "netctl", "--netmaster", url or bed.url, "host", "applied", *words]
+    done = bed.fabric.namespace.run([str(word) for word in command], check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+def create_network(bed: Bed, name: str, number: int) -> None:
+    subnet = f"10.{number}.0.0/16"
+    bed.netctl("net", "create", f"--subnet={subnet}", f"--gateway=10.{number}.0.1", name)
+
+
+def tunnelled(host: Host, vni: int) -> bool:
+    """Say whether the host's switch takes a network's packets out of the tunnel."""
+    return any(f"tun_id=0x{vni:x}," in flow for flow in flow_ages(host))
+
+
+def vni_of(bed: Bed, name: str) -> int:
+    found = ask(bed, "GET", f"/api/v1/inspect/networks/default:{name}/").json()
+    tag: int = found["Oper"]["externalPktTag"]
+    return tag
+
+
+def agent_ends(bed: Bed) -> dict[str, Any]:
+    stats: dict[str, Any] = ask(bed, "GET", "/debug/ofnet").json()["AgentStats"]
+    return stats
+
+
+def test_what_is_applied_is_on_the_switches(bed: Bed) -> None:
+    for number in range(101, 106):
+        create_network(bed, "n1", number)
+        vni = vni_of(bed, "n1")
+        assert applied(bed, "--wait", "30") == ALL
+        assert [tunnelled(host, vni) for host in bed.hosts] == [True, True]
+        bed.netctl("net", "rm", "n1")
+        assert applied(bed, "--wait", "30") == ALL
+        assert [tunnelled(host, vni) for host in bed.hosts] == [False, False]
+
+
+def test_hosts_are_shown(bed: Bed) -> None:
+    pod = bed.add_pod(bed.hosts[0], "shown")
+    try:
+        assert applied(bed, "--wait", "30") == ALL
+        answer = ask(bed, "GET", "/hosts")
+        assert answer.status == 200
+        first, second = answer.json()
+        assert (first["label"], second["label"]) == ("h1", "h2")
+        assert (first["controlIP"], first["vtepIP"]) == (bed.hosts[0].address,) * 2
+        assert (first["endpoints"], second["endpoints"]) == (1, 0)
+        assert (first["registered"], first["applied"], first["errors"]) == (True, True, [])
+        assert ask(bed, "GET", "/hosts/h2").json() == second
+        assert ask(bed, "GET", "/hosts/h3").text == "host h3 not found"
+        assert first["ends"] == [f"{bed.hosts[0].address}:{port}" for port in (9002, 9003)]
+    finally:
+        bed.delete_pod(pod)
+
+
+def test_a_frozen_agent_is_behind_until_it_goes_on(bed: Bed) -> None:
+    assert applied(bed, "--wait", "30") == ALL
+    bed.agents[1].pause()
+    try:
+        create_network(bed, "n2", 110)
+        found = eventually(lambda: only_one(bed), "one of two has applied it", within=30)
+        assert found
+        code, lines = found
+        # its registration may have ended meanwhile; then nobody need wait for it
+        gone = lines[1] == f"h2: {NO_AGENT}"
+        assert gone or lines[1].startswith("h2: state/nets/ at ")
+        assert code == (0 if gone else LATE)
+    finally:
+        bed.agents[1].resume()
+    eventually(lambda: applied(bed) == ALL, "the other has too", within=30)
+
+
+def only_one(bed: Bed) -> tuple[int, list[str]] | None:
+    code, lines = applied(bed)
+    return (code, lines) if lines and lines[0] == "applied on 1 of 2 hosts" else None
+
+
+def test_an_agent_that_ends_is_known_to_be_gone_at_once(bed: Bed) -> None:
+    assert applied(bed, "--wait", "30") == ALL
+    assert {end["Host"] for end in agent_ends(bed).values()} == {"h1", "h2"}
+    assert bed.agents[1].terminate() == 0
+    assert {end["Host"] for end in agent_ends(bed).values()} == {"h1"}
+    assert applied(bed) == (0, ["applied on 1 of 2 hosts", f"h2: {NO_AGENT}"])
+    bed.agents[1].start()
+    eventually(lambda: applied(bed) == ALL, "both have applied all", within=30)
+
+
+@pytest.fixture
+def second(bed: Bed) -> Iterator[Daemon]:
+    """Run another master; in the end the first one leads, alone."""
+    second = bed.another_master(SECOND_PORT)
+    second.start()
+    try:
+        yield second
+        assert "internal error" not in second.log_text()
+    finally:
+        second.stop()
+        bed.netmaster.stop()
+        bed.netmaster.start(within=30)
+
+
+def test_the_next_leader_says_the_same(bed: Bed, second: Daemon) -> None:
+    create_network(bed, "n3", 111)
+    assert applied(bed, "--wait", "30") == ALL
+    bed.netmaster.kill()
+    url = f"http://{bed.fabric.address}:{SECOND_PORT}"
+    eventually(lambda: applied(bed, url=url) == ALL, "the second says the same", within=30)
+    _, body = http_request(f"{url}/debug/ofnet", namespace=bed.fabric.namespace)
+    assert b'"Host":"h2"' in body
+    assert second.running
+    # agents find it without being restarted
+    pods = [bed.add_pod(host, f"late-{host.label}") for host in bed.hosts]
+    try:
+        assert applied(bed, "--wait", "30", url=url) == ALL
+        assert pods[0].ping(pods[1].address)
+    finally:
+        for pod in pods:
+            bed.delete_pod(pod)

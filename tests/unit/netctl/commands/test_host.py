@@ -1,0 +1,92 @@
+"""`netctl host`."""
+
+from typing import Any
+
+import pytest
+
+from netctl.commands import host
+from tests.unit.netctl.master import Netctl
+
+
+def state(label: str, *, behind: str = "", registered: bool = True, **more: Any) -> dict[str, Any]:
+    return {
+        "label": label,
+        "controlIP": "192.0.2.1",
+        "vtepIP": "198.51.100.1",
+        "uplinkMACs": [],
+        "version": "1.0",
+        "registered": registered,
+        "ends": [],
+        "applied": not behind,
+        "behind": behind,
+        "errors": [],
+        "endpoints": 3,
+        **more,
+    }
+
+
+NETS = "state/nets/ at 3 of 7"
+NONE = "no agent is registered"
+
+
+def test_ls_is_a_table(netctl: Netctl) -> None:
+    late = state("h2", behind=NONE, registered=False, errors=["a", "b"])
+    netctl.master.host_states = lambda _: [state("h1"), late]
+    lines = netctl("host", "ls").out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["Name", "Address", "VTEP", "Version", "Agent", "Applied", "Endpoints", "Errors"],
+        ["----", "-------", "----", "-------", "-----", "-------", "---------", "------"],
+        ["h1", "192.0.2.1", "198.51.100.1", "1.0", "registered", "yes", "3", "0"],
+        ["h2", "192.0.2.1", "198.51.100.1", "1.0", "none", "no", "3", "2"],
+    ]
+    assert netctl("host", "list", "-q").out == "h1\nh2\n"
+    assert netctl("host", "ls", "--json").out.startswith('[\n  {\n    "label": "h1",\n')
+
+
+def test_inspect_prints_all_of_it(netctl: Netctl) -> None:
+    netctl.master.host_states = lambda _: [state("h1"), state("h2")]
+    assert '"label": "h2"' in netctl("host", "inspect", "h2").out
+    netctl.master.refusal = "host h3 not found\n"
+    refused = netctl("host", "inspect", "h3")
+    assert (refused.code, refused.message) == (3, '"host h3 not found\n"')
+    assert netctl("host", "inspect").message == '"Host name required"'
+
+
+def test_applied_is_a_success_only_when_all_registered_hosts_have(netctl: Netctl) -> None:
+    netctl.master.host_states = lambda _: [state("h1"), state("h2")]
+    done = netctl("host", "applied")
+    assert (done.code, done.out, done.err) == (0, "applied on 2 of 2 hosts\n", "")
+    late = state("h2", behind=NETS, errors=["flow refused"])
+    netctl.master.host_states = lambda _: [state("h1"), late]
+    done = netctl("host", "applied")
+    assert (done.code, done.err) == (5, "")
+    assert done.out == f"applied on 1 of 2 hosts\nh2: {NETS}; flow refused\n"
+
+
+def test_a_host_without_an_agent_is_named_and_not_waited_for(netctl: Netctl) -> None:
+    gone = state("h2", behind=NONE, registered=False)
+    netctl.master.host_states = lambda _: [state("h1"), gone]
+    done = netctl("host", "applied", "--wait", "60")
+    assert (done.code, done.out) == (0, f"applied on 1 of 2 hosts\nh2: {NONE}\n")
+    assert netctl.master.looks == 1
+
+
+def test_waiting_ends_when_all_have(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "LOOK_EVERY", 0.001)
+    netctl.master.host_states = lambda look: [state("h1", behind=NETS if look < 4 else "")]
+    done = netctl("host", "applied", "--wait=60")
+    assert (done.code, done.out, netctl.master.looks) == (0, "applied on 1 of 1 hosts\n", 4)
+
+
+def test_waiting_ends_after_its_time(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "LOOK_EVERY", 0.001)
+    netctl.master.host_states = lambda _: [state("h1", behind=NETS)]
+    done = netctl("host", "applied", "-w", "0.05")
+    assert (done.code, done.out) == (5, f"applied on 0 of 1 hosts\nh1: {NETS}\n")
+    assert netctl.master.looks > 1
+
+
+@pytest.mark.parametrize("wait", ["-1", "nan"])
+def test_a_time_that_cannot_be_waited_is_refused(wait: str, netctl: Netctl) -> None:
+    done = netctl("host", "applied", "--wait", wait)
+    assert (done.code, netctl.master.looks) == (1, 0)

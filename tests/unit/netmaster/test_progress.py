@@ -1,0 +1,92 @@
+"""What "applied" means."""
+
+from typing import Any
+
+import pytest
+
+from core import keys
+from core.ids import HostLabel, NetworkId
+from netmaster.progress import NO_AGENT, SILENT, KnownHost, Marks, behind, state_of
+from ofnet.control import Node, Report
+from state.records import HostRecord
+
+VXLAN, VLAN = Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)
+MARKS = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
+BOTH = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
+
+
+def says(node: Node, revisions: dict[str, int], *errors: str) -> Report:
+    return Report(node=node, host="h1", revisions=revisions, errors=errors)
+
+
+def test_marks_are_the_highest_of_what_agents_follow() -> None:
+    marks = Marks()
+    for key, rev in (
+        (keys.network(NetworkId("a.b")), 7),
+        (keys.network(NetworkId("c.b")), 5),
+        (keys.obj("network", "b:a"), 99),
+        (keys.COMMITS + "x", 99),
+        (keys.GLOBAL_CONFIG, 2),
+    ):
+        marks.note(key, rev)
+    assert marks.revisions == {keys.NETWORKS: 7, keys.MASTER_CONFIG: 2}
+
+
+@pytest.mark.parametrize(
+    ("reports", "why"),
+    [
+        ([], NO_AGENT),
+        ([None], SILENT),
+        ([Report(node=VXLAN)], SILENT),
+        ([says(VXLAN, BOTH), None], SILENT),
+        ([says(VXLAN, BOTH)], ""),
+        ([says(VXLAN, BOTH), says(VLAN, {keys.NETWORKS: 8, keys.ENDPOINTS: 12})], ""),
+        ([says(VXLAN, {keys.NETWORKS: 100})], "state/eps/ at 0 of 9"),
+        ([says(VXLAN, BOTH), says(VLAN, BOTH | {keys.NETWORKS: 6})], "state/nets/ at 6 of 7"),
+        ([says(VXLAN, {})], "state/nets/ at 0 of 7, state/eps/ at 0 of 9"),
+        ([says(VXLAN, BOTH | {"/other/": 0}, "table full")], ""),
+    ],
+)
+def test_a_host_is_behind_until_all_its_ends_reach_every_mark(
+    reports: list[Report | None], why: str
+) -> None:
+    assert behind(MARKS, reports) == why
+
+
+def test_without_marks_whoever_has_reported_has_applied_all() -> None:
+    assert behind({}, [says(VXLAN, {})]) == ""
+
+
+def test_a_host_as_it_is_shown() -> None:
+    record = HostRecord(
+        label=HostLabel("h1"),
+        control_ip="192.0.2.1",
+        vtep_ip="198.51.100.1",
+        vxlan_port=4789,
+        uplink_macs=("02:00:00:00:00:01",),
+        version="1.0",
+    )
+    shown: dict[str, Any] = {
+        "label": "h1",
+        "controlIP": "192.0.2.1",
+        "vtepIP": "198.51.100.1",
+        "uplinkMACs": ["02:00:00:00:00:01"],
+        "version": "1.0",
+    }
+    ends = {VXLAN: says(VXLAN, BOTH, "a", "b"), VLAN: says(VLAN, BOTH, "b")}
+    assert state_of(KnownHost(record=record, ends=ends), MARKS, 4) == shown | {
+        "registered": True,
+        "ends": ["192.0.2.1:9002", "192.0.2.1:9003"],
+        "applied": True,
+        "behind": "",
+        "errors": ["a", "b"],
+        "endpoints": 4,
+    }
+    assert state_of(KnownHost(record=record, ends={}), MARKS, 0) == shown | {
+        "registered": False,
+        "ends": [],
+        "applied": False,
+        "behind": NO_AGENT,
+        "errors": [],
+        "endpoints": 0,
+    }
