@@ -7,12 +7,13 @@ of any other refusal. Which netmaster to ask, and whether to ask again, is the c
 (`netplugin.cluster`). Command line programs use `contivmodel.client_sync`.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import aiohttp
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from contivmodel.rpc import (
     AllocAddressRequest,
@@ -73,7 +74,19 @@ class AddressReply(WireModel):
     address: str = field("IPv4Address")
 
 
+REVISIONS_HEADER: Final = "Contiv-Revisions"
+"""Header of createEndpoint's answer: JSON, for each prefix of the store that says which policies
+hold for an endpoint the revision of the last change there. An agent that has realised these has the
+endpoint's policies in place."""
+
 R = TypeVar("R", bound=WireModel)
+
+
+class CreatedEndpoint(NamedTuple):
+    """An endpoint as netmaster answers it, and `REVISIONS_HEADER`'s revisions by prefix."""
+
+    endpoint: EndpointConfig
+    revisions: dict[str, int]
 
 
 class MasterClient:
@@ -107,23 +120,25 @@ class MasterClient:
 
     async def create_endpoint(
         self, request: CreateEndpointRequest, *, base_url: str | None = None
-    ) -> EndpointConfig:
+    ) -> CreatedEndpoint:
         """Return the endpoint's record; asking again for the same endpoint gives the same one."""
-        answer = await self._post("createEndpoint", request, base_url)
-        return _read(EndpointReply, answer).endpoint
+        answer, headers = await self._post("createEndpoint", request, base_url)
+        endpoint = _read(EndpointReply, answer).endpoint
+        return CreatedEndpoint(endpoint, _revisions(headers.get(REVISIONS_HEADER, "{}")))
 
     async def delete_endpoint(
         self, request: DeleteEndpointRequest, *, base_url: str | None = None
     ) -> EndpointConfig:
         """Return the record of the endpoint now gone; NotFound if there was none."""
-        answer = await self._post("deleteEndpoint", request, base_url)
+        answer, _ = await self._post("deleteEndpoint", request, base_url)
         return _read(EndpointReply, answer).endpoint
 
     async def alloc_address(
         self, request: AllocAddressRequest, *, base_url: str | None = None
     ) -> AddressReply:
         """Return a reserved address."""
-        return _read(AddressReply, await self._post("allocAddress", request, base_url))
+        answer, _ = await self._post("allocAddress", request, base_url)
+        return _read(AddressReply, answer)
 
     async def release_address(
         self, request: ReleaseAddressRequest, *, base_url: str | None = None
@@ -131,7 +146,9 @@ class MasterClient:
         """Give a reserved address back; one that was not reserved is no error."""
         await self._post("releaseAddress", request, base_url)
 
-    async def _post(self, route: str, request: WireModel, base_url: str | None) -> bytes:
+    async def _post(
+        self, route: str, request: WireModel, base_url: str | None
+    ) -> tuple[bytes, Mapping[str, str]]:
         url = f"{(self._base_url if base_url is None else base_url).rstrip('/')}/plugin/{route}"
         try:
             async with self._open().post(
@@ -146,7 +163,7 @@ class MasterClient:
             raise MasterUnavailable(f'Post "{url}": {why}', outcome_unknown=True) from exc
         if status != HTTPStatus.OK:
             raise _refusal(status, reason, answer)
-        return answer
+        return answer, response.headers
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -161,6 +178,16 @@ def _read(model: type[R], answer: bytes) -> R:
         return model.model_validate_json(answer)
     except ValidationError as exc:
         raise MasterRefused(f"netmaster's answer cannot be read: {exc}") from exc
+
+
+_REVISIONS: Final = TypeAdapter(dict[str, int])
+
+
+def _revisions(text: str) -> dict[str, int]:
+    try:
+        return _REVISIONS.validate_json(text)
+    except ValidationError as exc:
+        raise MasterRefused(f"netmaster's revisions cannot be read: {exc}") from exc
 
 
 def _refusal(status: int, reason: str, answer: bytes) -> ContivError:

@@ -32,6 +32,14 @@ class Marks:
             self.revisions[prefix] = rev
 
 
+def policy_marks(marks: Mapping[str, int]) -> dict[str, int]:
+    """Return the marks of what says which policies hold for an endpoint, and what they are."""
+    return {prefix: marks[prefix] for prefix in _POLICIES if prefix in marks}
+
+
+_POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHost:
     """A host, and what each of its agent's registered ends has said."""

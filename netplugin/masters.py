@@ -8,8 +8,8 @@ correctness. Next module: `contivmodel.client`.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from contivmodel.client import EndpointConfig, MasterClient
 from contivmodel.rpc import ConfigEP, CreateEndpointRequest, DeleteEndpointRequest
@@ -29,11 +29,21 @@ RETRY = 0.1
 _T = TypeVar("_T")
 
 
+class Granted(NamedTuple):
+    """An endpoint, and what this host must have realised for its policies to be in force.
+
+    `revisions` are the store's, by prefix.
+    """
+
+    record: EndpointRecord
+    revisions: Mapping[str, int]
+
+
 class Master(Protocol):
     """What `netplugin.pods` needs of netmaster."""
 
-    async def create_endpoint(self, wanted: "WantedEndpoint") -> EndpointRecord:
-        """Return the endpoint's record, made now or before.
+    async def create_endpoint(self, wanted: "WantedEndpoint") -> Granted:
+        """Return the endpoint, made now or before.
 
         Raises MasterUnavailable when no leader answered in time, or the ContivError of a refusal.
         """
@@ -99,12 +109,12 @@ class Masters:
             self._ended = True
             self._known.set()
 
-    async def create_endpoint(self, wanted: WantedEndpoint) -> EndpointRecord:
+    async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         """As `Master.create_endpoint`."""
         reply = await self._ask(
             lambda url: self._client.create_endpoint(wanted.request, base_url=url)
         )
-        return record_of(reply)
+        return Granted(record_of(reply.endpoint), reply.revisions)
 
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str

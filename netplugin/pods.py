@@ -51,6 +51,8 @@ PORT_READY: Final = 10.0
 """Seconds a new port may take to get its OpenFlow number."""
 NETWORK_KNOWN: Final = 3.0
 """Seconds a network may take to reach this host after netmaster has spoken of it."""
+POLICIES_KNOWN: Final = 5.0
+"""Seconds the switches may take to have what netmaster knew of policies when it was asked."""
 LOOK_AGAIN: Final = 0.2
 """Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
 _BRIDGES: Final = frozenset(Bridge)
@@ -321,14 +323,13 @@ class Pods:
         )
         try:
             # a request on its way must not reach netmaster after the release that is to undo it
-            record = await unbroken(self._master.create_endpoint(wanted))
+            granted = await unbroken(self._master.create_endpoint(wanted))
         except NotFound as exc:  # netmaster's words do not say what was not found
             group = f", group {entry.group}" if entry.group else ""
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
-        return record, await self._network(record)
-
-    async def _network(self, record: EndpointRecord) -> NetworkRecord:
-        return await self._reconciler.network(record.network, NETWORK_KNOWN)
+        await self._reconciler.caught_up(granted.revisions, POLICIES_KNOWN)
+        record = granted.record
+        return record, await self._reconciler.network(record.network, NETWORK_KNOWN)
 
     async def _link(self, entry: Entry) -> None:
         # a thread cannot be called back: the link would come after it was to be removed

@@ -50,6 +50,15 @@ class Progress:
         errors = islice(self._errors(), MAX_ERRORS)
         return Standing(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
 
+    def late(self, revisions: Mapping[str, int]) -> str:
+        """Return the first prefix that has not been realised up to its revision; "" if all are."""
+        behind = (
+            f"{prefix} at {reached} of {rev}"
+            for prefix, rev in revisions.items()
+            if (reached := self._realised.get(prefix, 0)) < rev
+        )
+        return next(behind, "")
+
     def changed(self) -> asyncio.Event:
         """Return the event that the next change may set: take it, look, then wait."""
         return self._changed

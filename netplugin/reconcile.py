@@ -161,6 +161,19 @@ class Reconciler:
             raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
         return record
 
+    async def caught_up(self, revisions: Mapping[str, int], patience: float) -> None:
+        """Return when both switches have all that the store says up to these revisions, by prefix.
+
+        Raises SwitchUnavailable if that is not so within `patience` seconds.
+        """
+        late = ""
+        try:
+            async with asyncio.timeout(patience):
+                while late := self._progress.late(revisions):
+                    await self._progress.changed().wait()
+        except TimeoutError as exc:
+            raise SwitchUnavailable(f"policies are not in force on this host yet: {late}") from exc
+
     # -- endpoints of this host ----------------------------------------------------------------
 
     async def put_port(self, key: EndpointKey, port: LocalPort) -> None:

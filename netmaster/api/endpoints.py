@@ -29,10 +29,14 @@ JSON_TYPE: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is to be decided, and how its reply is written."""
+    """What is to be decided, and how its reply is written.
+
+    Some also tell how far the store has come with policies (`contivmodel.client.REVISIONS_HEADER`).
+    """
 
     decide: Callable[[View], Plan]
     answer: Callable[[Any], bytes]
+    tells_revisions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ def is_json(content_type: str) -> bool:
 def create_endpoint(body: bytes, at: Circumstances) -> Call:
     """Give an endpoint its addresses and its record."""
     request = decode(CreateEndpointRequest, body)
-    return Call(lambda view: endpoint.create(view, request, at.now), _endpoint_config)
+    return Call(
+        lambda view: endpoint.create(view, request, at.now), _endpoint_config, tells_revisions=True
+    )
 
 
 def update_endpoint(body: bytes, _: Circumstances) -> Call:

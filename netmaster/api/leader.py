@@ -5,6 +5,7 @@ bodies into decisions and looks at the view, `netmaster.commit` makes decisions 
 nobody look once we may have been deposed.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -12,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from aiohttp import web
 
+from contivmodel.client import REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
 from core.errors import NotFound
 from core.ids import HostLabel
@@ -36,7 +38,7 @@ from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.plan.model import Plan
-from netmaster.progress import state_of
+from netmaster.progress import policy_marks, state_of
 from netmaster.view import View
 from state.derive import endpoint_counts
 
@@ -124,7 +126,10 @@ class Leader:
             return not_found()
         body = await read_body(request)
         call = new_call(body, endpoints.Circumstances(self._now(), self._mode))
-        return json_body(call.answer(await self._committer.submit(call.decide)))
+        answer = json_body(call.answer(await self._committer.submit(call.decide)))
+        if call.tells_revisions:
+            answer.headers[REVISIONS_HEADER] = json.dumps(policy_marks(self._committer.marks))
+        return answer
 
     async def _object(self, target: Target, request: web.BaseRequest) -> web.Response:
         action, plural, key = target.action, target.plural, target.key

@@ -59,7 +59,7 @@ async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serv
         return web.json_response({"EndpointConfig": {"endpointID": "ep1", "labels": None}})
 
     async with MasterClient(await serve(handler)) as client:
-        created = await client.create_endpoint(CREATE)
+        created, _ = await client.create_endpoint(CREATE)
         gone = await client.delete_endpoint(
             DeleteEndpointRequest(tenant_name="default", network_name="n1", endpoint_id="ep1")
         )
@@ -86,7 +86,7 @@ async def test_a_call_may_name_another_netmaster(serve: Serve) -> None:
 
     url = await serve(other)
     async with MasterClient("http://127.0.0.1:9") as client:
-        assert (await client.create_endpoint(CREATE, base_url=url)).endpoint_id == "there"
+        assert (await client.create_endpoint(CREATE, base_url=url)).endpoint.endpoint_id == "there"
 
 
 @pytest.mark.parametrize(

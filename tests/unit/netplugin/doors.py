@@ -13,7 +13,7 @@ from typing import TypeVar
 from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
 from netplugin.journal import Entry, Journal
-from netplugin.masters import WantedEndpoint
+from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netns import Address, HostLinks, Interface, PodLink
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
@@ -283,11 +283,13 @@ class FakeMaster:
     def __init__(self, faults: Faults) -> None:
         self.endpoints: dict[EndpointKey, EndpointRecord] = {}
         self.networks: set[NetworkId] = {NET}
+        self.revisions: dict[str, int] = {}
         self._faults = faults
         self._last = 0
 
-    async def create_endpoint(self, wanted: WantedEndpoint) -> EndpointRecord:
-        return await self._faults.work("create", lambda: self._create(wanted))
+    async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
+        record = await self._faults.work("create", lambda: self._create(wanted))
+        return Granted(record, dict(self.revisions))
 
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from contivmodel.client import EndpointConfig, MasterClient
+from contivmodel.client import CreatedEndpoint, EndpointConfig, MasterClient
 from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest
 from core import keys
 from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
@@ -57,8 +57,8 @@ class FakeClient(MasterClient):
 
     async def create_endpoint(
         self, request: CreateEndpointRequest, *, base_url: str | None = None
-    ) -> EndpointConfig:
-        return await self._answer(request, base_url)
+    ) -> CreatedEndpoint:
+        return CreatedEndpoint(await self._answer(request, base_url), {"p/": 7})
 
     async def delete_endpoint(
         self, request: DeleteEndpointRequest, *, base_url: str | None = None
@@ -113,8 +113,8 @@ async def test_the_leader_is_asked() -> None:
     async with following() as scene:
         scene.client.behaviour["a:1"] = None
         await scene.lead("a:1")
-        record = await scene.masters.create_endpoint(WANTED)
-        assert record == record_of(REPLY)
+        granted = await scene.masters.create_endpoint(WANTED)
+        assert granted == (record_of(REPLY), {"p/": 7})
         (request,) = scene.client.requests
         assert isinstance(request, CreateEndpointRequest)
         assert (request.tenant_name, request.network_name) == ("blue", "n1")

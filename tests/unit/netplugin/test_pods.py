@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface
 
 import pytest
 
+from core import keys
 from core.errors import (
     Conflict,
     ContivError,
@@ -18,13 +19,13 @@ from core.errors import (
     SwitchUnavailable,
 )
 from core.tasks import supervisor
-from netplugin import ports
+from netplugin import pods, ports
 from netplugin.journal import State
 from netplugin.ovsdb import PortSpec
 from netplugin.world import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap
-from state.watch import Removed
+from state.watch import Reached, Removed
 from tests.unit.netplugin.agent import (
     NOTHING_LEFT,
     Agent,
@@ -247,6 +248,29 @@ async def test_a_network_whose_tag_has_changed_gets_its_row_anew(outside: Outsid
         gate.set()
         (result,) = await asked
         assert outside.ovsdb.ports()[result.host_ifname].tag == 7
+
+
+async def test_a_pod_waits_for_its_policies(outside: Outside) -> None:
+    async with running(outside) as agent:
+        outside.master.revisions = {keys.RULES: 7}
+        adding = asyncio.gather(agent.pods.add(request()))
+        await outside.faults.until("create")
+        await asyncio.sleep(0.05)
+        assert not agent.world.take(Bridge.VXLAN)[0].local
+        agent.reconciler.apply(Reached(keys.RULES, 7))
+        (result,) = await adding
+        assert result.endpoint_id == "c1"
+
+
+async def test_without_its_policies_a_pod_is_refused(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pods, "POLICIES_KNOWN", 0.05)
+    async with running(outside) as agent:
+        outside.master.revisions = {keys.RULES: 7}
+        with pytest.raises(SwitchUnavailable, match="policies are not in force"):
+            await agent.pods.add(request())
+        await left_nothing(agent)
 
 
 async def test_a_pod_of_a_vlan_network_is_on_the_other_bridge(outside: Outside) -> None:
