@@ -14,14 +14,18 @@ from typing import Any
 
 from tests.bed.daemon import Daemon
 from tests.bed.etcd import Etcd
-from tests.bed.hosts import Fabric, Host
+from tests.bed.hosts import UPLINK, Fabric, Host
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
-MODES = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
+MODES = {
+    "routing": ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"],
+    # the daemons refuse "vxlan" with "bridge", though such networks can be made
+    "bridge": ["--mode", "kubernetes", "--netmode", "vlan", "--fwdmode", "bridge"],
+}
 ETCD_PORT = 2379
 NETMASTER_PORT = 9999
 AGENT_PORT = 9090
@@ -35,10 +39,12 @@ class Bed:
         dir: Path,  # noqa: A002 - the bed's word for it everywhere
         hosts: int = 2,
         *,
+        fwd_mode: str = "routing",
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
         self.dir = dir
+        self._modes = MODES[fwd_mode]
         self._keeper = keeper
         self._tell = tell
         self._names = fresh_name("")
@@ -186,19 +192,20 @@ class Bed:
     def _netmaster_command(self, internal: str) -> list[str]:
         port = internal.rpartition(":")[2]
         return [
-            *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
+            *(str(PROGRAMS / "netmaster"), *self._modes, "--etcd", self.etcd_url),
             *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
         ]
 
     def _agent(self, host: Host) -> Daemon:
         return Daemon(
             [
-                *(str(PROGRAMS / "netplugin"), *MODES, "--etcd", self.etcd_url),
+                *(str(PROGRAMS / "netplugin"), *self._modes, "--etcd", self.etcd_url),
                 *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
                 *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),
                 *("--cni-socket", str(self.cni_socket(host))),
                 *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
+                *("--vlan-uplinks", UPLINK),
             ],
             log=host.dir / "netplugin.log",
             namespace=host.namespace,

@@ -2,7 +2,8 @@
 
 In come numbers; out come hosts that reach each other at 192.168.77.<number>. The address of a host
 is on a bridge (`br-phy`) of its Open vSwitch, for in the userspace datapath tunnels leave only
-through such a bridge. Must not know what runs on the hosts: `tests.bed.cluster` does.
+through such a bridge. A second card (`up0`) ties each host to a switch that carries every VLAN: the
+physical network of vlan networks. Must not know what runs on the hosts: `tests.bed.cluster` does.
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.bed.ovs import OvsHost
 
 UNDERLAY = "192.168.77"
 PREFIX_LENGTH = 24
+UPLINK = "up0"
 FABRIC_ADDRESS = f"{UNDERLAY}.254"
 
 
@@ -30,15 +32,17 @@ class Fabric:
         self._ip("link", "add", "sw", "type", "bridge")
         self._ip("address", "add", f"{self.address}/{PREFIX_LENGTH}", "dev", "sw")
         self._ip("link", "set", "sw", "up")
+        self._ip("link", "add", "phys", "type", "bridge")
+        self._ip("link", "set", "phys", "up")
         return self
 
     def stop(self) -> None:
         """Remove the namespace."""
         self.namespace.delete()
 
-    def plug(self, link: str) -> None:
-        """Join a link of this namespace to the bridge."""
-        self._ip("link", "set", link, "master", "sw", "up")
+    def plug(self, link: str, switch: str = "sw") -> None:
+        """Join a link of this namespace to a bridge."""
+        self._ip("link", "set", link, "master", switch, "up")
         tx_checksum_off(self.namespace, link)
 
     def cut(self, host: "Host") -> None:
@@ -67,6 +71,7 @@ class Host:
         self.label = f"h{number}"
         self.address = f"{UNDERLAY}.{number}"
         self.link = f"u{self.label}"
+        self.uplink = f"p{self.label}"
         self.dir = dir
         self.namespace = Namespace(name, keeper=keeper)
         self.ovs = OvsHost(self.namespace, dir / "ovs", keeper=keeper)
@@ -75,17 +80,23 @@ class Host:
         """Make the host and plug it into the fabric."""
         self.namespace.create()
         self.ovs.start()
-        peer = ["peer", "name", self.link, "netns", fabric.namespace.name]
-        self.namespace.run(["ip", "link", "add", "eth0", "type", "veth", *peer])
-        tx_checksum_off(self.namespace, "eth0")
-        self.namespace.run(["ip", "link", "set", "eth0", "up"])
+        self._wire("eth0", self.link, fabric)
         fabric.plug(self.link)
+        self._wire(UPLINK, self.uplink, fabric)
+        fabric.plug(self.uplink, "phys")
         bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
         self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
         address = f"{self.address}/{PREFIX_LENGTH}"
         self.namespace.run(["ip", "address", "add", address, "dev", "br-phy"])
         self.namespace.run(["ip", "link", "set", "br-phy", "up"])
         return self
+
+    def _wire(self, card: str, link: str, fabric: Fabric) -> None:
+        """Give the host a network card whose other end is in the fabric."""
+        peer = ["peer", "name", link, "netns", fabric.namespace.name]
+        self.namespace.run(["ip", "link", "add", card, "type", "veth", *peer])
+        tx_checksum_off(self.namespace, card)
+        self.namespace.run(["ip", "link", "set", card, "up"])
 
     def stop(self) -> None:
         """End the Open vSwitch and remove the namespace."""

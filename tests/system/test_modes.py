@@ -1,0 +1,102 @@
+"""Both networks of both forwarding modes: pods reach each other, and what policies deny they don't.
+
+A host always has two bridges, so that one cluster for each forwarding mode shows two pipelines.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.traffic import blocked, connects
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+NETWORKS = {
+    "vxlan": ("10.60.0.0/24", "10.60.0.1", "fd00:60::/64", "fd00:60::1", []),
+    "vlan": ("10.61.0.0/24", "10.61.0.1", "fd00:61::/64", "fd00:61::1", ["--pkt-tag=61"]),
+}
+
+
+RULES = {
+    "1": ["--action=deny", "--protocol=tcp", "--priority=1"],
+    "2": ["--action=allow", "--protocol=tcp", "--port=80", "--priority=10"],
+    "3": ["--action=deny", "--protocol=icmp", "--priority=1"],
+}
+
+
+@pytest.fixture(scope="module", params=["bridge", "routing"])
+def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    bed = Bed(directory, fwd_mode=request.param).start()
+    try:
+        for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
+            words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]
+            bed.netctl(
+                "net", "create", *words, f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}", name
+            )
+            bed.netctl("policy", "create", f"guard-{name}")
+            bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
+        yield bed
+    finally:
+        bed.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_pods_left(bed: Bed) -> Iterator[None]:
+    """Delete the pods of each test."""
+    yield
+    for pod in list(bed.pods):
+        bed.delete_pod(pod)
+
+
+def three(bed: Bed, network: str, group: str = "") -> tuple[Pod, Pod, Pod]:
+    """Run two pods on the first host and one on the second."""
+    here, there = bed.hosts
+    return (
+        bed.add_pod(here, "a", network=network),
+        bed.add_pod(here, "b", network=network, group=group),
+        bed.add_pod(there, "c", network=network, group=group),
+    )
+
+
+def address6(pod: Pod) -> str:
+    return str(pod.result["ips"][1]["address"]).partition("/")[0]
+
+
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_pods_reach_each_other(bed: Bed, network: str) -> None:
+    pods = three(bed, network)
+    for source in pods:
+        for target in pods:
+            if source is not target:
+                for address in (target.address, address6(target)):
+                    ping = partial(source.ping, address)
+                    eventually(ping, f"{source.name} reaches {target.name} at {address}")
+
+
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_policies_hold(bed: Bed, network: str) -> None:
+    """Into the group: of TCP connections those to port 80, no ICMP; IPv4 and IPv6 alike."""
+    policy = f"guard-{network}"
+    for number, rule in RULES.items():
+        bed.netctl("policy", "rule-add", "-d", "in", *rule, policy, number)
+    try:
+        bed.netctl("host", "applied", "--wait", "30")
+        asker, near, far = three(bed, network, group=f"web-{network}")
+        for target in (near, far):
+            for address in (target.address, address6(target)):
+                assert connects(asker, target, address, 80)
+                assert blocked(asker, target, address, 81)
+                assert not asker.ping(address)
+        for address in (asker.address, address6(asker)):
+            assert connects(far, asker, address, 81), "nothing is denied out of the group"
+    finally:
+        for number in RULES:
+            bed.netctl("policy", "rule-rm", policy, number)
