@@ -194,7 +194,7 @@ async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal
     life.stack.push_async_callback(client.close)
     masters = Masters(doors.store, client)
     life.sup.supervise("masters", masters.follow())
-    journal = Journal(life.settings.data_dir / "endpoints")
+    journal = Journal(life.settings.journal)
     life.stack.callback(journal.close)
     removal = Removal(
         master=masters, journal=journal, links=doors.links, ovsdb=doors.ovsdb, supervisor=life.sup

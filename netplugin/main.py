@@ -9,26 +9,29 @@ import uvloop
 
 from core import daemon_flags
 from core.collector import calm_collector
-from core.errors import ContivError, UsageError
+from core.errors import ContivError
 from core.host_address import default_host_address
 from core.version import VERSION
-from netplugin import settings
+from netplugin import cleanup, settings
 from netplugin.daemon import run
 
 log = logging.getLogger(__name__)
 
 
 def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the agent until it is told to stop; return the exit code."""
+    """Run the agent until it is told to stop, or clean up after it; return the exit code."""
     try:
+        if list(arguments[:1]) == [cleanup.NAME]:
+            cleanup.run(arguments[1:], environ)
+            return 0
         values = daemon_flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
         if values is None:
             return 0
         daemon_flags.set_up_logs(values)
         resolved = settings.resolve(values, default_host_address)
-    except UsageError as exc:
+    except (ContivError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
-        return exc.exit_code
+        return exc.exit_code if isinstance(exc, ContivError) else 1
     calm_collector()
     try:
         uvloop.run(run(resolved, VERSION))

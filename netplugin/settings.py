@@ -150,7 +150,7 @@ class Settings:
     vtep_ip: IPv4Address
     uplinks: tuple[str, ...]
     vxlan_port: int
-    data_dir: Path
+    journal: Path
     cni_socket: Path
     ovsdb: str
     rest: Address
@@ -190,8 +190,8 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vtep_ip=vtep_ip,
         uplinks=uplinks,
         vxlan_port=values.number("vxlan-port", 1, 65535),
-        data_dir=Path(values["data-dir"]),
-        cni_socket=Path(values["cni-socket"] or f"{values['run-dir']}/contiv-cni.sock"),
+        journal=journal_dir(values),
+        cni_socket=cni_socket(values),
         ovsdb=values["ovsdb"],
         rest=_address(values["rest-address"]),
         vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
@@ -200,6 +200,16 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
         source_guard=not values.on("no-source-guard"),
     )
+
+
+def cni_socket(values: Values) -> Path:
+    """Return where the CNI plugin finds the agent."""
+    return Path(values["cni-socket"] or f"{values['run-dir']}/contiv-cni.sock")
+
+
+def journal_dir(values: Values) -> Path:
+    """Return the directory of the endpoint journal."""
+    return Path(values["data-dir"]) / "endpoints"
 
 
 def _ip(what: str, text: str) -> IPv4Address:

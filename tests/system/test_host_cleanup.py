@@ -1,0 +1,80 @@
+"""`netplugin cleanup`: what an agent made on a host goes, what others made stays."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bed.cluster import PROGRAMS, Bed
+from tests.bed.hosts import Host
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
+
+
+@pytest.fixture(scope="module")
+def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run the whole system on one host, with a network of either encapsulation."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    bed = Bed(directory, hosts=1).start()
+    try:
+        bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
+        bed.netctl("net", "create", "--subnet=10.21.0.0/16", "--encap=vlan", "--pkt-tag=9", "wire")
+        yield bed
+    finally:
+        bed.stop()
+
+
+def clean_up(bed: Bed, *more: str) -> tuple[int, str]:
+    """Run the command on the first host; return its status and all it said."""
+    (host,) = bed.hosts
+    places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
+    places += ["--cni-socket", str(bed.cni_socket(host))]
+    command = [str(PROGRAMS / "netplugin"), "cleanup", *places, *more]
+    done = host.namespace.run(command, check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def footprint(host: Host) -> dict[str, Any]:
+    """Return a host's links, addresses, routes, and rows of Open vSwitch."""
+    links = json.loads(host.namespace.run(["ip", "-json", "address"]).stdout)
+    return {
+        "links": {link["ifname"]: [a["local"] for a in link["addr_info"]] for link in links},
+        "routes": sorted(host.namespace.run(["ip", "route"]).stdout.splitlines()),
+        **{
+            table: host.ovs.vsctl("--bare", "--columns=name", "list", table).split()
+            for table in ("Bridge", "Port", "Interface")
+        },
+        "controllers": host.ovs.vsctl("--bare", "list", "Controller"),
+    }
+
+
+def test_a_host_is_left_as_it_was(bed: Bed) -> None:
+    (host,), (agent,) = bed.hosts, bed.agents
+    for network in ("default-net", "wire"):
+        bed.add_pod(host, f"pod-{network}", network=network)
+    status, said = clean_up(bed)
+    assert status != 0
+    assert "stop netplugin first" in said
+    agent.kill()
+    status, said = clean_up(bed, "--dry-run")
+    assert status == 0, said
+    assert {line.split()[0] for line in said.splitlines()} == {"bridge", "link", "path"}
+    assert "contivVlanBridge" in footprint(host)["Bridge"], "so far it was only said"
+    assert clean_up(bed) == (0, said)
+    left = footprint(host)
+    assert left["Bridge"] == ["br-phy"]
+    assert sorted(left["Port"]) == sorted(left["Interface"]) == ["br-phy", "eth0"]
+    assert not left["controllers"]
+    assert left["links"].keys() == {"lo", "eth0", "up0", "br-phy", "ovs-netdev"}
+    assert not (host.dir / "data" / "endpoints").exists()
+    assert clean_up(bed) == (0, "nothing of contiv is on this host\n")
+    for pod in list(bed.pods):
+        pod.namespace.delete()
+        bed.pods.remove(pod)
+    agent.start()
+    agent.kill()
+    assert clean_up(bed)[0] == 0
+    assert footprint(host) == left
