@@ -22,6 +22,8 @@ from netctl.commands.endpoint import endpoint
 from netctl.commands.external_contracts import external_contracts
 from netctl.commands.global_settings import global_settings
 from netctl.commands.group import group
+from netctl.commands.host import host
+from netctl.commands.ipam import ipam
 from netctl.commands.login import login
 from netctl.commands.netprofile import netprofile
 from netctl.commands.network import network
@@ -77,6 +79,8 @@ cli.add(endpoint, "ep")
 cli.add(external_contracts)
 cli.add(global_settings)
 cli.add(group)
+cli.add(host)
+cli.add(ipam)
 cli.add(login)
 cli.add(netprofile)
 cli.add(network, "net")

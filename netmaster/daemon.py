@@ -74,6 +74,7 @@ async def run(settings: Settings, version: str) -> None:
             },
             announce=_announcer(registrations),
             gateway=Gateway(settings.aci_gateway),
+            dead_host_after=settings.dead_host_after,
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
         tasks = await undo.enter_async_context(supervisor(signals=True))

@@ -27,9 +27,17 @@ from contivmodel.service_objects import Bgp, ServiceLB
 from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
-from core.ids import TenantName
+from core.ids import HostLabel, TenantName
 from netmaster import schema
-from netmaster.plan.model import Category, EndpointCleanup, GroupIdCursor, PendingLaunch, Stored
+from netmaster.plan.model import (
+    Absence,
+    Category,
+    Drain,
+    EndpointCleanup,
+    GroupIdCursor,
+    PendingLaunch,
+    Stored,
+)
 from state import codec
 from state.reading import Fields
 
@@ -79,7 +87,7 @@ def encode(stored: Stored) -> bytes:
         return json.dumps({"last": stored.last}).encode()
     if isinstance(stored, schema.Stamp):
         return schema.encode(stored)
-    if isinstance(stored, EndpointCleanup | PendingLaunch):
+    if isinstance(stored, EndpointCleanup | Absence | Drain | PendingLaunch):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
 
@@ -120,6 +128,20 @@ def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
     )
 
 
+def _decode_absence(key: str, value: bytes) -> Absence:
+    fields = Fields.parse(key, value)
+    label = keys.after(keys.ABSENCES, key)
+    fields.expect("label", label)
+    return Absence(HostLabel(label), fields.real("since"), fields.number("rev"))
+
+
+def _decode_drain(key: str, value: bytes) -> Drain:
+    fields = Fields.parse(key, value)
+    label = keys.after(keys.DRAINS, key)
+    fields.expect("label", label)
+    return Drain(HostLabel(label), fields.real("since"))
+
+
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
         last = json.loads(value)["last"]
@@ -136,5 +158,7 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.GROUP_ID_CURSOR: _decode_cursor,
     keys.ACI_LAUNCHES: lambda key, _: PendingLaunch(keys.after(keys.ACI_LAUNCHES, key)),
     keys.CLEANUPS: _decode_cleanup,
+    keys.ABSENCES: _decode_absence,
+    keys.DRAINS: _decode_drain,
 }
 """Prefix or key -> how to read what is no state record."""

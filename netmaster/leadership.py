@@ -6,6 +6,7 @@ for one term. What requests get is the `Server`'s current role, which changes he
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ from core.errors import (
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries, schema
+from netmaster.absence import Absences
 from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
+from netmaster.api.ipam import Ipam
 from netmaster.api.leader import Leader
 from netmaster.api.routes import Action
 from netmaster.api.server import Role, Server, leaderless
@@ -53,7 +57,8 @@ class Duties:
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
     names this process to the store; `now` is the wall clock; `agents` asks hosts; `pages` are the
-    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one.
+    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one;
+    `dead_host_after` is how many seconds a host keeps its endpoints without an agent, 0 for ever.
     """
 
     mode: str
@@ -64,6 +69,7 @@ class Duties:
     pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
     gateway: Gateway
+    dead_host_after: float
 
 
 class Leadership:
@@ -84,6 +90,7 @@ class Leadership:
         self._committer: Committer | None = None
         self._launcher: Launcher | None = None
         self._cleanups: Cleanups | None = None
+        self._mended: Counter[str] = Counter()
         server.role = forward
 
     async def run(self) -> None:
@@ -133,6 +140,8 @@ class Leadership:
                 chores = self._keep_house(committer, launcher)
                 await term.enter_async_context(background("chores", chores))
                 await term.enter_async_context(background("clean-ups", cleanups.resume()))
+                absences = self._absences(committer, cleanups)
+                await term.enter_async_context(background("hosts", absences.run()))
                 await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
         except NotLeader:
             return Input.LOST
@@ -144,6 +153,16 @@ class Leadership:
         finally:
             self._committer = self._cleanups = self._launcher = None
         return Input.LOST
+
+    def _absences(self, committer: Committer, cleanups: Cleanups) -> Absences:
+        return Absences(
+            self._backend,
+            committer,
+            cleanups,
+            after=self._duties.dead_host_after,
+            tally=self._mended,
+            now=self._duties.now,
+        )
 
     async def _load(self, fence: Fence) -> Committer:
         """Read all that the leader owns and return what commits changes to it."""
@@ -219,6 +238,8 @@ class Leadership:
         if self._committer is None or self._cleanups is None or self._launcher is None:
             raise NotLeader("no term is under way")
         duties = self._duties
+        hosts = Hosts(self._backend, self._committer, self._cleanups, now=duties.now)
+        ipam = Ipam(self._backend, self._committer, self._mended, now=duties.now)
         return Leader(
             self._committer,
             self._launcher.change,
@@ -227,4 +248,5 @@ class Leadership:
             agents=duties.agents,
             cleanups=self._cleanups,
             pages=duties.pages,
+            upkeep={**hosts.calls(), **ipam.calls()},
         )

@@ -19,6 +19,7 @@ INFRA_TYPES: Final = ("aci", "default")
 ANY_HOST: Final = ("", "0.0.0.0")
 OLDER_CONTROL: Final = ":9999"
 """The older generation's default, which stands for the host's address and the listen port."""
+LONGEST_ABSENCE: Final = 10 * 365 * 86400
 SHORTEST_LEASE: Final = 2
 """Seconds; etcd grants no shorter lease."""
 
@@ -67,6 +68,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("dead-host-after",),
+        env="DEAD_HOST_AFTER",
+        help="seconds without its agent after which a host's endpoints are given up, 0 for never",
+        default="86400",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dns-enable",),
         env="DNS_ENABLE",
         help="accepted; agents answer names themselves",
@@ -108,6 +116,7 @@ class Settings:
     ofnet_port: int
     aci_gateway: str
     lease_ttl: int
+    dead_host_after: int
 
     @property
     def single_listener(self) -> bool:
@@ -146,6 +155,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         ofnet_port=values.number("ofnet-port", 0, 65535),
         aci_gateway=values["aci-gateway"],
         lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
+        dead_host_after=values.number("dead-host-after", 0, LONGEST_ABSENCE),
     )
 
 

@@ -12,13 +12,29 @@ from contivmodel.objects import Link, Policy, RestObject, Rule
 from core import ids, keys
 from core.addresses import parse_pool
 from core.errors import Invalid
-from core.ids import EndpointKey, GroupKey, NetworkId, NetworkName, ServiceKey, TenantName
+from core.ids import (
+    EndpointKey,
+    GroupKey,
+    HostLabel,
+    NetworkId,
+    NetworkName,
+    ServiceKey,
+    TenantName,
+)
 from netmaster import entries, schema
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.links import Names, policy_key
-from netmaster.plan.model import EndpointCleanup, GroupIdCursor, PendingLaunch, Stored, Write
+from netmaster.plan.model import (
+    Absence,
+    Drain,
+    EndpointCleanup,
+    GroupIdCursor,
+    PendingLaunch,
+    Stored,
+    Write,
+)
 from state import services
 from state.records import (
     BgpRecord,
@@ -53,6 +69,8 @@ class View:
         self.services: dict[ServiceKey, ServiceRecord] = {}
         self.bgps: dict[str, BgpRecord] = {}
         self.cleanups: dict[str, EndpointCleanup] = {}
+        self.absences: dict[HostLabel, Absence] = {}
+        self.drains: dict[HostLabel, Drain] = {}
         self.launches: dict[str, PendingLaunch] = {}
         self.global_record: GlobalRecord | None = None
         self.tag_ranges: TagRangesRecord | None = None
@@ -62,6 +80,7 @@ class View:
         self.reservations: dict[str, GrantRecord] = {}
         self.network_endpoints: dict[NetworkId, dict[EndpointKey, None]] = {}
         self.group_endpoints: dict[GroupKey, dict[EndpointKey, None]] = {}
+        self.host_endpoints: dict[HostLabel, dict[EndpointKey, None]] = {}
         self.same_endpoint_id: dict[str, dict[EndpointKey, None]] = {}
         self.same_container_id: dict[str, dict[EndpointKey, None]] = {}
         self.labelled: dict[tuple[str, str], dict[EndpointKey, None]] = {}
@@ -109,6 +128,8 @@ class View:
     def apply(self, writes: Sequence[Write]) -> None:
         """Make the changes a plan wants; the plan was made against this very view."""
         for write in writes:
+            if write.rev is not None:  # not the leader's key: it is not in here
+                continue
             if write.record is None:
                 self._delete(write.key)
             else:
@@ -158,7 +179,14 @@ class View:
             case GroupRecord():
                 self._delete_group(record.key)
                 self._put_group(record)
-            case ServiceRecord() | BgpRecord() | EndpointCleanup() | PendingLaunch():
+            case (
+                ServiceRecord()
+                | BgpRecord()
+                | EndpointCleanup()
+                | Absence()
+                | Drain()
+                | PendingLaunch()
+            ):
                 self._put_plain(key, record)
             case GlobalRecord():
                 self.global_record = record
@@ -178,7 +206,9 @@ class View:
                 raise Invalid(f"key {key}: a {type(record).__name__} is not the leader's")
 
     def _put_plain(
-        self, key: str, record: ServiceRecord | BgpRecord | EndpointCleanup | PendingLaunch
+        self,
+        key: str,
+        record: ServiceRecord | BgpRecord | EndpointCleanup | Absence | Drain | PendingLaunch,
     ) -> None:
         """Keep a record that no index and no pool depends on."""
         match record:
@@ -188,6 +218,10 @@ class View:
                 self.bgps[record.hostname] = record
             case EndpointCleanup():
                 self.cleanups[key] = record
+            case Absence():
+                self.absences[record.label] = record
+            case Drain():
+                self.drains[record.label] = record
             case PendingLaunch():
                 self.launches[key] = record
 
@@ -202,19 +236,28 @@ class View:
             self._delete_network(NetworkId(keys.after(keys.NETWORKS, key)))
         elif key.startswith(keys.GROUPS):
             self._delete_group(GroupKey(keys.after(keys.GROUPS, key)))
-        elif key.startswith(keys.SERVICE_LBS):
-            del self.services[ServiceKey(keys.after(keys.SERVICE_LBS, key))]
-        elif key.startswith(keys.BGPS):
-            del self.bgps[keys.after(keys.BGPS, key)]
-        elif key.startswith(keys.CLEANUPS):
-            del self.cleanups[key]
-        elif key.startswith(keys.ACI_LAUNCHES):
-            del self.launches[key]
         elif key == keys.GLOBAL_CONFIG:
             self.global_record = None
         elif key == keys.TAG_RANGES:
             self.tag_ranges = None
             self.segments.configure(None, None)
+        else:
+            self._delete_plain(key)
+
+    def _delete_plain(self, key: str) -> None:
+        """Forget a record that no index and no pool depends on."""
+        if key.startswith(keys.SERVICE_LBS):
+            del self.services[ServiceKey(keys.after(keys.SERVICE_LBS, key))]
+        elif key.startswith(keys.BGPS):
+            del self.bgps[keys.after(keys.BGPS, key)]
+        elif key.startswith(keys.CLEANUPS):
+            del self.cleanups[key]
+        elif key.startswith(keys.ABSENCES):
+            del self.absences[HostLabel(keys.after(keys.ABSENCES, key))]
+        elif key.startswith(keys.DRAINS):
+            del self.drains[HostLabel(keys.after(keys.DRAINS, key))]
+        elif key.startswith(keys.ACI_LAUNCHES):
+            del self.launches[key]
         else:
             del self.unread[key]
 
@@ -238,6 +281,7 @@ class View:
         key = endpoint.key
         self.endpoints[key] = endpoint
         self.network_endpoints.setdefault(endpoint.network, {})[key] = None
+        self.host_endpoints.setdefault(endpoint.homing_host, {})[key] = None
         self.same_endpoint_id.setdefault(endpoint.endpoint_id, {})[key] = None
         if endpoint.group_key:
             self.group_endpoints.setdefault(GroupKey(endpoint.group_key), {})[key] = None
@@ -251,6 +295,7 @@ class View:
         if endpoint is None:
             return
         _drop(self.network_endpoints, endpoint.network, key)
+        _drop(self.host_endpoints, endpoint.homing_host, key)
         _drop(self.same_endpoint_id, endpoint.endpoint_id, key)
         if endpoint.group_key:
             _drop(self.group_endpoints, GroupKey(endpoint.group_key), key)

@@ -40,7 +40,8 @@ class Leader:
     """Answers from a committer's view.
 
     `change` makes changes to objects; `now` is the wall clock; `agents` asks hosts, `cleanups`
-    removes endpoints; `pages` has what else can be looked at, by action.
+    removes endpoints; `pages` has what else can be looked at, by action, `upkeep` what can be done
+    to hosts and addresses.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Leader:
         agents: Agents,
         cleanups: Cleanups,
         pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]],
+        upkeep: Mapping[Action, Callable[[Target], Awaitable[object]]],
     ) -> None:
         self._committer = committer
         self._change = change
@@ -61,6 +63,7 @@ class Leader:
         self._agents = agents
         self._cleanups = cleanups
         self._pages = pages
+        self._upkeep = upkeep
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the answer to any request."""
@@ -85,6 +88,8 @@ class Leader:
             return json_reply(openapi.document(VERSION))
         if target.action is Action.CLEAN_UP:
             return plain(await self._cleanups.perform(target.tenant, target.category, target.key))
+        if target.action in self._upkeep:
+            return json_reply(await self._upkeep[target.action](target))
         if target.action in _LOOKS:
             look = _LOOKS[target.action]
             return bare_json(await self._committer.read(lambda view: look(view, target.key)))

@@ -71,12 +71,23 @@ def _paths() -> Iterator[tuple[str, Schema]]:
         "/service/{key}",
         {"parameters": [_KEY], "get": _operation("service", "service", {}, media="text/plain")},
     )
+    yield from _host_paths()
     names = [{**_KEY, "name": name} for name in ("tenant", "category", "key")]
     names[1] = {**names[1], "schema": {**TEXT, "enum": list(Category)}}
     yield (
         "/debug/epcleanup/tenant/{tenant}/{category}/{key}",
         {"parameters": names, "delete": _operation("clean up", "debug", TEXT, media="text/plain")},
     )
+
+
+def _host_paths() -> Iterator[tuple[str, Schema]]:
+    label = {**_KEY, "description": "the host's label"}
+    methods = {"get": "drained host", "post": "drain host", "delete": "undrain host"}
+    found: Schema = {"type": "object"}
+    drained = {method: _operation(name, "hosts", found) for method, name in methods.items()}
+    yield "/hosts/{key}/drain", {"parameters": [label], **drained}
+    for path, name in (("/hosts/{key}", "remove host"), ("/hosts/{key}/force", "force host away")):
+        yield path, {"parameters": [label], "delete": _operation(name, "hosts", found)}
 
 
 def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
@@ -106,7 +117,7 @@ def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
 def _single(path: str, action: Action) -> Schema:
     name = action.name.lower().replace("_", " ")
     tag = path.strip("/").partition("/")[0].partition(".")[0]
-    if action is Action.OPENAPI:
+    if action in {Action.OPENAPI, Action.IPAM_CHECK, Action.IPAM_FIX}:
         return _operation(name, tag, {"type": "object"})
     if path.startswith("/plugin/"):
         return _operation(name, tag, {}) | _body(

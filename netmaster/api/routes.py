@@ -31,16 +31,26 @@ class Action(Enum):
     SERVICE = auto()
     CLEAN_UP = auto()
     OPENAPI = auto()
+    IPAM_CHECK = auto()
+    IPAM_FIX = auto()
+    DRAIN = auto()
+    DRAINED = auto()
+    UNDRAIN = auto()
+    REMOVE_HOST = auto()
 
 
 class Target(NamedTuple):
-    """What is asked for, and of which objects; of a clean-up, the tenant, category and id."""
+    """What is asked for, and of which objects; of a clean-up, the tenant, category and id.
+
+    `force` says that what speaks against it is to be passed over.
+    """
 
     action: Action
     plural: str = ""
     key: str = ""
     tenant: str = ""
     category: str = ""
+    force: bool = False
 
 
 EXACT: Final = {
@@ -54,7 +64,10 @@ EXACT: Final = {
     ("GET", "/debug/ofnet"): Target(Action.OFNET),
     ("GET", "/services"): Target(Action.SERVICES),
     ("GET", "/openapi.json"): Target(Action.OPENAPI),
+    ("GET", "/ipam/check"): Target(Action.IPAM_CHECK),
+    ("POST", "/ipam/fix"): Target(Action.IPAM_FIX),
 }
+_DRAIN: Final = {"GET": Action.DRAINED, "POST": Action.DRAIN, "DELETE": Action.UNDRAIN}
 _ITEM: Final = {
     "GET": Action.READ,
     "POST": Action.WRITE,
@@ -88,6 +101,12 @@ def _other(method: str, path: str) -> Target | None:
             method == "DELETE" and tenant and category and key
         ):
             return Target(Action.CLEAN_UP, key=key, tenant=tenant, category=category)
+        case ["", "hosts", label, "drain"] if method in _DRAIN and label:
+            return Target(_DRAIN[method], key=label)
+        case ["", "hosts", label] if method == "DELETE" and label:
+            return Target(Action.REMOVE_HOST, key=label)
+        case ["", "hosts", label, "force"] if method == "DELETE" and label:
+            return Target(Action.REMOVE_HOST, key=label, force=True)
     return None
 
 

@@ -55,11 +55,12 @@ class Etcd(Daemon):
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""
-        first = prefix.encode()
-        end = first[:-1] + bytes([first[-1] + 1])
-        asked = {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}
-        found = self._post("kv/range", asked).get("kvs", [])
+        found = self._post("kv/range", _under(prefix)).get("kvs", [])
         return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
+
+    def remove(self, prefix: str) -> None:
+        """Remove all that is stored under a prefix."""
+        self._post("kv/deleterange", _under(prefix))
 
     def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = http_request(
@@ -72,3 +73,9 @@ class Etcd(Daemon):
             raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
         parsed: dict[str, Any] = json.loads(answer)
         return parsed
+
+
+def _under(prefix: str) -> dict[str, str]:
+    first = prefix.encode()
+    end = first[:-1] + bytes([first[-1] + 1])
+    return {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}

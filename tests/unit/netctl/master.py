@@ -21,6 +21,10 @@ class MemoryMaster:
     written: list[tuple[str, str, Json]] = field(default_factory=list)
     deleted: list[tuple[str, str]] = field(default_factory=list)
     refusal: str = ""
+    ipam: Json = field(default_factory=dict)
+    fixed: Json = field(default_factory=dict)
+    drained: dict[str, bool] = field(default_factory=dict)
+    removed: list[tuple[str, bool]] = field(default_factory=list)
 
     def add(self, plural: str, *found: Json) -> None:
         self.objects.setdefault(plural, {}).update({f["key"]: f for f in found})
@@ -46,6 +50,23 @@ class MemoryMaster:
     def delete(self, plural: str, key: str) -> None:
         self._refuse()
         self.deleted.append((plural, key))
+
+    def check_ipam(self) -> Json:
+        self._refuse()
+        return self.ipam
+
+    def fix_ipam(self) -> Json:
+        self._refuse()
+        return self.fixed
+
+    def drain_host(self, label: str, *, undo: bool) -> Json:
+        self._refuse()
+        self.drained[label] = not undo
+        return {"label": label, "drained": not undo, "endpoints": 3}
+
+    def remove_host(self, label: str, *, force: bool) -> None:
+        self._refuse()
+        self.removed.append((label, force))
 
     def version(self) -> Json:
         self._refuse()

@@ -74,6 +74,7 @@ async def candidate(
         pages={},
         announce=announced.append,
         gateway=FakeGateway(),
+        dead_host_after=0,
     )
     leadership = Leadership(backend, lock, server, elsewhere, duties)
     try:

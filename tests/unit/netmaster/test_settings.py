@@ -133,6 +133,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         "CONTIV_NETMASTER_OFNET_PORT": "0",
         "CONTIV_NETMASTER_ACI_GATEWAY": "http://gw:5000",
         "CONTIV_NETMASTER_LEASE_TTL": "5",
+        "CONTIV_NETMASTER_DEAD_HOST_AFTER": "7",
     }
     settings = settings_of(["--netmode", "vlan"], environ | {"X": "y"})
     assert settings == Settings(
@@ -147,6 +148,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         ofnet_port=0,
         aci_gateway="http://gw:5000",
         lease_ttl=5,
+        dead_host_after=7,
     )
 
 
