@@ -3,7 +3,7 @@
 Only their host can tell: a pod whose namespace and link are gone (its runtime never sent the DEL),
 and a record that names this host while neither journal, nor OVSDB, nor a link knows of it. What is
 suspected at every look for a grace period is removed as by a DEL (`netplugin.pods`,
-`netplugin.removal`). No look counts while something cannot be seen, and nothing is suspected that a
+`netplugin.removal`). No look counts while something cannot be seen, and nothing is released that a
 call is at work on.
 
 An endpoint whose record is gone while its port is here was reclaimed by netmaster: its address may
@@ -129,7 +129,6 @@ class Leaks:
             for record in self._world.endpoints_here()
             if record.key not in on_switch
             and not self._pods.stands_for(record.key)
-            and not self._pods.is_busy(record.endpoint_id)
             and (network := self._world.network(record.network)) is not None
             and network.type is not NetworkType.INFRA
         ]

@@ -207,10 +207,6 @@ class Pods:
         """Tell whether there is an endpoint of this key here, or one that is being removed."""
         return key in self._entries or self._removal.has(key)
 
-    def is_busy(self, container_id: str) -> bool:
-        """Tell whether a call for a container is under way."""
-        return container_id in self._locks
-
     # -- rows in OVSDB -------------------------------------------------------------------------
 
     async def run_ports(self) -> None:

@@ -156,7 +156,8 @@ async def test_a_store_that_could_not_be_read_proves_nothing(watch: Watch) -> No
             await watch.looks(LOOK_EVERY)
         watch.faults.reachable.set()
         watch.absences.missed(StoreUnavailable("the store is away"))
-    assert watch.missing() == {}
+        assert watch.missing() == {}
+    assert len(watch.lead.stored().endpoints) == 3
 
 
 async def test_a_leader_that_stood_still_has_seen_nothing(watch: Watch) -> None:
@@ -164,7 +165,7 @@ async def test_a_leader_that_stood_still_has_seen_nothing(watch: Watch) -> None:
     for _ in range(10):
         await watch.looks(BELIEF)
         watch.at += 3 * LOOK_EVERY
-    assert watch.missing() == {}
+        assert watch.missing() == {}
 
 
 async def test_the_registry_of_a_store_that_is_just_back_is_not_believed() -> None:

@@ -228,6 +228,24 @@ async def test_records_of_pods_and_of_other_hosts_are_kept(outside: Outside) -> 
         assert set(outside.master.endpoints) == {key("c1"), key("elsewhere")}
 
 
+async def test_a_record_is_not_suspected_while_its_pod_s_row_is_away(outside: Outside) -> None:
+    async with running(outside) as agent:
+        result = await agent.pods.add(request())
+        agent.learn("k", outside.master.endpoints[key("c1")])
+        watch = Watch(agent)
+        outside.ovsdb.lose(result.host_ifname)
+        await watch.looks(3 * GRACE)
+        assert (set(outside.master.endpoints), watch.leaks.tally) == ({key("c1")}, {})
+
+
+async def test_a_record_that_something_stands_for_by_now_is_kept(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request())
+        record = outside.master.endpoints[key("c1")]
+        await agent.pods.forsake(record, network())
+        assert key("c1") in outside.master.endpoints
+
+
 async def test_an_add_that_comes_meanwhile_keeps_its_record(outside: Outside) -> None:
     async with running(outside) as agent:
         watch = Watch(agent)
