@@ -7,9 +7,10 @@ whose parts can be killed, frozen and restarted one by one. Used by the demo and
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.bed.daemon import Daemon
@@ -28,17 +29,22 @@ AGENT_PORT = 9090
 
 
 class Bed:
-    """A cluster. `tell` hears about each step: what it is, and its command line."""
+    """A cluster. `tell` hears about each step: what it is, and its command line.
+
+    `flags` are more of them, by the name of the daemon.
+    """
 
     def __init__(
         self,
         dir: Path,  # noqa: A002 - the bed's word for it everywhere
         hosts: int = 2,
         *,
+        flags: Mapping[str, Sequence[str]] = MappingProxyType({}),
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
         self.dir = dir
+        self._flags = flags
         self._keeper = keeper
         self._tell = tell
         self._names = fresh_name("")
@@ -188,6 +194,7 @@ class Bed:
         return [
             *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
             *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
+            *self._flags.get("netmaster", ()),
         ]
 
     def _agent(self, host: Host) -> Daemon:
@@ -199,6 +206,7 @@ class Bed:
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),
                 *("--cni-socket", str(self.cni_socket(host))),
                 *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
+                *self._flags.get("netplugin", ()),
             ],
             log=host.dir / "netplugin.log",
             namespace=host.namespace,
