@@ -69,6 +69,24 @@ class RestClient:
         """Return the server's version."""
         return self._object("/version")
 
+    def check_ipam(self) -> Json:
+        """Return what is wrong with the addresses."""
+        return self._object("/ipam/check")
+
+    def fix_ipam(self) -> Json:
+        """Have mended what can be; return that and what is left."""
+        return self._object("/ipam/fix", "POST")
+
+    def drain_host(self, label: str, *, undo: bool) -> Json:
+        """Let a host have no new endpoints, or have them again; return how it is now."""
+        path = f"/hosts/{_quote(label)}/drain"
+        self._ask("DELETE" if undo else "POST", path)
+        return self._object(path)
+
+    def remove_host(self, label: str, *, force: bool) -> None:
+        """Remove a host; by force also one that has an agent or endpoints."""
+        self._ask("DELETE", f"/hosts/{_quote(label)}{'/force' if force else ''}")
+
     def login(self, username: str, password: str) -> tuple[int, bytes]:
         """Return status and body of a login at an authenticating proxy; 200 brings a token."""
         body = {"username": username, "password": password}
@@ -81,8 +99,8 @@ class RestClient:
             raise MasterRefused("the answer is not a list of objects")
         return found
 
-    def _object(self, path: str) -> Json:
-        found = self._ask("GET", path)
+    def _object(self, path: str, method: str = "GET") -> Json:
+        found = self._ask(method, path)
         if not isinstance(found, dict):
             raise MasterRefused("the answer is not an object")
         return found

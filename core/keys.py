@@ -30,6 +30,10 @@ VXLAN_RESOURCE: Final = ROOT + "state/auto-vxlan/global"
 VXLAN_RESOURCE_OPER: Final = ROOT + "oper/auto-vxlan/global"
 CLEANUPS: Final = ROOT + "state/cleanup/"
 """Endpoint clean-ups that are not finished."""
+ABSENCES: Final = ROOT + "state/absent/"
+"""Hosts without a registered agent, and since when."""
+DRAINS: Final = ROOT + "state/drained/"
+"""Hosts that are to get no new endpoints."""
 ACI_LAUNCHES: Final = ROOT + "state/aci-launch/"
 """Application profiles of which the ACI gateway may hold something else than the store."""
 DOCKNETS: Final = ROOT + "oper/docknet/"
@@ -109,6 +113,16 @@ def bgp(hostname: str) -> str:
 def cleanup(tenant: str, category: str, name: str) -> str:
     """Return the key of a clean-up; names may hold any character, "/" included."""
     return f"{CLEANUPS}{tenant}/{category}/{name}"
+
+
+def absence(label: HostLabel) -> str:
+    """Return the key that says since when a host has no agent."""
+    return ABSENCES + label
+
+
+def drain(label: HostLabel) -> str:
+    """Return the key that says that a host gets no new endpoints."""
+    return DRAINS + label
 
 
 def aci_launch(profile: str) -> str:

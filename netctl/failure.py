@@ -13,6 +13,9 @@ USAGE: Final = 0
 HELP: Final = 1
 """A wrong number of arguments, or a value refused before anything is sent."""
 
+FINDINGS: Final = 1
+"""A check found something."""
+
 VERSION: Final = 2
 """The server's version could not be had."""
 

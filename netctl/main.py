@@ -23,6 +23,7 @@ from netctl.commands.external_contracts import external_contracts
 from netctl.commands.global_settings import global_settings
 from netctl.commands.group import group
 from netctl.commands.host import host
+from netctl.commands.ipam import ipam
 from netctl.commands.login import login
 from netctl.commands.netprofile import netprofile
 from netctl.commands.network import network
@@ -79,6 +80,7 @@ cli.add(external_contracts)
 cli.add(global_settings)
 cli.add(group)
 cli.add(host)
+cli.add(ipam)
 cli.add(login)
 cli.add(netprofile)
 cli.add(network, "net")

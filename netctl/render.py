@@ -6,6 +6,7 @@ Pure: rows or data in, text out. Which columns a table has is its command's busi
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
@@ -37,6 +38,12 @@ def text(found: Json, name: str) -> str:
     """Return a field as text, "" if the server left it out; several values are joined by commas."""
     value = found.get(name, "")
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def moment(found: Json, name: str) -> str:
+    """Return a field that holds seconds since 1970 as a time, "-" if the server left it out."""
+    at = found.get(name)
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else "-"
 
 
 def bracketed(found: Json, name: str) -> str:

@@ -51,6 +51,17 @@ class Cleanups:
             )
         return plan.announcement(category, name)
 
+    async def give_up(self, label: HostLabel, host_rev: int | None, *, forget: bool = False) -> int:
+        """Remove a host's record and endpoints, and its drain if that is to be forgotten.
+
+        Return how many endpoints went; an agent that is still there is told of them.
+        """
+        begun = await self._committer.submit(
+            lambda view: plan.begin_host(view, label, host_rev, forget=forget)
+        )
+        removed, _ = await self._carry_out(cast("EndpointCleanup", begun))
+        return removed
+
     async def resume(self) -> None:
         """Finish, for ever, what was left unfinished."""
         while True:

@@ -216,7 +216,9 @@ class Committer:
     def _change(self, pending: _Pending) -> Change:
         revs = self._watched.revs
         checks = tuple(
-            Absent(write.key) if write.new else Unchanged(write.key, revs.get(write.key, 0))
+            Absent(write.key)
+            if write.new
+            else Unchanged(write.key, revs.get(write.key, 0) if write.rev is None else write.rev)
             for write in pending.writes
         )
         return Change(checks, pending.ops)

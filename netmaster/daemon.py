@@ -18,7 +18,6 @@ from core.logs import fields
 from core.tasks import supervisor
 from netmaster.aci import Gateway
 from netmaster.api.agents import Agents
-from netmaster.api.hosts import Hosts
 from netmaster.api.proxy import Proxy
 from netmaster.api.routes import Action
 from netmaster.api.server import Server
@@ -69,7 +68,7 @@ async def run(settings: Settings, version: str) -> None:
             writer=f"netmaster-{own}",
             now=_wall_clock,
             agents=agents_rest,
-            hosts=Hosts(backend, agents.nodes),
+            reports=agents.nodes,
             pages={
                 Action.VERSION: partial(version_page, version),
                 Action.INFO: partial(info, backend, lock, own.host),
@@ -78,6 +77,7 @@ async def run(settings: Settings, version: str) -> None:
             announce=_announcer(registrations),
             gateway=Gateway(settings.aci_gateway),
             docker=Docker(settings.docker_socket, settings.plugin_name),
+            dead_host_after=settings.dead_host_after,
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
         tasks = await undo.enter_async_context(supervisor(signals=True))

@@ -27,10 +27,12 @@ from contivmodel.service_objects import Bgp, ServiceLB
 from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
-from core.ids import GroupName, NetworkName, TenantName
+from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from netmaster import schema
 from netmaster.plan.model import (
+    Absence,
     Category,
+    Drain,
     EndpointCleanup,
     GroupIdCursor,
     PendingDocknet,
@@ -86,7 +88,7 @@ def encode(stored: Stored) -> bytes:
         return json.dumps({"last": stored.last}).encode()
     if isinstance(stored, schema.Stamp):
         return schema.encode(stored)
-    if isinstance(stored, EndpointCleanup | PendingLaunch | PendingDocknet):
+    if isinstance(stored, EndpointCleanup | Absence | Drain | PendingLaunch | PendingDocknet):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
 
@@ -139,6 +141,20 @@ def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
     return doubt
 
 
+def _decode_absence(key: str, value: bytes) -> Absence:
+    fields = Fields.parse(key, value)
+    label = keys.after(keys.ABSENCES, key)
+    fields.expect("label", label)
+    return Absence(HostLabel(label), fields.real("since"), fields.number("rev"))
+
+
+def _decode_drain(key: str, value: bytes) -> Drain:
+    fields = Fields.parse(key, value)
+    label = keys.after(keys.DRAINS, key)
+    fields.expect("label", label)
+    return Drain(HostLabel(label), fields.real("since"))
+
+
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
         last = json.loads(value)["last"]
@@ -156,5 +172,7 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.ACI_LAUNCHES: lambda key, _: PendingLaunch(keys.after(keys.ACI_LAUNCHES, key)),
     keys.DOCKNET_DOUBTS: _decode_docknet_doubt,
     keys.CLEANUPS: _decode_cleanup,
+    keys.ABSENCES: _decode_absence,
+    keys.DRAINS: _decode_drain,
 }
 """Prefix or key -> how to read what is no state record."""

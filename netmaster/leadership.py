@@ -6,6 +6,7 @@ for one term. What requests get is the `Server`'s current role, which changes he
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ from core.errors import (
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries, schema
+from netmaster.absence import Absences
 from netmaster.api.agents import Agents
 from netmaster.api.hosts import Hosts
+from netmaster.api.ipam import Ipam
 from netmaster.api.leader import Leader
 from netmaster.api.routes import Action
 from netmaster.api.server import Role, Server, leaderless
@@ -38,6 +41,7 @@ from netmaster.plan.globals import StartupFlags
 from netmaster.plan.model import Plan
 from netmaster.view import View
 from objdb.api import Backend, Fence, Lock
+from ofnet.control import Node, Report
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +57,10 @@ class Duties:
     """What a leader needs to know beside the store.
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
-    names this process to the store; `now` is the wall clock; `agents` asks hosts, `hosts` knows
-    them; `pages` are the other things to see; `announce` tells the service registry our role;
-    `gateway` is the ACI one, `docker` the engine of this host.
+    names this process to the store; `now` is the wall clock; `agents` asks hosts, `reports` has
+    what they say of themselves; `pages` are the other things to see; `announce` tells the service
+    registry our role; `gateway` is the ACI one, `docker` the engine of this host;
+    `dead_host_after` is how many seconds a host keeps its endpoints without an agent, 0 for ever.
     """
 
     mode: str
@@ -63,11 +68,12 @@ class Duties:
     writer: str
     now: Callable[[], float]
     agents: Agents
-    hosts: Hosts
+    reports: Mapping[Node, Report]
     pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
     gateway: Gateway
     docker: Docker
+    dead_host_after: float
 
 
 class Leadership:
@@ -88,6 +94,7 @@ class Leadership:
         self._committer: Committer | None = None
         self._launcher: Launcher | None = None
         self._cleanups: Cleanups | None = None
+        self._mended: Counter[str] = Counter()
         server.role = forward
 
     async def run(self) -> None:
@@ -137,6 +144,8 @@ class Leadership:
                 chores = self._keep_house(committer, launcher)
                 await term.enter_async_context(background("chores", chores))
                 await term.enter_async_context(background("clean-ups", cleanups.resume()))
+                absences = self._absences(committer, cleanups)
+                await term.enter_async_context(background("hosts", absences.run()))
                 await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
         except NotLeader:
             return Input.LOST
@@ -152,6 +161,16 @@ class Leadership:
     def _new_launcher(self, committer: Committer) -> Launcher:
         duties = self._duties
         return Launcher(committer, duties.gateway, duties.docker, mode=duties.mode)
+
+    def _absences(self, committer: Committer, cleanups: Cleanups) -> Absences:
+        return Absences(
+            self._backend,
+            committer,
+            cleanups,
+            after=self._duties.dead_host_after,
+            tally=self._mended,
+            now=self._duties.now,
+        )
 
     async def _load(self, fence: Fence) -> Committer:
         """Read all that the leader owns and return what commits changes to it."""
@@ -227,13 +246,17 @@ class Leadership:
         if self._committer is None or self._cleanups is None or self._launcher is None:
             raise NotLeader("no term is under way")
         duties = self._duties
+        hosts = Hosts(
+            self._backend, self._committer, self._cleanups, duties.reports, now=duties.now
+        )
+        ipam = Ipam(self._backend, self._committer, self._mended, now=duties.now)
         return Leader(
             self._committer,
             self._launcher.change,
             mode=duties.mode,
             now=duties.now,
             agents=duties.agents,
-            hosts=duties.hosts,
             cleanups=self._cleanups,
             pages=duties.pages,
+            upkeep={**hosts.calls(), **ipam.calls()},
         )

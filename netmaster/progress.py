@@ -1,5 +1,7 @@
 """What hosts have applied of the leader's changes, from their agents' reports. Pure.
 
+`netmaster.registry` says whose agents are registered, `netmaster.api.hosts` shows what comes out.
+
 A host is behind until its agent has realised, under every prefix that agents follow, the last
 revision at which the leader or one before it changed something there. What a former leader deleted
 last is not known, for nothing in the store tells its revision; a later change under the same prefix
@@ -42,19 +44,26 @@ _POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHost:
-    """A host, and what each of its agent's registered ends has said."""
+    """A host, whether its agent is registered, and what each of that one's ends has said."""
 
     record: HostRecord
+    registered: bool
     ends: Mapping[Node, Report | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What the leader keeps of a host: endpoints, a drain, since when its agent is missing."""
+
+    endpoints: int = 0
+    drained: bool = False
+    missing_since: float | None = None
+
+
 def behind(marks: Mapping[str, int], reports: Collection[Report | None]) -> str:
-    """Return why a host has not applied all that was changed; "" if it has."""
-    if not reports:
-        return NO_AGENT
-    for report in reports:
-        if report is None or not report.host:
-            return SILENT
+    """Return why a host with an agent has not applied all that was changed; "" if it has."""
+    if not reports or any(report is None or not report.host for report in reports):
+        return SILENT
     return ", ".join(
         f"{prefix.removeprefix(keys.ROOT)} at {reached} of {mark}"
         for prefix, mark in marks.items()
@@ -62,23 +71,27 @@ def behind(marks: Mapping[str, int], reports: Collection[Report | None]) -> str:
     )
 
 
-def state_of(host: KnownHost, marks: Mapping[str, int], endpoints: int) -> dict[str, Any]:
-    """Return a host as REST shows it; `endpoints` is how many it has."""
-    why = behind(marks, host.ends.values())
+def state_of(host: KnownHost, marks: Mapping[str, int], upkeep: Upkeep) -> dict[str, Any]:
+    """Return a host as REST shows it."""
+    why = behind(marks, host.ends.values()) if host.registered else NO_AGENT
     record = host.record
-    return {
+    shown = {
         "label": record.label,
         "controlIP": record.control_ip,
         "vtepIP": record.vtep_ip,
         "uplinkMACs": list(record.uplink_macs),
         "version": record.version,
-        "registered": bool(host.ends),
+        "registered": host.registered,
         "ends": [str(node) for node in host.ends],
         "applied": not why,
         "behind": why,
         "errors": list(dict.fromkeys(_errors(host.ends.values()))),
-        "endpoints": endpoints,
+        "endpoints": upkeep.endpoints,
+        "drained": upkeep.drained,
     }
+    if upkeep.missing_since is not None and not host.registered:
+        shown["missingSince"] = upkeep.missing_since
+    return shown
 
 
 def _reached(report: Report | None, prefix: str) -> int:

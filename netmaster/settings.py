@@ -19,6 +19,7 @@ INFRA_TYPES: Final = ("aci", "default")
 ANY_HOST: Final = ("", "0.0.0.0")
 OLDER_CONTROL: Final = ":9999"
 """The older generation's default, which stands for the host's address and the listen port."""
+LONGEST_ABSENCE: Final = 10 * 365 * 86400
 SHORTEST_LEASE: Final = 2
 """Seconds; etcd grants no shorter lease."""
 
@@ -74,6 +75,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("dead-host-after",),
+        env="DEAD_HOST_AFTER",
+        help="seconds without its agent after which a host's endpoints are given up, 0 for never",
+        default="86400",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dns-enable",),
         env="DNS_ENABLE",
         help="accepted; agents answer names themselves",
@@ -116,6 +124,7 @@ class Settings:
     aci_gateway: str
     docker_socket: str
     lease_ttl: int
+    dead_host_after: int
 
     @property
     def single_listener(self) -> bool:
@@ -155,6 +164,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         aci_gateway=values["aci-gateway"],
         docker_socket=values["docker-socket"],
         lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
+        dead_host_after=values.number("dead-host-after", 0, LONGEST_ABSENCE),
     )
 
 

@@ -16,6 +16,7 @@ from core.ids import (
     DocknetId,
     EndpointKey,
     GroupKey,
+    HostLabel,
     NetworkId,
     NetworkName,
     ServiceKey,
@@ -28,7 +29,9 @@ from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.links import Names, policy_key
 from netmaster.plan.model import (
+    Absence,
     Doubt,
+    Drain,
     EndpointCleanup,
     GroupIdCursor,
     PendingDocknet,
@@ -53,7 +56,7 @@ from state.services import Candidate
 
 K = TypeVar("K", bound=str | tuple[str, str])
 
-_Plain = ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Doubt
+_Plain = ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | Doubt
 _LOAD_ORDER: Final = (RestObject, TagRangesRecord, NetworkRecord, GroupRecord, GrantRecord)
 """Pools come before what is taken out of them; whatever is not named comes last."""
 
@@ -72,6 +75,8 @@ class View:
         self.services: dict[ServiceKey, ServiceRecord] = {}
         self.bgps: dict[str, BgpRecord] = {}
         self.cleanups: dict[str, EndpointCleanup] = {}
+        self.absences: dict[HostLabel, Absence] = {}
+        self.drains: dict[HostLabel, Drain] = {}
         self.doubts: dict[str, Doubt] = {}
         self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
@@ -82,6 +87,7 @@ class View:
         self.reservations: dict[str, GrantRecord] = {}
         self.network_endpoints: dict[NetworkId, dict[EndpointKey, None]] = {}
         self.group_endpoints: dict[GroupKey, dict[EndpointKey, None]] = {}
+        self.host_endpoints: dict[HostLabel, dict[EndpointKey, None]] = {}
         self.same_endpoint_id: dict[str, dict[EndpointKey, None]] = {}
         self.same_container_id: dict[str, dict[EndpointKey, None]] = {}
         self.labelled: dict[tuple[str, str], dict[EndpointKey, None]] = {}
@@ -130,6 +136,8 @@ class View:
     def apply(self, writes: Sequence[Write]) -> None:
         """Make the changes a plan wants; the plan was made against this very view."""
         for write in writes:
+            if write.rev is not None:  # not the leader's key: it is not in here
+                continue
             if write.record is None:
                 self._delete(write.key)
             else:
@@ -184,6 +192,8 @@ class View:
                 | BgpRecord()
                 | DocknetRecord()
                 | EndpointCleanup()
+                | Absence()
+                | Drain()
                 | PendingLaunch()
                 | PendingDocknet()
             ):
@@ -216,6 +226,10 @@ class View:
                 self.docknets[record.id] = record
             case EndpointCleanup():
                 self.cleanups[key] = record
+            case Absence():
+                self.absences[record.label] = record
+            case Drain():
+                self.drains[record.label] = record
             case PendingLaunch() | PendingDocknet():
                 self.doubts[key] = record
 
@@ -248,6 +262,10 @@ class View:
             self.docknets.pop(DocknetId(keys.after(keys.DOCKNETS, key)), None)
         elif key.startswith(keys.CLEANUPS):
             del self.cleanups[key]
+        elif key.startswith(keys.ABSENCES):
+            del self.absences[HostLabel(keys.after(keys.ABSENCES, key))]
+        elif key.startswith(keys.DRAINS):
+            del self.drains[HostLabel(keys.after(keys.DRAINS, key))]
         elif key.startswith((keys.ACI_LAUNCHES, keys.DOCKNET_DOUBTS)):
             del self.doubts[key]
         else:
@@ -273,6 +291,7 @@ class View:
         key = endpoint.key
         self.endpoints[key] = endpoint
         self.network_endpoints.setdefault(endpoint.network, {})[key] = None
+        self.host_endpoints.setdefault(endpoint.homing_host, {})[key] = None
         self.same_endpoint_id.setdefault(endpoint.endpoint_id, {})[key] = None
         if endpoint.group_key:
             self.group_endpoints.setdefault(GroupKey(endpoint.group_key), {})[key] = None
@@ -286,6 +305,7 @@ class View:
         if endpoint is None:
             return
         _drop(self.network_endpoints, endpoint.network, key)
+        _drop(self.host_endpoints, endpoint.homing_host, key)
         _drop(self.same_endpoint_id, endpoint.endpoint_id, key)
         if endpoint.group_key:
             _drop(self.group_endpoints, GroupKey(endpoint.group_key), key)

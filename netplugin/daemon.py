@@ -24,6 +24,7 @@ from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
+from netplugin.leaks import Leaks
 from netplugin.masters import Masters
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
@@ -96,11 +97,15 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         doors = await _open_doors(life)
         cluster = await _cluster_settings(doors.store, settings)
         plane = await _open_plane(life, doors, FwdMode(cluster.fwd_mode))
-        removal, pods = await _open_pods(life, doors, plane)
+        removal, pods, leaks = await _open_pods(life, doors, plane)
         record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
         await _settle(life, doors, plane, removal, pods)
-        await _serve(life, doors, plane, pods)
+        sup.supervise("leaks", leaks.run())
+        is_known = partial(plane.world.hosts.__contains__, settings.host)
+        kept = registration.keep_host_record(doors.store, record, is_known)
+        sup.supervise("host record", kept)
+        await _serve(life, doors, plane, pods, leaks)
         log.info("agent ready", extra=fields(host=settings.host, count=len(pods.keys())))
         await asyncio.Event().wait()
 
@@ -189,7 +194,7 @@ async def _open_switches(life: _Life) -> dict[Bridge, Switch]:
     return switches
 
 
-async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal, Pods]:
+async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal, Pods, Leaks]:
     client = MasterClient()
     life.stack.push_async_callback(client.close)
     masters = Masters(doors.store, client)
@@ -215,7 +220,15 @@ async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal
         removal=removal,
     )
     pods.recover(await journal.load())
-    return removal, pods
+    leaks = Leaks(
+        pods=pods,
+        journal=journal,
+        links=doors.links,
+        ovsdb=doors.ovsdb,
+        world=plane.world,
+        grace=life.settings.leak_grace,
+    )
+    return removal, pods, leaks
 
 
 async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, pods: Pods) -> None:
@@ -224,8 +237,8 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, p
     life.sup.supervise("records", plane.feed.run())
     life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
     await read.wait()
-    for key in pods.place():
-        log.warning("endpoint has no port or no record", extra=fields(endpoint=key))
+    for key, reason in pods.place().items():
+        log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
     try:
         await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
@@ -287,7 +300,7 @@ async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asynci
             read.set()
 
 
-async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods) -> None:
+async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods, leaks: Leaks) -> None:
     """Let others reach this agent: masters, runtimes, and who wants to look inside."""
     settings = life.settings
     control = ControlChannel(doors.store, settings.host, str(settings.ctrl_ip), plane.progress)
@@ -296,7 +309,7 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods) -> None:
         masters = {node.host: node.port for node in control.masters.values()}
         return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
 
-    inspector = Inspector(plane.agents, identity, pods)
+    inspector = Inspector(plane.agents, identity, pods, leaks.tally)
     rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc, inspector.report, life.stack)
     life.sup.supervise("control channel", control.run())

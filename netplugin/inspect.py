@@ -2,7 +2,8 @@
 
 GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /svcstats: endpoint counters
 of service load balancing, of which there are none yet. DELETE /debug/reclaimEndpoint/{key}: take an
-endpoint of this host away, as netmaster's clean-up asks.
+endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
+was mended.
 """
 
 import json
@@ -33,10 +34,12 @@ class Inspector:
         agents: Mapping[Bridge, BridgeAgent],
         identity: Callable[[Bridge], Identity],
         pods: Pods,
+        mended: Mapping[str, int],
     ) -> None:
         self._agents = agents
         self._identity = identity
         self._pods = pods
+        self._mended = mended
 
     def report(self) -> dict[str, Any]:
         """Return the state of both bridges."""
@@ -50,6 +53,7 @@ class Inspector:
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_get("/inspect/driver", self._driver)
         app.router.add_get("/svcstats", self._service_stats)
+        app.router.add_get("/debug/leaks", self._leaks)
         app.router.add_delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim)
         return app
 
@@ -58,6 +62,9 @@ class Inspector:
 
     async def _service_stats(self, _request: web.Request) -> web.Response:
         return web.Response(text=_json({}), content_type="application/json")
+
+    async def _leaks(self, _request: web.Request) -> web.Response:
+        return web.Response(text=_json(dict(self._mended)), content_type="application/json")
 
     async def _reclaim(self, request: web.Request) -> web.Response:
         try:

@@ -63,6 +63,9 @@ class Entry:
 class Journal:
     """The entries under one directory. Writes of one entry are done in the order they are made."""
 
+    unreadable = 0
+    """How many entries `load` has found that cannot be read: not all is known of this host."""
+
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         # an fsync costs milliseconds on a disk; one thread keeps the order
@@ -98,11 +101,15 @@ class Journal:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         entries = []
         for path in sorted(self._directory.iterdir()):
-            if path.suffix == _HALF:
+            if path.suffix == _ASIDE:
+                self.unreadable += 1
+            elif path.suffix == _HALF:
                 path.unlink()
             elif path.suffix == _SUFFIX:
                 entry = _read(path)
-                if entry is not None:
+                if entry is None:
+                    self.unreadable += 1
+                else:
                     entries.append(entry)
         return entries
 

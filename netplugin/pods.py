@@ -55,6 +55,7 @@ POLICIES_KNOWN: Final = 5.0
 """Seconds the switches may take to have what netmaster knew of policies when it was asked."""
 LOOK_AGAIN: Final = 0.2
 """Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
+RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
 _BRIDGES: Final = frozenset(Bridge)
 VXLAN_OVERHEAD: Final = 50
 """Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
@@ -123,25 +124,25 @@ class Pods:
             else:
                 self._removal.schedule(replace(entry, state=State.REMOVING))
 
-    def place(self) -> list[EndpointKey]:
-        """Tell the World of every endpoint whose port and record are known; return the others.
+    def place(self) -> dict[EndpointKey, str]:
+        """Tell the World of every endpoint whose port and record are known; say why not others.
 
         An endpoint without a record was reclaimed while this agent was away: its port stays, cut
         off, until its runtime deletes the pod.
         """
-        missing = []
+        missing: dict[EndpointKey, str] = {}
         rows = self._ovsdb.ports()
-        for entry in self._settled():
+        for entry in self.settled():
             port, record = self._world.port(entry.key), self._world.endpoint(entry.key)
             row = rows.get(ports.switch_name(entry.port))
             if row is None or not row.ofport or row.ofport < 0:
-                missing.append(entry.key)
+                missing[entry.key] = "its port is gone"
             elif port is not None:
                 self._world.put_port(entry.key, replace(port, ofport=row.ofport))
             elif record is not None:
                 self._world.put_port(entry.key, LocalPort(record=record, ofport=row.ofport))
             else:
-                missing.append(entry.key)
+                missing[entry.key] = RECLAIMED
         return missing
 
     def keys(self) -> frozenset[EndpointKey]:
@@ -190,6 +191,29 @@ class Pods:
                 if entry is not None:
                     await unbroken(self._take_away(entry))
 
+    async def release(self, entry: Entry) -> None:
+        """Take an endpoint away as a DEL would, unless it is another one by now."""
+        async with self._serial(entry.container_id):
+            if self._entries.get(entry.key) is entry:
+                await unbroken(self._take_away(entry))
+
+    async def forsake(self, record: EndpointRecord, network: NetworkRecord) -> None:
+        """Release a record of this host that nothing here stands for, unless something does now."""
+        async with self._serial(record.endpoint_id):
+            if self.stands_for(record.key):
+                return
+            await self._master.delete_endpoint(network.tenant, network.name, record.endpoint_id)
+
+    def cut_off(self, key: EndpointKey) -> None:
+        """Take the flows of an endpoint away whose address is not its own any more."""
+        log.warning("endpoint is not connected", extra=fields(endpoint=key, error=RECLAIMED))
+        self._world.remove_port(key)
+        self._reconciler.wake()
+
+    def stands_for(self, key: EndpointKey) -> bool:
+        """Tell whether there is an endpoint of this key here, or one that is being removed."""
+        return key in self._entries or self._removal.has(key)
+
     # -- rows in OVSDB -------------------------------------------------------------------------
 
     async def run_ports(self) -> None:
@@ -210,7 +234,7 @@ class Pods:
         Return False when OVSDB did not take a row.
         """
         rows = self._ovsdb.ports()
-        lost = [e for e in self._settled() if ports.switch_name(e.port) not in rows]
+        lost = [e for e in self.settled() if ports.switch_name(e.port) not in rows]
         # without its link a row would be of no use: the pod is gone, its DEL is to come
         links = await self._links.links() if lost else frozenset()
         done = True
@@ -227,7 +251,7 @@ class Pods:
                     self._removal.sweep(row.bridge, [name])
         return done
 
-    def _settled(self) -> list[Entry]:
+    def settled(self) -> list[Entry]:
         """Return the endpoints no call is at work on."""
         return [
             entry
@@ -443,7 +467,7 @@ class Pods:
         record = self._world.endpoint(key)
         if record is None or record.homing_host != self._facts.label:
             return []
-        return [] if key in self._entries or self._removal.has(key) else [record]
+        return [] if self.stands_for(key) else [record]
 
     # -- common --------------------------------------------------------------------------------
 

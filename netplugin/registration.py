@@ -7,7 +7,7 @@ end with the agent. Next: `objdb.services`.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from core import keys
@@ -23,6 +23,8 @@ from state.records import HostRecord, ServiceInstance
 log = logging.getLogger(__name__)
 
 ANY_HOST: Final = ("", "0.0.0.0")
+LOOK_EVERY: Final = 2.0
+"""Seconds between looks for the host record."""
 _RETRY: Final = 2.0
 
 
@@ -82,6 +84,20 @@ async def put_host_record(backend: Backend, record: HostRecord) -> None:
             await asyncio.sleep(pause)
         else:
             return
+
+
+async def keep_host_record(
+    backend: Backend, record: HostRecord, is_known: Callable[[], bool]
+) -> None:
+    """Write the host record again, for ever, whenever the store no longer has it.
+
+    A host that was given up while it was out of reach is there again when it is back.
+    """
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        if not is_known():
+            log.warning("host record was gone, written again", extra=fields(host=record.label))
+            await put_host_record(backend, record)
 
 
 def register(

@@ -20,6 +20,7 @@ from objdb.connect import StoreAddress, parse_store
 from ofnet.world import FwdMode
 
 ANY_ADDRESS: Final = "0.0.0.0"
+LONGEST_GRACE: Final = 365 * 86400
 
 FLAGS: Final = (
     *daemon_flags.COMMON,
@@ -120,6 +121,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("leak-grace",),
+        env="LEAK_GRACE",
+        help="seconds after which an endpoint whose pod is gone is released, 0 for never",
+        default="600",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("config",),
         env="CONFIG",
         help="accepted; the older generation never read it",
@@ -158,6 +166,7 @@ class Settings:
     vlan_rpc_port: int
     vxlan_openflow_port: int
     vlan_openflow_port: int
+    leak_grace: int
     source_guard: bool = True
 
 
@@ -198,6 +207,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
         vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
+        leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         source_guard=not values.on("no-source-guard"),
     )
 

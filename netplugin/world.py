@@ -142,6 +142,7 @@ class WorldBuilder:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._policies = PolicyBook()
+        self._revoked: set[EndpointKey] = set()
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
         self._complete = False
@@ -212,6 +213,7 @@ class WorldBuilder:
         if old is not None and old.network != record.network:
             self._leave(old)
         self._endpoints[record.key] = record
+        self._revoked.discard(record.key)
         self._by_network.setdefault(record.network, set()).add(record.key)
         port = self._ports.get(record.key)
         if port is not None and record.homing_host == self._host:
@@ -225,6 +227,8 @@ class WorldBuilder:
         old = self._endpoints.pop(key, None)
         if old is not None:
             self._leave(old)
+            if key in self._ports:
+                self._revoked.add(key)
         self._refresh_endpoint(key)
 
     def put_group(self, record: GroupRecord) -> None:
@@ -272,6 +276,7 @@ class WorldBuilder:
     def remove_port(self, key: EndpointKey) -> None:
         """Forget the port of an endpoint of this host."""
         self._ports.pop(key, None)
+        self._revoked.discard(key)
         self._refresh_endpoint(key)
 
     def set_vteps(self, vteps: Mapping[HostLabel, Vtep]) -> None:
@@ -338,6 +343,14 @@ class WorldBuilder:
     def endpoint(self, key: EndpointKey) -> EndpointRecord | None:
         """Return the record of an endpoint, None if it is not known here."""
         return self._endpoints.get(key)
+
+    def endpoints_here(self) -> list[EndpointRecord]:
+        """Return the records of this host's endpoints."""
+        return [one for one in self._endpoints.values() if one.homing_host == self._host]
+
+    def revoked(self) -> frozenset[EndpointKey]:
+        """Return the endpoints that have a port here, but whose record has been removed."""
+        return frozenset(self._revoked)
 
     def port(self, key: EndpointKey) -> LocalPort | None:
         """Return the port of an endpoint of this host, None if it has none."""

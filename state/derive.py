@@ -5,14 +5,12 @@ original's form `a-b, c`: whole runs as one item, ascending (spec/netmaster-stat
 the original lists no IPv6 addresses.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from core.addresses import ipv4, ipv4_text
-from core.ids import GroupKey, HostLabel, NetworkId
 from state.creation import is_bounded
-from state.records import Encap, EndpointRecord, GrantOwner, GrantRecord, NetworkRecord
+from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord
 
 Span = tuple[int, int]
 """First and last of a run of whole numbers."""
@@ -24,15 +22,6 @@ class AddressLists:
 
     allocated: str
     available: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointCounts:
-    """How many endpoints each network, each group and each host has; absent means none."""
-
-    networks: Mapping[NetworkId, int]
-    groups: Mapping[GroupKey, int]
-    hosts: Mapping[HostLabel, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +65,6 @@ def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
 def address_count(grants: Iterable[GrantRecord]) -> int:
     """Return `allocatedAddressesCount` of a network: every address held but by its gateways."""
     return sum(grant.owner is not GrantOwner.GATEWAY for grant in grants)
-
-
-def endpoint_counts(endpoints: Iterable[EndpointRecord]) -> EndpointCounts:
-    """Return `numEndpoints` of every network and group, and how many each host has."""
-    networks: Counter[NetworkId] = Counter()
-    groups: Counter[GroupKey] = Counter()
-    hosts: Counter[HostLabel] = Counter()
-    for endpoint in endpoints:
-        networks[endpoint.network] += 1
-        hosts[endpoint.homing_host] += 1
-        if endpoint.group_key:
-            groups[GroupKey(endpoint.group_key)] += 1
-    return EndpointCounts(networks, groups, hosts)
 
 
 def tags_in_use(networks: Iterable[NetworkRecord]) -> TagsInUse:

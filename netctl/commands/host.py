@@ -1,4 +1,4 @@
-"""`netctl host`: the hosts of the cluster, and which of them have applied all that was changed."""
+"""`netctl host`: what the cluster's hosts have applied, which get endpoints, and which go."""
 
 import time
 from typing import Final
@@ -6,32 +6,40 @@ from typing import Final
 import click
 
 from contivmodel.client_sync import Json, RestClient
-from netctl.commandline import Command, CommandGroup, misuse
+from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
 from netctl.connection import Master
 from netctl.failure import BEHIND, CommandFailed
-from netctl.render import Listing, indented, text
+from netctl.render import Listing, indented, moment, text
 
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks while waiting."""
 
+_NAME_REQUIRED: Final = "Host name required"
+
+_COLUMNS = (
+    *("Name", "Address", "VTEP", "Version", "Agent"),
+    *("Applied", "Drained", "Endpoints", "Errors"),
+)
+
 _LISTING = Listing(
-    header=("Name", "Address", "VTEP", "Version", "Agent", "Applied", "Endpoints", "Errors"),
-    rule=("----", "-------", "----", "-------", "-----", "-------", "---------", "------"),
+    header=_COLUMNS,
+    rule=tuple("-" * len(column) for column in _COLUMNS),
     name="label",
     row=lambda found: (
         text(found, "label"),
         text(found, "controlIP"),
         text(found, "vtepIP"),
         text(found, "version"),
-        "registered" if found.get("registered") else "none",
-        "yes" if found.get("applied") else "no",
+        _agent(found),
+        _yes_or_no(found, "applied"),
+        _yes_or_no(found, "drained"),
         text(found, "endpoints"),
         str(len(found.get("errors", ()))),
     ),
 )
 
-host = CommandGroup("host", help="Hosts and what they have applied")
+host = CommandGroup("host", help="Hosts of the cluster")
 
 
 @click.command("ls", cls=Command, help="List hosts")
@@ -44,7 +52,7 @@ def _list(master: Master, *, as_json: bool, quiet: bool) -> None:
 
 
 @click.command(
-    "inspect", cls=Command, help="Inspect a host", words=("host",), wrong_words="Host name required"
+    "inspect", cls=Command, help="Inspect a host", words=("host",), wrong_words=_NAME_REQUIRED
 )
 @click.pass_obj
 def _inspect(master: Master, host: str) -> None:
@@ -68,6 +76,37 @@ def _applied(master: Master, *, wait: float) -> None:
         raise CommandFailed("", BEHIND)
 
 
+@click.command(
+    "drain",
+    cls=Command,
+    help="Give a host no new endpoints; those it has stay",
+    words=("host",),
+    wrong_words=_NAME_REQUIRED,
+)
+@switch("--undo", help_text="Let the host have new endpoints again")
+@click.pass_obj
+def _drain(master: Master, host: str, *, undo: bool) -> None:
+    found = master.client().drain_host(host, undo=undo)
+    state = "drained" if found.get("drained") else "not drained"
+    click.echo(f"Host {host} is {state}, it has {found.get('endpoints', 0)} endpoints")
+
+
+@click.command(
+    "rm",
+    cls=Command,
+    help="Remove a host that is gone for good",
+    words=("host",),
+    wrong_words=_NAME_REQUIRED,
+)
+@switch(
+    "-f", "--force", help_text="Even if its agent runs; its endpoints and their addresses go too"
+)
+@click.pass_obj
+def _remove(master: Master, host: str, *, force: bool) -> None:
+    click.echo(f"Deleting host {host}")
+    master.client().remove_host(host, force=force)
+
+
 def _settled(client: RestClient, wait: float) -> list[Json]:
     """Return the hosts once all have applied everything, or as they are after that time."""
     end = time.monotonic() + wait
@@ -85,6 +124,18 @@ def _reason(found: Json) -> str:
     return "; ".join([text(found, "behind"), *map(str, found.get("errors", ()))])
 
 
+def _agent(found: Json) -> str:
+    if found.get("registered"):
+        return "registered"
+    return f"none since {moment(found, 'missingSince')}" if "missingSince" in found else "none"
+
+
+def _yes_or_no(found: Json, name: str) -> str:
+    return "yes" if found.get(name) else "no"
+
+
 host.add(_list, "list")
 host.add(_inspect)
 host.add(_applied)
+host.add(_drain)
+host.add(_remove, "delete")

@@ -1,41 +1,153 @@
-"""Which hosts there are, whose agents are registered now, and what those have reported.
+"""`/hosts` and what is under it: hosts are shown, get no endpoints, or go altogether.
 
-In come the host records and the service registry from the store, and the reports this master was
-given; `netmaster.progress` judges them.
+`netmaster.registry` knows which hosts there are, `netmaster.progress` what they have applied;
+`netmaster.plan.drain` and `netmaster.cleanup` do what is asked.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
-from core import keys
-from netmaster.progress import KnownHost
+from core.errors import Conflict, NotFound
+from core.ids import HostLabel
+from core.logs import fields
+from netmaster import registry
+from netmaster.api.routes import Action, Target
+from netmaster.cleanup import Cleanups
+from netmaster.commit import Committer
+from netmaster.plan import drain
+from netmaster.progress import KnownHost, Upkeep, state_of
+from netmaster.view import View
 from objdb.api import Backend
 from ofnet.control import Node, Report
-from state import codec
+
+log = logging.getLogger(__name__)
 
 
 class Hosts:
-    """The hosts of the cluster; `reports` is kept by the control channel."""
+    """The hosts during one term.
 
-    def __init__(self, backend: Backend, reports: Mapping[Node, Report]) -> None:
+    `reports` is what agents say of themselves, kept by the control channel; `now` is the wall
+    clock.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        committer: Committer,
+        cleanups: Cleanups,
+        reports: Mapping[Node, Report],
+        *,
+        now: Callable[[], float],
+    ) -> None:
         self._backend = backend
+        self._committer = committer
+        self._cleanups = cleanups
         self._reports = reports
+        self._now = now
 
-    async def known(self) -> list[KnownHost]:
-        """Return every host that has a record, in the order of their labels."""
-        found = await self._backend.snapshot(keys.HOSTS)
-        ends = await self._ends()
-        records = [codec.decode_host(key, entry.value) for key, entry in found.entries.items()]
-        return [
-            KnownHost(record=record, ends=ends.get(record.label, {}))
-            for record in sorted(records, key=lambda record: record.label)
-        ]
+    def calls(self) -> Mapping[Action, Callable[[Target], Awaitable[object]]]:
+        """Return what answers to which action."""
+        return {
+            Action.HOSTS: self._all,
+            Action.HOST: self._one,
+            Action.DRAIN: self._drain,
+            Action.DRAINED: self._drained,
+            Action.UNDRAIN: self._undrain,
+            Action.REMOVE_HOST: self._remove,
+        }
 
-    async def _ends(self) -> dict[str, dict[Node, Report | None]]:
-        """Return the registered ends of agents, and what they have said, by their host's label."""
-        found = await self._backend.snapshot(keys.services(keys.SERVICE_NETPLUGIN))
-        ends: dict[str, dict[Node, Report | None]] = {}
-        for key, entry in sorted(found.entries.items()):
-            instance = codec.decode_service(key, entry.value)
-            node = Node(instance.address, instance.port)
-            ends.setdefault(instance.hostname, {})[node] = self._reports.get(node)
-        return ends
+    async def _all(self, _: Target) -> object:
+        hosts = await registry.look(self._backend)
+        return await self._shown(hosts, hosts.stored)
+
+    async def _one(self, target: Target) -> object:
+        """Return a host that has a record."""
+        label = HostLabel(target.key)
+        hosts = await registry.look(self._backend)
+        if label not in hosts.stored:
+            raise _not_found(label)
+        (shown,) = await self._shown(hosts, [label])
+        return shown
+
+    async def _shown(
+        self, hosts: registry.Hosts, labels: Iterable[HostLabel]
+    ) -> list[dict[str, Any]]:
+        """Return hosts that have a record as REST shows them."""
+        known = [self._known_host(hosts, label) for label in labels]
+        upkeep = await self._committer.read(
+            lambda view: [_upkeep(view, host.record.label) for host in known]
+        )
+        marks = self._committer.marks
+        return [state_of(host, marks, one) for host, one in zip(known, upkeep, strict=True)]
+
+    def _known_host(self, hosts: registry.Hosts, label: HostLabel) -> KnownHost:
+        return KnownHost(
+            record=hosts.record(label),
+            registered=label in hosts.services,
+            ends={node: self._reports.get(node) for node in hosts.ends(label)},
+        )
+
+    async def _drain(self, target: Target) -> object:
+        label = await self._mentioned(target)
+        await self._committer.submit(lambda view: drain.drain(view, label, self._now()))
+        log.info("host drained", extra=fields(host=label))
+        return await self._drained(target)
+
+    async def _undrain(self, target: Target) -> object:
+        label = await self._mentioned(target)
+        await self._committer.submit(lambda view: drain.undo(view, label))
+        log.info("host drained no more", extra=fields(host=label))
+        return await self._drained(target)
+
+    async def _drained(self, target: Target) -> object:
+        """Say whether a host is drained, be it that nothing else of it is known any more."""
+        label = await self._mentioned(target)
+        found = await self._committer.read(lambda view: _upkeep(view, label))
+        return {"label": label, "drained": found.drained, "endpoints": found.endpoints}
+
+    async def _remove(self, target: Target) -> object:
+        """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
+        label = await self._mentioned(target)
+        hosts = await registry.look(self._backend)
+        if not target.force:
+            found = await self._committer.read(lambda view: _upkeep(view, label))
+            registered = label in hosts.services
+            _check_unused(label, registered=registered, endpoints=found.endpoints)
+        removed = await self._cleanups.give_up(label, hosts.revision(label), forget=True)
+        log.warning("host removed", extra=fields(host=label, count=removed))
+        return {"label": label, "endpoints": removed}
+
+    async def _mentioned(self, target: Target) -> HostLabel:
+        """Return the host that is named, NotFound if nothing is known of it."""
+        label = HostLabel(target.key)
+
+        def mentioned(view: View) -> bool:
+            return label in view.drains or label in view.host_endpoints
+
+        if not await self._committer.read(mentioned):
+            hosts = await registry.look(self._backend)
+            if label not in hosts.known:
+                raise _not_found(label)
+        return label
+
+
+def _not_found(label: HostLabel) -> NotFound:
+    return NotFound(f"host {label} not found")
+
+
+def _upkeep(view: View, label: HostLabel) -> Upkeep:
+    absence = view.absences.get(label)
+    return Upkeep(
+        endpoints=len(view.host_endpoints.get(label, ())),
+        drained=label in view.drains,
+        missing_since=absence.since if absence else None,
+    )
+
+
+def _check_unused(label: HostLabel, *, registered: bool, endpoints: int) -> None:
+    remedy = f"or remove it all the same: netctl host rm {label} --force"
+    if registered:
+        raise Conflict(f"host {label} has a running agent; stop its netplugin, {remedy}")
+    if endpoints:
+        raise Conflict(f"host {label} has {endpoints} endpoints; delete them, {remedy}")

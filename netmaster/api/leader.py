@@ -15,13 +15,11 @@ from aiohttp import web
 
 from contivmodel.client import REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
-from core.errors import NotFound
 from core.ids import HostLabel
 from core.version import VERSION
 from netmaster.api import endpoints, objects, openapi
 from netmaster.api.agents import Agents
 from netmaster.api.endpoints import NewCall
-from netmaster.api.hosts import Hosts
 from netmaster.api.objects import Kind
 from netmaster.api.replies import (
     bare_json,
@@ -38,9 +36,8 @@ from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.plan.model import Plan
-from netmaster.progress import policy_marks, state_of
+from netmaster.progress import policy_marks
 from netmaster.view import View
-from state.derive import endpoint_counts
 
 _PATH_SAFE: Final = "/$&+,:;=@"
 _LOOKS: Final[Mapping[Action, Callable[[View, str], object]]] = {
@@ -53,8 +50,9 @@ _LOOKS: Final[Mapping[Action, Callable[[View, str], object]]] = {
 class Leader:
     """Answers from a committer's view.
 
-    `change` makes changes to objects; `now` is the wall clock; `agents` asks hosts, `hosts` knows
-    them, `cleanups` removes endpoints; `pages` has what else can be looked at, by action.
+    `change` makes changes to objects; `now` is the wall clock; `agents` asks hosts, `cleanups`
+    removes endpoints; `pages` has what else can be looked at, by action, `upkeep` what is known of
+    hosts and addresses and can be done to them.
     """
 
     def __init__(
@@ -65,18 +63,18 @@ class Leader:
         mode: str,
         now: Callable[[], float],
         agents: Agents,
-        hosts: Hosts,
         cleanups: Cleanups,
         pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]],
+        upkeep: Mapping[Action, Callable[[Target], Awaitable[object]]],
     ) -> None:
         self._committer = committer
         self._change = change
         self._mode = mode
         self._now = now
         self._agents = agents
-        self._hosts = hosts
         self._cleanups = cleanups
         self._pages = pages
+        self._upkeep = upkeep
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the answer to any request."""
@@ -101,10 +99,8 @@ class Leader:
             return json_reply(openapi.document(VERSION))
         if target.action is Action.CLEAN_UP:
             return plain(await self._cleanups.perform(target.tenant, target.category, target.key))
-        if target.action is Action.HOSTS:
-            return json_reply(await self._host_states())
-        if target.action is Action.HOST:
-            return json_reply(_one(await self._host_states(), target.key))
+        if target.action in self._upkeep:
+            return json_reply(await self._upkeep[target.action](target))
         if target.action in _LOOKS:
             look = _LOOKS[target.action]
             return bare_json(await self._committer.read(lambda view: look(view, target.key)))
@@ -114,12 +110,6 @@ class Leader:
             shown = await self._committer.read(partial(_ofnet, vteps=vteps))
             page = {**page, **shown}
         return bare_json(page)
-
-    async def _host_states(self) -> list[dict[str, Any]]:
-        known = await self._hosts.known()
-        counts = await self._committer.read(lambda view: endpoint_counts(view.endpoints.values()))
-        marks = self._committer.marks
-        return [state_of(host, marks, counts.hosts.get(host.record.label, 0)) for host in known]
 
     async def _call(self, new_call: NewCall, request: web.BaseRequest) -> web.Response:
         if not endpoints.is_json(request.headers.get("Content-Type", "")):
@@ -156,13 +146,6 @@ class Leader:
         if target.action is Action.READ:
             return partial(objects.stored, kind=kind, key=target.key)
         return partial(objects.inspected, kind=kind, key=target.key, mode=self._mode)
-
-
-def _one(states: list[dict[str, Any]], label: str) -> dict[str, Any]:
-    for state in states:
-        if state["label"] == label:
-            return state
-    raise NotFound(f"host {label} not found")
 
 
 def _ofnet(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, object]:

@@ -44,11 +44,24 @@ _HOST_FIELDS: Final[Mapping[str, Schema]] = {
     "behind": {**TEXT, "description": "why the host has not applied all that was changed"},
     "errors": _TEXTS,
     "endpoints": {"type": "integer", "minimum": 0},
+    "drained": {"type": "boolean"},
+}
+_MISSING_SINCE: Final[Schema] = {
+    "type": "number",
+    "description": "since when its agent is not registered, in seconds since 1970, where known",
 }
 _HOST: Final[Schema] = {
     "type": "object",
-    "properties": dict(_HOST_FIELDS),
+    "properties": {**_HOST_FIELDS, "missingSince": _MISSING_SINCE},
     "required": list(_HOST_FIELDS),
+}
+_DRAINED: Final[Schema] = {
+    "type": "object",
+    "properties": {name: _HOST_FIELDS[name] for name in ("label", "drained", "endpoints")},
+}
+_REMOVED: Final[Schema] = {
+    "type": "object",
+    "properties": {name: _HOST_FIELDS[name] for name in ("label", "endpoints")},
 }
 _REFUSAL: Final[Schema] = {
     "description": "refused or failed; the first line says why",
@@ -90,14 +103,25 @@ def _paths() -> Iterator[tuple[str, Schema]]:
         "/service/{key}",
         {"parameters": [_KEY], "get": _operation("service", "service", {}, media="text/plain")},
     )
-    label = {**_KEY, "name": "label", "description": "the host's label"}
-    yield "/hosts/{label}", {"parameters": [label], "get": _operation("host", "hosts", _HOST)}
+    yield from _host_paths()
     names = [{**_KEY, "name": name} for name in ("tenant", "category", "key")]
     names[1] = {**names[1], "schema": {**TEXT, "enum": list(Category)}}
     yield (
         "/debug/epcleanup/tenant/{tenant}/{category}/{key}",
         {"parameters": names, "delete": _operation("clean up", "debug", TEXT, media="text/plain")},
     )
+
+
+def _host_paths() -> Iterator[tuple[str, Schema]]:
+    parameters = [{**_KEY, "name": "label", "description": "the host's label"}]
+    methods = {"get": "drained host", "post": "drain host", "delete": "undrain host"}
+    drained = {method: _operation(name, "hosts", _DRAINED) for method, name in methods.items()}
+    shown = {"get": _operation("host", "hosts", _HOST)}
+    removed = {"delete": _operation("remove host", "hosts", _REMOVED)}
+    forced = {"delete": _operation("force host away", "hosts", _REMOVED)}
+    yield "/hosts/{label}", {"parameters": parameters, **shown, **removed}
+    yield "/hosts/{label}/force", {"parameters": parameters, **forced}
+    yield "/hosts/{label}/drain", {"parameters": parameters, **drained}
 
 
 def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
@@ -127,7 +151,7 @@ def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
 def _single(path: str, action: Action) -> Schema:
     name = action.name.lower().replace("_", " ")
     tag = path.strip("/").partition("/")[0].partition(".")[0]
-    if action is Action.OPENAPI:
+    if action in {Action.OPENAPI, Action.IPAM_CHECK, Action.IPAM_FIX}:
         return _operation(name, tag, {"type": "object"})
     if action is Action.HOSTS:
         return _operation(name, tag, {"type": "array", "items": _HOST})

@@ -33,16 +33,26 @@ class Action(Enum):
     OPENAPI = auto()
     HOSTS = auto()
     HOST = auto()
+    DRAIN = auto()
+    DRAINED = auto()
+    UNDRAIN = auto()
+    REMOVE_HOST = auto()
+    IPAM_CHECK = auto()
+    IPAM_FIX = auto()
 
 
 class Target(NamedTuple):
-    """What is asked for, and of which objects; of a clean-up, the tenant, category and id."""
+    """What is asked for, and of which objects; of a clean-up, the tenant, category and id.
+
+    `force` says that what speaks against it is to be passed over.
+    """
 
     action: Action
     plural: str = ""
     key: str = ""
     tenant: str = ""
     category: str = ""
+    force: bool = False
 
 
 EXACT: Final = {
@@ -57,7 +67,11 @@ EXACT: Final = {
     ("GET", "/services"): Target(Action.SERVICES),
     ("GET", "/openapi.json"): Target(Action.OPENAPI),
     ("GET", "/hosts"): Target(Action.HOSTS),
+    ("GET", "/ipam/check"): Target(Action.IPAM_CHECK),
+    ("POST", "/ipam/fix"): Target(Action.IPAM_FIX),
 }
+_HOST: Final = {"GET": Action.HOST, "DELETE": Action.REMOVE_HOST}
+_DRAIN: Final = {"GET": Action.DRAINED, "POST": Action.DRAIN, "DELETE": Action.UNDRAIN}
 _ITEM: Final = {
     "GET": Action.READ,
     "POST": Action.WRITE,
@@ -87,12 +101,16 @@ def _other(method: str, path: str) -> Target | None:
     match path.split("/"):
         case ["", "service", key] if method == "GET" and key:
             return Target(Action.SERVICE, key=key)
-        case ["", "hosts", label] if method == "GET" and label:
-            return Target(Action.HOST, key=label)
         case ["", "debug", "epcleanup", "tenant", tenant, category, key] if (
             method == "DELETE" and tenant and category and key
         ):
             return Target(Action.CLEAN_UP, key=key, tenant=tenant, category=category)
+        case ["", "hosts", label, "drain"] if method in _DRAIN and label:
+            return Target(_DRAIN[method], key=label)
+        case ["", "hosts", label] if method in _HOST and label:
+            return Target(_HOST[method], key=label)
+        case ["", "hosts", label, "force"] if method == "DELETE" and label:
+            return Target(Action.REMOVE_HOST, key=label, force=True)
     return None
 
 

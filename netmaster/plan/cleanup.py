@@ -1,4 +1,4 @@
-"""Decisions about clean-ups: all endpoints of a network, of a group or of a container id go.
+"""Decisions about clean-ups: all endpoints of a network, a group, a container id or a host go.
 
 There may be any number of them, so a clean-up is an intent in the store first, then parts that
 remove what is left of what it names (design D2). A part done twice does no harm, and whoever leads
@@ -11,9 +11,9 @@ from typing import Final
 
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
-from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
 from netmaster.plan import endpoint
-from netmaster.plan.model import Category, EndpointCleanup, Plan, Write
+from netmaster.plan.model import ANY_TENANT, Category, EndpointCleanup, Plan, Write
 from netmaster.view import View
 from state.records import EndpointRecord
 
@@ -23,16 +23,33 @@ CHUNK: Final = 16
 
 def begin(view: View, tenant: str, category: str, name: str) -> Plan:
     """Note what is to go; the reply is the clean-up. NotFound where there is nothing to remove."""
-    try:
-        kind = Category(category)
-    except ValueError as exc:
-        raise Invalid(f"unknown category {category}, expected net, group or ep") from exc
+    if category not in _TITLES:
+        raise Invalid(f"unknown category {category}, expected net, group or ep")
+    kind = Category(category)
     whole = _container(view, TenantName(tenant), name) if kind is Category.ENDPOINT else name
     cleanup = EndpointCleanup(TenantName(tenant), kind, whole, view.next_seq)
     if next(_left(view, cleanup), None) is None:
         raise NotFound(f"no endpoints of {_TITLES[kind]} {name} in tenant {tenant}")
     key = _key(cleanup)
     return Plan((Write(key, cleanup, new=key not in view.cleanups),), reply=cleanup)
+
+
+def begin_host(view: View, label: HostLabel, host_rev: int | None, *, forget: bool = False) -> Plan:
+    """Note that a host is to go with all its endpoints; the reply is the clean-up.
+
+    Its record goes at once, if there is one and it is still of that revision: an agent that starts
+    meanwhile writes it anew and must not lose it. `forget` a drain as well.
+    """
+    cleanup = EndpointCleanup(ANY_TENANT, Category.HOST, label, view.next_seq)
+    key = _key(cleanup)
+    writes = [Write(key, cleanup, new=key not in view.cleanups)]
+    if host_rev is not None:
+        writes.append(Write(keys.host(label), None, new=False, rev=host_rev))
+    if label in view.absences:
+        writes.append(Write(keys.absence(label), None, new=False))
+    if forget and label in view.drains:
+        writes.append(Write(keys.drain(label), None, new=False))
+    return Plan(tuple(writes), reply=cleanup)
 
 
 def next_part(view: View, cleanup: EndpointCleanup) -> list[EndpointRecord]:
@@ -87,6 +104,8 @@ def _named(view: View, cleanup: EndpointCleanup) -> Iterable[EndpointKey]:
             return view.network_endpoints.get(ids.network_id(NetworkName(name), tenant), ())
         case Category.GROUP:
             return view.group_endpoints.get(ids.group_key(GroupName(name), tenant), ())
+        case Category.HOST:
+            return view.host_endpoints.get(HostLabel(name), ())
         case Category.ENDPOINT:
             same = view.same_endpoint_id.get(name, ())
             return [key for key in same if _is_in(view, key, tenant)]

@@ -12,6 +12,7 @@ from core import ids, keys
 from core.addresses import ipv4, mac_text
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
+from netmaster.plan import drain
 from netmaster.plan.grants import Ground, choose4, choose6, ground, put
 from netmaster.plan.model import Plan, Write
 from netmaster.view import View, network_of
@@ -41,6 +42,7 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
         if existing.network != nid:
             raise Conflict(f"endpoint id {key} is in use on network {existing.network}")
         return Plan((), reply=existing)
+    drain.check(view, HostLabel(config.host))
     group_key = None
     service = config.service_name
     if view.is_aci and network.type is not NetworkType.INFRA:

@@ -6,11 +6,11 @@ Plans are made by the modules of this package, applied by `netmaster.view` and c
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from contivmodel.objects import RestObject
 from core import ids, keys
-from core.ids import DocknetId, GroupName, NetworkName, TenantName
+from core.ids import DocknetId, GroupName, HostLabel, NetworkName, TenantName
 from netmaster.schema import Stamp
 from state.records import Record
 
@@ -33,11 +33,16 @@ class Category(StrEnum):
     NETWORK = "net"
     GROUP = "group"
     ENDPOINT = "ep"
+    HOST = "host"
+
+
+ANY_TENANT: Final = TenantName("-")
+"""Stands for all tenants in a clean-up; no tenant can have this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointCleanup:
-    """A clean-up under way: all endpoints of a network, of a group or of a container are to go.
+    """A clean-up under way: all endpoints of a network, group, container or host are to go.
 
     Those that came later, with grants from `before` on, stay.
     """
@@ -46,6 +51,26 @@ class EndpointCleanup:
     category: Category
     name: str
     before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A host whose agent is not registered, since a time on the wall clock.
+
+    `rev` is the revision of its record then: an agent that starts writes its record anew.
+    """
+
+    label: HostLabel
+    since: float
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A host that gets no new endpoints, since a time on the wall clock."""
+
+    label: HostLabel
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +110,9 @@ class PendingDocknet:
 Doubt = PendingLaunch | PendingDocknet
 """Of what somebody outside may hold something else than the store."""
 
-Stored = Record | RestObject | GroupIdCursor | EndpointCleanup | Doubt | Stamp | bytes
+Stored = (
+    Record | RestObject | GroupIdCursor | EndpointCleanup | Absence | Drain | Doubt | Stamp | bytes
+)
 """What a key can hold; bytes are values nobody here reads back."""
 
 
@@ -94,12 +121,14 @@ class Write:
     """One key to put, or to delete if `record` is None.
 
     The decision rests on what the key held: nothing if `new`, else what was committed last. To
-    delete what is `new` changes nothing, and sees to it that nobody has put it there meanwhile.
+    delete what is `new` changes nothing, and sees to it that nobody has put it there meanwhile. Of
+    a key that is not the leader's the decision rests on the revision `rev`.
     """
 
     key: str
     record: Stored | None
     new: bool
+    rev: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

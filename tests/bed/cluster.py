@@ -7,9 +7,10 @@ whose parts can be killed, frozen and restarted one by one. Used by the demo and
 import shutil
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.bed.daemon import Daemon
@@ -32,7 +33,10 @@ AGENT_PORT = 9090
 
 
 class Bed:
-    """A cluster. `tell` hears about each step: what it is, and its command line."""
+    """A cluster. `tell` hears about each step: what it is, and its command line.
+
+    `flags` are more of them, by the name of the daemon.
+    """
 
     def __init__(
         self,
@@ -40,11 +44,13 @@ class Bed:
         hosts: int = 2,
         *,
         fwd_mode: str = "routing",
+        flags: Mapping[str, Sequence[str]] = MappingProxyType({}),
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
         self.dir = dir
         self._modes = MODES[fwd_mode]
+        self._flags = flags
         self._keeper = keeper
         self._tell = tell
         self._names = fresh_name("")
@@ -194,6 +200,7 @@ class Bed:
         return [
             *(str(PROGRAMS / "netmaster"), *self._modes, "--etcd", self.etcd_url),
             *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
+            *self._flags.get("netmaster", ()),
         ]
 
     def _agent(self, host: Host) -> Daemon:
@@ -206,6 +213,7 @@ class Bed:
                 *("--cni-socket", str(self.cni_socket(host))),
                 *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
                 *("--vlan-uplinks", UPLINK),
+                *self._flags.get("netplugin", ()),
             ],
             log=host.dir / "netplugin.log",
             namespace=host.namespace,

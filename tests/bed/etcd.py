@@ -55,10 +55,7 @@ class Etcd(Daemon):
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""
-        first = prefix.encode()
-        end = first[:-1] + bytes([first[-1] + 1])
-        asked = {"key": _base64(first), "range_end": _base64(end)}
-        found = self._post("kv/range", asked).get("kvs", [])
+        found = self._post("kv/range", _under(prefix)).get("kvs", [])
         return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
 
     def put(self, key: str, value: bytes) -> None:
@@ -68,6 +65,10 @@ class Etcd(Daemon):
     def delete(self, key: str) -> None:
         """Delete a key behind everybody's back."""
         self._post("kv/deleterange", {"key": _base64(key.encode())})
+
+    def remove(self, prefix: str) -> None:
+        """Delete all that is stored under a prefix."""
+        self._post("kv/deleterange", _under(prefix))
 
     def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = http_request(
@@ -80,6 +81,12 @@ class Etcd(Daemon):
             raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
         parsed: dict[str, Any] = json.loads(answer)
         return parsed
+
+
+def _under(prefix: str) -> dict[str, str]:
+    first = prefix.encode()
+    end = first[:-1] + bytes([first[-1] + 1])
+    return {"key": _base64(first), "range_end": _base64(end)}
 
 
 def _base64(value: bytes) -> str:

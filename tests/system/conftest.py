@@ -1,7 +1,7 @@
 """A running cluster for the tests of a module to share, and what a fault in it looks like."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,17 @@ UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|neve
 
 
 @pytest.fixture(scope="module")
-def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+def flags() -> Mapping[str, Sequence[str]]:
+    """Say which flags the daemons get beside the usual ones; a module may have its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def bed(bed_dirs: Iterator[Path], flags: Mapping[str, Sequence[str]]) -> Iterator[Bed]:
     """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory).start()
+    bed = Bed(directory, flags=flags).start()
     try:
         _know_each_other(bed)
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")

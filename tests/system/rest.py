@@ -37,12 +37,14 @@ def ask(bed: Bed, method: str, path: str, body: object = None, *, timeout: float
     )
 
 
-def create_endpoint(bed: Bed, container: str, network: str = "default-net") -> Answer:
-    """Ask for an endpoint on no host in particular, as an agent does."""
+def create_endpoint(
+    bed: Bed, container: str, network: str = "default-net", *, host: str = "nowhere"
+) -> Answer:
+    """Ask for an endpoint, of no host in particular, as an agent does."""
     body = {
         "TenantName": "default",
         "NetworkName": network,
-        "ConfigEP": {"Container": container, "Host": "nowhere"},
+        "ConfigEP": {"Container": container, "Host": host},
     }
     return ask(bed, "POST", "/plugin/createEndpoint", body)
 

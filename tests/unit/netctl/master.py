@@ -24,6 +24,10 @@ class MemoryMaster:
     host_states: Callable[[int], list[Json]] = lambda _look: []
     """The hosts at each look, by its number."""
     looks: int = 0
+    ipam: Json = field(default_factory=dict)
+    fixed: Json = field(default_factory=dict)
+    drained: dict[str, bool] = field(default_factory=dict)
+    removed: list[tuple[str, bool]] = field(default_factory=list)
 
     def add(self, plural: str, *found: Json) -> None:
         self.objects.setdefault(plural, {}).update({f["key"]: f for f in found})
@@ -57,6 +61,23 @@ class MemoryMaster:
     def delete(self, plural: str, key: str) -> None:
         self._refuse()
         self.deleted.append((plural, key))
+
+    def check_ipam(self) -> Json:
+        self._refuse()
+        return self.ipam
+
+    def fix_ipam(self) -> Json:
+        self._refuse()
+        return self.fixed
+
+    def drain_host(self, label: str, *, undo: bool) -> Json:
+        self._refuse()
+        self.drained[label] = not undo
+        return {"label": label, "drained": not undo, "endpoints": 3}
+
+    def remove_host(self, label: str, *, force: bool) -> None:
+        self._refuse()
+        self.removed.append((label, force))
 
     def version(self) -> Json:
         self._refuse()

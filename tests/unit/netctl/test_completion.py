@@ -91,6 +91,8 @@ def test_flags(line: str, expected: list[str]) -> None:
         ("group inspect ", ["g1"]),
         ("host inspect ", ["h1", "h2"]),
         ("host inspect h2", ["h2"]),
+        ("host drain --undo ", ["h1", "h2"]),
+        ("host rm -f h1", ["h1"]),
         ("policy rule-rm ", ["p1"]),
         ("policy rule-rm p1 ", ["7"]),
         ("policy rule-add p1 ", []),

@@ -162,7 +162,7 @@ def wanted(container: str, network_name: str = "n1", **config: Any) -> CreateEnd
         tenant_name=tenant_name,
         network_name=network_name,
         common_name=f"cn-{container}",
-        config=ConfigEP(container=container, host="h1", **config),
+        config=ConfigEP(container=container, **{"host": "h1"} | config),
     )
 
 
@@ -189,6 +189,7 @@ def shown(view: View) -> dict[str, Any]:
         "groups": view.groups,
         "services": (view.services, view.bgps, view.cleanups),
         "outside": (view.doubts, view.docknets),
+        "hosts": (view.absences, view.drains),
         "settings": (view.global_record, view.tag_ranges, view.group_id_cursor, view.schema),
         "unread": view.unread,
         "condemned": view.condemned,
@@ -201,6 +202,7 @@ def shown(view: View) -> dict[str, Any]:
         "indexes": (
             {nid: set(members) for nid, members in view.network_endpoints.items()},
             {key: set(members) for key, members in view.group_endpoints.items()},
+            {label: set(members) for label, members in view.host_endpoints.items()},
             {name: set(members) for name, members in view.same_endpoint_id.items()},
             {name: set(members) for name, members in view.same_container_id.items()},
             {label: set(members) for label, members in view.labelled.items()},

@@ -9,7 +9,6 @@ from aiohttp import web
 from core import keys
 from core.tasks import background
 from netmaster.api.agents import Agents
-from netmaster.api.hosts import Hosts
 from netmaster.api.leader import Leader
 from netmaster.api.server import Server
 from netmaster.leadership import Duties, Leadership
@@ -73,11 +72,12 @@ async def candidate(
         writer="netmaster-10.0.0.1:9999",
         now=lambda: 1000.0,
         agents=agents,
-        hosts=Hosts(backend, {}),
+        reports={},
         pages={},
         announce=announced.append,
         gateway=FakeGateway(),
         docker=FakeDocker(),
+        dead_host_after=0,
     )
     leadership = Leadership(backend, lock, server, elsewhere, duties)
     try:

@@ -6,7 +6,7 @@ import pytest
 
 from core import keys
 from core.ids import HostLabel, NetworkId
-from netmaster.progress import NO_AGENT, SILENT, KnownHost, Marks, behind, state_of
+from netmaster.progress import NO_AGENT, SILENT, KnownHost, Marks, Upkeep, behind, state_of
 from ofnet.control import Node, Report
 from state.records import HostRecord
 
@@ -35,7 +35,7 @@ def test_marks_are_the_highest_of_what_agents_follow() -> None:
 @pytest.mark.parametrize(
     ("reports", "why"),
     [
-        ([], NO_AGENT),
+        ([], SILENT),
         ([None], SILENT),
         ([Report(node=VXLAN)], SILENT),
         ([says(VXLAN, BOTH), None], SILENT),
@@ -74,19 +74,24 @@ def test_a_host_as_it_is_shown() -> None:
         "version": "1.0",
     }
     ends = {VXLAN: says(VXLAN, BOTH, "a", "b"), VLAN: says(VLAN, BOTH, "b")}
-    assert state_of(KnownHost(record=record, ends=ends), MARKS, 4) == shown | {
+    there = KnownHost(record=record, registered=True, ends=ends)
+    assert state_of(there, MARKS, Upkeep(endpoints=4, drained=True, missing_since=3.0)) == shown | {
         "registered": True,
         "ends": ["192.0.2.1:9002", "192.0.2.1:9003"],
         "applied": True,
         "behind": "",
         "errors": ["a", "b"],
         "endpoints": 4,
+        "drained": True,
     }
-    assert state_of(KnownHost(record=record, ends={}), MARKS, 0) == shown | {
+    gone = KnownHost(record=record, registered=False, ends={})
+    assert state_of(gone, MARKS, Upkeep(missing_since=3.0)) == shown | {
         "registered": False,
         "ends": [],
         "applied": False,
         "behind": NO_AGENT,
         "errors": [],
         "endpoints": 0,
+        "drained": False,
+        "missingSince": 3.0,
     }

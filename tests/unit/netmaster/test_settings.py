@@ -134,6 +134,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         "CONTIV_NETMASTER_ACI_GATEWAY": "http://gw:5000",
         "CONTIV_NETMASTER_DOCKER_SOCKET": "/d.sock",
         "CONTIV_NETMASTER_LEASE_TTL": "5",
+        "CONTIV_NETMASTER_DEAD_HOST_AFTER": "7",
     }
     settings = settings_of(["--netmode", "vlan"], environ | {"X": "y"})
     assert settings == Settings(
@@ -149,6 +150,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         aci_gateway="http://gw:5000",
         docker_socket="/d.sock",
         lease_ttl=5,
+        dead_host_after=7,
     )
 
 

@@ -129,6 +129,8 @@ class FakeLinks(HostLinks):
         self.there: dict[str, PodLink | None] = {}
         self.inside: dict[tuple[str, str], Inside] = {}
         self.watchers: list[Callable[[], None]] = []
+        self.dead: set[str] = set()
+        """Namespaces that are gone, by their paths."""
         self._faults = faults
 
     async def add_pod_link(self, spec: PodLink) -> None:
@@ -155,6 +157,14 @@ class FakeLinks(HostLinks):
 
     async def links(self) -> frozenset[str]:
         return frozenset(self.there)
+
+    async def netns_alive(self, path: str) -> bool:
+        return path not in self.dead
+
+    def end(self, netns: str) -> None:
+        """End a pod's namespace, and with it both ends of its link."""
+        self.dead.add(netns)
+        self._delete({n for n, k in self.there.items() if k and k.netns_path == netns})
 
     def _add(self, spec: PodLink) -> None:
         taken = [link for link in self.there.values() if link is not None]

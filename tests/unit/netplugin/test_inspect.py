@@ -26,7 +26,7 @@ def identity(bridge: Bridge) -> Identity:
 
 
 def application(agent: Agent) -> web.Application:
-    app = Inspector(agent.reconciler._agents, identity, agent.pods).application()
+    app = Inspector(agent.reconciler._agents, identity, agent.pods, {"pod gone": 2}).application()
     app.freeze()
     return app
 
@@ -65,6 +65,12 @@ async def test_services_have_no_counters_yet(outside: Outside) -> None:
     async with running(outside) as agent:
         answer = await ask(application(agent), "GET", "/svcstats")
         assert (answer.status, answer.text, answer.content_type) == (200, "{}", "application/json")
+
+
+async def test_what_was_mended_is_counted(outside: Outside) -> None:
+    async with running(outside) as agent:
+        answer = await ask(application(agent), "GET", "/debug/leaks")
+        assert (answer.status, answer.text) == (200, '{"pod gone":2}')
 
 
 async def test_an_endpoint_is_reclaimed_by_its_key(outside: Outside) -> None:

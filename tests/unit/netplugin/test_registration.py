@@ -9,9 +9,17 @@ import pytest
 from core import keys
 from core.errors import StoreDenied
 from core.ids import HostLabel
-from core.tasks import supervisor
-from netplugin.registration import host_record, instances, put_host_record, register
+from core.tasks import background, supervisor
+from netplugin import registration
+from netplugin.registration import (
+    host_record,
+    instances,
+    keep_host_record,
+    put_host_record,
+    register,
+)
 from netplugin.settings import Address, Settings
+from objdb.api import Change, Delete
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import LostAnswer, MemoryBackend
 from ofnet.world import FwdMode
@@ -36,6 +44,7 @@ SETTINGS = Settings(
     vlan_rpc_port=0,
     vxlan_openflow_port=0,
     vlan_openflow_port=0,
+    leak_grace=600,
 )
 
 
@@ -76,6 +85,27 @@ async def test_the_host_record_is_written_when_the_store_is_there() -> None:
     await backend.close()
 
 
+async def test_a_host_record_that_was_removed_is_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registration, "LOOK_EVERY", 0.005)
+    backend = MemoryBackend()
+    record = host_record(SETTINGS, [], "1")
+    where = keys.host(HostLabel("label"))
+
+    def is_known() -> bool:
+        return backend.store.get(where) is not None
+
+    async with background("host record", keep_host_record(backend, record, is_known)):
+        await eventually(is_known)
+        written = backend.store.get(where)
+        await asyncio.sleep(0.02)
+        assert backend.store.get(where) == written
+        await backend.commit([Change((), (Delete(where),))])
+        await eventually(is_known)
+    await backend.close()
+
+
 async def test_a_store_that_refuses_is_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = MemoryBackend()
 
@@ -97,8 +127,8 @@ async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -
     async with supervisor() as sup:
         await put_host_record(backend, host_record(SETTINGS, [], "1"))
         found = register(backend, instances(SETTINGS, [40001, 40002], "1"), sup)
-        for registration in found:
-            await registration.settled()
+        for one in found:
+            await one.settled()
         assert registered() == {
             "/contiv.io/service/netplugin/192.0.2.1:40001",
             "/contiv.io/service/netplugin/192.0.2.1:40002",

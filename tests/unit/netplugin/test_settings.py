@@ -117,6 +117,7 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         vlan_rpc_port=9003,
         vxlan_openflow_port=6633,
         vlan_openflow_port=6634,
+        leak_grace=600,
     )
 
 
@@ -138,6 +139,7 @@ ALL = {
     "VLAN_RPC_PORT": "1",
     "VXLAN_OPENFLOW_PORT": "2",
     "VLAN_OPENFLOW_PORT": "3",
+    "LEAK_GRACE": "4",
 }
 MEANT: dict[str, Any] = {
     "mode": "docker",
@@ -156,6 +158,7 @@ MEANT: dict[str, Any] = {
     "vlan_rpc_port": 1,
     "vxlan_openflow_port": 2,
     "vlan_openflow_port": 3,
+    "leak_grace": 4,
 }
 
 

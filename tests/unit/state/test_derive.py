@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, NetworkName, TenantName
+from core.ids import EndpointKey, HostLabel, NetworkId, NetworkName, TenantName
 from state import derive
 from state.creation import last_address
 from state.records import (
@@ -156,12 +156,3 @@ def endpoint(net: str, group: str) -> EndpointRecord:
         container_id="",
         common_name="",
     )
-
-
-def test_endpoints_are_counted_by_network_group_and_host() -> None:
-    counts = derive.endpoint_counts(
-        [endpoint("a.t", "g:t"), endpoint("a.t", ""), endpoint("b.t", "g:t")]
-    )
-    assert counts.networks == {NetworkId("a.t"): 2, NetworkId("b.t"): 1}
-    assert counts.groups == {GroupKey("g:t"): 2}
-    assert counts.hosts == {HostLabel("h1"): 3}

@@ -21,26 +21,38 @@ def state(label: str, *, behind: str = "", registered: bool = True, **more: Any)
         "behind": behind,
         "errors": [],
         "endpoints": 3,
+        "drained": False,
         **more,
     }
 
 
 NETS = "state/nets/ at 3 of 7"
 NONE = "no agent is registered"
+PLACE = ["192.0.2.1", "198.51.100.1", "1.0"]
+COLUMNS = [
+    *("Name", "Address", "VTEP", "Version", "Agent"),
+    *("Applied", "Drained", "Endpoints", "Errors"),
+]
 
 
 def test_ls_is_a_table(netctl: Netctl) -> None:
-    late = state("h2", behind=NONE, registered=False, errors=["a", "b"])
+    late = state("h2", behind=NONE, registered=False, errors=["a", "b"], drained=True)
     netctl.master.host_states = lambda _: [state("h1"), late]
     lines = netctl("host", "ls").out.splitlines()
     assert [line.split() for line in lines] == [
-        ["Name", "Address", "VTEP", "Version", "Agent", "Applied", "Endpoints", "Errors"],
-        ["----", "-------", "----", "-------", "-----", "-------", "---------", "------"],
-        ["h1", "192.0.2.1", "198.51.100.1", "1.0", "registered", "yes", "3", "0"],
-        ["h2", "192.0.2.1", "198.51.100.1", "1.0", "none", "no", "3", "2"],
+        COLUMNS,
+        ["-" * len(name) for name in COLUMNS],
+        ["h1", *PLACE, "registered", "yes", "no", "3", "0"],
+        ["h2", *PLACE, "none", "no", "yes", "3", "2"],
     ]
     assert netctl("host", "list", "-q").out == "h1\nh2\n"
     assert netctl("host", "ls", "--json").out.startswith('[\n  {\n    "label": "h1",\n')
+
+
+def test_ls_says_since_when_an_agent_is_missing(netctl: Netctl) -> None:
+    gone = state("h1", behind=NONE, registered=False, missingSince=1700000000.5)
+    netctl.master.host_states = lambda _: [gone]
+    assert "  none since 2023-11-14T22:13:20+00:00  no " in netctl("host", "ls").out
 
 
 def test_inspect_prints_all_of_it(netctl: Netctl) -> None:
@@ -90,3 +102,35 @@ def test_waiting_ends_after_its_time(netctl: Netctl, monkeypatch: pytest.MonkeyP
 def test_a_time_that_cannot_be_waited_is_refused(wait: str, netctl: Netctl) -> None:
     done = netctl("host", "applied", "--wait", wait)
     assert (done.code, netctl.master.looks) == (1, 0)
+
+
+def test_drain_and_undo_say_how_the_host_is(netctl: Netctl) -> None:
+    done = netctl("host", "drain", "h1")
+    assert (done.code, done.out) == (0, "Host h1 is drained, it has 3 endpoints\n")
+    done = netctl("host", "drain", "h1", "--undo")
+    assert (done.code, done.out) == (0, "Host h1 is not drained, it has 3 endpoints\n")
+    assert netctl.master.drained == {"h1": False}
+
+
+@pytest.mark.parametrize(
+    ("words", "force"), [(["h1"], False), (["h1", "--force"], True), (["-f", "h1"], True)]
+)
+@pytest.mark.parametrize("name", ["rm", "delete"])
+def test_rm_removes_a_host(words: list[str], force: bool, name: str, netctl: Netctl) -> None:
+    done = netctl("host", name, *words)
+    assert (done.code, done.out) == (0, "Deleting host h1\n")
+    assert netctl.master.removed == [("h1", force)]
+
+
+@pytest.mark.parametrize("verb", ["drain", "rm"])
+@pytest.mark.parametrize("words", [[], ["a", "b"], [""]])
+def test_one_name_is_required(verb: str, words: list[str], netctl: Netctl) -> None:
+    done = netctl("host", verb, *words)
+    assert (done.code, done.message) == (1, '"Host name required"')
+
+
+@pytest.mark.parametrize("verb", ["drain", "rm"])
+def test_a_refusal_is_shown(verb: str, netctl: Netctl) -> None:
+    netctl.master.refusal = "host h1 has 3 endpoints"
+    done = netctl("host", verb, "h1")
+    assert (done.code, done.message) == (3, '"host h1 has 3 endpoints"')

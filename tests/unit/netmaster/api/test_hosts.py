@@ -1,41 +1,113 @@
-"""Hosts come from their records, agents from the registry, what they said from their reports."""
+"""`/hosts`: what is shown of hosts, from records, registrations, reports and the leader's view."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
 
 from core import keys
+from core.errors import NotFound
 from core.ids import HostLabel
 from netmaster.api.hosts import Hosts
-from netmaster.progress import KnownHost
+from netmaster.api.routes import Action, Target
+from netmaster.cleanup import Cleanups
+from netmaster.plan import absence
+from netmaster.progress import NO_AGENT, SILENT
 from objdb.api import Change, Put
-from objdb.memory import MemoryBackend
 from ofnet.control import Node, Report
 from state import codec
-from state.records import HostRecord, ServiceInstance
+from state.records import EndpointRecord, HostRecord, ServiceInstance
+from tests.unit.netmaster.term import Term, term
+
+H1, H2 = HostLabel("h1"), HostLabel("h2")
+NODES = [Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)]
+AHEAD = {keys.MASTER_CONFIG: 10**6, keys.NETWORKS: 10**6, keys.ENDPOINTS: 10**6}
 
 
-def record(label: str) -> HostRecord:
-    return HostRecord(
-        label=HostLabel(label), control_ip="192.0.2.1", vtep_ip="192.0.2.1", vxlan_port=4789
+async def nobody(_: EndpointRecord) -> None:
+    """Tell no agent anything."""
+
+
+@dataclass
+class Leading:
+    """A leader's answers about hosts."""
+
+    lead: Term
+    reports: dict[Node, Report] = field(default_factory=dict)
+
+    async def put(self, key: str, value: bytes) -> None:
+        await self.lead.backend.commit([Change((), (Put(key, value),))])
+
+    async def host(self, label: HostLabel) -> None:
+        record = HostRecord(label=label, control_ip="c", vtep_ip="v", vxlan_port=4789)
+        await self.put(keys.host(label), codec.encode(record))
+
+    async def register(self, label: HostLabel, node: Node) -> None:
+        end = ServiceInstance(
+            service=keys.SERVICE_NETPLUGIN, address=node.host, port=node.port, hostname=label
+        )
+        await self.put(keys.service(end.service, node.host, node.port), codec.encode(end))
+
+    def report(self, node: Node, label: HostLabel) -> None:
+        self.reports[node] = Report(node=node, host=label, revisions=AHEAD)
+
+    async def ask(self, action: Action, label: str = "") -> Any:
+        cleanups = Cleanups(self.lead.committer, nobody)
+        hosts = Hosts(
+            self.lead.backend, self.lead.committer, cleanups, self.reports, now=lambda: 50.0
+        )
+        return await hosts.calls()[action](Target(action, key=label))
+
+    async def listed(self) -> list[dict[str, Any]]:
+        return cast("list[dict[str, Any]]", await self.ask(Action.HOSTS))
+
+
+@pytest.fixture
+async def leader() -> AsyncIterator[Leading]:
+    """Lead a cluster of two hosts without agents, the first with two endpoints."""
+    async with term() as lead:
+        leading = Leading(lead)
+        await lead.network("n1")
+        for container in ("a", "b"):
+            await lead.endpoint(container, host=H1)
+        for label in (H2, H1):
+            await leading.host(label)
+        yield leading
+
+
+async def test_hosts_are_shown_in_order_with_their_endpoints(leader: Leading) -> None:
+    found = await leader.listed()
+    assert [(one["label"], one["endpoints"]) for one in found] == [("h1", 2), ("h2", 0)]
+    assert await leader.ask(Action.HOST, "h2") == found[1]
+    with pytest.raises(NotFound, match="host h3 not found"):
+        await leader.ask(Action.HOST, "h3")
+
+
+async def test_each_registered_end_has_to_report(leader: Leading) -> None:
+    for node in NODES:
+        await leader.register(H1, node)
+    leader.report(NODES[0], H1)
+    leader.report(Node("192.0.2.1", 9004), H2)  # it is not registered
+    first, second = await leader.listed()
+    assert (first["registered"], first["ends"]) == (True, [str(node) for node in NODES])
+    assert (first["behind"], second["behind"]) == (SILENT, NO_AGENT)
+    leader.report(NODES[1], H1)
+    assert (await leader.listed())[0]["applied"]
+
+
+async def test_a_drain_is_shown(leader: Leading) -> None:
+    await leader.ask(Action.DRAIN, "h1")
+    assert [one["drained"] for one in await leader.listed()] == [True, False]
+    await leader.ask(Action.UNDRAIN, "h1")
+    assert [one["drained"] for one in await leader.listed()] == [False, False]
+
+
+async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: Leading) -> None:
+    await leader.lead.committer.submit(
+        lambda view: absence.note(view, absent={H1: 7}, believed=[H1], now=40.0)
     )
-
-
-def end(label: str, port: int) -> ServiceInstance:
-    return ServiceInstance(
-        service=keys.SERVICE_NETPLUGIN, address="192.0.2.1", port=port, hostname=label
-    )
-
-
-async def test_what_is_known_of_hosts() -> None:
-    backend = MemoryBackend()
-    ends = [end("h1", 9003), end("h1", 9002), end("gone", 9009)]
-    puts = [
-        *(Put(keys.host(HostLabel(name)), codec.encode(record(name))) for name in ("h2", "h1")),
-        *(Put(keys.service(e.service, e.address, e.port), codec.encode(e)) for e in ends),
-    ]
-    await backend.commit([Change((), tuple(puts))])
-    nodes = [Node("192.0.2.1", port) for port in (9002, 9003, 9004)]
-    said = [Report(node=node, host="h1") for node in nodes]
-    reports = {nodes[0]: said[0], nodes[2]: said[2]}
-    assert await Hosts(backend, reports).known() == [
-        KnownHost(record=record("h1"), ends={nodes[0]: said[0], nodes[1]: None}),
-        KnownHost(record=record("h2"), ends={}),
-    ]
-    await backend.close()
+    first, second = await leader.listed()
+    assert (first["missingSince"], "missingSince" in second) == (40.0, False)
+    await leader.register(H1, NODES[0])
+    assert "missingSince" not in (await leader.listed())[0]

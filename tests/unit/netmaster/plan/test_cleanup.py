@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from netmaster.plan import cleanup
+from core import keys
+from core.ids import HostLabel
+from netmaster.plan import absence, cleanup, drain
 from netmaster.plan.model import EndpointCleanup
-from tests.unit.netmaster.scene import Scene
+from tests.unit.netmaster.scene import NOW, Scene
 
 
 @pytest.fixture
@@ -63,6 +65,7 @@ def test_what_goes(scene: Scene, category: str, name: str, gone: list[str]) -> N
     ("asked", "text"),
     [
         (("default", "foo", "x"), "unknown category foo, expected net, group or ep"),
+        (("default", "host", "h1"), "unknown category host, expected net, group or ep"),
         (("default", "net", "nope"), "no endpoints of network nope in tenant default"),
         (("blue", "net", "n2"), "no endpoints of network n2 in tenant blue"),
         (("default", "group", "nope"), "no endpoints of endpoint group nope in tenant default"),
@@ -72,6 +75,36 @@ def test_what_goes(scene: Scene, category: str, name: str, gone: list[str]) -> N
 )
 def test_refusals(scene: Scene, asked: tuple[Any, ...], text: str) -> None:
     assert scene.refused(cleanup.begin, *asked) == text
+
+
+def test_a_host_goes_with_all_of_its_endpoints(scene: Scene) -> None:
+    scene.endpoint("far", host="h2")
+    label = HostLabel("h1")
+    scene.do(absence.note, {label: 3}, [label], NOW)
+    scene.do(drain.drain, label, NOW)
+    scene.store[keys.host(label)] = b"its record"
+    begun = scene.do(cleanup.begin_host, label, 3)
+    assert keys.host(label) not in scene.store
+    scene.reload()
+    (left,) = scene.view.cleanups.values()
+    assert left == begun
+    assert len(carry_out(scene, begun)) == 5
+    assert set(scene.view.endpoints) == {"n1.default-far"}
+    assert (scene.view.cleanups, scene.view.absences) == ({}, {})
+    assert set(scene.view.drains) == {label}
+
+
+def test_a_host_s_record_is_removed_at_the_revision_seen(scene: Scene) -> None:
+    plan = cleanup.begin_host(scene.view, HostLabel("h1"), 3)
+    (write,) = [write for write in plan.writes if write.key == keys.host(HostLabel("h1"))]
+    assert (write.record, write.new, write.rev) == (None, False, 3)
+
+
+def test_a_drain_is_forgotten_with_its_host_if_asked(scene: Scene) -> None:
+    label = HostLabel("h1")
+    scene.do(drain.drain, label, NOW)
+    scene.do(lambda view: cleanup.begin_host(view, label, None, forget=True))
+    assert scene.view.drains == {}
 
 
 def test_a_large_network_goes_in_parts_that_a_new_leader_goes_on_with(scene: Scene) -> None:

@@ -1,0 +1,44 @@
+"""`netctl ipam`: whether addresses are held by whom they should be, and mending it."""
+
+import click
+
+from netctl.commandline import Command, CommandGroup, switch
+from netctl.commands import flags
+from netctl.connection import Master
+from netctl.failure import FINDINGS, CommandFailed
+from netctl.render import Json, indented, moment, table, text
+
+_HEADER = ("Kind", "Network", "Address", "Owner", "Since", "Fix")
+_RULE = ("----", "-------", "-------", "-----", "-----", "---")
+
+ipam = CommandGroup("ipam", help="Addresses of the cluster")
+
+
+@click.command("check", cls=Command, help="List addresses that are not held by who uses them")
+@switch("--fix", help_text="Mend what is certain, then list what is left")
+@flags.as_json
+@click.pass_obj
+def _check(master: Master, *, fix: bool, as_json: bool) -> None:
+    """Exit with 1 where there are findings, after a fix with 1 where some are left."""
+    client = master.client()
+    answer = client.fix_ipam() if fix else client.check_ipam()
+    if as_json:
+        click.echo(indented(answer), nl=False)
+    else:
+        for mended in answer.get("fixed", ()):
+            click.echo(f"Fixed: {' '.join(_row(mended)[:4])}: {text(mended, 'remedy')}")
+        if found := answer.get("findings", ()):
+            click.echo(table([_HEADER, _RULE, *map(_row, found)]), nl=False)
+    if answer.get("findings"):
+        raise CommandFailed("", FINDINGS)
+
+
+def _row(found: Json) -> tuple[str, ...]:
+    return (
+        *(text(found, name) for name in ("kind", "network", "address", "owner")),
+        moment(found, "since"),
+        text(found, "remedy"),
+    )
+
+
+ipam.add(_check)

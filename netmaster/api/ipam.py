@@ -1,0 +1,73 @@
+"""`/ipam/check` and `/ipam/fix`: what is wrong with the addresses, and mending what is certain.
+
+`netmaster.plan.ipam_check` decides; what is mended is logged here and counted.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import cast
+
+from core.logs import fields
+from netmaster import registry
+from netmaster.api.routes import Action, Target
+from netmaster.commit import Committer
+from netmaster.plan import ipam_check
+from netmaster.plan.ipam_check import Finding
+from objdb.api import Backend
+
+log = logging.getLogger(__name__)
+
+
+class Ipam:
+    """The addresses during one term.
+
+    `mended` counts what this master has mended so far, by kind; `now` is the wall clock.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        committer: Committer,
+        mended: Counter[str],
+        *,
+        now: Callable[[], float],
+    ) -> None:
+        self._backend = backend
+        self._committer = committer
+        self._mended = mended
+        self._now = now
+
+    def calls(self) -> Mapping[Action, Callable[[Target], Awaitable[object]]]:
+        """Return what answers to which action."""
+        return {Action.IPAM_CHECK: self._check, Action.IPAM_FIX: self._fix}
+
+    async def _check(self, _: Target) -> object:
+        hosts = await registry.look(self._backend)
+        now = self._now()
+        found, counts = await self._committer.read(
+            lambda view: (
+                list(ipam_check.findings(view, now, hosts.known)),
+                ipam_check.counts(view),
+            )
+        )
+        return {
+            "findings": [finding.shown() for finding in found],
+            "counts": counts,
+            "mended": dict(self._mended),
+        }
+
+    async def _fix(self, target: Target) -> object:
+        """Mend all that is certain; answer what was mended and what is left."""
+        fixed: list[Finding] = []
+        while part := await self._fix_some():
+            for finding in part:
+                self._mended[finding.kind] += 1
+                log.warning("address mended", extra=fields(**finding.logged()))
+            fixed += part
+        left = await self._check(target)
+        return {"fixed": [finding.shown() for finding in fixed], **cast("dict[str, object]", left)}
+
+    async def _fix_some(self) -> Sequence[Finding]:
+        mended = await self._committer.submit(lambda view: ipam_check.fix(view, self._now()))
+        return cast("Sequence[Finding]", mended)

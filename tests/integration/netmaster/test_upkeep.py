@@ -1,0 +1,216 @@
+"""Leaked state over REST: addresses are checked and mended, hosts drained and removed.
+
+A leader that is killed in the middle of a dead host's clean-up is followed by one that ends it.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import keys
+from core.ids import HostLabel, NetworkId
+from objdb.api import Backend, Change, Put
+from objdb.connect import connect, parse_endpoints
+from state import codec
+from state.records import GrantOwner, GrantRecord, HostRecord, ServiceInstance
+from tests.bed.etcd import Etcd
+from tests.bed.master import MODES, Answer, Master
+from tests.bed.waiting import eventually
+
+pytestmark = pytest.mark.store
+
+NETWORK = {
+    "tenantName": "default",
+    "networkName": "n",
+    "encap": "vxlan",
+    "subnet": "10.1.0.0/16",
+}
+H1 = HostLabel("h1")
+MANY = 400
+"""Endpoints of a host: so many parts that a leader is killed between two of them."""
+
+
+class Store:
+    """What agents would write to the store."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self._url = etcd.url
+
+    def put(self, key: str, value: bytes) -> None:
+        asyncio.run(self._put(key, value))
+
+    def host(self, label: HostLabel) -> None:
+        record = HostRecord(label=label, control_ip="10.0.0.1", vtep_ip="", vxlan_port=4789)
+        self.put(keys.host(label), codec.encode(record))
+
+    def register(self, label: HostLabel) -> None:
+        """Register an agent, for ever."""
+        instance = ServiceInstance(
+            service=keys.SERVICE_NETPLUGIN, address="127.0.0.1", port=9002, hostname=label
+        )
+        self.put(keys.service(instance.service, "127.0.0.1", 9002), codec.encode(instance))
+
+    async def _put(self, key: str, value: bytes) -> None:
+        backend: Backend = connect(parse_endpoints("netmaster", self._url, ""))
+        try:
+            await backend.commit([Change((), (Put(key, value),))])
+        finally:
+            await backend.close()
+
+
+@pytest.fixture
+def store(etcd: Etcd) -> Store:
+    """Write to the store as agents do."""
+    return Store(etcd)
+
+
+@pytest.fixture
+def master(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+    """Run a leader with a network."""
+    master = Master(bed_dir, etcd.url)
+    master.start()
+    try:
+        assert master.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
+        yield master
+        assert "internal error" not in master.log_text()
+    finally:
+        master.kill()
+
+
+def create(master: Master, container: str, host: str = H1) -> Answer:
+    body = {
+        "TenantName": "default",
+        "NetworkName": "n",
+        "ConfigEP": {"Container": container, "Host": host},
+    }
+    return master.ask("POST", "/plugin/createEndpoint", body)
+
+
+def endpoints(etcd: Etcd) -> set[str]:
+    return {key.removeprefix(keys.ENDPOINTS) for key in etcd.entries(keys.ENDPOINTS)}
+
+
+def data(answer: Answer) -> Any:
+    assert answer.status == 200, answer.text
+    return answer.json()
+
+
+def test_foreign_leaks_are_found_and_mended(master: Master, etcd: Etcd, store: Store) -> None:
+    store.host(H1)
+    create(master, "a")
+    assert data(master.ask("GET", "/ipam/check"))["findings"] == []
+    before = etcd.entries(keys.GRANTS)
+    grant = GrantRecord(
+        owner=GrantOwner.ENDPOINT, owner_id="n.default-gone", seq=77, granted_at=5.0
+    )
+    store.put(keys.grant(NetworkId("n.default"), "10.1.0.9"), codec.encode(grant))
+
+    def found() -> list[Any]:
+        answer = master.ask("GET", "/ipam/check")
+        return list(data(answer)["findings"]) if answer.status == 200 else []
+
+    (finding,) = eventually(found, "the foreign grant is seen")
+    assert finding == {
+        "kind": "grant-without-owner",
+        "network": "n.default",
+        "address": "10.1.0.9",
+        "owner": "endpoint n.default-gone",
+        "since": 5.0,
+        "remedy": "release the address",
+        "certain": True,
+    }
+    fixed = data(master.ask("POST", "/ipam/fix"))
+    assert (fixed["fixed"], fixed["findings"]) == ([finding], [])
+    assert fixed["mended"] == {"grant-without-owner": 1}
+    assert etcd.entries(keys.GRANTS) == before
+    assert data(master.ask("POST", "/ipam/fix"))["fixed"] == []
+    assert data(master.ask("GET", "/ipam/check"))["mended"] == {"grant-without-owner": 1}
+    assert 'msg="address mended" key=grant-without-owner network=n.default' in master.log_text()
+
+
+def test_an_endpoint_of_a_host_nobody_knows_is_named(master: Master) -> None:
+    create(master, "a", "nowhere")
+    (finding,) = data(master.ask("GET", "/ipam/check"))["findings"]
+    assert finding["remedy"] == "nothing: netctl host rm nowhere --force"
+    assert data(master.ask("DELETE", "/hosts/nowhere/force"))["endpoints"] == 1
+    assert data(master.ask("GET", "/ipam/check"))["findings"] == []
+
+
+def test_a_drained_host_gets_no_endpoints(master: Master, store: Store) -> None:
+    store.host(H1)
+    first = create(master, "a")
+    assert data(master.ask("POST", "/hosts/h1/drain")) == {
+        "label": "h1",
+        "drained": True,
+        "endpoints": 1,
+    }
+    refused = create(master, "b")
+    assert (refused.status, refused.text) == (
+        500,
+        "host h1 is drained and takes no new endpoints; netctl host drain h1 --undo ends that",
+    )
+    assert create(master, "a").body == first.body
+    assert create(master, "b", "h2").status == 200
+    master.kill()
+    master.start()
+    assert create(master, "c").status == 500
+    assert data(master.ask("DELETE", "/hosts/h1/drain"))["drained"] is False
+    assert create(master, "b").status == 200
+
+
+def test_a_host_in_use_is_removed_by_force_only(master: Master, etcd: Etcd, store: Store) -> None:
+    store.host(H1)
+    store.register(H1)
+    create(master, "a")
+    master.ask("POST", "/hosts/h1/drain")
+    assert "has a running agent" in master.ask("DELETE", "/hosts/h1").text
+    etcd.remove(keys.services(keys.SERVICE_NETPLUGIN))
+    assert "has 1 endpoints; delete them" in master.ask("DELETE", "/hosts/h1").text
+    assert data(master.ask("DELETE", "/hosts/h1/force")) == {"label": "h1", "endpoints": 1}
+    assert (endpoints(etcd), etcd.entries(keys.HOSTS), etcd.entries(keys.DRAINS)) == (set(), {}, {})
+    again = master.ask("DELETE", "/hosts/h1/force")
+    assert (again.status, again.text) == (500, "host h1 not found")
+    assert master.ask("POST", "/hosts/h1/drain").text == "host h1 not found"
+
+
+def test_an_unused_host_is_removed(master: Master, etcd: Etcd, store: Store) -> None:
+    store.host(H1)
+    assert data(master.ask("DELETE", "/hosts/h1")) == {"label": "h1", "endpoints": 0}
+    assert etcd.entries(keys.HOSTS) == {}
+
+
+@pytest.mark.timeout(120)
+def test_the_next_leader_ends_a_dead_host_s_clean_up(
+    bed_dir: Path, etcd: Etcd, store: Store
+) -> None:
+    flags = (*MODES, "--dead-host-after", "1")
+    first = Master(bed_dir, etcd.url, name="first", flags=flags)
+    second = Master(bed_dir, etcd.url, name="second", flags=flags, leads=False)
+    try:
+        first.start()
+        assert first.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
+        for number in range(MANY):
+            assert create(first, f"c{number}").status == 200
+        assert create(first, "alive", "h2").status == 200
+        second.start()
+        store.host(H1)
+        eventually(
+            lambda: len(endpoints(etcd)) <= MANY, "a part of the clean-up is done", within=60
+        )
+        first.kill()
+        eventually(
+            lambda: endpoints(etcd) == {"n.default-alive"} and not etcd.entries(keys.CLEANUPS),
+            "the next leader has ended it",
+            within=60,
+        )
+        assert etcd.entries(keys.HOSTS) == {}
+        assert etcd.entries(keys.ABSENCES) == {}
+        held = {json.loads(value)["ownerID"] for value in etcd.entries(keys.GRANTS).values()}
+        assert held == {"n.default-alive"}
+    finally:
+        first.kill()
+        second.kill()
