@@ -167,7 +167,8 @@ def _policy_of(rule: PolicyRule) -> PolicyKey:
 
 
 def _policies(attachment: Attachment) -> Iterable[PolicyKey]:
-    return ((attachment.tenant, policy) for policy in attachment.policies)
+    # the original lets a group name a policy twice
+    return ((attachment.tenant, policy) for policy in dict.fromkeys(attachment.policies))
 
 
 def _names(rule: PolicyRule) -> Iterable[GroupKey | NetworkId]:

@@ -1,0 +1,242 @@
+"""The differences between recorded flows and ours that are meant, each with a name.
+
+A difference is a flow of one side alone, or two flows of one table, priority and match that do
+different things. What has no name here is a fault. Every name is a line of `docs/deviations.md`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ofnet.tables import Mode
+from tests.golden.recordings import Line
+from tests.golden.run import Case
+
+GONE_PORT: Final = re.compile(r"\bgone\d+\b")
+TAGGING: Final = re.compile(r"push_vlan:0x8100,set_field:\d+->vlan_vid,")
+BGP_PORT: Final = "inb01"
+SERVICE_STEPS: Final = range(24, 29)
+RESTARTED: Final = {Mode.VLAN: 37, Mode.VXLAN: 38}
+"""The step that shows what bridge modes had after an agent's restart."""
+
+
+class Difference(NamedTuple):
+    """A flow of the recording, of ours, or one of each with the same table, priority and match."""
+
+    recorded: Line | None
+    ours: Line | None
+
+    def __str__(self) -> str:
+        return f"recorded {self.recorded}\n    ours {self.ours}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a recording and ours compare: names of what deviates, and what has no name."""
+
+    equal: int
+    deviating: Counter[str]
+    unnamed: tuple[Difference, ...]
+
+
+def judge(case: Case) -> Verdict:
+    """Compare a recording with ours."""
+    found: Counter[str] = Counter()
+    unnamed = []
+    for difference in differences(case):
+        name = name_of(difference, case)
+        if name is None:
+            unnamed.append(difference)
+        else:
+            found[name] += 1
+    return Verdict(len(case.recording.lines & case.ours), found, tuple(unnamed))
+
+
+def differences(case: Case) -> Iterator[Difference]:
+    """Yield what differs, flows of one match as one difference."""
+    recorded = {line[:3]: line for line in case.recording.lines - case.ours}
+    ours = {line[:3]: line for line in case.ours - case.recording.lines}
+    for key in sorted(recorded.keys() | ours.keys()):
+        yield Difference(recorded.get(key), ours.get(key))
+
+
+def name_of(difference: Difference, case: Case) -> str | None:
+    """Return the name of a difference, None if it has none."""
+    match difference:
+        case Difference(Line() as recorded, Line() as ours):
+            names = [name for name, holds in CHANGED.items() if holds(recorded, ours, case)]
+        case Difference(Line() as recorded, None):
+            names = [name for name, holds in LEFT_OUT.items() if holds(recorded, case)]
+        case Difference(None, Line() as ours):
+            names = [name for name, holds in ADDED.items() if holds(ours, case)]
+        case _:
+            names = []
+    assert len(names) < 2, f"{difference} is called {names}"
+    return names[0] if names else None
+
+
+# -- other actions -----------------------------------------------------------------------------
+
+
+def _flooded_to_ports(recorded: Line, ours: Line, case: Case) -> bool:
+    """Tell whether ours sends to the ports of the recorded group, in the same way to each."""
+    if (ours.table, ours.priority, case.mode) != (9, 10, Mode.VXLAN):
+        return False
+    return _buckets(ours.actions) == case.recording.groups.get(recorded.actions)
+
+
+def _buckets(actions: str) -> frozenset[tuple[str, ...]]:
+    """Return what each port of a list of actions gets, as buckets of a group."""
+    found = set()
+    before: list[str] = []
+    for action in actions.split(","):
+        if action.startswith("output:"):
+            changes = sorted(before, key=lambda done: done == "pop_vlan")
+            found.add((*changes, action))
+        else:
+            before.append(action)
+    return frozenset(found)
+
+
+def _tunnel_by_services(recorded: Line, ours: Line, case: Case) -> bool:
+    """Tell whether only the next table of what a tunnel brings differs."""
+    if (ours.table, case.mode) != (1, Mode.VXLAN) or "tun_id=" not in ours.match:
+        return False
+    return ours.actions.replace("goto_table:6", "goto_table:9") == recorded.actions
+
+
+def _ipv6_tagged(recorded: Line, ours: Line, case: Case) -> bool:
+    """Tell whether ours only adds the tag that the IPv4 flow to the same MAC has."""
+    if (ours.table, case.mode) != (7, Mode.VLROUTER) or not ours.match.startswith("ipv6,"):
+        return False
+    return TAGGING.sub("", ours.actions) == recorded.actions != ours.actions
+
+
+def _host_port_renumbered(recorded: Line, ours: Line, _case: Case) -> bool:
+    """Tell whether the recorded flow sends to the number that the host's port had before."""
+    return recorded != ours == _renumbered(recorded)
+
+
+CHANGED: Final[Mapping[str, Callable[[Line, Line, Case], bool]]] = {
+    "flood-without-groups": _flooded_to_ports,
+    "tunnel-by-services": _tunnel_by_services,
+    "vlrouter-ipv6-tagged": _ipv6_tagged,
+    "host-port-found-again": _host_port_renumbered,
+}
+
+
+# -- recorded alone ----------------------------------------------------------------------------
+
+
+def _service(recorded: Line, case: Case) -> bool:
+    return case.recording.step in SERVICE_STEPS and (recorded.table, recorded.priority) in {
+        (3, 10),
+        (3, 100),
+        (6, 100),
+    }
+
+
+def _bgp(recorded: Line, case: Case) -> bool:
+    return case.mode is Mode.VLROUTER and BGP_PORT in f"{recorded}"
+
+
+def _arp_mode_forgotten(recorded: Line, case: Case) -> bool:
+    """Tell whether ARP is brought up though it is to be flooded: after a restart."""
+    wanted = Line(0, 100, "arp,arp_op=1", "CONTROLLER:65535")
+    return recorded == wanted and case.recording.step == RESTARTED.get(case.mode)
+
+
+def _lost_host_port(recorded: Line, case: Case) -> bool:
+    """Tell whether the recorded flow is ours but for the number that the host's port had before."""
+    return recorded != _renumbered(recorded) in case.ours
+
+
+def _ipv6_low(recorded: Line, case: Case) -> bool:
+    """Tell whether ours has the same at the priority that IPv4 has."""
+    return (
+        case.mode is Mode.VLROUTER
+        and {
+            recorded._replace(priority=102),
+            _on_vlan(recorded, case),
+        }
+        <= case.ours
+    )
+
+
+def _renumbered(line: Line) -> Line:
+    match, actions = (GONE_PORT.sub("contivh0", text) for text in (line.match, line.actions))
+    return line._replace(match=match, actions=actions)
+
+
+def _on_vlan(line: Line, case: Case) -> Line | None:
+    """Return our flow to the same port for tagged packets."""
+    popped = line.actions.replace("output:", "pop_vlan,output:")
+    for ours in case.ours:
+        untagged = re.sub(r"dl_vlan=\d+,", "", ours.match)
+        same = (7, 103, popped) == (ours.table, ours.priority, ours.actions)
+        if same and untagged == line.match != ours.match:
+            return ours
+    return None
+
+
+LEFT_OUT: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
+    "services-later": _service,
+    "bgp-later": _bgp,
+    "arp-mode-kept": _arp_mode_forgotten,
+    "host-port-found-again": _lost_host_port,
+    "vlrouter-ipv6-on-vlans": _ipv6_low,
+}
+
+
+# -- ours alone --------------------------------------------------------------------------------
+
+
+def answers_neighbours(ours: Line, _case: object = None) -> bool:
+    """Tell whether a flow is about questions for neighbours."""
+    return ours.table in {10, 11} or (ours.table == 0 and ours.priority in {110, 111})
+
+
+def _guard(ours: Line, _case: Case) -> bool:
+    return ours.table == 0 and ours.priority in {5, 6, 7, 8}
+
+
+def _rule_for_ipv6(ours: Line, case: Case) -> bool:
+    """Tell whether this is what a recorded rule means for IPv6."""
+    if ours.table != 5 or "6" not in ours.match.partition(",")[0]:
+        return False
+    family, _, rest = ours.match.partition(",")
+    twin = {"ipv6": "ip", "icmp6": "icmp", "tcp6": "tcp", "udp6": "udp"}[family]
+    return ours._replace(match=f"{twin},{rest}") in case.recording.lines & case.ours
+
+
+def _neighbour_discovery(ours: Line, case: Case) -> bool:
+    return case.mode in {Mode.VLAN, Mode.VXLAN} and (ours.table, ours.priority) == (5, 200)
+
+
+def _ipv6_group(ours: Line, case: Case) -> bool:
+    return (case.mode, ours.table) == (Mode.VLAN, 4) and ours.match.startswith("ipv6,")
+
+
+def _ipv6_port(ours: Line, case: Case) -> bool:
+    if case.mode is not Mode.VLROUTER or not ours.match.startswith("ipv6,"):
+        return False
+    return any(
+        ours in {line._replace(priority=102), _on_vlan(line, case)} for line in case.recording.lines
+    )
+
+
+def _host_port_found(ours: Line, case: Case) -> bool:
+    return any(line != _renumbered(line) == ours for line in case.recording.lines)
+
+
+ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
+    "neighbours-by-switch": answers_neighbours,
+    "source-guard": _guard,
+    "rules-ipv6": _rule_for_ipv6,
+    "rules-spare-neighbours": _neighbour_discovery,
+    "vlan-ipv6-groups": _ipv6_group,
+    "vlrouter-ipv6-on-vlans": _ipv6_port,
+    "host-port-found-again": _host_port_found,
+}

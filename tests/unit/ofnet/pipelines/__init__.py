@@ -1,0 +1,1 @@
+"""The OpenFlow layer without a switch."""
