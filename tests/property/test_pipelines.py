@@ -24,14 +24,23 @@ VRF_OF = {network.vni: network.vrf for network in NETWORKS}
 @pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
 def test_every_world(kind: Bridge, fwd_mode: FwdMode) -> None:
     @given(worlds(fwd_mode), st.lists(packets(), min_size=15, max_size=15))
-    @settings(max_examples=25, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=25,
+        # the same ones each time: a failure must be about the change under test
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     def holds(world: World, sent: list[Packet]) -> None:
         flows, unruled = tables(kind, world), tables(kind, replace(world, rules={}))
         guarded = tables(kind, replace(world, guard=True))
         for packet in sent:
             only_rules_leave_a_choice(flows, packet)
             rules_are_for_what_pods_say(flows, unruled, packet, outside(kind, world))
-            nothing_is_sent_twice_or_round(flows, packet, outside(kind, world))
+            nothing_is_sent_twice(flows, packet)
+            if (kind, fwd_mode) != (Bridge.VXLAN, FwdMode.ROUTING):
+                # there, a host that has not heard of a pod's move yet is helped on
+                nothing_goes_round(flows, packet, outside(kind, world))
             pods_send_in_their_own_name(guarded, packet, world)
             if kind is Bridge.VXLAN:
                 tenants_do_not_meet(flows, packet, world)
@@ -52,11 +61,15 @@ def rules_are_for_what_pods_say(
         assert evaluate(flows, packet).sent == evaluate(unruled, packet).sent
 
 
-def nothing_is_sent_twice_or_round(flows: Tables, packet: Packet, beyond: set[int]) -> None:
+def nothing_is_sent_twice(flows: Tables, packet: Packet) -> None:
     out = [leaving.port for leaving in evaluate(flows, packet).sent]
     assert len(out) == len(set(out))
+
+
+def nothing_goes_round(flows: Tables, packet: Packet, beyond: set[int]) -> None:
+    """Check that what comes from other hosts goes to none of them."""
     if packet.fields["in_port"] in beyond and not is_neighbours(packet):
-        assert not beyond & set(out)
+        assert not beyond & {leaving.port for leaving in evaluate(flows, packet).sent}
 
 
 def pods_send_in_their_own_name(guarded: Tables, packet: Packet, world: World) -> None:
