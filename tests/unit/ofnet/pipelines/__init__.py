@@ -1,1 +1,1 @@
-"""The OpenFlow layer without a switch."""
+"""The pipelines, by what becomes of single packets; see also `tests/property/test_pipelines.py`."""
