@@ -70,14 +70,21 @@ class Etcd(Daemon):
         """Delete all that is stored under a prefix."""
         self._post("kv/deleterange", _under(prefix))
 
-    def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
+    def end_leases(self, prefix: str) -> None:
+        """End the leases of all that is stored under a prefix, as time would."""
+        found = self._post("kv/range", _under(prefix)).get("kvs", [])
+        for lease in {kv["lease"] for kv in found if "lease" in kv}:
+            self._post("lease/revoke", {"ID": lease}, gone=True)
+
+    def _post(self, method: str, body: dict[str, Any], *, gone: bool = False) -> dict[str, Any]:
+        """Return the answer; `gone` says that what is asked for may be there no more."""
         status, answer = http_request(
             f"{self.url}/v3/{method}",
             namespace=self.namespace,
             method="POST",
             body=json.dumps(body).encode(),
         )
-        if status != 200:
+        if status != 200 and not (gone and status == 404):
             raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
         parsed: dict[str, Any] = json.loads(answer)
         return parsed
