@@ -28,9 +28,8 @@ from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
 from core.ids import TenantName
-from netmaster import schema
 from netmaster.plan.model import Category, EndpointCleanup, GroupIdCursor, PendingLaunch, Stored
-from state import codec
+from state import codec, schema
 from state.reading import Fields
 
 KINDS: Final[dict[str, type[RestObject]]] = {

@@ -17,11 +17,10 @@ from core.errors import (
     NotLeader,
     SchemaMismatch,
     StoreDenied,
-    StoreUnavailable,
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster import entries, schema
+from netmaster import entries
 from netmaster.api.agents import Agents
 from netmaster.api.leader import Leader
 from netmaster.api.routes import Action
@@ -53,7 +52,8 @@ class Duties:
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
     names this process to the store; `now` is the wall clock; `agents` asks hosts; `pages` are the
-    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one.
+    other things to see; `announce` tells the service registry our role; `gateway` is the ACI one;
+    `history` is how many seconds of its past the store keeps, 0 for all.
     """
 
     mode: str
@@ -64,6 +64,7 @@ class Duties:
     pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
     gateway: Gateway
+    history: float = 0
 
 
 class Leadership:
@@ -89,11 +90,10 @@ class Leadership:
     async def run(self) -> None:
         """Stand for leader again and again; cancelled, give up the lock.
 
-        Raises StoreDenied, and SchemaMismatch for a store of another release.
+        Raises StoreDenied, and SchemaMismatch for a store of another release, once we come to lead.
         """
         pauses = backoff(0.5, 10.0)
         try:
-            await self._check_schema()
             while True:
                 fence = await self._lock.acquire()
                 await self._on(Input.ACQUIRED)
@@ -105,19 +105,6 @@ class Leadership:
                     pauses = backoff(0.5, 10.0)
         finally:
             await self._on(Input.STOP)
-
-    async def _check_schema(self) -> None:
-        """Find out at once, and not only when we come to lead, that the store is not for us."""
-        pauses = backoff()
-        while True:
-            try:
-                stamp = await self._backend.get(keys.SCHEMA)
-            except StoreUnavailable as exc:
-                log.warning("store not reached yet", extra=fields(error=exc))
-                await asyncio.sleep(next(pauses))
-            else:
-                schema.check(stamp.value if stamp else None)
-                return
 
     async def _term(self, fence: Fence) -> Input:
         """Lead until the lock is lost, or until leading fails."""
@@ -133,6 +120,9 @@ class Leadership:
                 chores = self._keep_house(committer, launcher)
                 await term.enter_async_context(background("chores", chores))
                 await term.enter_async_context(background("clean-ups", cleanups.resume()))
+                if self._duties.history:
+                    forgetting = self._backend.forget(self._duties.history)
+                    await term.enter_async_context(background("history", forgetting))
                 await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
         except NotLeader:
             return Input.LOST

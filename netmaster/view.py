@@ -13,13 +13,13 @@ from core import ids, keys
 from core.addresses import parse_pool
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupKey, NetworkId, NetworkName, ServiceKey, TenantName
-from netmaster import entries, schema
+from netmaster import entries
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.links import Names, policy_key
 from netmaster.plan.model import EndpointCleanup, GroupIdCursor, PendingLaunch, Stored, Write
-from state import services
+from state import schema, services
 from state.records import (
     BgpRecord,
     EndpointRecord,

@@ -226,6 +226,12 @@ class Backend(Protocol):
     def lock(self, name: str, holder: str, ttl: float) -> Lock:
         """Return the lock whose key is `name` (from `core.keys`); `holder` is its value."""
 
+    async def forget(self, older_than: float) -> None:
+        """Drop the history older than so many seconds, for ever; a store without one waits.
+
+        To be run by one process at a time. Watches that hang behind resume with a snapshot.
+        """
+
     async def close(self) -> None:
         """Stop renewals and watches and close connections. Leases end by themselves."""
 

@@ -1,21 +1,23 @@
 """From the endpoints of a command line to a backend.
 
-`parse_store` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
+`store_of` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
 (`parse_store_url`), and checks it, with the original's messages (spec/netmaster-daemon.md §1);
-`connect` makes the backend.
+`connect` makes the backend. What the store asks of us is `objdb.identity`'s.
 The original used the first endpoint alone; all of them are used here.
 """
 
 import json
 import urllib.parse
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from core.daemon_flags import Values
 from core.errors import UsageError
 from objdb.api import Backend
-from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+from objdb.etcd import Access, EtcdBackend
+from objdb.identity import Identity
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
 
@@ -29,27 +31,40 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is: `host:port` of each member, and whether to speak TLS."""
+    """Where the store is: `host:port` of each member, whether to speak TLS, and as whom."""
 
     kind: StoreKind
     members: tuple[str, ...]
     secure: bool
+    identity: Identity = field(default_factory=Identity)
 
     def __str__(self) -> str:
         scheme = "https" if self.secure else "http"
         return f"{self.kind}: " + ",".join(f"{scheme}://{member}" for member in self.members)
 
 
-def parse_store(daemon: str, *, etcd: str, consul: str, url: str) -> StoreAddress:
-    """Return the store that the flags of either generation name. Raises UsageError."""
-    if not url:
-        return parse_endpoints(daemon, etcd, consul)
-    if etcd or consul:
+def store_of(values: Values) -> StoreAddress:
+    """Return the store that the flags of either generation name, and who we are to it.
+
+    Raises UsageError.
+    """
+    etcd, consul = values["etcd-endpoints"], values["consul-endpoints"]
+    url = values["cluster-store"]
+    if url and (etcd or consul):
         raise UsageError(
-            f"ambiguous {daemon} db endpoints, both cluster-store and another specified: "
+            f"ambiguous {values.daemon} db endpoints, both cluster-store and another specified: "
             f"cluster-store: {url}, etcd: {etcd}, consul: {consul}"
         )
-    return parse_store_url(url)
+    store = parse_store_url(url) if url else parse_endpoints(values.daemon, etcd, consul)
+    identity = Identity(
+        ca=values["store-ca"],
+        cert=values["store-cert"],
+        key=values["store-key"],
+        user=values["store-user"],
+        password_file=values["store-password-file"],
+    )
+    identity.check(secure=store.secure)
+    return replace(store, identity=identity)
 
 
 def parse_endpoints(daemon: str, etcd: str, consul: str) -> StoreAddress:
@@ -79,23 +94,25 @@ def parse_store_url(url: str) -> StoreAddress:
     return _address(StoreKind(scheme), url.split(","), "invalid state-store URL")
 
 
-def connect(
-    store: StoreAddress, *, tls: Tls | None = None, credentials: Credentials | None = None
-) -> Backend:
-    """Return a client of the store; call it inside a running event loop. Raises UsageError."""
+def connect(store: StoreAddress) -> Backend:
+    """Return a client of the store; call it inside a running event loop.
+
+    Raises UsageError, also for files that cannot be read.
+    """
     if store.kind is StoreKind.CONSUL:
         raise UsageError(
             "consul is not supported yet: start an etcd and name it with --etcd-endpoints"
         )
-    if store.secure and tls is None:
-        raise UsageError(
-            f"{store} needs the certificate of the authority that signed the store's; "
-            "use http:// for a store without TLS"
-        )
-    access = Access(
-        endpoints=store.members, tls=tls if store.secure else None, credentials=credentials
+    return EtcdBackend(access(store))
+
+
+def access(store: StoreAddress) -> Access:
+    """Return how an etcd is reached. Raises UsageError, also for files that cannot be read."""
+    return Access(
+        endpoints=store.members,
+        tls=store.identity.tls() if store.secure else None,
+        credentials=store.identity.credentials(),
     )
-    return EtcdBackend(access)
 
 
 def _address(kind: StoreKind, texts: Iterable[str], complaint: str) -> StoreAddress:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from contivmodel.objects import RestObject
 from core.ids import TenantName
-from netmaster.schema import Stamp
 from state.records import Record
+from state.schema import Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from core import keys
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
 from objdb.etcd.channel import BUDGET, Access, Channels
 from objdb.etcd.commit import LIMITS, Committer, entry
+from objdb.etcd.history import forget
 from objdb.etcd.leases import Leases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import Watching
@@ -59,6 +60,10 @@ class EtcdBackend:
         return EtcdLock(
             self._channels, self._leases, self._watching, key=name, holder=holder, ttl=ttl
         )
+
+    async def forget(self, older_than: float) -> None:
+        """Drop the history older than so many seconds, for ever."""
+        await forget(self._channels, older_than)
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

@@ -2,8 +2,8 @@
 
 One channel for several addresses does not come back from a frozen member, and checks a TLS name
 against the whole list (spec/store-notes.md §1.1, §1.2). Here a member that does not answer an
-attempt in time is left for the next one; what gRPC raises becomes an error of `core.errors`. Must
-not know what the requests mean.
+attempt in time is left for the next one; what gRPC raises becomes an error of `core.errors`
+(`objdb.etcd.answers`). Must not know what the requests mean.
 """
 
 import asyncio
@@ -18,9 +18,10 @@ import grpc
 import grpc.aio
 from aetcd import rpc
 
-from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge
+from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
+from objdb.etcd.answers import detail, is_stale_token, is_transient, never_sent, translated
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +45,6 @@ OPTIONS: Final[Sequence[tuple[str, int]]] = (
 Metadata = tuple[tuple[str, str], ...]
 Method = Callable[["Member"], Any]
 """Picks a stub's method of a member, as `lambda member: member.kv.Range`."""
-
-_Code = grpc.StatusCode
-_TRANSIENT: Final = frozenset(
-    {
-        _Code.UNAVAILABLE,
-        _Code.DEADLINE_EXCEEDED,
-        _Code.CANCELLED,
-        _Code.UNKNOWN,
-        _Code.INTERNAL,
-        _Code.ABORTED,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,39 +221,3 @@ def is_ours_to_take(channels: Channels) -> bool:
     """Return whether a CancelledError came from closing the channels, not from a cancelled task."""
     task = asyncio.current_task()
     return channels.closed and not (task is not None and task.cancelling())
-
-
-def is_transient(exc: grpc.aio.AioRpcError) -> bool:
-    """Return whether another attempt, perhaps at another member, may succeed."""
-    return exc.code() in _TRANSIENT or (
-        exc.code() is _Code.RESOURCE_EXHAUSTED and "too many requests" in detail(exc)
-    )
-
-
-def never_sent(exc: grpc.aio.AioRpcError) -> bool:
-    """Return whether the request certainly did not reach a server."""
-    return exc.code() is _Code.UNAVAILABLE and detail(exc).startswith("failed to connect to all")
-
-
-def is_stale_token(exc: BaseException | None) -> bool:
-    """Return whether the server does not know our token (any more)."""
-    return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is _Code.UNAUTHENTICATED
-
-
-def translated(exc: grpc.aio.AioRpcError) -> ContivError:
-    """Return the error of `core.errors` for an answer that another attempt would not change."""
-    text = f"store: {detail(exc)}"
-    if exc.code() in {_Code.PERMISSION_DENIED, _Code.UNAUTHENTICATED}:
-        return StoreDenied(text)
-    if exc.code() in {_Code.INVALID_ARGUMENT, _Code.FAILED_PRECONDITION} and (
-        "auth" in text or "user name is empty" in text
-    ):
-        return StoreDenied(text)
-    if any(said in text for said in ("too large", "too many operations", "larger than max")):
-        return TooLarge(text)
-    return StoreUnavailable(text)
-
-
-def detail(exc: grpc.aio.AioRpcError) -> str:
-    """Return the text of an error; a TLS mistake is told from a dead server by it alone."""
-    return exc.details() or exc.code().name

@@ -65,9 +65,7 @@ class Bed:
                 self._tell(f"host {host.label}", f"namespace {host.namespace.name}, {host.address}")
                 undo.callback(host.stop)
                 host.start(self.fabric)
-            self.etcd = Etcd(
-                self.dir, self.fabric.namespace, self.fabric.address, ETCD_PORT, keeper=self._keeper
-            )
+            self.etcd = self.new_etcd()
             daemons = self._daemons()
             for what, daemon in daemons:
                 self._tell(what, " ".join([daemon.name, *daemon.command[1:]]))
@@ -84,6 +82,16 @@ class Bed:
             pod.namespace.delete()
         self.pods.clear()
         self._undo.close()
+
+    def store_flags(self) -> list[str]:
+        """Say how the daemons find the store."""
+        return ["--etcd", self.etcd_url]
+
+    def new_etcd(self) -> Etcd:
+        """Make the store, which is started with the rest."""
+        return Etcd(
+            self.dir, self.fabric.namespace, self.fabric.address, ETCD_PORT, keeper=self._keeper
+        )
 
     def netctl(self, *words: str, check: bool = True) -> str:
         """Run netctl beside netmaster; its output."""
@@ -162,7 +170,7 @@ class Bed:
         internal = f"{self.fabric.address}:{NETMASTER_PORT}"
         return Daemon(
             [
-                *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
+                *(str(PROGRAMS / "netmaster"), *MODES, *self.store_flags()),
                 *("--external-address", f"0.0.0.0:{NETMASTER_PORT}"),
                 *("--internal-address", internal),
             ],
@@ -179,7 +187,7 @@ class Bed:
     def _agent(self, host: Host) -> Daemon:
         return Daemon(
             [
-                *(str(PROGRAMS / "netplugin"), *MODES, "--etcd", self.etcd_url),
+                *(str(PROGRAMS / "netplugin"), *MODES, *self.store_flags()),
                 *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
                 *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from core import keys
-from netmaster import schema
-from netmaster.schema import VERSION, Stamp
 from objdb.api import Change, Put
 from objdb.connect import connect, parse_endpoints
+from state import schema
+from state.schema import VERSION, Stamp
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, PROGRAM, Master
 

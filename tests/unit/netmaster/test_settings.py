@@ -147,6 +147,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         ofnet_port=0,
         aci_gateway="http://gw:5000",
         lease_ttl=5,
+        store_history=600,
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import UsageError
 from objdb.connect import StoreAddress, StoreKind, connect, parse_endpoints, parse_store_url
-from objdb.etcd import EtcdBackend, Tls
+from objdb.etcd import EtcdBackend
 
 
 def etcd(*members: str, secure: bool = False) -> StoreAddress:
@@ -65,14 +65,11 @@ async def test_connect_makes_a_client_without_asking_the_store() -> None:
     backend = connect(etcd("127.0.0.1:1"))
     assert isinstance(backend, EtcdBackend)
     await backend.close()
-    await connect(etcd("127.0.0.1:1", secure=True), tls=Tls(ca=b"")).close()
 
 
 def test_stores_that_cannot_be_used_say_what_to_do() -> None:
     with pytest.raises(UsageError, match="--etcd-endpoints"):
         connect(parse_endpoints("netplugin", "", "http://h:8500"))
-    with pytest.raises(UsageError, match="certificate of the authority"):
-        connect(etcd("h:1", secure=True))
 
 
 def test_an_address_reads_as_the_user_wrote_it() -> None:
