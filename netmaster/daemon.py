@@ -78,6 +78,8 @@ async def run(settings: Settings, version: str) -> None:
             history=settings.store_history,
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
+        # of what remains to the end nothing may come in any more
+        undo.push_async_callback(server.close)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())

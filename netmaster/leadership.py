@@ -7,7 +7,7 @@ for one term. What requests get is the `Server`'s current role, which changes he
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from core.errors import (
     NotLeader,
     SchemaMismatch,
     StoreDenied,
+    StoreUnavailable,
 )
 from core.logs import fields
 from core.tasks import background, backoff
@@ -41,6 +42,9 @@ log = logging.getLogger(__name__)
 
 HOUSEKEEPING_EVERY: Final = 60.0
 """Seconds between looks for what is overdue or was left undone."""
+
+PARTING: Final = 0.3
+"""Seconds that changes under way may take when the daemon ends, before the lock is given up."""
 
 FOLLOWER: Final = "follower"
 LEADER: Final = "leader"
@@ -123,7 +127,11 @@ class Leadership:
                 if self._duties.history:
                     forgetting = self._backend.forget(self._duties.history)
                     await term.enter_async_context(background("history", forgetting))
-                await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+                try:
+                    await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    await self._on(Input.RETIRE)
+                    raise
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
@@ -202,8 +210,16 @@ class Leadership:
                 self._duties.announce(LEADER)
             case Effect.ANNOUNCE_FOLLOWER:
                 self._duties.announce(FOLLOWER)
+            case Effect.SETTLE:
+                await self._settle()
             case Effect.RELEASE:
                 await self._lock.release()
+
+    async def _settle(self) -> None:
+        if self._committer is not None:
+            with suppress(TimeoutError, NotLeader, StoreUnavailable):
+                async with asyncio.timeout(PARTING):
+                    await self._committer.settled()
 
     def _leader(self) -> Leader:
         if self._committer is None or self._cleanups is None or self._launcher is None:

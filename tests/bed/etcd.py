@@ -53,6 +53,10 @@ class Etcd(Daemon):
         self._post("kv/compaction", {"revision": revision, "physical": True})
         return revision
 
+    def alarm(self, action: str) -> None:
+        """ACTIVATE or DEACTIVATE the alarm that a full store raises."""
+        self._post("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})
+
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""
         first = prefix.encode()

@@ -193,6 +193,35 @@ def test_while_the_store_is_frozen(bed: Bed, sandbox: Sandbox, before: Footprint
     works_again(bed, sandbox)
 
 
+def test_without_a_store(bed: Bed, before: Footprint) -> None:
+    sandboxes = [new_sandbox(f"p{n}", Namespace(fresh_name(f"p{n}"))) for n in range(3)]
+    try:
+        bed.etcd.kill()
+        try:
+            errors = [refused(bed, sandbox) for sandbox in sandboxes]
+        finally:
+            bed.etcd.start()
+        assert {error["code"] for error in errors} == {TRY_AGAIN_LATER}
+        bed.netmaster.await_ready(within=30)
+        eventually_same(bed, before)
+        works_again(bed, sandboxes[0])
+    finally:
+        for sandbox in sandboxes:
+            sandbox.namespace.delete()
+
+
+def test_a_full_store_says_what_to_do(bed: Bed, sandbox: Sandbox, before: Footprint) -> None:
+    bed.etcd.alarm("ACTIVATE")
+    try:
+        error = refused(bed, sandbox)
+    finally:
+        bed.etcd.alarm("DEACTIVATE")
+    assert error["code"] == TRY_AGAIN_LATER
+    assert "etcdctl alarm disarm" in error["details"]
+    eventually_same(bed, before)
+    works_again(bed, sandbox)
+
+
 @pytest.mark.usefixtures("line")
 def test_while_the_switch_is_frozen(bed: Bed, sandbox: Sandbox, before: Footprint) -> None:
     with frozen(bed.hosts[0].ovs.vswitchd):

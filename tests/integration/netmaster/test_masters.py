@@ -1,6 +1,7 @@
 """Several masters on one machine, and masters that come, go and are killed."""
 
 import http.client
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -91,6 +92,77 @@ def test_a_leader_that_ends_hands_over_at_once(first: Master, second: Master) ->
     assert time.monotonic() - ended < 1.5
     assert second.ask("GET", "/api/v1/tenants/t/").status == 200
     assert create(second, "u").status == 200
+
+
+class Writer(threading.Thread):
+    """Creates tenants over one kept connection at a time, until told to stop."""
+
+    def __init__(self, master: Master, name: str) -> None:
+        super().__init__()
+        self._master = master
+        self._name = name
+        self.stop = threading.Event()
+        self.acknowledged: list[str] = []
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        """Write; a connection that ends without an answer is opened anew."""
+        number = 0
+        while not self.stop.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self._master.port, timeout=20)
+            try:
+                while not self.stop.is_set():
+                    number += 1
+                    self._create(connection, f"{self._name}{number}")
+            except (OSError, http.client.HTTPException):
+                self.stop.wait(0.02)
+            finally:
+                connection.close()
+
+    def _create(self, connection: http.client.HTTPConnection, name: str) -> None:
+        body = json.dumps({"tenantName": name})
+        connection.request(
+            "POST", f"/api/v1/tenants/{name}/", body, {"Content-Type": "application/json"}
+        )
+        answer = connection.getresponse()
+        answer.read()
+        self.statuses.add(answer.status)
+        if answer.status == 200:
+            self.acknowledged.append(name)
+
+
+def test_a_hand_over_loses_no_acknowledged_write(first: Master, second: Master) -> None:
+    writers = [
+        Writer(master, f"{name}{number}x")
+        for master, name in ((first, "a"), (second, "b"))
+        for number in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    try:
+        eventually(lambda: all(len(w.acknowledged) > 5 for w in writers), "writes are served")
+        assert first.terminate() == 0
+        before = [len(writer.acknowledged) for writer in writers[4:]]
+        eventually(
+            lambda: all(
+                len(w.acknowledged) > n + 5 for w, n in zip(writers[4:], before, strict=True)
+            ),
+            "writes are served by the second",
+        )
+    finally:
+        for writer in writers:
+            writer.stop.set()
+        for writer in writers:
+            writer.join()
+    stored = second.ask("GET", "/api/v1/tenants/").json()
+    assert isinstance(stored, list)
+    names = {tenant["tenantName"] for tenant in stored}
+    for writer in writers:
+        assert names.issuperset(writer.acknowledged)
+        assert writer.statuses <= {200, 500, 502}
+    for master in (first, second):
+        assert "internal error" not in master.log_text()
+        assert "request failed" not in master.log_text()
 
 
 def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: Master) -> None:
