@@ -29,7 +29,7 @@ def rows() -> Iterable[Row]:
 
 async def _measure(master: Master, etcd_url: str) -> list[Row]:
     clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
-    fresh = _rss(master.pid)
+    fresh = rss(master.pid)
     puts = await puts_per_second(etcd_url)
     networks = await _create(clients, [_network(number) for number in range(NETWORKS)])
     groups = await _create(clients, [_group(number) for number in range(NETWORKS)])
@@ -55,7 +55,7 @@ async def _measure(master: Master, etcd_url: str) -> list[Row]:
                 note=f"median of {READS}, one keep-alive client; reference: GET /version",
             )
         )
-    full = _rss(master.pid)
+    full = rss(master.pid)
     note = f"with {NETWORKS} networks and groups, {ENDPOINTS} endpoints; reference: just started"
     rows.append(
         Row(
@@ -121,7 +121,8 @@ async def _read(client: Client, path: str) -> float:
     return statistics.median(times)
 
 
-def _rss(pid: int) -> float:
+def rss(pid: int) -> float:
+    """Return the MiB a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 

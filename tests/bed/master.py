@@ -1,6 +1,6 @@
 """A netmaster process on loopback: its own ports, a given store.
 
-In come a directory and an etcd URL; out comes `url` once the master leads (or, for a second one,
+In come a directory and a store's URL; out comes `url` once the master leads (or, for a second one,
 once it follows). Used by replays and by tests of several masters.
 """
 
@@ -42,10 +42,11 @@ class Master(Daemon):
     def __init__(
         self,
         directory: Path,
-        etcd_url: str,
+        store_url: str,
         *,
         name: str = "netmaster",
         leads: bool = True,
+        store_flag: str = "--etcd",
         flags: tuple[str, ...] = MODES,
     ) -> None:
         self.port = free_port(None)
@@ -54,7 +55,7 @@ class Master(Daemon):
         leader = f'"leader-ip":"{self.address}"'.encode() if leads else b""
         super().__init__(
             [
-                *(str(PROGRAM), *flags, "--etcd", etcd_url, "--ofnet-port", "0"),
+                *(str(PROGRAM), *flags, store_flag, store_url, "--ofnet-port", "0"),
                 *("--external-address", self.address, "--internal-address", self.address),
             ],
             log=directory / f"{name}.log",
