@@ -423,7 +423,7 @@ DECODERS: Final[dict[str, Decoder]] = {
     keys.GLOBAL_CONFIG: decode_global,
     keys.TAG_RANGES: decode_tag_ranges,
 }
-"""Prefix (or whole key) -> decoder, what there is most of first: what is not under one of these holds no record."""
+"""Prefix (or whole key) -> decoder, what there is most of first; nothing else holds a record."""
 _PREFIXES: Final = tuple(item for item in DECODERS.items() if item[0].endswith("/"))
 
 
