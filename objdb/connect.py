@@ -14,8 +14,9 @@ from enum import StrEnum
 from typing import Final
 
 from core.errors import UsageError
+from objdb.access import Access, Credentials, Tls
 from objdb.api import Backend
-from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+from objdb.etcd import EtcdBackend
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
 

@@ -6,8 +6,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from objdb.access import Access
 from objdb.api import Backend
-from objdb.etcd import Access, EtcdBackend
+from objdb.etcd import EtcdBackend
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from tests.bed.etcd import Etcd
 

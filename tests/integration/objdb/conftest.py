@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from objdb.etcd import Access, EtcdBackend
+from objdb.access import Access
+from objdb.etcd import EtcdBackend
 from tests.bed.etcd import Etcd
 
 Connect = Callable[..., EtcdBackend]

@@ -7,8 +7,9 @@ import asyncio
 import sys
 
 from core.errors import FenceLost
+from objdb.access import Access
 from objdb.api import Change, Put
-from objdb.etcd import Access, EtcdBackend
+from objdb.etcd import EtcdBackend
 
 LOCK = "/test/lock"
 VALUE = "/test/value"

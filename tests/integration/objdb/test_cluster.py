@@ -57,7 +57,7 @@ def members(bed_dir: Path) -> Iterator[list[Member]]:
 
 async def leader_of(members: list[Member], backend: EtcdBackend) -> Member:
     """Return the member that leads raft."""
-    for member, known in zip(members, backend._channels._members, strict=True):
+    for member, known in zip(members, backend._channels.members, strict=True):
         stub = rpc.MaintenanceStub(known.channel)
         status = await stub.Status(rpc.StatusRequest(), timeout=5)
         if status.header.member_id == status.leader:

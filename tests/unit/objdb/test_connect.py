@@ -3,8 +3,9 @@
 import pytest
 
 from core.errors import UsageError
+from objdb.access import Tls
 from objdb.connect import StoreAddress, StoreKind, connect, parse_endpoints, parse_store_url
-from objdb.etcd import EtcdBackend, Tls
+from objdb.etcd import EtcdBackend
 
 
 def etcd(*members: str, secure: bool = False) -> StoreAddress:
