@@ -9,16 +9,20 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
 
 from tests.bed.cluster import Bed
-from tests.bed.daemon import LOG_TAIL
+from tests.bed.consul import Consul
+from tests.bed.daemon import LOG_TAIL, Daemon
 from tests.bed.etcd import Etcd
 from tests.bed.janitor import Janitor, process_janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
+
+D = TypeVar("D", bound=Daemon)
 
 # how long an example takes says nothing on a busy machine
 settings.register_profile("bed", deadline=None)
@@ -53,15 +57,29 @@ def bed_dir(bed_dirs: Iterator[Path]) -> Path:
 @pytest.fixture
 def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
     """Run an empty etcd."""
-    with _running_etcd(_made(bed_dirs)) as etcd:
+    with _running(Etcd(_made(bed_dirs))) as etcd:
         yield etcd
 
 
 @pytest.fixture(scope="module")
 def etcd_session(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
     """Run an etcd that the tests of a module share; use a key prefix per test."""
-    with _running_etcd(_made(bed_dirs)) as etcd:
+    with _running(Etcd(_made(bed_dirs))) as etcd:
         yield etcd
+
+
+@pytest.fixture
+def consul(bed_dirs: Iterator[Path]) -> Iterator[Consul]:
+    """Run an empty consul."""
+    with _running(Consul(_made(bed_dirs))) as consul:
+        yield consul
+
+
+@pytest.fixture(scope="module")
+def consul_session(bed_dirs: Iterator[Path]) -> Iterator[Consul]:
+    """Run a consul that the tests of a module share; use a key prefix per test."""
+    with _running(Consul(_made(bed_dirs))) as consul:
+        yield consul
 
 
 @pytest.fixture
@@ -111,13 +129,12 @@ def _made(directories: Iterator[Path]) -> Path:
 
 
 @contextmanager
-def _running_etcd(directory: Path) -> Iterator[Etcd]:
-    etcd = Etcd(directory)
-    etcd.start()
+def _running(daemon: D) -> Iterator[D]:
+    daemon.start()
     try:
-        yield etcd
+        yield daemon
     finally:
-        etcd.kill()
+        daemon.kill()
 
 
 @contextmanager

@@ -8,8 +8,10 @@ import pytest
 
 from objdb.access import Access
 from objdb.api import Backend
+from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
 from objdb.memory import Faults, MemoryBackend, MemoryStore
+from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 
 Client = Callable[[], Backend]
@@ -24,7 +26,12 @@ def root() -> str:
 
 
 @pytest.fixture(
-    params=["memory", "memory-coalescing", pytest.param("etcd", marks=pytest.mark.store)]
+    params=[
+        "memory",
+        "memory-coalescing",
+        pytest.param("etcd", marks=pytest.mark.store),
+        pytest.param("consul", marks=pytest.mark.store),
+    ]
 )
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """Give a maker of clients of one store."""
@@ -44,12 +51,16 @@ def _maker(request: pytest.FixtureRequest) -> Client:
         etcd: Etcd = request.getfixturevalue("etcd_session")
         access = Access(endpoints=(etcd.url.removeprefix("http://"),))
         return lambda: EtcdBackend(access)
+    if request.param == "consul":
+        consul: Consul = request.getfixturevalue("consul_session")
+        reached = Access(endpoints=(consul.url.removeprefix("http://"),))
+        return lambda: ConsulBackend(reached)
     store = MemoryStore()
     coalesce = request.param == "memory-coalescing"
     return lambda: MemoryBackend(store, Faults(coalesce=coalesce, silent_rewrites=coalesce))
 
 
 @pytest.fixture
-def store(client: Client) -> Backend:
+async def store(client: Client) -> Backend:
     """Give one client."""
     return client()
