@@ -127,6 +127,8 @@ async def _registered(client: Any, check: str, ttl: float) -> None:
             }
         ),
     )
+    # an agent that is killed and started again takes the check for dead unless it had a life sign
+    await client.agent.check.ttl_pass(check)
 
 
 async def _created(client: Any, check: str) -> str:

@@ -6,18 +6,32 @@ again keeps data and ports. It speaks to nobody but itself and its clients.
 
 import http.client
 import json
+import ssl
 from base64 import b64decode
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
-from tests.bed.netns import Namespace, free_port, http_request
+from tests.bed.netns import Namespace, free_port
+
+SETTINGS: Final[Mapping[str, Any]] = {
+    "performance": {"raft_multiplier": 1},
+    "disable_update_check": True,
+    "leave_on_terminate": False,
+    "skip_leave_on_interrupt": True,
+}
 
 
 class Consul(Daemon):
-    """One consul server. `settings` are merged into its configuration file."""
+    """One consul server. `settings` go into its configuration file.
+
+    With a `tls` context it speaks HTTPS alone; `token` is what the bed itself asks with.
+    """
+
+    kind: Final = "consul"
 
     def __init__(
         self,
@@ -28,14 +42,23 @@ class Consul(Daemon):
         *,
         keeper: Keeper | None = None,
         settings: Mapping[str, Any] | None = None,
+        tls: ssl.SSLContext | None = None,
+        token: str = "",
     ) -> None:
         self.address = address
         self.port = port or free_port(namespace, address)
-        self.url = f"http://{address}:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://{address}:{self.port}"
+        self._tls = tls
+        self._token = token
+        ports = {
+            "http": -1 if tls else self.port,
+            "https": self.port if tls else -1,
+            "server": free_port(namespace),
+            "serf_lan": free_port(namespace),
+            **dict.fromkeys(("dns", "grpc", "serf_wan"), -1),
+        }
         config = dir / "consul.json"
-        own = {"serf_lan": free_port(namespace), "server": free_port(namespace)}
-        ports = {"http": self.port, "dns": -1, "grpc": -1, "serf_wan": -1, **own}
-        config.write_text(json.dumps(_merged(_SETTINGS | {"ports": ports}, settings or {})))
+        config.write_text(json.dumps({**SETTINGS, "ports": ports, **(settings or {})}))
         super().__init__(
             [
                 *("consul", "agent", "-server", "-bootstrap-expect", "1", "-node", "bed"),
@@ -44,41 +67,51 @@ class Consul(Daemon):
             ],
             log=dir / "consul.log",
             namespace=namespace,
-            ready=self.leads,
+            ready=self._leads,
             keeper=keeper,
         )
 
-    def leads(self) -> bool:
-        """Whether reads are served: it has elected itself."""
-        try:
-            status, _ = self.request("GET", "/v1/kv/none?consistent")
-        except (OSError, http.client.HTTPException):
-            return False
-        # 403: it leads, and asks for a token
-        return status in {http.HTTPStatus.NOT_FOUND, http.HTTPStatus.FORBIDDEN}
+    def revision(self) -> int:
+        """Ask for the index of the last change of a key of ours."""
+        return int(self.request("GET", "/v1/kv/contiv.io/?keys&consistent")[1]["X-Consul-Index"])
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""
-        status, answer = self.request("GET", f"/v1/kv{prefix}?recurse&consistent")
-        if status == http.HTTPStatus.NOT_FOUND:
-            return {}
-        return {"/" + kv["Key"]: b64decode(kv["Value"] or "") for kv in json.loads(answer)}
+        status, _, answer = self.request("GET", f"/v1/kv{prefix}?recurse&consistent")
+        found = json.loads(answer) if status == HTTPStatus.OK else []
+        return {"/" + kv["Key"]: b64decode(kv["Value"] or "") for kv in found}
 
-    def request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """Speak to the server beside all clients."""
-        return http_request(
-            self.url + path, namespace=self.namespace, method=method, body=body, timeout=10
-        )
+    def delete(self, key: str) -> None:
+        """Take a key away."""
+        self.request("DELETE", f"/v1/kv{key}")
 
+    def request(
+        self, method: str, path: str, body: object = None
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """Speak to the server beside all clients: status, headers and body of its answer."""
+        if self._tls is None:
+            connection = http.client.HTTPConnection(self.address, self.port, timeout=10)
+        else:
+            connection = http.client.HTTPSConnection(
+                self.address, self.port, timeout=10, context=self._tls
+            )
+        try:
+            if self.namespace is None:
+                connection.connect()
+            else:
+                self.namespace.call(connection.connect)
+            payload = None if body is None else json.dumps(body)
+            connection.request(method, path, payload, {"X-Consul-Token": self._token})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
 
-_SETTINGS: dict[str, Any] = {
-    "performance": {"raft_multiplier": 1},
-    "disable_update_check": True,
-    "leave_on_terminate": False,
-    "skip_leave_on_interrupt": True,
-}
-
-
-def _merged(config: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with more settings; ports are merged one by one."""
-    return config | dict(more) | {"ports": config["ports"] | more.get("ports", {})}
+    def _leads(self) -> bool:
+        """Whether it has elected itself and serves reads, be it only to those with a token."""
+        try:
+            status, _, answer = self.request("GET", "/v1/kv/none?consistent")
+        except (OSError, http.client.HTTPException):
+            return False
+        known = b"ACL not found" not in answer  # the token is, once the first leader has written it
+        return known and status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}

@@ -9,14 +9,14 @@ import pytest
 from aetcd import rpc
 
 from core.tasks import background
-from objdb.api import Change, Committed, Fence, Put
+from objdb.api import Backend, Change, Committed, Fence, Put
 from objdb.etcd import EtcdBackend
 from tests.bed.daemon import Daemon
 from tests.bed.netns import answers, free_port
 from tests.contract.following import following
 from tests.integration.objdb.conftest import Connect
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
 ROOT = "/test/"
 ELECTION = 3.0
@@ -55,8 +55,9 @@ def members(bed_dir: Path) -> Iterator[list[Member]]:
         member.kill()
 
 
-async def leader_of(members: list[Member], backend: EtcdBackend) -> Member:
+async def leader_of(members: list[Member], backend: Backend) -> Member:
     """Return the member that leads raft."""
+    assert isinstance(backend, EtcdBackend)
     for member, known in zip(members, backend._channels.members, strict=True):
         stub = rpc.MaintenanceStub(known.channel)
         status = await stub.Status(rpc.StatusRequest(), timeout=5)
@@ -68,7 +69,7 @@ async def leader_of(members: list[Member], backend: EtcdBackend) -> Member:
 class Writer:
     """Writes numbers one after the other and keeps the longest time one took."""
 
-    def __init__(self, backend: EtcdBackend, fence: Fence) -> None:
+    def __init__(self, backend: Backend, fence: Fence) -> None:
         self._backend = backend
         self._fence = fence
         self.count = 0
