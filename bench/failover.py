@@ -183,15 +183,15 @@ async def _leases(store: Store, server: Server) -> tuple[float, float]:
     """Return the ms a key outlives the holder of its lease, and a watch its revocation."""
     backend = store.client(server)
     try:
-        expiry = [await _expired(backend, store, server) for _ in range(REFERENCES)]
+        expiry = [await _expired(backend, server) for _ in range(REFERENCES)]
         revoked = [await _revoked(backend) for _ in range(REFERENCES)]
     finally:
         await backend.close()
     return statistics.median(expiry), statistics.median(revoked)
 
 
-async def _expired(backend: Backend, store: Store, server: Server) -> float:
-    command = (sys.executable, "-m", "bench.holder", store.flag, server.url, HELD, str(LEASE))
+async def _expired(backend: Backend, server: Server) -> float:
+    command = (sys.executable, "-m", "bench.holder", server.kind, server.url, HELD, str(LEASE))
     holder = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         if holder.stdout is None or await holder.stdout.readline() != b"held\n":

@@ -1,4 +1,4 @@
-"""Holds a key under a lease until it is killed: `python -m bench.holder FLAG URL KEY SECONDS`."""
+"""Holds a key under a lease until it is killed: `python -m bench.holder KIND URL KEY SECONDS`."""
 
 import asyncio
 import sys
@@ -7,9 +7,9 @@ from bench.stores import client
 from objdb.api import Change, Put
 
 
-async def hold(flag: str, url: str, key: str, seconds: float) -> None:
+async def hold(kind: str, url: str, key: str, seconds: float) -> None:
     """Put the key, say so, and keep its lease alive for ever."""
-    backend = client(flag, url)
+    backend = client(kind, url)
     lease = await backend.lease(seconds)
     await backend.commit([Change((), (Put(key, b"held", lease),))])
     print("held", flush=True)

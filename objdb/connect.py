@@ -7,19 +7,26 @@ The original used the first endpoint alone; all of them are used here.
 """
 
 import json
+import os
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from core.daemon_flags import Values
 from core.errors import UsageError
+from objdb.access import Access, Tls
 from objdb.api import Backend
-from objdb.etcd import Access, EtcdBackend
+from objdb.consul import ConsulBackend
+from objdb.etcd import EtcdBackend
 from objdb.identity import Identity
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
+
+
+_CONSUL_PEM: Final = ("CONSUL_CACERT", "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY")
 
 
 class StoreKind(StrEnum):
@@ -63,7 +70,10 @@ def store_of(values: Values) -> StoreAddress:
         user=values["store-user"],
         password_file=values["store-password-file"],
     )
-    identity.check(secure=store.secure)
+    if store.kind is StoreKind.CONSUL:
+        identity.check_unused()
+    else:
+        identity.check(secure=store.secure)
     return replace(store, identity=identity)
 
 
@@ -94,25 +104,48 @@ def parse_store_url(url: str) -> StoreAddress:
     return _address(StoreKind(scheme), url.split(","), "invalid state-store URL")
 
 
-def connect(store: StoreAddress) -> Backend:
+def connect(store: StoreAddress, *, environ: Mapping[str, str] = os.environ) -> Backend:
     """Return a client of the store; call it inside a running event loop.
 
-    Raises UsageError, also for files that cannot be read.
+    Consul's own variables say what it asks of a client, as they did for the original. Raises
+    UsageError, also for files that cannot be read.
     """
     if store.kind is StoreKind.CONSUL:
-        raise UsageError(
-            "consul is not supported yet: start an etcd and name it with --etcd-endpoints"
-        )
-    return EtcdBackend(access(store))
+        return ConsulBackend(consul_access(store, environ))
+    return EtcdBackend(etcd_access(store))
 
 
-def access(store: StoreAddress) -> Access:
-    """Return how an etcd is reached. Raises UsageError, also for files that cannot be read."""
+def etcd_access(store: StoreAddress) -> Access:
+    """Return how an etcd is reached. Raises UsageError for files that cannot be read."""
     return Access(
         endpoints=store.members,
         tls=store.identity.tls() if store.secure else None,
         credentials=store.identity.credentials(),
     )
+
+
+def consul_access(store: StoreAddress, environ: Mapping[str, str]) -> Access:
+    """Return how to reach a consul: token and certificates are named by the environment.
+
+    Raises UsageError for certificates that cannot be used.
+    """
+    token = environ.get("CONSUL_HTTP_TOKEN") or None
+    if not store.secure:
+        return Access(endpoints=store.members, token=token)
+    pem = {name: _pem(name, environ.get(name)) for name in _CONSUL_PEM}
+    ca, cert, key = pem.values()
+    if (cert is None) != (key is None):
+        raise UsageError("CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY go together or not at all")
+    return Access(endpoints=store.members, token=token, tls=Tls(ca=ca, cert=cert, key=key))
+
+
+def _pem(name: str, path: str | None) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as exc:
+        raise UsageError(f"{name}: {exc}") from exc
 
 
 def _address(kind: StoreKind, texts: Iterable[str], complaint: str) -> StoreAddress:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import UsageError
-from objdb.etcd import Credentials, Tls
+from objdb.access import Credentials, Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,15 @@ class Identity:
             raise UsageError("--store-cert and --store-key go together")
         if bool(self.user) != bool(self.password_file):
             raise UsageError("--store-user and --store-password-file go together")
+
+    def check_unused(self) -> None:
+        """Raise UsageError if anything is named: consul has variables of its own for it."""
+        if self != Identity():
+            raise UsageError(
+                "the --store- flags of certificates and users are for etcd: say what consul asks "
+                "for with CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_CLIENT_CERT and "
+                "CONSUL_CLIENT_KEY"
+            )
 
     def tls(self) -> Tls:
         """Read the PEM files. Raises UsageError."""

@@ -9,6 +9,5 @@ stands above them knows neither TLS nor a second endpoint (spec/store-notes.md Â
 """
 
 from objdb.etcd.backend import EtcdBackend
-from objdb.etcd.channel import Access, Credentials, Tls
 
-__all__ = ["Access", "Credentials", "EtcdBackend", "Tls"]
+__all__ = ["EtcdBackend"]

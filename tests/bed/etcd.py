@@ -7,7 +7,7 @@ again keeps data and ports.
 import json
 from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
@@ -16,6 +16,8 @@ from tests.bed.netns import Namespace, answers, free_port, http_request
 
 class Etcd(Daemon):
     """One etcd server."""
+
+    kind: Final = "etcd"
 
     def __init__(
         self,
@@ -64,6 +66,10 @@ class Etcd(Daemon):
         asked = {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}
         found = self._post("kv/range", asked).get("kvs", [])
         return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
+
+    def delete(self, key: str) -> None:
+        """Take a key away."""
+        self._post("kv/deleterange", {"key": b64encode(key.encode()).decode()})
 
     def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = http_request(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.netns import answers, free_port, http_request
@@ -39,6 +40,8 @@ class Member(Daemon):
 
 class EtcdCluster:
     """The members, started and killed together; `url` names all of them."""
+
+    kind: Final = "etcd"
 
     def __init__(self, directory: Path) -> None:
         peers = {f"m{number}": f"http://127.0.0.1:{free_port()}" for number in range(SIZE)}

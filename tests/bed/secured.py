@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+from objdb.access import Access, Credentials, Tls
+from objdb.etcd import EtcdBackend
 from tests.bed.etcd import Etcd
 from tests.bed.netns import Namespace
 

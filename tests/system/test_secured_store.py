@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from core import keys
-from tests.bed.cluster import ETCD_PORT, Bed
-from tests.bed.etcd import Etcd
+from tests.bed.cluster import STORE_PORT, Bed
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.secured import (
     USER,
@@ -16,6 +15,7 @@ from tests.bed.secured import (
     make_certificates,
     tls_flags,
 )
+from tests.bed.store import Store
 from tests.bed.waiting import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
@@ -25,10 +25,10 @@ class SecuredBed(Bed):
     """A cluster whose store asks for a certificate and a password."""
 
     def store_flags(self) -> list[str]:
-        url = f"https://{FABRIC_ADDRESS}:{ETCD_PORT}"
+        url = f"https://{FABRIC_ADDRESS}:{STORE_PORT}"
         return ["--etcd", url, *identity_flags(self.dir)]
 
-    def new_etcd(self) -> Etcd:
+    def new_store(self) -> Store:
         make_certificates(self.dir, FABRIC_ADDRESS)
         etcd = SecuredEtcd(
             self.dir,
@@ -36,7 +36,7 @@ class SecuredBed(Bed):
             scheme="https",
             namespace=self.fabric.namespace,
             address=FABRIC_ADDRESS,
-            port=ETCD_PORT,
+            port=STORE_PORT,
         )
         etcd.start()
         etcd.enable_users(keys.ROOT)
@@ -58,7 +58,7 @@ def test_pods_come_and_go_with_tls_and_a_password(secured: Bed) -> None:
     (host,) = secured.hosts
     one, two = secured.add_pod(host, "one"), secured.add_pod(host, "two")
     eventually(lambda: one.ping(two.address), "pods reach each other")
-    secured.etcd.restart()
+    secured.store.restart()
     secured.netmaster.await_ready(within=30)
     secured.delete_pod(two)
     three = secured.add_pod(host, "three")

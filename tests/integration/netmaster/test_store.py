@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -27,6 +28,17 @@ WITHIN = 40.0
 """Seconds a master may take to give a store up: it looks several times."""
 
 
+@pytest.fixture
+def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
+    """Run an empty etcd, whatever the other tests run on."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    etcd = Etcd(directory)
+    etcd.start()
+    yield etcd
+    etcd.kill()
+
+
 @pytest.fixture(scope="module")
 def secured(bed_dirs: Iterator[Path]) -> Iterator[SecuredEtcd]:
     """Run an etcd with TLS, client certificates and users."""
@@ -40,9 +52,17 @@ def secured(bed_dirs: Iterator[Path]) -> Iterator[SecuredEtcd]:
     etcd.kill()
 
 
+@dataclass(frozen=True)
+class Named:
+    """An etcd as a command line names it, whatever is there."""
+
+    url: str
+    kind: str = "etcd"
+
+
 @contextmanager
 def master_on(directory: Path, url: str, *flags: str) -> Iterator[Master]:
-    master = Master(directory, url, flags=(*MODES, *flags))
+    master = Master(directory, Named(url), flags=(*MODES, *flags))
     try:
         yield master
     finally:

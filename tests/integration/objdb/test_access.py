@@ -10,8 +10,9 @@ import pytest
 
 from core import keys
 from core.errors import StoreDenied, StoreUnavailable
+from objdb.access import Credentials
 from objdb.api import Absent, Change, Committed, Put, Snapshot
-from objdb.etcd import Credentials, EtcdBackend
+from objdb.etcd import EtcdBackend
 from tests.bed.secured import (
     USER,
     SecuredEtcd,

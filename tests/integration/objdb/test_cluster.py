@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from core.tasks import background
-from objdb.api import Change, Committed, Fence, Put
-from objdb.etcd import EtcdBackend
+from objdb.api import Backend, Change, Committed, Fence, Put
 from tests.bed.etcd_cluster import EtcdCluster, Member
 from tests.contract.following import following
 from tests.integration.objdb.conftest import Connect
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
 ROOT = "/test/"
 ELECTION = 3.0
@@ -32,7 +31,7 @@ def members(bed_dir: Path) -> Iterator[list[Member]]:
 class Writer:
     """Writes numbers one after the other and keeps the longest time one took."""
 
-    def __init__(self, backend: EtcdBackend, fence: Fence) -> None:
+    def __init__(self, backend: Backend, fence: Fence) -> None:
         self._backend = backend
         self._fence = fence
         self.count = 0

@@ -6,8 +6,8 @@ import pytest
 
 from core import daemon_flags
 from core.errors import UsageError
-from objdb.connect import access, store_of
-from objdb.etcd import Credentials, Tls
+from objdb.access import Credentials, Tls
+from objdb.connect import etcd_access, store_of
 from objdb.identity import Identity
 
 TLS_STORE = "--etcd=https://a:1,https://b:2"
@@ -29,14 +29,14 @@ def test_files_become_what_a_client_needs(tmp_path: Path) -> None:
         "--store-user=contiv",
         CONTIV_NETMASTER_STORE_PASSWORD_FILE=str(tmp_path / "password"),
     )
-    wanted = access(store_of(values))
+    wanted = etcd_access(store_of(values))
     assert wanted.endpoints == ("a:1", "b:2")
     assert wanted.tls == Tls(ca=b"ca", cert=b"cert", key=b"key")
     assert wanted.credentials == Credentials(user="contiv", password="se cret")
 
 
 def test_a_plain_store_needs_nothing() -> None:
-    wanted = access(store_of(given("--etcd=http://a:1")))
+    wanted = etcd_access(store_of(given("--etcd=http://a:1")))
     assert (wanted.tls, wanted.credentials) == (None, None)
 
 
@@ -66,3 +66,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     missing.write_bytes(b"\xff")
     with pytest.raises(UsageError, match="not UTF-8"):
         Identity(user="u", password_file=str(missing)).credentials()
+
+
+def test_consul_has_variables_of_its_own() -> None:
+    with pytest.raises(UsageError, match="CONSUL_HTTP_TOKEN"):
+        store_of(given("--consul=http://a:1", "--store-user=u", "--store-password-file=p"))
+    assert store_of(given("--consul=http://a:1")).members == ("a:1",)
