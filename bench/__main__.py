@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from bench import cni, cni_start, endpoints, flows, objects, rules
+from bench import cni, cni_start, endpoints, failover, flows, objects, rules, takeover
 from bench.table import Row, show
 
 BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
@@ -12,6 +12,8 @@ BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "endpoints": endpoints.rows,
     "rules": rules.rows,
     "objects": objects.rows,
+    "failover": failover.rows,
+    "takeover": takeover.rows,
     "cni": cni.rows,
     "cni_start": cni_start.rows,
 }

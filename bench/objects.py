@@ -32,7 +32,7 @@ def rows() -> Iterable[Row]:
 
 async def _measure(master: Master, etcd_url: str) -> list[Row]:
     clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
-    fresh = _rss(master.pid)
+    fresh = rss(master.pid)
     puts = await puts_per_second(etcd_url)
     names = itertools.count()
     await _create(clients, [_network(0)])
@@ -53,7 +53,7 @@ async def _measure(master: Master, etcd_url: str) -> list[Row]:
             f"inspect a network with {ENDPOINTS} endpoints",
             "/api/v1/inspect/networks/default:n0/",
         ),
-        _memory(fresh, _rss(master.pid)),
+        _memory(fresh, rss(master.pid)),
     ]
     for client in clients:
         client.close()
@@ -149,7 +149,8 @@ async def _create(clients: list[Client], wanted: list[tuple[str, bytes]]) -> flo
     return len(wanted) / (time.perf_counter() - began)
 
 
-def _rss(pid: int) -> float:
+def rss(pid: int) -> float:
+    """Return the MiB a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 

@@ -7,7 +7,7 @@ for one term. What requests get is the `Server`'s current role, which changes he
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster import entries, schema
+from netmaster import entries
 from netmaster.api.agents import Agents
 from netmaster.api.hosts import Hosts
 from netmaster.api.leader import Leader
@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 HOUSEKEEPING_EVERY: Final = 60.0
 """Seconds between looks for what is overdue or was left undone."""
 
+PARTING: Final = 0.3
+"""Seconds that changes under way may take when the daemon ends, before the lock is given up."""
+
 FOLLOWER: Final = "follower"
 LEADER: Final = "leader"
 
@@ -55,7 +58,8 @@ class Duties:
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
     names this process to the store; `now` is the wall clock; `agents` asks hosts, `hosts` knows
     them; `pages` are the other things to see; `announce` tells the service registry our role;
-    `gateway` is the ACI one, `docker` the engine of this host.
+    `gateway` is the ACI one, `docker` the engine of this host; `history` is how many seconds of its
+    past the store keeps, 0 for all.
     """
 
     mode: str
@@ -68,6 +72,7 @@ class Duties:
     announce: Callable[[str], None]
     gateway: Gateway
     docker: Docker
+    history: float = 0
 
 
 class Leadership:
@@ -93,11 +98,10 @@ class Leadership:
     async def run(self) -> None:
         """Stand for leader again and again; cancelled, give up the lock.
 
-        Raises StoreDenied, and SchemaMismatch for a store of another release.
+        Raises StoreDenied, and SchemaMismatch for a store of another release, once we come to lead.
         """
         pauses = backoff(0.5, 10.0)
         try:
-            await self._check_schema()
             while True:
                 fence = await self._lock.acquire()
                 await self._on(Input.ACQUIRED)
@@ -109,19 +113,6 @@ class Leadership:
                     pauses = backoff(0.5, 10.0)
         finally:
             await self._on(Input.STOP)
-
-    async def _check_schema(self) -> None:
-        """Find out at once, and not only when we come to lead, that the store is not for us."""
-        pauses = backoff()
-        while True:
-            try:
-                stamp = await self._backend.get(keys.SCHEMA)
-            except StoreUnavailable as exc:
-                log.warning("store not reached yet", extra=fields(error=exc))
-                await asyncio.sleep(next(pauses))
-            else:
-                schema.check(stamp.value if stamp else None)
-                return
 
     async def _term(self, fence: Fence) -> Input:
         """Lead until the lock is lost, or until leading fails."""
@@ -137,7 +128,14 @@ class Leadership:
                 chores = self._keep_house(committer, launcher)
                 await term.enter_async_context(background("chores", chores))
                 await term.enter_async_context(background("clean-ups", cleanups.resume()))
-                await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+                if self._duties.history:
+                    forgetting = self._backend.forget(self._duties.history)
+                    await term.enter_async_context(background("history", forgetting))
+                try:
+                    await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    await self._on(Input.RETIRE)
+                    raise
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
@@ -220,8 +218,16 @@ class Leadership:
                 self._duties.announce(LEADER)
             case Effect.ANNOUNCE_FOLLOWER:
                 self._duties.announce(FOLLOWER)
+            case Effect.SETTLE:
+                await self._settle()
             case Effect.RELEASE:
                 await self._lock.release()
+
+    async def _settle(self) -> None:
+        if self._committer is not None:
+            with suppress(TimeoutError, NotLeader, StoreUnavailable):
+                async with asyncio.timeout(PARTING):
+                    await self._committer.settled()
 
     def _leader(self) -> Leader:
         if self._committer is None or self._cleanups is None or self._launcher is None:

@@ -13,7 +13,7 @@ from typing import Final
 from core import daemon_flags
 from core.daemon_flags import Flag, Generation, Values
 from core.errors import UsageError
-from objdb.connect import StoreAddress, parse_store
+from objdb.connect import StoreAddress, store_of
 
 INFRA_TYPES: Final = ("aci", "default")
 ANY_HOST: Final = ("", "0.0.0.0")
@@ -74,6 +74,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("store-history",),
+        env="STORE_HISTORY",
+        help="seconds of etcd's history that the leader keeps, compacting the rest; 0 for all",
+        default="600",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dns-enable",),
         env="DNS_ENABLE",
         help="accepted; agents answer names themselves",
@@ -116,6 +123,7 @@ class Settings:
     aci_gateway: str
     docker_socket: str
     lease_ttl: int
+    store_history: int
 
     @property
     def single_listener(self) -> bool:
@@ -155,16 +163,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         aci_gateway=values["aci-gateway"],
         docker_socket=values["docker-socket"],
         lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
-    )
-
-
-def store_of(values: Values) -> StoreAddress:
-    """Return the store that the flags name. Raises UsageError."""
-    return parse_store(
-        values.daemon,
-        etcd=values["etcd-endpoints"],
-        consul=values["consul-endpoints"],
-        url=values["cluster-store"],
+        store_history=values.number("store-history", 0, 1_000_000),
     )
 
 

@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 
+from core import keys
 from core.errors import StoreDenied, StoreUnavailable
+from objdb.access import Credentials
 from objdb.api import Absent, Change, Committed, Put, Snapshot
-from objdb.etcd import Credentials, EtcdBackend
-from tests.contract.following import following
-from tests.integration.objdb.relay import relay
-from tests.integration.objdb.secured import (
+from objdb.etcd import EtcdBackend
+from tests.bed.secured import (
     USER,
     SecuredEtcd,
     client,
-    enable_users,
     make_certificates,
     tls,
+    tls_flags,
 )
+from tests.contract.following import following
+from tests.integration.objdb.relay import relay
 
 pytestmark = pytest.mark.store
 
@@ -40,13 +42,7 @@ def secure(directory: Path) -> Iterator[SecuredEtcd]:
     make_certificates(directory)
     etcd = SecuredEtcd(
         directory,
-        *(
-            "--cert-file",
-            str(directory / "server.pem"),
-            "--key-file",
-            str(directory / "server.key"),
-        ),
-        *("--client-cert-auth", "--trusted-ca-file", str(directory / "ca.pem")),
+        *tls_flags(directory),
         scheme="https",
     )
     etcd.start()
@@ -58,7 +54,7 @@ def secure(directory: Path) -> Iterator[SecuredEtcd]:
 def with_users(bed_dir: Path) -> Iterator[SecuredEtcd]:
     etcd = SecuredEtcd(bed_dir, "--auth-token-ttl", str(TOKEN_TTL))
     etcd.start()
-    enable_users(etcd.endpoint, ROOT)
+    etcd.enable_users(ROOT, keys.COMMITS)
     yield etcd
     etcd.kill()
 

@@ -149,6 +149,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         aci_gateway="http://gw:5000",
         docker_socket="/d.sock",
         lease_ttl=5,
+        store_history=600,
     )
 
 
