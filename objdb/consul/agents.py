@@ -40,8 +40,8 @@ CONSISTENT: Final = ("consistent", "1")
 """Asks for what the leader holds once it has made sure that it leads."""
 
 REMEDY: Final = (
-    "the token (CONSUL_HTTP_TOKEN) needs key_prefix contiv.io/ write, session_prefix write "
-    "and service contiv-lease write"
+    'the token (CONSUL_HTTP_TOKEN) needs key_prefix "contiv.io/" write, session_prefix "" write, '
+    'node_prefix "" read and service "contiv-lease" write'
 )
 
 _BUSY: Final = "429"

@@ -1,6 +1,7 @@
-"""An etcd with TLS or with users, and the certificates for it (made by openssl)."""
+"""Stores with TLS, with users or with tokens, and the certificates for them (made by openssl)."""
 
 import socket
+import ssl
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +11,17 @@ import grpc
 from aetcd import rpc
 
 from objdb.access import Access, Credentials, Tls
+from objdb.api import Backend
+from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
+from tests.bed.consul import Consul
 from tests.bed.daemon import Daemon
 from tests.bed.netns import free_port
 
 ROOT_USER = Credentials(user="root", password="root-secret")
 USER = Credentials(user="contiv", password="secret")
+ROOT = "11111111-1111-1111-1111-111111111111"
+TOKEN = "22222222-2222-2222-2222-222222222222"
 
 
 class SecuredEtcd(Daemon):
@@ -41,6 +47,54 @@ class SecuredEtcd(Daemon):
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
             return True
         return False
+
+
+class SecuredConsul(Consul):
+    """One consul server that asks something of its clients."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens."""
+        return f"{self.address}:{self.port}"
+
+
+Secured = SecuredEtcd | SecuredConsul
+
+
+def with_tls(kind: str, directory: Path) -> Secured:
+    """Return a store that demands a certificate, made with those of a directory."""
+    files = {name: str(directory / name) for name in ("ca.pem", "server.pem", "server.key")}
+    if kind == "etcd":
+        return SecuredEtcd(
+            directory,
+            *("--cert-file", files["server.pem"], "--key-file", files["server.key"]),
+            *("--client-cert-auth", "--trusted-ca-file", files["ca.pem"]),
+            scheme="https",
+        )
+    own = ssl.create_default_context(cafile=files["ca.pem"])
+    own.load_cert_chain(directory / "client.pem", directory / "client.key")
+    settings = {
+        "verify_incoming_https": True,
+        "ca_file": files["ca.pem"],
+        "cert_file": files["server.pem"],
+        "key_file": files["server.key"],
+    }
+    return SecuredConsul(directory, settings=settings, tls=own)
+
+
+def with_acl(directory: Path, rules: str) -> SecuredConsul:
+    """Start a consul that denies everything but what `rules` grant to TOKEN."""
+    acl = {"enabled": True, "default_policy": "deny", "tokens": {"master": ROOT, "agent": ROOT}}
+    consul = SecuredConsul(directory, settings={"acl": acl}, token=ROOT)
+    consul.start()
+    made = [
+        consul.request("PUT", "/v1/acl/policy", {"Name": "own", "Rules": rules}),
+        consul.request("PUT", "/v1/acl/token", {"SecretID": TOKEN, "Policies": [{"Name": "own"}]}),
+    ]
+    if any(status != 200 for status, _, _ in made):
+        consul.kill()
+        raise RuntimeError(f"consul: {made}")
+    return consul
 
 
 def make_certificates(directory: Path) -> None:
@@ -93,9 +147,10 @@ def enable_users(endpoint: str, prefix: str) -> None:
         auth.AuthEnable(rpc.AuthEnableRequest())
 
 
-def client(endpoint: str, **access: Any) -> EtcdBackend:
+def client(secured: Secured, **access: Any) -> Backend:
     """Return a client that gives up soon."""
-    return EtcdBackend(Access(endpoints=(endpoint,), **access), budget=2.0)
+    backend = EtcdBackend if isinstance(secured, SecuredEtcd) else ConsulBackend
+    return backend(Access(endpoints=(secured.endpoint,), **access), budget=2.0)
 
 
 def _read_write(start: str) -> Any:
