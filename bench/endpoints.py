@@ -1,8 +1,8 @@
 """createEndpoint/s through HTTP: 16 keep-alive clients, on a /16 that holds 0 and 20 000 endpoints.
 
 The clients are connections of one process that only writes requests and reads replies, so that it
-takes as little as possible of the two cores it shares with netmaster and etcd. The reference is
-what the same etcd does in the same run when 16 writers put one small key each at a time: a master
+takes as little as possible of the two cores it shares with netmaster and store. The reference is
+what the same store does in the same run when 16 writers put one small key each at a time: a master
 that made one store round trip per endpoint could not be faster than that.
 """
 
@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from bench.netmaster import on_a_netmaster
 from bench.table import Row, show
 from objdb.api import Change, Put
-from objdb.connect import connect, parse_endpoints
 from tests.bed.master import Master
+from tests.bed.store import Store
+from tests.bed.store import client as client_of
 
 CLIENTS = 16
 MEASURED = 6_000
@@ -34,29 +35,34 @@ def rows() -> Iterable[Row]:
     return on_a_netmaster(_measure)
 
 
-async def _measure(master: Master, etcd_url: str) -> list[Row]:
+def rows_on_consul() -> Iterable[Row]:
+    """Measure on a private consul."""
+    return on_a_netmaster(_measure, "consul")
+
+
+async def _measure(master: Master, store: Store) -> list[Row]:
     names = _names()
     clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
     await clients[0].post("/api/v1/networks/default:big/", NETWORK)
-    puts = await puts_per_second(etcd_url)
+    puts = await puts_per_second(store)
     await _create(clients, names, 500)  # warm-up
     empty = await _median(clients, names)
     await _create(clients, names, PRESENT - MEASURED - 500)
     full = await _median(clients, names)
     for client in clients:
         client.close()
-    setting = f"{CLIENTS} keep-alive clients in one raw asyncio process, /16, real etcd"
+    setting = f"{CLIENTS} keep-alive clients in one raw asyncio process, /16, real {store.kind}"
     return [
         Row(
-            what="createEndpoint, network empty",
+            what=f"createEndpoint on {store.kind}, network empty",
             ours=empty,
             unit="1/s",
             reference=puts,
             ratio=empty / puts,
-            note=f"{setting}; target {TARGET:g}; reference: single etcd puts by 16 writers",
+            note=f"{setting}; target {TARGET:g}; reference: single puts by 16 writers",
         ),
         Row(
-            what=f"createEndpoint, {PRESENT} endpoints present",
+            what=f"createEndpoint on {store.kind}, {PRESENT} endpoints present",
             ours=full,
             unit="1/s",
             reference=empty,
@@ -132,9 +138,9 @@ async def _create(clients: list[Client], names: Iterator[str], count: int) -> fl
     return count / (time.perf_counter() - began)
 
 
-async def puts_per_second(etcd_url: str) -> float:
-    """Return how many single puts per second the same etcd takes from as many writers."""
-    backend = connect(parse_endpoints("bench", etcd_url, ""))
+async def puts_per_second(store: Store) -> float:
+    """Return how many single puts per second the same store takes from as many writers."""
+    backend = client_of(store)
     left = iter(range(MEASURED))
 
     async def work() -> None:
