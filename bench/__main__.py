@@ -10,6 +10,7 @@ from bench.table import Row, show
 BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "flows": flows.rows,
     "endpoints": endpoints.rows,
+    "consul": endpoints.rows_on_consul,
     "rules": rules.rows,
     "objects": objects.rows,
     "failover": failover.rows,

@@ -1,8 +1,8 @@
 """createEndpoint/s through HTTP: keep-alive clients, on a /16 that holds 0 and 20 000 endpoints.
 
 The clients are connections of one process that only writes requests and reads replies, so that it
-takes as little as possible of the two cores it shares with netmaster and etcd. The reference is
-what the same etcd does in the same run when 16 writers put one small key each at a time: a master
+takes as little as possible of the two cores it shares with netmaster and store. The reference is
+what the same store does in the same run when 16 writers put one small key each at a time: a master
 that made one store round trip per endpoint could not be faster than that. With 64 clients, who ask
 as fast as they are answered, it says what a crowd costs each of them.
 """
@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from bench.netmaster import on_a_netmaster
 from bench.table import Row, show
 from objdb.api import Change, Put
-from objdb.connect import connect, parse_endpoints
 from tests.bed.master import Master
+from tests.bed.store import Store
+from tests.bed.store import client as client_of
 
 CLIENTS = 16
 CROWD = 64
@@ -37,12 +38,17 @@ def rows() -> Iterable[Row]:
     return on_a_netmaster(_measure)
 
 
-async def _measure(master: Master, etcd_url: str) -> list[Row]:
+def rows_on_consul() -> Iterable[Row]:
+    """Measure on a private consul."""
+    return on_a_netmaster(_measure, "consul")
+
+
+async def _measure(master: Master, store: Store) -> list[Row]:
     names = _names()
     crowd = [await Client.open("127.0.0.1", master.port) for _ in range(CROWD)]
     clients = crowd[:CLIENTS]
     await clients[0].post("/api/v1/networks/default:big/", NETWORK)
-    puts = await puts_per_second(etcd_url)
+    puts = await puts_per_second(store)
     await _create(clients, names, 500)  # warm-up
     empty = await _windows(clients, names)
     await _create(clients, names, PRESENT - MEASURED - 500)
@@ -50,19 +56,19 @@ async def _measure(master: Master, etcd_url: str) -> list[Row]:
     crowded = await _windows(crowd, names)
     for client in crowd:
         client.close()
-    setting = "keep-alive clients in one raw asyncio process, /16, real etcd"
+    setting = f"keep-alive clients in one raw asyncio process, /16, real {store.kind}"
     return [
         Row(
-            what="createEndpoint, network empty",
+            what=f"createEndpoint on {store.kind}, network empty",
             ours=empty.rate,
             unit="1/s",
             reference=puts,
             ratio=empty.rate / puts,
             note=f"{CLIENTS} {setting}; target {TARGET:g}; "
-            f"reference: single etcd puts by {CLIENTS} writers",
+            f"reference: single puts by {CLIENTS} writers",
         ),
         Row(
-            what=f"createEndpoint, {PRESENT} endpoints present",
+            what=f"createEndpoint on {store.kind}, {PRESENT} endpoints present",
             ours=full.rate,
             unit="1/s",
             reference=empty.rate,
@@ -70,25 +76,25 @@ async def _measure(master: Master, etcd_url: str) -> list[Row]:
             note=f"{CLIENTS} {setting}; target ratio {FLAT}; reference: the row above",
         ),
         Row(
-            what=f"createEndpoint, {CROWD} clients",
+            what=f"createEndpoint on {store.kind}, {CROWD} clients",
             ours=crowded.rate,
             unit="1/s",
             reference=full.rate,
             ratio=crowded.rate / full.rate,
             note=f"{setting}; reference: {CLIENTS} clients",
         ),
-        *_late(full, CLIENTS),
-        *_late(crowded, CROWD),
+        *_late(store.kind, full, CLIENTS),
+        *_late(store.kind, crowded, CROWD),
     ]
 
 
-def _late(rates: "Rates", clients: int) -> Iterator[Row]:
+def _late(kind: str, rates: "Rates", clients: int) -> Iterator[Row]:
     """Yield the slowest answers, beside the time each client waits at the rate measured."""
     even = clients / rates.rate * 1000
     ordered = sorted(rates.waits)
     p99 = ordered[int(len(ordered) * 0.99)] * 1000
     yield Row(
-        what=f"createEndpoint p99, {clients} clients",
+        what=f"createEndpoint on {kind} p99, {clients} clients",
         ours=p99,
         unit="ms",
         reference=even,
@@ -177,9 +183,9 @@ async def _create(clients: list[Client], names: Iterator[str], count: int) -> Ra
     return Rates(count / (time.perf_counter() - began), waits)
 
 
-async def puts_per_second(etcd_url: str) -> float:
-    """Return how many single puts per second the same etcd takes from as many writers."""
-    backend = connect(parse_endpoints("bench", etcd_url, ""))
+async def puts_per_second(store: Store) -> float:
+    """Return how many single puts per second the same store takes from as many writers."""
+    backend = client_of(store)
     left = iter(range(MEASURED))
 
     async def work() -> None:

@@ -9,7 +9,7 @@ import json
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -40,8 +40,8 @@ CONSISTENT: Final = ("consistent", "1")
 """Asks for what the leader holds once it has made sure that it leads."""
 
 REMEDY: Final = (
-    "the token (CONSUL_HTTP_TOKEN) needs key_prefix contiv.io/ write, session_prefix write "
-    "and service contiv-lease write"
+    'the token (CONSUL_HTTP_TOKEN) needs key_prefix "contiv.io/" write, session_prefix "" write, '
+    'node_prefix "" read and service "contiv-lease" write'
 )
 
 _BUSY: Final = "429"
@@ -145,7 +145,20 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
                 context.load_cert_chain(path)
     except (ssl.SSLError, ValueError) as exc:
         raise UsageError(f"the certificates for the store cannot be used: {exc}") from exc
+    context.sslobject_class = _Parting
     return context
+
+
+class _Parting(ssl.SSLObject):
+    """Ends TLS without waiting for the other side's word.
+
+    An agent busy with a blocking query that we gave up would be waited for half a minute.
+    """
+
+    def unwrap(self) -> None:
+        """Say that this is the end."""
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
 
 
 class _Http(consul.aio.HTTPClient):  # type: ignore[misc]  # py-consul has no types

@@ -42,6 +42,9 @@ PACE: Final = 4
 """So many times as long as an answer took to read a watch pauses before it asks again."""
 
 
+_PROBE: Final = "may-this-be-read"
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a query found, as consul has it, its index, and the seconds it took to decode."""
@@ -59,10 +62,7 @@ class Reading:
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now; None if absent."""
-        read = Operation("get", key).json()
-        answer = await self._agents.call(lambda c: transaction(c, [read], consistent=True))
-        # a transaction that reads an absent key is refused
-        return entry(answer["Results"][0]["KV"]) if answer["Results"] else None
+        return await self._agents.call(partial(_read, key=key))
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under a prefix."""
@@ -152,7 +152,28 @@ async def _listing(
     if index:
         params += [("index", str(index)), ("wait", f"{wait:.0f}s")]
     listing: Listing = await client.http.get(_decoded, f"/v1/kv/{bare(key)}", params=params)
+    if recurse:
+        await _demand_right(client, key + _PROBE)
     return listing
+
+
+async def _read(client: Any, *, key: str) -> Entry | None:
+    # not by path: there is none for keys with dots or several slashes between their slashes
+    answer = await transaction(client, [Operation("get", key).json()], consistent=True)
+    if answer["Results"]:
+        return entry(answer["Results"][0]["KV"])
+    await _demand_right(client, key)
+    return None
+
+
+async def _demand_right(client: Any, key: str) -> None:
+    """Raise StoreDenied unless the key may be read.
+
+    What a token may not read is left out of answers without a word, and would be taken for absent;
+    a check is refused for it. What the check finds does not matter.
+    """
+    check = Operation("check-session", key, session="none").json()
+    await transaction(client, [check], consistent=True)
 
 
 def _decoded(response: Any) -> Listing:

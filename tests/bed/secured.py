@@ -1,17 +1,26 @@
-"""An etcd with TLS or with users, and the certificates for it (made by openssl)."""
+"""Stores that ask something of their clients: etcd with TLS or users, consul with TLS or tokens.
 
+The certificates are those of `tests.bed.certificates`, in the directory of the store.
+"""
+
+import ssl
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from objdb.access import Access, Credentials, Tls
+from objdb.access import Access, Credentials
+from objdb.api import Backend
+from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
+from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 from tests.bed.netns import Namespace
 
 ROOT_USER = Credentials(user="root", password="root-secret")
 USER = Credentials(user="contiv", password="secret")
 PASSWORD_FILE = "password"
+ROOT_TOKEN = "11111111-1111-1111-1111-111111111111"
+TOKEN = "22222222-2222-2222-2222-222222222222"
 
 
 class SecuredEtcd(Etcd):
@@ -60,6 +69,49 @@ class SecuredEtcd(Etcd):
         self.ctl("auth", "enable")
 
 
+class SecuredConsul(Consul):
+    """One consul server that asks something of its clients."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens."""
+        return f"{self.address}:{self.port}"
+
+
+Secured = SecuredEtcd | SecuredConsul
+
+
+def with_tls(kind: str, directory: Path) -> Secured:
+    """Return a store that demands a certificate, made with those of a directory."""
+    if kind == "etcd":
+        return SecuredEtcd(directory, *tls_flags(directory), scheme="https")
+    own = ssl.create_default_context(cafile=directory / "ca.pem")
+    own.load_cert_chain(directory / "client.pem", directory / "client.key")
+    settings = {
+        "verify_incoming_https": True,
+        "ca_file": str(directory / "ca.pem"),
+        "cert_file": str(directory / "server.pem"),
+        "key_file": str(directory / "server.key"),
+    }
+    return SecuredConsul(directory, settings=settings, tls=own)
+
+
+def with_acl(directory: Path, rules: str) -> SecuredConsul:
+    """Start a consul that denies everything but what `rules` grant to TOKEN."""
+    tokens = {"master": ROOT_TOKEN, "agent": ROOT_TOKEN}
+    acl = {"enabled": True, "default_policy": "deny", "tokens": tokens}
+    consul = SecuredConsul(directory, settings={"acl": acl}, token=ROOT_TOKEN)
+    consul.start()
+    made = [
+        consul.request("PUT", "/v1/acl/policy", {"Name": "own", "Rules": rules}),
+        consul.request("PUT", "/v1/acl/token", {"SecretID": TOKEN, "Policies": [{"Name": "own"}]}),
+    ]
+    if any(status != 200 for status, _, _ in made):
+        consul.kill()
+        raise RuntimeError(f"consul: {made}")
+    return consul
+
+
 def tls_flags(directory: Path) -> tuple[str, ...]:
     """Return the flags of an etcd that speaks TLS and asks clients for a certificate."""
     return (
@@ -83,44 +135,7 @@ def identity_flags(directory: Path) -> tuple[str, ...]:
     )
 
 
-def make_certificates(directory: Path, *addresses: str) -> None:
-    """Make `ca`, and `server` and `client` signed by it, and `other`, a stranger's authority."""
-    for name in ("ca", "other"):
-        _openssl(
-            directory,
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}"),
-        )
-    named = ",".join(f"IP:{address}" for address in ("127.0.0.1", *addresses))
-    for name in ("server", "client"):
-        _openssl(
-            directory,
-            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}"),
-        )
-        (directory / "ext").write_text(
-            f"subjectAltName={named}\nextendedKeyUsage=serverAuth,clientAuth\n"
-        )
-        _openssl(
-            directory,
-            *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
-            *("-CAcreateserial", "-out", f"{name}.pem", "-extfile", "ext", "-days", "2"),
-        )
-
-
-def tls(directory: Path, *, ca: str = "ca", own: str | None = "client") -> Tls:
-    """Return the files of a directory as a client uses them."""
-    return Tls(
-        ca=(directory / f"{ca}.pem").read_bytes(),
-        cert=(directory / f"{own}.pem").read_bytes() if own else None,
-        key=(directory / f"{own}.key").read_bytes() if own else None,
-    )
-
-
-def client(endpoint: str, **access: Any) -> EtcdBackend:
+def client(secured: Secured, **access: Any) -> Backend:
     """Return a client that gives up soon."""
-    return EtcdBackend(Access(endpoints=(endpoint,), **access), budget=2.0)
-
-
-def _openssl(directory: Path, *words: str) -> None:
-    subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+    backend = EtcdBackend if isinstance(secured, SecuredEtcd) else ConsulBackend
+    return backend(Access(endpoints=(secured.endpoint,), **access), budget=2.0)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from core import keys
+from tests.bed.certificates import make_certificates
 from tests.bed.cluster import STORE_PORT, Bed
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.secured import (
     USER,
     SecuredEtcd,
     identity_flags,
-    make_certificates,
     tls_flags,
 )
 from tests.bed.store import Store

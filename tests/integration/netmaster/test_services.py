@@ -66,7 +66,7 @@ async def register(agent: Agent, store: Store) -> None:
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> Iterator[Agent]:
     """Serve an agent of a host of the test's own."""
-    played = Agent(f"host-{request.node.name.replace('_', '-')[:40]}")
+    played = Agent(f"host-{request.node.originalname.replace('_', '-')[:40]}")
     played.open.set()
 
     class Handler(http.server.BaseHTTPRequestHandler):

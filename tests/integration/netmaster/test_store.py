@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core import keys
+from tests.bed.certificates import make_certificates
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
 from tests.bed.netns import free_port
@@ -17,7 +18,6 @@ from tests.bed.secured import (
     USER,
     SecuredEtcd,
     identity_flags,
-    make_certificates,
     tls_flags,
 )
 from tests.bed.waiting import eventually
