@@ -27,10 +27,11 @@ from netmaster.leadership import FOLLOWER, Duties, Leadership
 from netmaster.plan.globals import StartupFlags
 from netmaster.settings import Address, Settings
 from objdb.api import Backend
-from objdb.connect import connect
+from objdb.arrival import arrival
+from objdb.connect import StoreAddress, connect
 from objdb.services import Registration
 from ofnet import control, rpc
-from state import codec
+from state import codec, schema
 from state.records import ServiceInstance
 
 log = logging.getLogger(__name__)
@@ -78,15 +79,25 @@ async def run(settings: Settings, version: str) -> None:
             gateway=Gateway(settings.aci_gateway),
             docker=Docker(settings.docker_socket, settings.plugin_name),
             dead_host_after=settings.dead_host_after,
+            history=settings.store_history,
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
+        # of what remains to the end nothing may come in any more
+        undo.push_async_callback(server.close)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())
-        tasks.supervise("leadership", leadership.run())
+        tasks.supervise("leadership", _stand(settings.store, backend, leadership))
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         await tasks.wait()
         log.info("netmaster stops")
+
+
+async def _stand(store: StoreAddress, backend: Backend, leadership: Leadership) -> None:
+    """Stand for leader from when the store is there. Raises what `arrival` and the schema say."""
+    stamp = await arrival(store, backend, keys.SCHEMA)
+    schema.check(stamp.value if stamp else None)
+    await leadership.run()
 
 
 async def _listen(server: Server, settings: Settings) -> Address:

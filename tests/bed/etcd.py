@@ -7,7 +7,7 @@ again keeps data and ports.
 import json
 from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
@@ -16,6 +16,8 @@ from tests.bed.netns import Namespace, answers, free_port, http_request
 
 class Etcd(Daemon):
     """One etcd server."""
+
+    kind: Final = "etcd"
 
     def __init__(
         self,
@@ -52,6 +54,10 @@ class Etcd(Daemon):
         revision = self.revision()
         self._post("kv/compaction", {"revision": revision, "physical": True})
         return revision
+
+    def alarm(self, action: str) -> None:
+        """ACTIVATE or DEACTIVATE the alarm that a full store raises."""
+        self._post("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""

@@ -1,6 +1,6 @@
 """A netmaster process on loopback: its own ports, a given store.
 
-In come a directory and an etcd URL; out comes `url` once the master leads (or, for a second one,
+In come a directory and a store; out comes `url` once the master leads (or, for a second one,
 once it follows). Used by replays and by tests of several masters.
 """
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tests.bed.daemon import Daemon
 from tests.bed.netns import answers, free_port
@@ -36,13 +37,25 @@ class Answer:
         return json.loads(self.body)
 
 
+class Found(Protocol):
+    """What a netmaster must know of its store: its kind, and where it is."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its flag."""
+
+    @property
+    def url(self) -> str:
+        """Its endpoints."""
+
+
 class Master(Daemon):
     """One netmaster. `leads=False` waits only until it answers at all."""
 
     def __init__(
         self,
         directory: Path,
-        etcd_url: str,
+        store: Found,
         *,
         name: str = "netmaster",
         leads: bool = True,
@@ -54,7 +67,7 @@ class Master(Daemon):
         leader = f'"leader-ip":"{self.address}"'.encode() if leads else b""
         super().__init__(
             [
-                *(str(PROGRAM), *flags, "--etcd", etcd_url, "--ofnet-port", "0"),
+                *(str(PROGRAM), *flags, f"--{store.kind}", store.url, "--ofnet-port", "0"),
                 *("--external-address", self.address, "--internal-address", self.address),
             ],
             log=directory / f"{name}.log",

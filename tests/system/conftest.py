@@ -25,11 +25,13 @@ def hosts() -> int:
 
 
 @pytest.fixture(scope="module")
-def bed(bed_dirs: Iterator[Path], hosts: int, flags: Mapping[str, Sequence[str]]) -> Iterator[Bed]:
+def bed(
+    bed_dirs: Iterator[Path], store_kind: str, hosts: int, flags: Mapping[str, Sequence[str]]
+) -> Iterator[Bed]:
     """Run the whole system, with a network `default-net` (10.20.0.0/16)."""
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory, hosts, flags=flags).start()
+    bed = Bed(directory, hosts, store=store_kind, flags=flags).start()
     try:
         _know_each_other(bed)
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
