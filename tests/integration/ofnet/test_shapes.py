@@ -60,7 +60,7 @@ def random_flows() -> list[Flow]:
 
     @given(st.lists(flows(), min_size=20, max_size=20))
     @settings(
-        max_examples=30,
+        max_examples=60,
         phases=[Phase.generate],
         database=None,
         suppress_health_check=list(HealthCheck),
