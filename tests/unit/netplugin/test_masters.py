@@ -71,12 +71,11 @@ class FakeClient(MasterClient):
         address = (url or "").removeprefix("http://")
         self.asked.append(address)
         self.requests.append(request)
-        await asyncio.sleep(0)
         if address not in self.behaviour:
             await asyncio.Event().wait()  # silent
         failure = self.behaviour[address]
         if failure is not None:
-            raise failure
+            raise failure  # at once: who waits in vain must not be cut short in the middle
         return REPLY
 
 
