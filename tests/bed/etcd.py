@@ -1,4 +1,4 @@
-"""A private etcd: one member, its data in the bed's directory, fsync left as it is.
+"""A private etcd, alone or a member of a cluster, its data in the bed's directory, with fsync.
 
 In come a directory and where to listen; out comes `url`, ready for clients. Killing and starting it
 again keeps data and ports.
@@ -6,6 +6,7 @@ again keeps data and ports.
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.bed.netns import Namespace, answers, free_port, http_request
 
 
 class Etcd(Daemon):
-    """One etcd server."""
+    """One etcd server. A cluster is told of by the peer URLs of its members, by their names."""
 
     def __init__(
         self,
@@ -24,20 +25,24 @@ class Etcd(Daemon):
         address: str = "127.0.0.1",
         port: int = 0,
         *,
+        member: str = "bed",
+        peers: Mapping[str, str] | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         self.address = address
         self.port = port or free_port(namespace, address)
         self.url = f"http://{address}:{self.port}"
-        peer_url = f"http://127.0.0.1:{free_port(namespace)}"
+        peers = peers or {member: f"http://127.0.0.1:{free_port(namespace)}"}
+        peer_url = peers[member]
+        cluster = ",".join(f"{name}={url}" for name, url in peers.items())
         super().__init__(
             [
-                *("etcd", "--name", "bed", "--data-dir", dir / "etcd"),
+                *("etcd", "--name", member, "--data-dir", dir / f"etcd-{member}"),
                 *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
                 *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
-                *("--initial-cluster", f"bed={peer_url}"),
+                *("--initial-cluster", cluster),
             ],
-            log=dir / "etcd.log",
+            log=dir / f"etcd-{member}.log",
             namespace=namespace,
             ready=lambda: answers(f"{self.url}/health", namespace=namespace, text=b'"true"'),
             keeper=keeper,
@@ -60,6 +65,10 @@ class Etcd(Daemon):
         asked = {"key": b64encode(first).decode(), "range_end": b64encode(end).decode()}
         found = self._post("kv/range", asked).get("kvs", [])
         return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
+
+    def remove(self, key: str) -> None:
+        """Delete a key."""
+        self._post("kv/deleterange", {"key": b64encode(key.encode()).decode()})
 
     def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = http_request(

@@ -11,10 +11,10 @@ from aetcd import rpc
 from core.tasks import background
 from objdb.api import Change, Committed, Fence, Put
 from objdb.etcd import EtcdBackend
-from tests.bed.daemon import Daemon
-from tests.bed.netns import answers, free_port
+from tests.bed.etcd import Etcd
+from tests.bed.netns import free_port
 from tests.contract.following import following
-from tests.integration.objdb.conftest import Connect
+from tests.integration.objdb.conftest import Connect, endpoint
 
 pytestmark = pytest.mark.store
 
@@ -23,30 +23,10 @@ ELECTION = 3.0
 """Seconds without a leader of raft that a write may have to wait, on a busy machine."""
 
 
-class Member(Daemon):
-    """One of three etcd servers."""
-
-    def __init__(self, directory: Path, name: str, port: int, peers: dict[str, str]) -> None:
-        self.name_in_cluster = name
-        self.endpoint = f"127.0.0.1:{port}"
-        url = f"http://{self.endpoint}"
-        super().__init__(
-            [
-                *("etcd", "--name", name, "--data-dir", directory / name),
-                *("--listen-client-urls", url, "--advertise-client-urls", url),
-                *("--listen-peer-urls", peers[name]),
-                *("--initial-advertise-peer-urls", peers[name]),
-                *("--initial-cluster", ",".join(f"{n}={peer}" for n, peer in peers.items())),
-            ],
-            log=directory / f"{name}.log",
-            ready=lambda: answers(f"{url}/health", text=b'"true"'),
-        )
-
-
 @pytest.fixture
-def members(bed_dir: Path) -> Iterator[list[Member]]:
+def members(bed_dir: Path) -> Iterator[list[Etcd]]:
     peers = {f"m{number}": f"http://127.0.0.1:{free_port()}" for number in range(3)}
-    members = [Member(bed_dir, name, free_port(), peers) for name in peers]
+    members = [Etcd(bed_dir, member=name, peers=peers) for name in peers]
     for member in members[:2]:
         member.spawn()
     members[2].start()
@@ -55,7 +35,7 @@ def members(bed_dir: Path) -> Iterator[list[Member]]:
         member.kill()
 
 
-async def leader_of(members: list[Member], backend: EtcdBackend) -> Member:
+async def leader_of(members: list[Etcd], backend: EtcdBackend) -> Etcd:
     """Return the member that leads raft."""
     for member, known in zip(members, backend._channels._members, strict=True):
         stub = rpc.MaintenanceStub(known.channel)
@@ -87,13 +67,13 @@ class Writer:
 @pytest.mark.parametrize("way", ["kill", "pause"])
 @pytest.mark.parametrize("whom", ["leader", "follower"])
 async def test_a_lost_member_costs_time_and_nothing_else(
-    members: list[Member], connect: Connect, whom: str, way: str
+    members: list[Etcd], connect: Connect, whom: str, way: str
 ) -> None:
-    backend = connect(*(member.endpoint for member in members))
+    backend = connect(*map(endpoint, members))
     leader = await leader_of(members, backend)
     order = sorted(members, key=lambda member: (member is leader) != (whom == "leader"))
     victim = order[0]  # the first endpoint is the one in use
-    backend = connect(*(member.endpoint for member in order))
+    backend = connect(*map(endpoint, order))
     lock = backend.lock("/lock", "me", 5)
     writer = Writer(backend, await lock.acquire())
     async with following(backend, ROOT) as follower, background("lost", lock.lost()) as lost:
