@@ -14,6 +14,7 @@ import pytest
 
 from core import ids, keys
 from core.ids import NetworkId
+from tests.bed.daemon import LOG_TAIL
 from tests.bed.waiting import eventually
 from tests.system.conftest import UNFORESEEN
 from tests.system.faults import stores
@@ -74,7 +75,8 @@ def test_nobody_is_wronged(cluster: Cluster, chance: Random) -> None:
     assert history.count(Verb.CREATE, Refused) > 0, "the small network never was full"
     release_all(cluster)
     assert {network: cluster.told(network) for network in NETWORKS} == before
-    assert unforeseen(cluster) == []
+    said = unforeseen(cluster)
+    assert said == [], "\n".join(said)
 
 
 def test_whoever_is_wronged_is_found(cluster: Cluster, chance: Random) -> None:
@@ -131,13 +133,9 @@ def release_all(cluster: Cluster) -> None:
 
 
 def unforeseen(cluster: Cluster) -> list[str]:
-    """List what masters said that none may ever say."""
-    return [
-        line
-        for master in cluster.masters
-        for line in master.log_text().splitlines()
-        if UNFORESEEN.search(line)
-    ]
+    """Tell what masters said that none may ever say, each with the lines that follow."""
+    logs = [master.log_text() for master in cluster.masters]
+    return [log[found.start() :][:LOG_TAIL] for log in logs for found in UNFORESEEN.finditer(log)]
 
 
 def figures(history: History) -> str:
