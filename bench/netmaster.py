@@ -21,7 +21,7 @@ def on_a_netmaster(measure: Measure) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
         etcd = Etcd(Path(directory))
         etcd.start()
-        master = Master(Path(directory), etcd.url)
+        master = Master(Path(directory), etcd)
         try:
             master.start()
             return uvloop.run(measure(master, etcd.url))

@@ -7,17 +7,24 @@ The original used the first endpoint alone; all of them are used here.
 """
 
 import json
+import os
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 from core.errors import UsageError
+from objdb.access import Access, Credentials, Tls
 from objdb.api import Backend
-from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+from objdb.consul import ConsulBackend
+from objdb.etcd import EtcdBackend
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
+
+
+_CONSUL_PEM: Final = ("CONSUL_CACERT", "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY")
 
 
 class StoreKind(StrEnum):
@@ -80,13 +87,18 @@ def parse_store_url(url: str) -> StoreAddress:
 
 
 def connect(
-    store: StoreAddress, *, tls: Tls | None = None, credentials: Credentials | None = None
+    store: StoreAddress,
+    *,
+    tls: Tls | None = None,
+    credentials: Credentials | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Backend:
-    """Return a client of the store; call it inside a running event loop. Raises UsageError."""
+    """Return a client of the store; call it inside a running event loop. Raises UsageError.
+
+    Consul's own variables say what it asks of a client, as they did for the original.
+    """
     if store.kind is StoreKind.CONSUL:
-        raise UsageError(
-            "consul is not supported yet: start an etcd and name it with --etcd-endpoints"
-        )
+        return ConsulBackend(consul_access(store, environ))
     if store.secure and tls is None:
         raise UsageError(
             f"{store} needs the certificate of the authority that signed the store's; "
@@ -96,6 +108,30 @@ def connect(
         endpoints=store.members, tls=tls if store.secure else None, credentials=credentials
     )
     return EtcdBackend(access)
+
+
+def consul_access(store: StoreAddress, environ: Mapping[str, str]) -> Access:
+    """Return how to reach a consul: token and certificates are named by the environment.
+
+    Raises UsageError for certificates that cannot be used.
+    """
+    token = environ.get("CONSUL_HTTP_TOKEN") or None
+    if not store.secure:
+        return Access(endpoints=store.members, token=token)
+    pem = {name: _pem(name, environ.get(name)) for name in _CONSUL_PEM}
+    ca, cert, key = pem.values()
+    if (cert is None) != (key is None):
+        raise UsageError("CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY go together or not at all")
+    return Access(endpoints=store.members, token=token, tls=Tls(ca=ca, cert=cert, key=key))
+
+
+def _pem(name: str, path: str | None) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as exc:
+        raise UsageError(f"{name}: {exc}") from exc
 
 
 def _address(kind: StoreKind, texts: Iterable[str], complaint: str) -> StoreAddress:

@@ -8,6 +8,5 @@ them knows neither TLS nor a second endpoint (spec/store-notes.md §1.7).
 """
 
 from objdb.etcd.backend import EtcdBackend
-from objdb.etcd.channel import Access, Credentials, Tls
 
-__all__ = ["Access", "Credentials", "EtcdBackend", "Tls"]
+__all__ = ["EtcdBackend"]

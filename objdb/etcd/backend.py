@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 from aetcd import rpc
 
 from core import keys
+from objdb.access import Access
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
-from objdb.etcd.channel import BUDGET, Access, Channels
+from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, Committer, entry
 from objdb.etcd.leases import Leases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import Watching
+from objdb.rotation import BUDGET
 
 
 class EtcdBackend:

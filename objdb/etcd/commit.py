@@ -40,8 +40,9 @@ from objdb.api import (
     Unchanged,
     admit,
 )
-from objdb.etcd.channel import Channels, Member, Retry
+from objdb.etcd.channel import Channels, Member
 from objdb.etcd.leases import EtcdLease
+from objdb.rotation import Retry
 
 LIMITS: Final = Limits(budget=127, bytes=1 << 20)
 """etcd's 128 operations at each depth, less the marker; its 1.5 MiB per request, less the rest."""

@@ -24,7 +24,6 @@ from objdb.etcd.channel import (
     Channels,
     Member,
     detail,
-    is_ours_to_take,
     is_stale_token,
     is_transient,
     translated,
@@ -134,7 +133,7 @@ class Watching:
             except (_Cut, StoreUnavailable) as exc:
                 log.debug("watch cut", extra=fields(peer=member.address, error=str(exc)))
             except asyncio.CancelledError:
-                if is_ours_to_take(self._channels):
+                if self._channels.interrupted():
                     return
                 raise
             self._channels.rotate(member)

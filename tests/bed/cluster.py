@@ -1,4 +1,4 @@
-"""The whole system on one machine: etcd and netmaster beside the fabric, an agent on each host.
+"""The whole system on one machine: store and netmaster beside the fabric, an agent on each host.
 
 In come a directory and a number of hosts; out comes a running cluster that can be given pods, and
 whose parts can be killed, frozen and restarted one by one. Used by the demo and by system tests.
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from tests.bed.daemon import Daemon
-from tests.bed.etcd import Etcd
 from tests.bed.hosts import Fabric, Host
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
+from tests.bed.store import STORES
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 MODES = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
-ETCD_PORT = 2379
+STORE_PORT = 2379
 NETMASTER_PORT = 9999
 AGENT_PORT = 9090
 
@@ -35,6 +35,7 @@ class Bed:
         dir: Path,  # noqa: A002 - the bed's word for it everywhere
         hosts: int = 2,
         *,
+        store: str = "etcd",
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
@@ -50,7 +51,8 @@ class Bed:
         self.runtime = Runtime(dir / "cni" / "contivk8s")
         self.pods: list[Pod] = []
         self.url = f"http://{self.fabric.address}:{NETMASTER_PORT}"
-        self.etcd_url = f"http://{self.fabric.address}:{ETCD_PORT}"
+        self._store = STORES[store]
+        self._store_words = (f"--{store}", f"http://{self.fabric.address}:{STORE_PORT}")
         self.netmaster = self._netmaster()
         self.agents = [self._agent(host) for host in self.hosts]
         self._undo = ExitStack()
@@ -65,8 +67,12 @@ class Bed:
                 self._tell(f"host {host.label}", f"namespace {host.namespace.name}, {host.address}")
                 undo.callback(host.stop)
                 host.start(self.fabric)
-            self.etcd = Etcd(
-                self.dir, self.fabric.namespace, self.fabric.address, ETCD_PORT, keeper=self._keeper
+            self.store = self._store(
+                self.dir,
+                self.fabric.namespace,
+                self.fabric.address,
+                STORE_PORT,
+                keeper=self._keeper,
             )
             daemons = self._daemons()
             for what, daemon in daemons:
@@ -156,13 +162,13 @@ class Bed:
             (f"agent on {host.label}", agent)
             for host, agent in zip(self.hosts, self.agents, strict=True)
         ]
-        return [("etcd", self.etcd), ("netmaster", self.netmaster), *agents]
+        return [(self.store.kind, self.store), ("netmaster", self.netmaster), *agents]
 
     def _netmaster(self) -> Daemon:
         internal = f"{self.fabric.address}:{NETMASTER_PORT}"
         return Daemon(
             [
-                *(str(PROGRAMS / "netmaster"), *MODES, "--etcd", self.etcd_url),
+                *(str(PROGRAMS / "netmaster"), *MODES, *self._store_words),
                 *("--external-address", f"0.0.0.0:{NETMASTER_PORT}"),
                 *("--internal-address", internal),
             ],
@@ -179,7 +185,7 @@ class Bed:
     def _agent(self, host: Host) -> Daemon:
         return Daemon(
             [
-                *(str(PROGRAMS / "netplugin"), *MODES, "--etcd", self.etcd_url),
+                *(str(PROGRAMS / "netplugin"), *MODES, *self._store_words),
                 *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
                 *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),

@@ -8,7 +8,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
@@ -17,6 +17,8 @@ from tests.bed.netns import Namespace, answers, free_port, http_request
 
 class Etcd(Daemon):
     """One etcd server. A cluster is told of by the peer URLs of its members, by their names."""
+
+    kind: Final = "etcd"
 
     def __init__(
         self,
@@ -66,8 +68,8 @@ class Etcd(Daemon):
         found = self._post("kv/range", asked).get("kvs", [])
         return {b64decode(kv["key"]).decode(): b64decode(kv.get("value", "")) for kv in found}
 
-    def remove(self, key: str) -> None:
-        """Delete a key."""
+    def delete(self, key: str) -> None:
+        """Take a key away."""
         self._post("kv/deleterange", {"key": b64encode(key.encode()).decode()})
 
     def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A netmaster process: its own ports, on loopback or in a namespace, and a given store.
 
-In come a directory and an etcd URL; out comes `url` once the master leads (or, for a second one,
+In come a directory and a store; out comes `url` once the master leads (or, for a second one,
 once it follows). Used by replays and by tests of several masters.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.bed.daemon import Daemon
 from tests.bed.netns import Namespace, answers, free_port
+from tests.bed.store import Reached
 
 PROGRAM = Path(sys.executable).with_name("netmaster")
 MODES = ("--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing")
@@ -37,15 +38,12 @@ class Answer:
 
 
 class Master(Daemon):
-    """One netmaster. `leads=False` waits only until it answers at all.
-
-    Without an etcd URL it is the flags that name the store.
-    """
+    """One netmaster. `leads=False` waits only until it answers at all."""
 
     def __init__(
         self,
         directory: Path,
-        etcd_url: str,
+        store: Reached,
         *,
         name: str = "netmaster",
         leads: bool = True,
@@ -60,8 +58,7 @@ class Master(Daemon):
         leader = f'"leader-ip":"{self.address}"'.encode() if leads else b""
         super().__init__(
             [
-                *(str(PROGRAM), *flags, *(("--etcd", etcd_url) if etcd_url else ())),
-                *("--ofnet-port", "0"),
+                *(str(PROGRAM), *flags, f"--{store.kind}", store.url, "--ofnet-port", "0"),
                 *("--external-address", self.address, "--internal-address", self.address),
             ],
             log=directory / f"{name}.log",

@@ -13,11 +13,11 @@ UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|neve
 
 
 @pytest.fixture(scope="module")
-def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+def bed(bed_dirs: Iterator[Path], store_kind: str) -> Iterator[Bed]:
     """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory).start()
+    bed = Bed(directory, store=store_kind).start()
     try:
         _know_each_other(bed)
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")

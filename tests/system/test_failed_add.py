@@ -185,7 +185,7 @@ def test_while_netmaster_is_frozen(bed: Bed, before: Footprint) -> None:
 
 
 def test_while_the_store_is_frozen(bed: Bed, sandbox: Sandbox, before: Footprint) -> None:
-    with frozen(bed.etcd):
+    with frozen(bed.store):
         error = refused(bed, sandbox)
     assert error["code"] == TRY_AGAIN_LATER
     bed.netmaster.await_ready(within=30)

@@ -1,16 +1,13 @@
-"""netmaster is killed at random moments while every kind of object changes, on a real etcd.
+"""netmaster is killed at random moments while every kind of object changes, on a real store.
 
 One client per kind leads its subject through its life again and again. After each kill the next
 master must find, of each kind, what was there before the request under way or what it leads to;
 from there the client goes on.
 """
 
-import json
 import random
 import threading
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -19,9 +16,8 @@ import pytest
 
 from core import keys
 from netmaster import entries
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
-from tests.bed.netns import http_request
+from tests.bed.store import Store
 from tests.bed.waiting import eventually
 from tests.property.subjects import SUBJECTS, Request, Subject, told
 
@@ -58,17 +54,17 @@ class Client(threading.Thread):
             self.step = (self.step + 1) % len(self.subject.life)
 
 
-def test_every_kind_survives_kills(etcd: Etcd, bed_dir: Path) -> None:
+def test_every_kind_survives_kills(store: Store, bed_dir: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     moments = random.Random(seed)
-    master = Master(bed_dir, etcd.url)
+    master = Master(bed_dir, store)
     master.start()
     try:
         for subject in SUBJECTS:
             for request in subject.before:
                 _must(master, request)
-        known = {subject.kind: _lived(master, etcd, subject) for subject in SUBJECTS}
+        known = {subject.kind: _lived(master, store, subject) for subject in SUBJECTS}
         steps = dict.fromkeys(known, 0)
         changes = dict.fromkeys(known, 0)
         for kill in range(KILLS):
@@ -80,11 +76,11 @@ def test_every_kind_survives_kills(etcd: Etcd, bed_dir: Path) -> None:
             for client in clients:
                 client.join()
                 assert not client.wrong, (seed, kill, client.wrong)
-            _forget_leader(etcd)
+            _forget_leader(store)
             master.start()
             for client in clients:
                 kind = client.subject.kind
-                steps[kind] = _stands(etcd, client, known[kind])
+                steps[kind] = _stands(store, client, known[kind])
                 changes[kind] += client.answered
         print(f"{KILLS} kills, changes in between: {changes}")  # noqa: T201 - what it was worth
         assert min(changes.values()) > 0
@@ -99,54 +95,35 @@ def _must(master: Master, request: Request) -> None:
     assert answer.status == 200, (request, answer.text)
 
 
-def _lived(master: Master, etcd: Etcd, subject: Subject) -> list[dict[str, Any]]:
+def _lived(master: Master, store: Store, subject: Subject) -> list[dict[str, Any]]:
     """Lead a subject through its life once; return what the store told of it at each step."""
     found = []
     for request in subject.life:
-        found.append(told(_stored(etcd), subject.mark))
+        found.append(told(_stored(store), subject.mark))
         _must(master, request)
-    assert told(_stored(etcd), subject.mark) == found[0]
+    assert told(_stored(store), subject.mark) == found[0]
     return found
 
 
-def _stands(etcd: Etcd, client: Client, known: list[dict[str, Any]]) -> int:
+def _stands(store: Store, client: Client, known: list[dict[str, Any]]) -> int:
     """Return at which step a subject stands after its master's death."""
     before, after = client.step, (client.step + 1) % len(known)
     for step in (after, before):
-        if told(_stored(etcd), client.subject.mark) == known[step]:
+        if told(_stored(store), client.subject.mark) == known[step]:
             return step
 
     def finished() -> bool:
-        return told(_stored(etcd), client.subject.mark) == known[after]
+        return told(_stored(store), client.subject.mark) == known[after]
 
     eventually(finished, f"{client.subject.kind} stands at step {before} or {after}", within=5)
     return after
 
 
-def _forget_leader(etcd: Etcd) -> None:
+def _forget_leader(store: Store) -> None:
     """Take the dead master's lock away, as the end of its lease would."""
-    _etcd(etcd, "deleterange", {"key": _text(keys.LEADER_LOCK)})
+    store.delete(keys.LEADER_LOCK)
 
 
-def _stored(etcd: Etcd) -> dict[str, bytes]:
-    answer = _etcd(
-        etcd, "range", {"key": _text(keys.ROOT), "range_end": _text(keys.ROOT[:-1] + "0")}
-    )
-    found = {
-        b64decode(pair["key"]).decode(): b64decode(pair.get("value", ""))
-        for pair in answer.get("kvs", ())
-    }
+def _stored(store: Store) -> dict[str, bytes]:
+    found = store.entries(keys.ROOT)
     return {key: value for key, value in found.items() if entries.is_leaders(key)}
-
-
-def _etcd(etcd: Etcd, method: str, body: Mapping[str, str]) -> dict[str, Any]:
-    status, answer = http_request(
-        f"{etcd.url}/v3/kv/{method}", method="POST", body=json.dumps(body).encode()
-    )
-    assert status == 200, answer
-    parsed: dict[str, Any] = json.loads(answer)
-    return parsed
-
-
-def _text(key: str) -> str:
-    return b64encode(key.encode()).decode()

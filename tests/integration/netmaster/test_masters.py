@@ -15,9 +15,8 @@ from core.tasks import Supervisor
 from netmaster.commit import Committer
 from netmaster.plan import tenant
 from netmaster.view import View
-from objdb.connect import connect, parse_endpoints
-from tests.bed.etcd import Etcd
 from tests.bed.master import Answer, Master
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
@@ -26,18 +25,18 @@ TENANT = {"tenantName": "t"}
 
 
 @pytest.fixture
-def first(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+def first(bed_dir: Path, store: Store) -> Iterator[Master]:
     """Run the leader."""
-    master = Master(bed_dir, etcd.url, name="first")
+    master = Master(bed_dir, store, name="first")
     master.start()
     yield master
     master.kill()
 
 
 @pytest.fixture
-def second(bed_dir: Path, etcd: Etcd, first: Master) -> Iterator[Master]:
+def second(bed_dir: Path, store: Store, first: Master) -> Iterator[Master]:
     """Run another master beside the leader."""
-    master = Master(bed_dir, etcd.url, name="second", leads=False)
+    master = Master(bed_dir, store, name="second", leads=False)
     master.start()
     assert first.ask("GET", "/info").status == 200
     yield master
@@ -140,8 +139,8 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     assert leads(second)
 
 
-async def test_a_write_fenced_by_a_lost_lock_is_refused(etcd: Etcd) -> None:
-    backend = connect(parse_endpoints("netmaster", etcd.url, ""))
+async def test_a_write_fenced_by_a_lost_lock_is_refused(store: Store) -> None:
+    backend = client(store)
     before = backend.lock(keys.LEADER_LOCK, "10.0.0.1:1", 5)
     after = backend.lock(keys.LEADER_LOCK, "10.0.0.2:1", 5)
     deposed = Committer(
@@ -164,8 +163,8 @@ async def test_a_write_fenced_by_a_lost_lock_is_refused(etcd: Etcd) -> None:
     await backend.close()
 
 
-def test_a_killed_master_finds_everything_again(bed_dir: Path, etcd: Etcd) -> None:
-    master = Master(bed_dir, etcd.url)
+def test_a_killed_master_finds_everything_again(bed_dir: Path, store: Store) -> None:
+    master = Master(bed_dir, store)
     master.start()
     try:
         settings = {
@@ -214,21 +213,21 @@ def test_a_killed_master_finds_everything_again(bed_dir: Path, etcd: Etcd) -> No
         master.kill()
 
 
-def test_the_store_may_come_late_and_go(bed_dir: Path, etcd: Etcd) -> None:
-    etcd.kill()
-    master = Master(bed_dir, etcd.url)
+def test_the_store_may_come_late_and_go(bed_dir: Path, store: Store) -> None:
+    store.kill()
+    master = Master(bed_dir, store)
     master.spawn()
     try:
         eventually(
             lambda: b"leadership" not in master.log.read_bytes() and _listens(master),
             "the master listens",
         )
-        etcd.start()
+        store.start()
         eventually(lambda: leads(master), "the master leads", within=30)
         assert create(master, "t").status == 200
-        etcd.kill()
+        store.kill()
         assert create(master, "u").status == 500
-        etcd.start()
+        store.start()
         eventually(lambda: create(master, "v").status == 200, "writes are served", within=40)
         assert master.ask("GET", "/api/v1/tenants/t/").status == 200
     finally:
@@ -242,8 +241,8 @@ def _listens(master: Master) -> bool:
         return False
 
 
-def test_external_and_internal_addresses_are_both_served(bed_dir: Path, etcd: Etcd) -> None:
-    master = Master(bed_dir, etcd.url, leads=False)
+def test_external_and_internal_addresses_are_both_served(bed_dir: Path, store: Store) -> None:
+    master = Master(bed_dir, store, leads=False)
     master.command[-1] = "127.0.0.2:0"
     master.start()
     try:

@@ -81,7 +81,8 @@ class Relay:
             else:
                 writer.write(data)
                 await writer.drain()
-        writer.close()
+        if not self.hold_requests:  # else what is held can still be delivered
+            writer.close()
 
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(_CHUNK):

@@ -9,7 +9,8 @@ from typing import Any
 import grpc
 from aetcd import rpc
 
-from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+from objdb.access import Access, Credentials, Tls
+from objdb.etcd import EtcdBackend
 from tests.bed.daemon import Daemon
 from tests.bed.netns import free_port
 

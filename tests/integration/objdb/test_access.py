@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from core.errors import StoreDenied, StoreUnavailable
+from objdb.access import Credentials
 from objdb.api import Absent, Change, Committed, Put, Snapshot
-from objdb.etcd import Credentials, EtcdBackend
+from objdb.etcd import EtcdBackend
 from tests.contract.following import following
 from tests.integration.objdb.relay import relay
 from tests.integration.objdb.secured import (

@@ -9,14 +9,14 @@ import pytest
 from aetcd import rpc
 
 from core.tasks import background
-from objdb.api import Change, Committed, Fence, Put
+from objdb.api import Backend, Change, Committed, Fence, Put
 from objdb.etcd import EtcdBackend
 from tests.bed.etcd import Etcd
 from tests.bed.netns import free_port
 from tests.contract.following import following
 from tests.integration.objdb.conftest import Connect, endpoint
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
 ROOT = "/test/"
 ELECTION = 3.0
@@ -35,9 +35,10 @@ def members(bed_dir: Path) -> Iterator[list[Etcd]]:
         member.kill()
 
 
-async def leader_of(members: list[Etcd], backend: EtcdBackend) -> Etcd:
+async def leader_of(members: list[Etcd], backend: Backend) -> Etcd:
     """Return the member that leads raft."""
-    for member, known in zip(members, backend._channels._members, strict=True):
+    assert isinstance(backend, EtcdBackend)
+    for member, known in zip(members, backend._channels.members, strict=True):
         stub = rpc.MaintenanceStub(known.channel)
         status = await stub.Status(rpc.StatusRequest(), timeout=5)
         if status.header.member_id == status.leader:
@@ -48,7 +49,7 @@ async def leader_of(members: list[Etcd], backend: EtcdBackend) -> Etcd:
 class Writer:
     """Writes numbers one after the other and keeps the longest time one took."""
 
-    def __init__(self, backend: EtcdBackend, fence: Fence) -> None:
+    def __init__(self, backend: Backend, fence: Fence) -> None:
         self._backend = backend
         self._fence = fence
         self.count = 0

@@ -18,7 +18,7 @@ from tests.bed.netns import fresh_name, http_request
 from tests.bed.waiting import WITHIN, eventually
 from tests.system.faults.evidence import Evidence, Told, group_of
 from tests.system.faults.nodes import Node
-from tests.system.faults.stores import NewStore
+from tests.system.faults.stores import NewMembers
 
 NODES: Final = 3
 LEASE: Final = 2
@@ -28,12 +28,12 @@ LEASE: Final = 2
 class Cluster:
     """Nodes, store and masters."""
 
-    def __init__(self, directory: Path, new_store: NewStore) -> None:
+    def __init__(self, directory: Path, new_members: NewMembers) -> None:
         self.fabric = Fabric(fresh_name("fabric"))
         self.nodes = [Node(number, fresh_name(f"n{number}")) for number in range(1, NODES + 1)]
         self.masters: list[Master] = []
         self._directory = directory
-        self._new_store = new_store
+        self._new_members = new_members
         self._undo = ExitStack()
 
     def start(self) -> "Cluster":
@@ -44,7 +44,7 @@ class Cluster:
             for node in self.nodes:
                 undo.callback(node.stop)
                 node.start(self.fabric)
-            self.store = self._new_store(self._directory, self.nodes)
+            self.store = self._new_members(self._directory, self.nodes, self.fabric)
             undo.callback(self.store.stop)
             self.store.start()
             self.masters = [self._master(place) for place in range(NODES)]
@@ -143,10 +143,10 @@ class Cluster:
         node = self.nodes[place]
         return Master(
             self._directory,
-            "",
+            self.store.reached(place),
             name=f"netmaster-{node.label}",
             leads=False,
-            flags=(*MODES, "--lease-ttl", str(LEASE), *self.store.flags(place)),
+            flags=(*MODES, "--lease-ttl", str(LEASE)),
             namespace=node.namespace,
             host=node.address,
         )

@@ -126,8 +126,8 @@ class Nemesis:
 
     def _harmed(self, kind: Kind, place: int) -> Callable[[], object]:
         master, link = self._cluster.masters[place], self._cluster.nodes[place].link
-        members = self._cluster.store.members
-        member = members[place % len(members)]
+        servers = self._cluster.store.servers
+        server = servers[place % len(servers)]
         heal: Callable[[], object]
         match kind:
             case Kind.KILL_LEADER | Kind.KILL_MASTER:
@@ -137,9 +137,9 @@ class Nemesis:
             case Kind.FREEZE_LEADER | Kind.FREEZE_MASTER:
                 heal = _frozen(master)
             case Kind.KILL_MEMBER:
-                heal = _killed(member)
+                heal = _killed(server)
             case Kind.FREEZE_MEMBER:
-                heal = _frozen(member)
+                heal = _frozen(server)
             case Kind.CUT_LEADER | Kind.CUT_NODE:
                 self._cluster.fabric.cut(link)
                 heal = partial(self._cluster.fabric.heal, link)
@@ -149,8 +149,9 @@ class Nemesis:
 
     def _majority_lost(self, place: int) -> Callable[[], object]:
         store = self._cluster.store
-        order = [*store.members[place:], *store.members[:place]]
-        healing = [_killed(member) for member in order[: len(order) - store.needed + 1]]
+        first = place % len(store.servers)
+        order = [*store.servers[first:], *store.servers[:first]]
+        healing = [_killed(server) for server in order[: len(order) - store.needed + 1]]
         return lambda: [heal() for heal in healing]
 
 

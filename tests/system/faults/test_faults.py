@@ -17,15 +17,20 @@ from core.ids import NetworkId
 from tests.bed.daemon import LOG_TAIL
 from tests.bed.waiting import eventually
 from tests.system.conftest import UNFORESEEN
-from tests.system.faults import stores
 from tests.system.faults.checker import violations
 from tests.system.faults.clients import Crowd
 from tests.system.faults.cluster import Cluster
 from tests.system.faults.evidence import RESERVATION
 from tests.system.faults.history import Done, History, Refused, Unknown, Verb
 from tests.system.faults.nemesis import Kind, Nemesis, plan
+from tests.system.faults.stores import KINDS
 
-pytestmark = [pytest.mark.system, pytest.mark.store, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.store,
+    pytest.mark.stores("etcd", "consul"),
+    pytest.mark.timeout(400),
+]
 
 CLIENTS: Final = [f"c{number:02d}" for number in range(50)]
 SMALL, LARGE = "small", "large"
@@ -44,10 +49,10 @@ def chance() -> Random:
     return Random(seed)
 
 
-@pytest.fixture(params=["etcd"])
-def cluster(request: pytest.FixtureRequest, bed_dir: Path) -> Iterator[Cluster]:
+@pytest.fixture
+def cluster(store_kind: str, bed_dir: Path) -> Iterator[Cluster]:
     """Run three masters on a store, with two networks: the small one has room for few."""
-    cluster = Cluster(bed_dir, getattr(stores, request.param)).start()
+    cluster = Cluster(bed_dir, KINDS[store_kind]).start()
     try:
         cluster.make_network(SMALL, "10.1.0.0/26", "10.1.0.62", CLIENTS)
         cluster.make_network(LARGE, "10.2.0.0/16", "10.2.255.254", CLIENTS)
@@ -89,9 +94,9 @@ def test_whoever_is_wronged_is_found(cluster: Cluster, chance: Random) -> None:
     (robbed, address), (other, grant) = sorted(evidence.endpoints(SMALL).items())[:2]
     nid = NetworkId(f"{SMALL}.default")
 
-    cluster.store.remove(keys.grant(nid, grant))
-    cluster.store.remove(keys.grant(nid, address))
-    cluster.store.remove(keys.endpoint(ids.endpoint_key(nid, robbed)))
+    cluster.store.delete(keys.grant(nid, grant))
+    cluster.store.delete(keys.grant(nid, address))
+    cluster.store.delete(keys.endpoint(ids.endpoint_key(nid, robbed)))
     found = violations(history, cluster.evidence(NETWORKS))
     assert f"{robbed} on {SMALL} was acknowledged {address}, the store has None" in found
     assert f"{nid}-{other} uses {grant} on {SMALL} without holding it" in found

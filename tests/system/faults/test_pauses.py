@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
@@ -18,13 +18,15 @@ import pytest
 
 from core import ids, keys
 from core.ids import NetworkId
-from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Answer, Master
+from tests.bed.store import Store
 from tests.bed.waiting import eventually_async
+from tests.integration.objdb.conftest import endpoint
 from tests.integration.objdb.relay import Relay, relay
 from tests.system.faults.cluster import LEASE
+from tests.system.faults.stores import Reached
 
-pytestmark = [pytest.mark.system, pytest.mark.store]
+pytestmark = [pytest.mark.system, pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 NID: Final = NetworkId("n.default")
 NETWORK: Final = {
@@ -35,6 +37,8 @@ NETWORK: Final = {
     "gateway": "10.1.0.254",
 }
 FIRST, SECOND, THIRD = "10.1.0.1", "10.1.0.2", "10.1.0.3"
+REFUSED: Final = {"etcd": keys.LEADER_LOCK.encode(), "consul": b"HTTP/1.1 409"}
+"""What is in an answer that refuses a commit: etcd shows the lock, consul compresses its words."""
 PATIENCE: Final = 60.0
 """Seconds within which masters must come to an agreement, on a busy machine."""
 NO_LEADER: Final = (500, "Leader not found")
@@ -47,12 +51,13 @@ class Pair:
     relay: Relay
     old: Master
     new: Master
-    etcd: Etcd
+    store: Store
     paused: float = 0.0
+    sent: list["Sent"] = field(default_factory=list)
 
     def stored(self) -> dict[str, bytes]:
         """Return what the store holds of the leader's."""
-        entries = self.etcd.entries(keys.ROOT).items()
+        entries = self.store.entries(keys.ROOT).items()
         return {key: value for key, value in entries if key.startswith(keys.LEADER_PREFIXES)}
 
     def address(self, name: str) -> str | None:
@@ -91,12 +96,13 @@ class Sent:
         payload = None if body is None else json.dumps(body)
         self._connection.request(method, path, payload, {"Content-Type": "application/json"})
 
+    def close(self) -> None:
+        """Wait for no answer any more."""
+        self._connection.close()
+
     async def answer(self) -> Answer:
         """Return the answer, once it comes."""
-        try:
-            return await asyncio.to_thread(self._read)
-        finally:
-            self._connection.close()
+        return await asyncio.to_thread(self._read)
 
     def _read(self) -> Answer:
         answer = self._connection.getresponse()
@@ -104,18 +110,23 @@ class Sent:
 
 
 @pytest.fixture
-async def pair(etcd: Etcd, bed_dir: Path) -> AsyncIterator[Pair]:
+async def pair(store: Store, bed_dir: Path) -> AsyncIterator[Pair]:
     """Run a leader behind a relay, and another master beside it."""
     flags = (*MODES, "--lease-ttl", str(LEASE))
-    async with relay(etcd.url.removeprefix("http://")) as one:
-        old = Master(bed_dir, f"http://{one.endpoint}", name="old", flags=flags)
-        new = Master(bed_dir, etcd.url, name="new", flags=flags, leads=False)
+    async with relay(endpoint(store)) as one:
+        old = Master(
+            bed_dir, Reached(store.kind, f"http://{one.endpoint}"), name="old", flags=flags
+        )
+        new = Master(bed_dir, store, name="new", flags=flags, leads=False)
         try:
             for master in (old, new):
                 await asyncio.to_thread(master.start)
             made = await asyncio.to_thread(old.ask, "POST", "/api/v1/networks/default:n/", NETWORK)
             assert made.status == 200
-            yield Pair(one, old, new, etcd)
+            pair = Pair(one, old, new, store)
+            yield pair
+            for request in pair.sent:
+                request.close()
         finally:
             old.kill()
             new.kill()
@@ -151,7 +162,9 @@ def address_in(answer: Answer) -> str:
 def sent_to_the_sleeper(pair: Pair) -> tuple[list[Sent], Sent]:
     """Ask the stopped leader for what only its successor knows, and for one more endpoint."""
     reads = [Sent(pair.old, "GET", "/api/v1/inspect/endpoints/next/") for _ in range(8)]
-    return reads, Sent(pair.old, "POST", "/plugin/createEndpoint", wanted("tardy"))
+    tardy = Sent(pair.old, "POST", "/plugin/createEndpoint", wanted("tardy"))
+    pair.sent += [*reads, tardy]
+    return reads, tardy
 
 
 async def judge_answers(
@@ -245,11 +258,11 @@ async def asked(master: Master, name: str) -> Answer:
 
 
 async def refused_by_the_store(pair: Pair) -> None:
-    """Deliver what was held back, and wait for the answer, which shows the lock."""
+    """Deliver what was held back, and wait until the store has refused it."""
     before = len(pair.relay.answers)
     await pair.relay.release(before=pair.paused)
 
     async def answered() -> bool:
-        return keys.LEADER_LOCK.encode() in pair.relay.answers[before:]
+        return REFUSED[pair.store.kind] in pair.relay.answers[before:]
 
     await eventually_async(answered, "the store refuses the old leader's commit")
