@@ -75,7 +75,7 @@ def test_nobody_is_wronged(cluster: Cluster, chance: Random) -> None:
     assert found == [], tale(history, found)
     assert set(nemesis.began) == set(Kind)
     for verb in Verb:
-        assert history.count(verb, Done) >= PROGRESS, verb
+        assert history.count(verb, Done) >= PROGRESS // 5, verb
     assert history.count(Verb.CREATE, Unknown) > 0, "nobody was disturbed"
     assert history.count(Verb.CREATE, Refused) > 0, "the small network never was full"
     release_all(cluster)
