@@ -11,18 +11,11 @@ from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 from tests.bed.etcd_cluster import EtcdCluster
 from tests.bed.master import Master
+from tests.bed.store import Reached
 
 
-class Server(Protocol):
+class Server(Reached, Protocol):
     """A store of the bed: one process or several."""
-
-    @property
-    def kind(self) -> str:
-        """The name of its flag."""
-
-    @property
-    def url(self) -> str:
-        """Its endpoints."""
 
     def start(self) -> None:
         """Start it and wait until it is ready."""

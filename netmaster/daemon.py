@@ -44,6 +44,8 @@ async def run(settings: Settings, version: str) -> None:
     async with AsyncExitStack() as undo:
         backend = connect(settings.store)
         undo.push_async_callback(backend.close)
+        # what answers requests is closed when the last of them has ended
+        answering = await undo.enter_async_context(AsyncExitStack())
         server = Server()
         undo.push_async_callback(server.close)
         own = await _listen(server, settings)
@@ -53,7 +55,7 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(ofnet.close)
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
         proxy = Proxy(lock.holder, str(own))
-        undo.push_async_callback(proxy.close)
+        answering.push_async_callback(proxy.close)
         registrations = {
             instance: _registration(backend, instance)
             for instance in (
@@ -62,7 +64,7 @@ async def run(settings: Settings, version: str) -> None:
             )
         }
         agents_rest = Agents(backend)
-        undo.push_async_callback(agents_rest.close)
+        answering.push_async_callback(agents_rest.close)
         duties = Duties(
             mode=settings.mode,
             flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
@@ -82,8 +84,6 @@ async def run(settings: Settings, version: str) -> None:
             history=settings.store_history,
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
-        # of what remains to the end nothing may come in any more
-        undo.push_async_callback(server.close)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())

@@ -1,4 +1,4 @@
-"""A private etcd: one member, its data in the bed's directory, fsync left as it is.
+"""A private etcd, alone or a member of a cluster, its data in the bed's directory, with fsync.
 
 In come a directory and where to listen; out comes `url`, ready for clients. Killing and starting it
 again keeps data and ports.
@@ -6,6 +6,7 @@ again keeps data and ports.
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from tests.bed.netns import Namespace, answers, free_port, http_request
 
 
 class Etcd(Daemon):
-    """One etcd server."""
+    """One etcd server. A cluster is told of by the peer URLs of its members, by their names."""
 
     kind: Final = "etcd"
 
@@ -26,20 +27,24 @@ class Etcd(Daemon):
         address: str = "127.0.0.1",
         port: int = 0,
         *,
+        member: str = "bed",
+        peers: Mapping[str, str] | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         self.address = address
         self.port = port or free_port(namespace, address)
         self.url = f"http://{address}:{self.port}"
-        peer_url = f"http://127.0.0.1:{free_port(namespace)}"
+        peers = peers or {member: f"http://127.0.0.1:{free_port(namespace)}"}
+        peer_url = peers[member]
+        cluster = ",".join(f"{name}={url}" for name, url in peers.items())
         super().__init__(
             [
-                *("etcd", "--name", "bed", "--data-dir", dir / "etcd"),
+                *("etcd", "--name", member, "--data-dir", dir / f"etcd-{member}"),
                 *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
                 *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
-                *("--initial-cluster", f"bed={peer_url}"),
+                *("--initial-cluster", cluster),
             ],
-            log=dir / "etcd.log",
+            log=dir / f"etcd-{member}.log",
             namespace=namespace,
             ready=lambda: answers(f"{self.url}/health", namespace=namespace, text=b'"true"'),
             keeper=keeper,
@@ -48,6 +53,11 @@ class Etcd(Daemon):
     def revision(self) -> int:
         """Ask the store for its current revision."""
         return int(self._post("kv/range", {"key": "AA=="})["header"]["revision"])
+
+    def leads_raft(self) -> bool:
+        """Whether this is the member that the others follow."""
+        status = self._post("maintenance/status", {})
+        return bool(status.get("leader") == status["header"]["member_id"])
 
     def compact(self) -> int:
         """Forget every revision before the current one, which is returned."""

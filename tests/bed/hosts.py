@@ -36,18 +36,22 @@ class Fabric:
         """Remove the namespace."""
         self.namespace.delete()
 
-    def plug(self, link: str) -> None:
-        """Join a link of this namespace to the bridge."""
+    def join(self, namespace: Namespace, link: str) -> None:
+        """Join a namespace to the bridge: its `eth0`, and a link of that name at this end."""
+        peer = ["peer", "name", link, "netns", self.namespace.name]
+        namespace.run(["ip", "link", "add", "eth0", "type", "veth", *peer])
+        tx_checksum_off(namespace, "eth0")
+        namespace.run(["ip", "link", "set", "eth0", "up"])
         self._ip("link", "set", link, "master", "sw", "up")
         tx_checksum_off(self.namespace, link)
 
-    def cut(self, host: "Host") -> None:
-        """Cut a host off from everything else."""
-        self._ip("link", "set", host.link, "down")
+    def cut(self, link: str) -> None:
+        """Cut what is behind a link off from everything else."""
+        self._ip("link", "set", link, "down")
 
-    def heal(self, host: "Host") -> None:
-        """Join a host that was cut off."""
-        self._ip("link", "set", host.link, "up")
+    def heal(self, link: str) -> None:
+        """Join what was cut off."""
+        self._ip("link", "set", link, "up")
 
     def _ip(self, *words: str) -> None:
         self.namespace.run(["ip", *words])
@@ -75,11 +79,7 @@ class Host:
         """Make the host and plug it into the fabric."""
         self.namespace.create()
         self.ovs.start()
-        peer = ["peer", "name", self.link, "netns", fabric.namespace.name]
-        self.namespace.run(["ip", "link", "add", "eth0", "type", "veth", *peer])
-        tx_checksum_off(self.namespace, "eth0")
-        self.namespace.run(["ip", "link", "set", "eth0", "up"])
-        fabric.plug(self.link)
+        fabric.join(self.namespace, self.link)
         bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
         self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
         address = f"{self.address}/{PREFIX_LENGTH}"

@@ -3,7 +3,7 @@
 Both are daemons with `kind`, `url`, `revision`, `entries` and `delete`.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from objdb.api import Backend
 from objdb.connect import connect, parse_store_url
@@ -11,6 +11,19 @@ from tests.bed.consul import Consul
 from tests.bed.etcd import Etcd
 
 Store = Etcd | Consul
+
+
+class Reached(Protocol):
+    """What a master is told of a store; the URLs of several members stand beside commas."""
+
+    @property
+    def kind(self) -> str:
+        """The word that names such stores."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+
 
 STORES: Final[dict[str, type[Etcd] | type[Consul]]] = {"etcd": Etcd, "consul": Consul}
 

@@ -354,6 +354,19 @@ async def test_a_put_without_the_lease_frees_the_key_from_it(store: Backend, roo
     assert await store.get(root + "a") is not None
 
 
+async def test_a_put_under_another_lease_moves_the_key(client: Client, root: str) -> None:
+    one, other = client(), client()
+    first, second = await one.lease(5), await other.lease(5)
+    for store, lease, value in ((one, first, b"1"), (one, first, b"2"), (other, second, b"3")):
+        await store.commit([Change((), (Put(root + "a", value, lease),))])
+    await first.revoke()
+    entry = await one.get(root + "a")
+    assert entry is not None
+    assert entry.value == b"3"
+    await second.revoke()
+    assert await one.get(root + "a") is None
+
+
 async def test_a_put_under_an_ended_lease_writes_nothing(store: Backend, root: str) -> None:
     lease = await store.lease(5)
     await lease.revoke()

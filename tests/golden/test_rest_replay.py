@@ -41,7 +41,7 @@ COMPARED_HEADERS = ("Content-Type", "X-Content-Type-Options", "Location")
 Step = dict[str, Any]
 Replay = Callable[[str], dict[int, Answer]]
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 
 def lines(name: str) -> list[Step]:

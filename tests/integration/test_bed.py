@@ -99,9 +99,9 @@ def test_a_cluster_connects_pods_and_takes_them_back(bed: Bed) -> None:
 def test_a_host_that_is_cut_off_comes_back(bed: Bed) -> None:
     near, far = (bed.add_pod(host, f"on-{host.label}") for host in bed.hosts)
     eventually(lambda: near.ping(far.address), "pods on two hosts reach each other")
-    bed.fabric.cut(bed.hosts[1])
+    bed.fabric.cut(bed.hosts[1].link)
     assert near.ping(far.address) is None
-    bed.fabric.heal(bed.hosts[1])
+    bed.fabric.heal(bed.hosts[1].link)
     eventually(lambda: near.ping(far.address), "pods reach each other again")
 
 

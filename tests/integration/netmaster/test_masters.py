@@ -21,7 +21,7 @@ from tests.bed.master import Answer, Master
 from tests.bed.store import Store, client
 from tests.bed.waiting import eventually, eventually_async
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 TENANT = {"tenantName": "t"}
 

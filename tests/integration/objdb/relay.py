@@ -35,6 +35,8 @@ class Relay:
     hold_requests: bool = False
     seen: int = 0
     """Bytes of requests that came in while they were held."""
+    answers: bytearray = field(default_factory=bytearray)
+    """All that was answered so far, dropped or not."""
 
     _held: list[tuple[float, bytes, asyncio.StreamWriter]] = field(default_factory=list)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -44,6 +46,10 @@ class Relay:
         """Break every connection."""
         for writer in list(self._writers):
             writer.transport.abort()
+
+    def holds(self, text: bytes) -> bool:
+        """Whether a request that is held back has some text in it."""
+        return any(text in data for _, data, _ in self._held)
 
     async def ended(self) -> None:
         """Wait until no connection is left."""
@@ -97,6 +103,7 @@ class Relay:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
     ) -> None:
         while data := await reader.read(_CHUNK):
+            self.answers += data
             if not self.drop_answers or line.reads or data.startswith(_REFUSAL):
                 writer.write(data)
                 await writer.drain()

@@ -9,9 +9,10 @@ import pytest
 
 from core.tasks import background
 from objdb.api import Backend, Change, Committed, Fence, Put
-from tests.bed.etcd_cluster import EtcdCluster, Member
+from tests.bed.etcd import Etcd
+from tests.bed.etcd_cluster import EtcdCluster
 from tests.contract.following import following
-from tests.integration.objdb.conftest import Connect
+from tests.integration.objdb.conftest import Connect, endpoint
 
 pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
@@ -21,7 +22,7 @@ ELECTION = 3.0
 
 
 @pytest.fixture
-def members(bed_dir: Path) -> Iterator[list[Member]]:
+def members(bed_dir: Path) -> Iterator[list[Etcd]]:
     cluster = EtcdCluster(bed_dir)
     cluster.start()
     yield cluster.members
@@ -50,12 +51,12 @@ class Writer:
 @pytest.mark.parametrize("way", ["kill", "pause"])
 @pytest.mark.parametrize("whom", ["leader", "follower"])
 async def test_a_lost_member_costs_time_and_nothing_else(
-    members: list[Member], connect: Connect, whom: str, way: str
+    members: list[Etcd], connect: Connect, whom: str, way: str
 ) -> None:
     leader = next(member for member in members if member.leads_raft())
     order = sorted(members, key=lambda member: (member is leader) != (whom == "leader"))
     victim = order[0]  # the first endpoint is the one in use
-    backend = connect(*(member.endpoint for member in order))
+    backend = connect(*map(endpoint, order))
     lock = backend.lock("/lock", "me", 5)
     writer = Writer(backend, await lock.acquire())
     async with following(backend, ROOT) as follower, background("lost", lock.lost()) as lost:
