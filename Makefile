@@ -7,12 +7,15 @@ MAKEFLAGS += --no-print-directory
 # daemons' programs; a plain user's path, and that of `su`, lacks them
 export PATH := $(PATH):/usr/sbin:/sbin
 
+TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
+
 .PHONY: help root setup demo demo-down test check bench clean lock format-check lint types imports unit
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
 	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
-	@echo 'make test         every test, on real etcd, Open vSwitch and docker'
+	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
+	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, unit tests'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
@@ -33,7 +36,7 @@ demo-down:
 
 # RECHECK=yes: what failed is tried once more, alone, as in Open vSwitch's own test suite. Both runs are printed.
 test: root setup
-	@$(PYTHON) -m pytest $(if $(RECHECK),|| { [ $$? = 1 ] && $(PYTHON) -m pytest --last-failed --last-failed-no-failures=none; })
+	@$(TEST) $(if $(RECHECK),|| { [ $$? = 1 ] && $(TEST) --last-failed --last-failed-no-failures=none; })
 
 # the steps know nothing of each other: two at a time, each one's output in one piece, all of them even if one fails
 check: setup

@@ -4,14 +4,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from bench import cni, cni_start, endpoints, flows, objects, rules
+from bench import cni, cni_start, endpoints, failover, flows, objects, rules, takeover
 from bench.table import Row, show
 
 BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "flows": flows.rows,
     "endpoints": endpoints.rows,
+    "consul": endpoints.rows_on_consul,
     "rules": rules.rows,
     "objects": objects.rows,
+    "failover": failover.rows,
+    "takeover": takeover.rows,
     "cni": cni.rows,
     "cni_start": cni_start.rows,
 }

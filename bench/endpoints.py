@@ -1,23 +1,27 @@
-"""createEndpoint/s through HTTP: 16 keep-alive clients, on a /16 that holds 0 and 20 000 endpoints.
+"""createEndpoint/s through HTTP: keep-alive clients, on a /16 that holds 0 and 20 000 endpoints.
 
 The clients are connections of one process that only writes requests and reads replies, so that it
-takes as little as possible of the two cores it shares with netmaster and etcd. The reference is
-what the same etcd does in the same run when 16 writers put one small key each at a time: a master
-that made one store round trip per endpoint could not be faster than that.
+takes as little as possible of the two cores it shares with netmaster and store. The reference is
+what the same store does in the same run when 16 writers put one small key each at a time: a master
+that made one store round trip per endpoint could not be faster than that. With 64 clients, who ask
+as fast as they are answered, it says what a crowd costs each of them.
 """
 
 import asyncio
 import statistics
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from bench.netmaster import on_a_netmaster
 from bench.table import Row, show
 from objdb.api import Change, Put
-from objdb.connect import connect, parse_endpoints
 from tests.bed.master import Master
+from tests.bed.store import Store
+from tests.bed.store import client as client_of
 
 CLIENTS = 16
+CROWD = 64
 MEASURED = 6_000
 WINDOWS = 5
 PRESENT = 20_000
@@ -34,36 +38,77 @@ def rows() -> Iterable[Row]:
     return on_a_netmaster(_measure)
 
 
-async def _measure(master: Master, etcd_url: str) -> list[Row]:
+def rows_on_consul() -> Iterable[Row]:
+    """Measure on a private consul."""
+    return on_a_netmaster(_measure, "consul")
+
+
+async def _measure(master: Master, store: Store) -> list[Row]:
     names = _names()
-    clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
+    crowd = [await Client.open("127.0.0.1", master.port) for _ in range(CROWD)]
+    clients = crowd[:CLIENTS]
     await clients[0].post("/api/v1/networks/default:big/", NETWORK)
-    puts = await puts_per_second(etcd_url)
+    puts = await puts_per_second(store)
     await _create(clients, names, 500)  # warm-up
-    empty = await _median(clients, names)
+    empty = await _windows(clients, names)
     await _create(clients, names, PRESENT - MEASURED - 500)
-    full = await _median(clients, names)
-    for client in clients:
+    full = await _windows(clients, names)
+    crowded = await _windows(crowd, names)
+    for client in crowd:
         client.close()
-    setting = f"{CLIENTS} keep-alive clients in one raw asyncio process, /16, real etcd"
+    setting = f"keep-alive clients in one raw asyncio process, /16, real {store.kind}"
     return [
         Row(
-            what="createEndpoint, network empty",
-            ours=empty,
+            what=f"createEndpoint on {store.kind}, network empty",
+            ours=empty.rate,
             unit="1/s",
             reference=puts,
-            ratio=empty / puts,
-            note=f"{setting}; target {TARGET:g}; reference: single etcd puts by 16 writers",
+            ratio=empty.rate / puts,
+            note=f"{CLIENTS} {setting}; target {TARGET:g}; "
+            f"reference: single puts by {CLIENTS} writers",
         ),
         Row(
-            what=f"createEndpoint, {PRESENT} endpoints present",
-            ours=full,
+            what=f"createEndpoint on {store.kind}, {PRESENT} endpoints present",
+            ours=full.rate,
             unit="1/s",
-            reference=empty,
-            ratio=full / empty,
-            note=f"{setting}; target ratio {FLAT}; reference: the row above",
+            reference=empty.rate,
+            ratio=full.rate / empty.rate,
+            note=f"{CLIENTS} {setting}; target ratio {FLAT}; reference: the row above",
         ),
+        Row(
+            what=f"createEndpoint on {store.kind}, {CROWD} clients",
+            ours=crowded.rate,
+            unit="1/s",
+            reference=full.rate,
+            ratio=crowded.rate / full.rate,
+            note=f"{setting}; reference: {CLIENTS} clients",
+        ),
+        *_late(store.kind, full, CLIENTS),
+        *_late(store.kind, crowded, CROWD),
     ]
+
+
+def _late(kind: str, rates: "Rates", clients: int) -> Iterator[Row]:
+    """Yield the slowest answers, beside the time each client waits at the rate measured."""
+    even = clients / rates.rate * 1000
+    ordered = sorted(rates.waits)
+    p99 = ordered[int(len(ordered) * 0.99)] * 1000
+    yield Row(
+        what=f"createEndpoint on {kind} p99, {clients} clients",
+        ours=p99,
+        unit="ms",
+        reference=even,
+        ratio=even / p99,
+        note="reference: what each would wait if all waited alike",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Endpoints per second, and how long each creation took in seconds."""
+
+    rate: float
+    waits: list[float]
 
 
 class Client:
@@ -107,34 +152,40 @@ class Client:
         self._writer.close()
 
 
-async def _median(clients: list[Client], names: Iterator[str]) -> float:
+async def _windows(clients: list[Client], names: Iterator[str]) -> Rates:
     """Return the median of some windows: one of them alone varies by a fifth."""
-    rates = [await _create(clients, names, MEASURED // WINDOWS) for _ in range(WINDOWS)]
-    return statistics.median(rates)
+    windows = [await _create(clients, names, MEASURED // WINDOWS) for _ in range(WINDOWS)]
+    return Rates(
+        statistics.median(window.rate for window in windows),
+        [wait for window in windows for wait in window.waits],
+    )
 
 
-async def _create(clients: list[Client], names: Iterator[str], count: int) -> float:
-    """Create `count` endpoints, as fast as they are answered; return how many per second."""
+async def _create(clients: list[Client], names: Iterator[str], count: int) -> Rates:
+    """Create `count` endpoints, as fast as they are answered."""
     left = iter(range(count))
+    waits: list[float] = []
 
     async def work(client: Client) -> None:
         for _ in left:
             name = next(names)
+            asked = time.perf_counter()
             await client.post(
                 "/plugin/createEndpoint",
                 b'{"TenantName":"default","NetworkName":"big","ServiceName":"","EndpointID":"%s",'
                 b'"EPCommonName":"%s","ConfigEP":{"Container":"%s","Host":"h1"}}'
                 % ((name.encode(),) * 3),
             )
+            waits.append(time.perf_counter() - asked)
 
     began = time.perf_counter()
     await asyncio.gather(*(work(client) for client in clients))
-    return count / (time.perf_counter() - began)
+    return Rates(count / (time.perf_counter() - began), waits)
 
 
-async def puts_per_second(etcd_url: str) -> float:
-    """Return how many single puts per second the same etcd takes from as many writers."""
-    backend = connect(parse_endpoints("bench", etcd_url, ""))
+async def puts_per_second(store: Store) -> float:
+    """Return how many single puts per second the same store takes from as many writers."""
+    backend = client_of(store)
     left = iter(range(MEASURED))
 
     async def work() -> None:

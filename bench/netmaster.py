@@ -1,4 +1,4 @@
-"""A netmaster on an etcd of its own, for the benchmarks that ask over HTTP."""
+"""A netmaster on a store of its own, for the benchmarks that ask over HTTP."""
 
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -7,24 +7,24 @@ from pathlib import Path
 import uvloop
 
 from bench.table import Row
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import STORES, Store
 
-Measure = Callable[[Master, str], Coroutine[None, None, list[Row]]]
+Measure = Callable[[Master, Store], Coroutine[None, None, list[Row]]]
 
 
-def on_a_netmaster(measure: Measure) -> list[Row]:
-    """Return the rows of `measure`, given a fresh netmaster and the address of its etcd.
+def on_a_netmaster(measure: Measure, kind: str = "etcd") -> list[Row]:
+    """Return the rows of `measure`, given a fresh netmaster and its store.
 
     Both are private to the measurement, and end with it.
     """
     with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
-        etcd = Etcd(Path(directory))
-        etcd.start()
-        master = Master(Path(directory), etcd.url)
+        store = STORES[kind](Path(directory))
+        store.start()
+        master = Master(Path(directory), store)
         try:
             master.start()
-            return uvloop.run(measure(master, etcd.url))
+            return uvloop.run(measure(master, store))
         finally:
             master.kill()
-            etcd.kill()
+            store.kill()

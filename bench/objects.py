@@ -18,6 +18,7 @@ from bench.endpoints import CLIENTS, Client, puts_per_second
 from bench.netmaster import on_a_netmaster
 from bench.table import Row, show
 from tests.bed.master import Master
+from tests.bed.store import Store
 
 NETWORKS = 1_000
 ENDPOINTS = 5_000
@@ -30,10 +31,10 @@ def rows() -> Iterable[Row]:
     return on_a_netmaster(_measure)
 
 
-async def _measure(master: Master, etcd_url: str) -> list[Row]:
+async def _measure(master: Master, store: Store) -> list[Row]:
     clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
-    fresh = _rss(master.pid)
-    puts = await puts_per_second(etcd_url)
+    fresh = rss(master.pid)
+    puts = await puts_per_second(store)
     names = itertools.count()
     await _create(clients, [_network(0)])
     alone = await _latency(clients[0], names)
@@ -53,7 +54,7 @@ async def _measure(master: Master, etcd_url: str) -> list[Row]:
             f"inspect a network with {ENDPOINTS} endpoints",
             "/api/v1/inspect/networks/default:n0/",
         ),
-        _memory(fresh, _rss(master.pid)),
+        _memory(fresh, rss(master.pid)),
     ]
     for client in clients:
         client.close()
@@ -149,7 +150,8 @@ async def _create(clients: list[Client], wanted: list[tuple[str, bytes]]) -> flo
     return len(wanted) / (time.perf_counter() - began)
 
 
-def _rss(pid: int) -> float:
+def rss(pid: int) -> float:
+    """Return the MiB a process has in memory."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 

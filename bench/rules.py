@@ -13,6 +13,7 @@ from bench.endpoints import CLIENTS, Client, puts_per_second
 from bench.netmaster import on_a_netmaster
 from bench.table import Row, show
 from tests.bed.master import Master
+from tests.bed.store import Store
 
 MEASURED = 500
 ROUNDS = 3
@@ -38,11 +39,11 @@ def rows() -> Iterable[Row]:
     return on_a_netmaster(_measure)
 
 
-async def _measure(master: Master, etcd_url: str) -> list[Row]:
+async def _measure(master: Master, store: Store) -> list[Row]:
     clients = [await Client.open("127.0.0.1", master.port) for _ in range(CLIENTS)]
     for path, body in SCENE:
         await clients[0].post(f"/api/v1/{path}/", body)
-    puts = await puts_per_second(etcd_url)
+    puts = await puts_per_second(store)
     few = await _post_rounds(clients, 0)
     posted = MEASURED * ROUNDS
     await _post(clients, range(posted, PRESENT))

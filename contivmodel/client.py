@@ -156,13 +156,14 @@ class MasterClient:
             ) as response:
                 answer = await response.read()
                 status, reason = response.status, response.reason or ""
+                passing = "Retry-After" in response.headers
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as exc:
             raise MasterUnavailable(f'Post "{url}": {exc}') from exc
         except (aiohttp.ClientError, TimeoutError) as exc:
             why = str(exc) or "no answer in time"
             raise MasterUnavailable(f'Post "{url}": {why}', outcome_unknown=True) from exc
         if status != HTTPStatus.OK:
-            raise _refusal(status, reason, answer)
+            raise _refusal(status, reason, answer, passing=passing)
         return answer, response.headers
 
     def _open(self) -> aiohttp.ClientSession:
@@ -190,9 +191,14 @@ def _revisions(text: str) -> dict[str, int]:
         raise MasterRefused(f"netmaster's revisions cannot be read: {exc}") from exc
 
 
-def _refusal(status: int, reason: str, answer: bytes) -> ContivError:
-    """Return the error that an answer other than 200 stands for."""
+def _refusal(status: int, reason: str, answer: bytes, *, passing: bool = False) -> ContivError:
+    """Return the error that an answer other than 200 stands for.
+
+    `passing` tells that the netmaster itself says it will pass.
+    """
     text = answer.decode("utf-8", "replace").partition("\n")[0].strip()
+    if passing:
+        return MasterUnavailable(text, outcome_unknown=True)
     if status == HTTPStatus.INTERNAL_SERVER_ERROR and text:
         return _error_of(text)
     # the original's follower answers 500 or 502 without a body when its leader is out of reach

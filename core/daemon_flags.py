@@ -78,8 +78,38 @@ STORE: Final = (
         help="the store as etcd://host:port or consul://host:port; selects the older defaults",
         generation=Generation.OLDER,
     ),
+    Flag(
+        names=("store-ca",),
+        env="STORE_CA",
+        help="file with the authorities' certificates that a store at https:// is checked by",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("store-cert",),
+        env="STORE_CERT",
+        help="file with our own certificate, for a store that asks for one",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("store-key",),
+        env="STORE_KEY",
+        help="file with the key of our own certificate",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("store-user",),
+        env="STORE_USER",
+        help="user of the store",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("store-password-file",),
+        env="STORE_PASSWORD_FILE",
+        help="file with the user's password",
+        generation=Generation.OURS,
+    ),
 )
-"""What names the store."""
+"""What names the store, and what it asks of a client. A password is never on a command line."""
 
 COMMON: Final = (
     Flag(

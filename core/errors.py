@@ -46,6 +46,10 @@ class StoreUnavailable(ContivError):
         self.outcome_unknown = outcome_unknown
 
 
+class StoreFull(StoreUnavailable):
+    """The store takes no writes until somebody makes room; nothing was written, reads go on."""
+
+
 class StoreDenied(ContivError):
     """The store refused us: wrong credentials or missing permission. Retrying does not help."""
 

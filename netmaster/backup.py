@@ -14,9 +14,10 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, Invalid, SchemaMismatch, StoreUnavailable
 from core.version import VERSION
-from netmaster import entries, schema
+from netmaster import entries
 from netmaster.view import View
 from objdb.api import Backend, Change, Delete, Fence, Lock, Put, split
+from state import schema
 
 LOCK_TTL: Final = 5.0
 LOCK_PATIENCE: Final = 2.0

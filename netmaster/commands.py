@@ -13,9 +13,8 @@ from core import daemon_flags
 from core.daemon_flags import Flag, Values
 from core.version import VERSION
 from netmaster import backup
-from netmaster.settings import store_of
 from objdb.api import Backend
-from objdb.connect import connect
+from objdb.connect import connect, store_of
 
 REPLACE: Final = Flag(
     names=("replace",), env="REPLACE", help="give up what the store holds", switch=True

@@ -26,7 +26,14 @@ from typing import Final, TypeVar, cast
 
 from contivmodel.objects import EndpointGroup, Network
 from core import keys
-from core.errors import ContivError, FenceLost, NotLeader, StoreDenied, StoreUnavailable
+from core.errors import (
+    ContivError,
+    FenceLost,
+    NotLeader,
+    StoreDenied,
+    StoreFull,
+    StoreUnavailable,
+)
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import entries
@@ -62,6 +69,8 @@ _CREATIONS: Final = (
 )
 """The same for changes that only add: what comes with others of its kind is in nobody's way."""
 _PATIENCE: Final = 5.0
+_FULL_FOR: Final = 5.0
+"""Seconds until a store that was full is tried again; meanwhile no view is spoilt by trying."""
 
 
 @dataclass(slots=True)
@@ -104,6 +113,8 @@ class Committer:
         self._queued = self._finished = 0
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._rebuilds = 0
+        self._full: StoreFull | None = None
+        self._full_until = 0.0
         self._usable = asyncio.Event()
         self._usable.set()
         self._wake = asyncio.Event()
@@ -165,10 +176,17 @@ class Committer:
                     raise
                 continue
             if plan.writes:
+                self._refuse_if_full(plan.writes)
                 await self._enqueue(plan.writes)
                 return plan
             if await self._seen_is_committed():
                 return plan
+
+    def _refuse_if_full(self, writes: Sequence[Write]) -> None:
+        """Refuse at once what a full store would not take; deletes go on, and make room."""
+        puts = any(write.record is not None for write in writes)
+        if puts and self._full is not None and self._clock() < self._full_until:
+            raise self._full
 
     async def _work(self) -> None:
         while self._end is None:
@@ -206,7 +224,9 @@ class Committer:
         waiting: list[_Pending] = []
         sharing = self._queue[0].sharing
         for pending in islice(self._queue, self._backend.limits.budget):
-            if waiting and (sharing is None or pending.sharing is not sharing):
+            # beside a write that a full store may refuse, a delete would be refused with it
+            alone = sharing is None or self._full is not None
+            if waiting and (alone or pending.sharing is not sharing):
                 break
             waiting.append(pending)
         # only the first commit is made now: what comes later may check revisions it makes
@@ -231,9 +251,13 @@ class Committer:
             self._lose(exc)
             return
         except ContivError as exc:
+            if isinstance(exc, StoreFull):
+                self._full, self._full_until = exc, self._clock() + _FULL_FOR
             self._fail(group, exc)
             self._distrust(f"a commit failed: {exc}")
         else:
+            if any(isinstance(op, Put) for change in changes for op in change.ops):
+                self._full = None
             self._note(group, outcomes)
         self._flying = []
         self._judge_news()

@@ -27,10 +27,11 @@ from netmaster.leadership import FOLLOWER, Duties, Leadership
 from netmaster.plan.globals import StartupFlags
 from netmaster.settings import Address, Settings
 from objdb.api import Backend
-from objdb.connect import connect
+from objdb.arrival import arrival
+from objdb.connect import StoreAddress, connect
 from objdb.services import Registration
 from ofnet import control, rpc
-from state import codec
+from state import codec, schema
 from state.records import ServiceInstance
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ async def run(settings: Settings, version: str) -> None:
     async with AsyncExitStack() as undo:
         backend = connect(settings.store)
         undo.push_async_callback(backend.close)
+        # what answers requests is closed when the last of them has ended
+        answering = await undo.enter_async_context(AsyncExitStack())
         server = Server()
         undo.push_async_callback(server.close)
         own = await _listen(server, settings)
@@ -52,7 +55,7 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(ofnet.close)
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
         proxy = Proxy(lock.holder, str(own))
-        undo.push_async_callback(proxy.close)
+        answering.push_async_callback(proxy.close)
         registrations = {
             instance: _registration(backend, instance)
             for instance in (
@@ -61,7 +64,7 @@ async def run(settings: Settings, version: str) -> None:
             )
         }
         agents_rest = Agents(backend)
-        undo.push_async_callback(agents_rest.close)
+        answering.push_async_callback(agents_rest.close)
         duties = Duties(
             mode=settings.mode,
             flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
@@ -78,15 +81,23 @@ async def run(settings: Settings, version: str) -> None:
             gateway=Gateway(settings.aci_gateway),
             docker=Docker(settings.docker_socket, settings.plugin_name),
             dead_host_after=settings.dead_host_after,
+            history=settings.store_history,
         )
         leadership = Leadership(backend, lock, server, proxy.answer, duties)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())
-        tasks.supervise("leadership", leadership.run())
+        tasks.supervise("leadership", _stand(settings.store, backend, leadership))
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         await tasks.wait()
         log.info("netmaster stops")
+
+
+async def _stand(store: StoreAddress, backend: Backend, leadership: Leadership) -> None:
+    """Stand for leader from when the store is there. Raises what `arrival` and the schema say."""
+    stamp = await arrival(store, backend, keys.SCHEMA)
+    schema.check(stamp.value if stamp else None)
+    await leadership.run()
 
 
 async def _listen(server: Server, settings: Settings) -> Address:

@@ -17,6 +17,8 @@ class State(Enum):
     """Holds the lock and reads the store; cannot answer yet, and must not ask itself."""
     LEADER = auto()
     """Holds the lock and answers."""
+    LEAVING = auto()
+    """Holds the lock and lets what is under way be committed; takes nothing new."""
     STOPPED = auto()
 
 
@@ -31,8 +33,10 @@ class Input(Enum):
     """Loading or leading failed while the lock was ours, by its own fault or the store's."""
     LOST = auto()
     """The lock is no longer ours, or a write was refused for that reason."""
+    RETIRE = auto()
+    """The daemon was asked to end while it led."""
     STOP = auto()
-    """The daemon was asked to end."""
+    """The daemon ends."""
 
 
 class Effect(Enum):
@@ -47,6 +51,8 @@ class Effect(Enum):
     ANNOUNCE_LEADER = auto()
     ANNOUNCE_FOLLOWER = auto()
     """Tell the service registry our role."""
+    SETTLE = auto()
+    """Wait, a moment at most, until what is under way is committed."""
     RELEASE = auto()
     """Give up the lock at once."""
 
@@ -65,6 +71,8 @@ TABLE: Final[dict[tuple[State, Input], Transition]] = {
     (State.LEADER, Input.FAILED): (State.FOLLOWER, (*_STEP_DOWN, Effect.RELEASE)),
     (State.LEADER, Input.LOST): (State.FOLLOWER, _STEP_DOWN),
     (State.LEADER, Input.STOP): (State.STOPPED, (Effect.FORWARD, Effect.RELEASE)),
+    (State.LEADER, Input.RETIRE): (State.LEAVING, (Effect.FORWARD, Effect.SETTLE)),
+    (State.LEAVING, Input.STOP): (State.STOPPED, (Effect.RELEASE,)),
 }
 
 

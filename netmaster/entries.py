@@ -28,7 +28,6 @@ from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
-from netmaster import schema
 from netmaster.plan.model import (
     Absence,
     Category,
@@ -39,7 +38,7 @@ from netmaster.plan.model import (
     PendingLaunch,
     Stored,
 )
-from state import codec
+from state import codec, schema
 from state.reading import Fields
 
 KINDS: Final[dict[str, type[RestObject]]] = {

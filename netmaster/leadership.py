@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster import entries, schema
+from netmaster import entries
 from netmaster.absence import Absences
 from netmaster.api.agents import Agents
 from netmaster.api.hosts import Hosts
@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 HOUSEKEEPING_EVERY: Final = 60.0
 """Seconds between looks for what is overdue or was left undone."""
 
+PARTING: Final = 0.3
+"""Seconds that changes under way may take when the daemon ends, before the lock is given up."""
+
 FOLLOWER: Final = "follower"
 LEADER: Final = "leader"
 
@@ -60,7 +63,8 @@ class Duties:
     names this process to the store; `now` is the wall clock; `agents` asks hosts, `reports` has
     what they say of themselves; `pages` are the other things to see; `announce` tells the service
     registry our role; `gateway` is the ACI one, `docker` the engine of this host;
-    `dead_host_after` is how many seconds a host keeps its endpoints without an agent, 0 for ever.
+    `dead_host_after` is how many seconds a host keeps its endpoints without an agent, 0 for ever;
+    `history` is how many seconds of its past the store keeps, 0 for all.
     """
 
     mode: str
@@ -74,6 +78,7 @@ class Duties:
     gateway: Gateway
     docker: Docker
     dead_host_after: float
+    history: float = 0
 
 
 class Leadership:
@@ -100,11 +105,10 @@ class Leadership:
     async def run(self) -> None:
         """Stand for leader again and again; cancelled, give up the lock.
 
-        Raises StoreDenied, and SchemaMismatch for a store of another release.
+        Raises StoreDenied, and SchemaMismatch for a store of another release, once we come to lead.
         """
         pauses = backoff(0.5, 10.0)
         try:
-            await self._check_schema()
             while True:
                 fence = await self._lock.acquire()
                 await self._on(Input.ACQUIRED)
@@ -116,19 +120,6 @@ class Leadership:
                     pauses = backoff(0.5, 10.0)
         finally:
             await self._on(Input.STOP)
-
-    async def _check_schema(self) -> None:
-        """Find out at once, and not only when we come to lead, that the store is not for us."""
-        pauses = backoff()
-        while True:
-            try:
-                stamp = await self._backend.get(keys.SCHEMA)
-            except StoreUnavailable as exc:
-                log.warning("store not reached yet", extra=fields(error=exc))
-                await asyncio.sleep(next(pauses))
-            else:
-                schema.check(stamp.value if stamp else None)
-                return
 
     async def _term(self, fence: Fence) -> Input:
         """Lead until the lock is lost, or until leading fails."""
@@ -146,7 +137,14 @@ class Leadership:
                 await term.enter_async_context(background("clean-ups", cleanups.resume()))
                 absences = self._absences(committer, cleanups)
                 await term.enter_async_context(background("hosts", absences.run()))
-                await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+                if self._duties.history:
+                    forgetting = self._backend.forget(self._duties.history)
+                    await term.enter_async_context(background("history", forgetting))
+                try:
+                    await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    await self._on(Input.RETIRE)
+                    raise
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
@@ -239,8 +237,16 @@ class Leadership:
                 self._duties.announce(LEADER)
             case Effect.ANNOUNCE_FOLLOWER:
                 self._duties.announce(FOLLOWER)
+            case Effect.SETTLE:
+                await self._settle()
             case Effect.RELEASE:
                 await self._lock.release()
+
+    async def _settle(self) -> None:
+        if self._committer is not None:
+            with suppress(TimeoutError, NotLeader, StoreUnavailable):
+                async with asyncio.timeout(PARTING):
+                    await self._committer.settled()
 
     def _leader(self) -> Leader:
         if self._committer is None or self._cleanups is None or self._launcher is None:

@@ -13,7 +13,7 @@ from typing import Final
 from core import daemon_flags
 from core.daemon_flags import Flag, Generation, Values
 from core.errors import UsageError
-from objdb.connect import StoreAddress, parse_store
+from objdb.connect import StoreAddress, store_of
 
 INFRA_TYPES: Final = ("aci", "default")
 ANY_HOST: Final = ("", "0.0.0.0")
@@ -82,6 +82,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("store-history",),
+        env="STORE_HISTORY",
+        help="seconds of etcd's history that the leader keeps, compacting the rest; 0 for all",
+        default="600",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dns-enable",),
         env="DNS_ENABLE",
         help="accepted; agents answer names themselves",
@@ -125,6 +132,7 @@ class Settings:
     docker_socket: str
     lease_ttl: int
     dead_host_after: int
+    store_history: int
 
     @property
     def single_listener(self) -> bool:
@@ -165,16 +173,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         docker_socket=values["docker-socket"],
         lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
         dead_host_after=values.number("dead-host-after", 0, LONGEST_ABSENCE),
-    )
-
-
-def store_of(values: Values) -> StoreAddress:
-    """Return the store that the flags name. Raises UsageError."""
-    return parse_store(
-        values.daemon,
-        etcd=values["etcd-endpoints"],
-        consul=values["consul-endpoints"],
-        url=values["cluster-store"],
+        store_history=values.number("store-history", 0, 1_000_000),
     )
 
 

@@ -22,7 +22,7 @@ from core.ids import (
     ServiceKey,
     TenantName,
 )
-from netmaster import entries, schema
+from netmaster import entries
 from netmaster.ipam.claims import Claims
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
@@ -39,7 +39,7 @@ from netmaster.plan.model import (
     Stored,
     Write,
 )
-from state import services
+from state import schema, services
 from state.records import (
     BgpRecord,
     DocknetRecord,

@@ -28,7 +28,7 @@ from state import codec
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT: Final = 3.0
-LEAVE_WITHIN: Final = 1.0
+LEAVE_WITHIN: Final = 3.0
 """Seconds an agent that ends waits for a master."""
 REPORT_EVERY: Final = 0.1
 """Seconds between two reports to a master; what happens meanwhile is told in one."""

@@ -8,6 +8,7 @@ that answers is one that works.
 
 import asyncio
 import logging
+import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -36,17 +37,20 @@ from netplugin.settings import Settings
 from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
 from objdb.api import Backend
+from objdb.arrival import arrival
 from objdb.connect import connect
 from ofnet.agent import BridgeAgent
 from ofnet.inspection import Identity
 from ofnet.switch import Switch
 from ofnet.world import Bridge, FwdMode
+from state import schema
 from state.records import GlobalRecord
 from state.watch import RecordFeed
 
 log = logging.getLogger(__name__)
 
 OVSDB_WAIT: Final = 30.0
+SAY_AGAIN: Final = 10.0
 SWITCH_WAIT: Final = 10.0
 RECORDS_AT_ONCE: Final = 500
 
@@ -115,6 +119,9 @@ async def _open_doors(life: _Life) -> _Doors:
     log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
     store = connect(settings.store)
     life.stack.push_async_callback(store.close)
+    stamp = await arrival(settings.store, store, keys.SCHEMA)
+    if stamp is not None:
+        schema.check_version(stamp.value)
     links = HostLinks()
     life.stack.callback(links.close)
     log.info("waiting for Open vSwitch", extra=fields(path=settings.ovsdb))
@@ -134,7 +141,7 @@ async def _cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
     async with asyncio.TaskGroup() as reading:
         following = reading.create_task(feed.run())
         while True:
-            await feed.take()
+            await _some(feed)
             found = feed.records.get(keys.GLOBAL_CONFIG)
             if isinstance(found, GlobalRecord) and found.fwd_mode and found.pvt_subnet:
                 break
@@ -145,6 +152,19 @@ async def _cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
             f"{found.fwd_mode}: start it with --fwdmode {found.fwd_mode}"
         )
     return found
+
+
+async def _some(feed: RecordFeed) -> None:
+    """Wait for records, and say again and again that we wait."""
+    began = time.monotonic()
+    while True:
+        try:
+            async with asyncio.timeout(SAY_AGAIN):
+                await feed.take()
+                return
+        except TimeoutError:
+            waited = round(time.monotonic() - began)
+            log.warning("no netmaster has written settings yet", extra=fields(seconds=waited))
 
 
 async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:

@@ -1,20 +1,22 @@
 """The netmasters as this agent sees them: who leads, and asking the leader for endpoints.
 
 `follow` watches the leader lock in the store; while the store is away the last known leader is
-asked. `create_endpoint` and `delete_endpoint` may be asked again after any failure (netmaster
-answers the same endpoint twice alike), so a leader that dies in between costs the caller time, not
-correctness. Next module: `contivmodel.client`.
+asked. A call waits an election out, but fails soon where nobody has served for longer than one
+takes, so that a runtime hears that it is to try later. `create_endpoint` and `delete_endpoint` may
+be asked again after any failure (netmaster answers the same endpoint twice alike), so a leader that
+dies in between costs the caller time, not correctness. Next module: `contivmodel.client`.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from contivmodel.client import EndpointConfig, MasterClient
 from contivmodel.rpc import ConfigEP, CreateEndpointRequest, DeleteEndpointRequest
 from core import keys
-from core.errors import MasterUnavailable, NotFound, NotLeader
+from core.errors import ContivError, MasterUnavailable, NotFound, NotLeader
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
 from objdb.api import Backend, Snapshot
@@ -23,7 +25,11 @@ from state.records import EndpointRecord
 log = logging.getLogger(__name__)
 
 PATIENCE = 8.0
-"""Seconds a call may take over finding a leader that answers; a runtime waits longer than this."""
+"""Seconds a leader may take over its answer; a runtime waits longer than this."""
+ELECTION = 4.0
+"""Seconds without a leader that serves after which it is no election we wait for."""
+ONE_TRY = 1.0
+"""Seconds a call waits then nevertheless."""
 RETRY = 0.1
 
 _T = TypeVar("_T")
@@ -86,6 +92,7 @@ class Masters:
         self._leader: str | None = None
         self._known = asyncio.Event()
         self._ended = False
+        self._unserved_since: float | None = None
 
     @property
     def leader(self) -> str | None:
@@ -132,6 +139,7 @@ class Masters:
         leader = value.decode("utf-8", "replace") if value else None
         if leader != self._leader:
             log.info("netmaster leader", extra=fields(master=leader or "none"))
+            self._unserved_since = None if leader else time.monotonic()
         self._leader = leader
         if leader is None:
             self._known.clear()
@@ -139,25 +147,48 @@ class Masters:
             self._known.set()
 
     async def _ask(self, call: Callable[[str], Awaitable[_T]]) -> _T:
-        failure = MasterUnavailable("no netmaster leads: start one, or wait for the election")
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while True:
-                    leader = await self._leading()
-                    silent = f"netmaster {leader} does not answer"
-                    failure = MasterUnavailable(silent, outcome_unknown=True)
-                    try:
-                        return await call(f"http://{leader}")
-                    except (MasterUnavailable, NotLeader) as exc:
-                        failure = MasterUnavailable(f"netmaster {leader}: {exc}")
-                        failure.__cause__ = exc
-                    await asyncio.sleep(RETRY)  # the next is learnt from the store meanwhile
-        except TimeoutError:
-            raise failure from failure.__cause__
+        give_up_at = time.monotonic() + self._wait()
+        while True:
+            leader = await self._leading(give_up_at)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    answer = await call(f"http://{leader}")
+            except TimeoutError as exc:
+                self._unserved()
+                silent = f"netmaster {leader} does not answer"
+                raise MasterUnavailable(silent, outcome_unknown=True) from exc
+            except (MasterUnavailable, NotLeader) as exc:
+                self._unserved()
+                if time.monotonic() >= give_up_at:
+                    raise MasterUnavailable(f"netmaster {leader}: {exc}") from exc
+            except ContivError:
+                self._unserved_since = None
+                raise
+            else:
+                self._unserved_since = None
+                return answer
+            await asyncio.sleep(RETRY)  # the next is learnt from the store meanwhile
 
-    async def _leading(self) -> str:
-        while self._leader is None and not self._ended:
-            await self._known.wait()
+    def _wait(self) -> float:
+        """Return how long it is worth waiting for a leader that serves."""
+        if self._unserved_since is None:
+            return ELECTION
+        return max(ONE_TRY, self._unserved_since + ELECTION - time.monotonic())
+
+    def _unserved(self) -> None:
+        if self._unserved_since is None:
+            self._unserved_since = time.monotonic()
+
+    async def _leading(self, give_up_at: float) -> str:
+        try:
+            async with asyncio.timeout(give_up_at - time.monotonic()):
+                while self._leader is None and not self._ended:
+                    await self._known.wait()
+        except TimeoutError as exc:
+            self._unserved()
+            raise MasterUnavailable(
+                "no netmaster leads: start one, or wait for the election"
+            ) from exc
         if self._leader is None or self._ended:
             raise MasterUnavailable("the agent stops")
         return self._leader

@@ -26,6 +26,7 @@ from core.errors import (
     Conflict,
     ContivError,
     HostError,
+    MasterUnavailable,
     NotFound,
     SwitchUnavailable,
 )
@@ -59,7 +60,7 @@ RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
 _BRIDGES: Final = frozenset(Bridge)
 VXLAN_OVERHEAD: Final = 50
 """Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
-OLD_GONE: Final = 8.0
+OLD_GONE: Final = 4.0
 """Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
 FLOWS_GONE: Final = 2.0
 """Seconds the switch may take to give up flows; one that is stuck does it when it is back."""
@@ -302,7 +303,7 @@ class Pods:
             result = await self._build(entry)
         except BaseException as exc:
             log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
-            await unbroken(self._undo(entry))
+            await unbroken(self._undo(entry, exc))
             raise
         log.info(
             "pod added",
@@ -433,7 +434,7 @@ class Pods:
         await self._journal.write(going)
         await self._remove(going)
 
-    async def _undo(self, entry: Entry) -> None:
+    async def _undo(self, entry: Entry, reason: BaseException) -> None:
         going = replace(entry, state=State.REMOVING)
         try:
             await self._journal.write(going)
@@ -441,11 +442,20 @@ class Pods:
             log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
         if self._removal.ended:
             return  # the next agent finds it in the journal
-        await self._remove(going)
+        await self._take_off(going)
+        if isinstance(reason, MasterUnavailable):
+            self._removal.schedule(going)  # nobody can release it now: the runtime need not wait
+            return
+        await self._removal.release(going)
         with suppress(ContivError):  # the caller has an error already, and the work goes on
             await self._removal.finished(entry.key, UNDONE)
 
     async def _remove(self, going: Entry) -> None:
+        await self._take_off(going)
+        await self._removal.release(going)
+
+    async def _take_off(self, going: Entry) -> None:
+        """Take an endpoint off the switch."""
         self._entries[going.key] = going
         try:
             async with asyncio.timeout(FLOWS_GONE):
@@ -453,7 +463,6 @@ class Pods:
         except (ContivError, TimeoutError) as exc:
             log.warning("flows remain", extra=fields(endpoint=going.key, error=exc))
         del self._entries[going.key]
-        await self._removal.release(going)
 
     def _find(self, request: PodRequest) -> Entry | None:
         for entry in self._entries.values():

@@ -16,7 +16,7 @@ from core import daemon_flags
 from core.daemon_flags import Flag, Generation, Values
 from core.errors import UsageError
 from core.ids import HostLabel
-from objdb.connect import StoreAddress, parse_store
+from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode
 
 ANY_ADDRESS: Final = "0.0.0.0"
@@ -176,12 +176,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     `host_address` gives the host's default address; asked for only where a flag does not name one.
     """
     modes = daemon_flags.network_options(values)
-    store = parse_store(
-        values.daemon,
-        etcd=values["etcd-endpoints"],
-        consul=values["consul-endpoints"],
-        url=values["cluster-store"],
-    )
+    store = store_of(values)
     host = _host_label(values["host"] or socket.gethostname())
     ctrl_ip = _ip("control IP", values["ctrl-ip"] or host_address())
     default_vtep = str(ctrl_ip) if values.older else ""

@@ -1,8 +1,8 @@
 """What the project asks of a store, and what every backend promises (design D2, D4).
 
-A backend is etcd (`objdb.etcd`), memory (`objdb.memory`) or, later, consul; one contract suite
-(`tests/contract`) holds all of them to this page. The promises are the weaker of what etcd and
-consul can give (spec/store-notes.md §3), so code above relies on states, never on seeing every
+A backend is etcd (`objdb.etcd`), consul (`objdb.consul`) or memory (`objdb.memory`); one contract
+suite (`tests/contract`) holds all of them to this page. The promises are the weaker of what etcd
+and consul can give (spec/store-notes.md §3), so code above relies on states, never on seeing every
 event.
 
 * Keys are text that starts with "/"; prefixes end with "/". Values are bytes, "" allowed.
@@ -20,7 +20,7 @@ event.
   that has ended raises `NotFound` and writes nothing.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -128,15 +128,22 @@ class Fence:
     token: int | str
 
 
+def nested(change: Change) -> tuple[int, int]:
+    """Return the cost of a change that is a transaction of its own inside the commit (etcd)."""
+    return 1, max(len(change.ops), len(change.checks))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much one commit may hold.
 
-    `budget` bounds changes + ops (or checks, if more) of the widest change.
+    `cost` tells of a change what it adds to the commit, and how wide it is by itself; the sum of
+    the former and the widest of the latter are within `budget`, keys and values within `bytes`.
     """
 
     budget: int
     bytes: int
+    cost: Callable[[Change], tuple[int, int]] = nested
 
 
 class Lease(Protocol):
@@ -228,6 +235,12 @@ class Backend(Protocol):
     def lock(self, name: str, holder: str, ttl: float) -> Lock:
         """Return the lock whose key is `name` (from `core.keys`); `holder` is its value."""
 
+    async def forget(self, older_than: float) -> None:
+        """Drop the history older than so many seconds, for ever; a store without one waits.
+
+        To be run by one process at a time. Watches that hang behind resume with a snapshot.
+        """
+
     async def close(self) -> None:
         """Stop renewals and watches and close connections. Leases end by themselves."""
 
@@ -239,33 +252,33 @@ def split(changes: Iterable[Change], limits: Limits) -> list[list[Change]]:
     """
     groups: list[list[Change]] = []
     keys: set[str] = set()
-    width = size = 0
+    used = width = size = 0
     for change in changes:
         touched = change.keys() | {check.key for check in change.checks}
-        wide = max(width, len(change.ops), len(change.checks))
+        added, wide = limits.cost(change)
         weight = _weight(change)
         full = (
             not groups
             or not keys.isdisjoint(touched)
-            or len(groups[-1]) + 1 + wide > limits.budget
+            or used + added + max(width, wide) > limits.budget
             or size + weight > limits.bytes
         )
         if full:
             groups.append([])
-            keys, size = set(), 0
-            wide = max(len(change.ops), len(change.checks))
+            keys, used, width, size = set(), 0, 0, 0
         groups[-1].append(change)
         keys |= touched
-        width, size = wide, size + weight
+        used, width, size = used + added, max(width, wide), size + weight
     return groups
 
 
 def admit(changes: Sequence[Change], limits: Limits) -> None:
     """Refuse what no backend takes: TooLarge beyond the limits, ValueError for a key twice."""
-    width = max((max(len(change.ops), len(change.checks)) for change in changes), default=0)
-    if len(changes) + width > limits.budget:
+    costs = [limits.cost(change) for change in changes]
+    needed = sum(added for added, _ in costs) + max((wide for _, wide in costs), default=0)
+    if needed > limits.budget:
         raise TooLarge(
-            f"{len(changes)} changes of up to {width} operations exceed the store's {limits.budget}"
+            f"{len(changes)} changes need {needed} operations, the store takes {limits.budget}"
         )
     size = sum(_weight(change) for change in changes)
     if size > limits.bytes:

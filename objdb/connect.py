@@ -1,23 +1,32 @@
 """From the endpoints of a command line to a backend.
 
-`parse_store` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
+`store_of` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
 (`parse_store_url`), and checks it, with the original's messages (spec/netmaster-daemon.md §1);
-`connect` makes the backend.
+`connect` makes the backend. What the store asks of us is `objdb.identity`'s.
 The original used the first endpoint alone; all of them are used here.
 """
 
 import json
+import os
 import urllib.parse
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
+from core.daemon_flags import Values
 from core.errors import UsageError
+from objdb.access import Access, Tls
 from objdb.api import Backend
-from objdb.etcd import Access, Credentials, EtcdBackend, Tls
+from objdb.consul import ConsulBackend
+from objdb.etcd import EtcdBackend
+from objdb.identity import Identity
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
+
+
+_CONSUL_PEM: Final = ("CONSUL_CACERT", "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY")
 
 
 class StoreKind(StrEnum):
@@ -29,27 +38,43 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is: `host:port` of each member, and whether to speak TLS."""
+    """Where the store is: `host:port` of each member, whether to speak TLS, and as whom."""
 
     kind: StoreKind
     members: tuple[str, ...]
     secure: bool
+    identity: Identity = field(default_factory=Identity)
 
     def __str__(self) -> str:
         scheme = "https" if self.secure else "http"
         return f"{self.kind}: " + ",".join(f"{scheme}://{member}" for member in self.members)
 
 
-def parse_store(daemon: str, *, etcd: str, consul: str, url: str) -> StoreAddress:
-    """Return the store that the flags of either generation name. Raises UsageError."""
-    if not url:
-        return parse_endpoints(daemon, etcd, consul)
-    if etcd or consul:
+def store_of(values: Values) -> StoreAddress:
+    """Return the store that the flags of either generation name, and who we are to it.
+
+    Raises UsageError.
+    """
+    etcd, consul = values["etcd-endpoints"], values["consul-endpoints"]
+    url = values["cluster-store"]
+    if url and (etcd or consul):
         raise UsageError(
-            f"ambiguous {daemon} db endpoints, both cluster-store and another specified: "
+            f"ambiguous {values.daemon} db endpoints, both cluster-store and another specified: "
             f"cluster-store: {url}, etcd: {etcd}, consul: {consul}"
         )
-    return parse_store_url(url)
+    store = parse_store_url(url) if url else parse_endpoints(values.daemon, etcd, consul)
+    identity = Identity(
+        ca=values["store-ca"],
+        cert=values["store-cert"],
+        key=values["store-key"],
+        user=values["store-user"],
+        password_file=values["store-password-file"],
+    )
+    if store.kind is StoreKind.CONSUL:
+        identity.check_unused()
+    else:
+        identity.check(secure=store.secure)
+    return replace(store, identity=identity)
 
 
 def parse_endpoints(daemon: str, etcd: str, consul: str) -> StoreAddress:
@@ -79,23 +104,48 @@ def parse_store_url(url: str) -> StoreAddress:
     return _address(StoreKind(scheme), url.split(","), "invalid state-store URL")
 
 
-def connect(
-    store: StoreAddress, *, tls: Tls | None = None, credentials: Credentials | None = None
-) -> Backend:
-    """Return a client of the store; call it inside a running event loop. Raises UsageError."""
+def connect(store: StoreAddress, *, environ: Mapping[str, str] = os.environ) -> Backend:
+    """Return a client of the store; call it inside a running event loop.
+
+    Consul's own variables say what it asks of a client, as they did for the original. Raises
+    UsageError, also for files that cannot be read.
+    """
     if store.kind is StoreKind.CONSUL:
-        raise UsageError(
-            "consul is not supported yet: start an etcd and name it with --etcd-endpoints"
-        )
-    if store.secure and tls is None:
-        raise UsageError(
-            f"{store} needs the certificate of the authority that signed the store's; "
-            "use http:// for a store without TLS"
-        )
-    access = Access(
-        endpoints=store.members, tls=tls if store.secure else None, credentials=credentials
+        return ConsulBackend(consul_access(store, environ))
+    return EtcdBackend(etcd_access(store))
+
+
+def etcd_access(store: StoreAddress) -> Access:
+    """Return how an etcd is reached. Raises UsageError for files that cannot be read."""
+    return Access(
+        endpoints=store.members,
+        tls=store.identity.tls() if store.secure else None,
+        credentials=store.identity.credentials(),
     )
-    return EtcdBackend(access)
+
+
+def consul_access(store: StoreAddress, environ: Mapping[str, str]) -> Access:
+    """Return how to reach a consul: token and certificates are named by the environment.
+
+    Raises UsageError for certificates that cannot be used.
+    """
+    token = environ.get("CONSUL_HTTP_TOKEN") or None
+    if not store.secure:
+        return Access(endpoints=store.members, token=token)
+    pem = {name: _pem(name, environ.get(name)) for name in _CONSUL_PEM}
+    ca, cert, key = pem.values()
+    if (cert is None) != (key is None):
+        raise UsageError("CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY go together or not at all")
+    return Access(endpoints=store.members, token=token, tls=Tls(ca=ca, cert=cert, key=key))
+
+
+def _pem(name: str, path: str | None) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as exc:
+        raise UsageError(f"{name}: {exc}") from exc
 
 
 def _address(kind: StoreKind, texts: Iterable[str], complaint: str) -> StoreAddress:

@@ -440,18 +440,19 @@ _ENCODERS: Final[dict[type, Encoder]] = {
 }
 
 DECODERS: Final[dict[str, Decoder]] = {
-    keys.NETWORKS: decode_network,
     keys.ENDPOINTS: decode_endpoint,
+    keys.GRANTS: decode_grant,
+    keys.NETWORKS: decode_network,
     keys.GROUPS: decode_group,
     keys.SERVICE_LBS: decode_service_lb,
     keys.BGPS: decode_bgp,
     keys.DOCKNETS: decode_docknet,
-    keys.GRANTS: decode_grant,
     keys.HOSTS: decode_host,
     keys.GLOBAL_CONFIG: decode_global,
     keys.TAG_RANGES: decode_tag_ranges,
 }
-"""Prefix (or whole key) -> decoder: what is not under one of these holds no record."""
+"""Prefix (or whole key) -> decoder, what there is most of first; nothing else holds a record."""
+_PREFIXES: Final = tuple(item for item in DECODERS.items() if item[0].endswith("/"))
 
 
 def decoder_of(key: str) -> Decoder | None:
@@ -459,7 +460,7 @@ def decoder_of(key: str) -> Decoder | None:
     whole = DECODERS.get(key)
     if whole is not None:
         return whole
-    for prefix, decoder in DECODERS.items():
-        if prefix.endswith("/") and key.startswith(prefix):
+    for prefix, decoder in _PREFIXES:
+        if key.startswith(prefix):
             return decoder
     return None

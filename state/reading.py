@@ -27,7 +27,7 @@ class Fields:
     def parse(cls, key: str, value: bytes) -> "Fields":
         """Return the fields of an object; Invalid if the value is not a JSON object."""
         try:
-            parsed = json.loads(value)
+            parsed = json.loads(value.decode())  # bytes would have their encoding guessed first
         except ValueError as exc:
             raise Invalid(f"record {key}: not JSON: {exc}") from exc
         if not isinstance(parsed, dict):

@@ -6,23 +6,39 @@ that is killed.
 
 import itertools
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
 
 from tests.bed.cluster import Bed
-from tests.bed.daemon import LOG_TAIL
-from tests.bed.etcd import Etcd
+from tests.bed.daemon import LOG_TAIL, Daemon
 from tests.bed.janitor import Janitor, process_janitor
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
+from tests.bed.store import STORES, Store
+
+D = TypeVar("D", bound=Daemon)
 
 # how long an example takes says nothing on a busy machine
 settings.register_profile("bed", deadline=None)
 settings.load_profile("bed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run choose its store."""
+    parser.addoption("--store", choices=list(STORES), default="etcd", help="the store to run on")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what needs a store on the one chosen, unless it is marked for certain ones."""
+    if "store_kind" in metafunc.fixturenames:
+        marked = metafunc.definition.get_closest_marker("stores")
+        kinds = marked.args if marked else (metafunc.config.getoption("--store"),)
+        metafunc.parametrize("store_kind", kinds, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -50,18 +66,31 @@ def bed_dir(bed_dirs: Iterator[Path]) -> Path:
     return _made(bed_dirs)
 
 
-@pytest.fixture
-def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
-    """Run an empty etcd."""
-    with _running_etcd(_made(bed_dirs)) as etcd:
-        yield etcd
+@pytest.fixture(scope="session")
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """Say which store the tests run on; see `pytest_generate_tests`."""
+    kind: str = request.param
+    return kind
 
 
 @pytest.fixture(scope="module")
-def etcd_session(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
-    """Run an etcd that the tests of a module share; use a key prefix per test."""
-    with _running_etcd(_made(bed_dirs)) as etcd:
-        yield etcd
+def new_store(store_kind: str, bed_dirs: Iterator[Path]) -> Callable[[], Store]:
+    """Give a maker of empty stores that do not run yet."""
+    return lambda: STORES[store_kind](_made(bed_dirs))
+
+
+@pytest.fixture
+def store(new_store: Callable[[], Store]) -> Iterator[Store]:
+    """Run an empty store."""
+    with _running(new_store()) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def store_session(new_store: Callable[[], Store]) -> Iterator[Store]:
+    """Run a store that the tests of a module share; use names of your own per test."""
+    with _running(new_store()) as store:
+        yield store
 
 
 @pytest.fixture
@@ -79,9 +108,9 @@ def ovs_module(bed_dirs: Iterator[Path]) -> Iterator[OvsHost]:
 
 
 @pytest.fixture
-def bed(bed_dir: Path) -> Iterator[Bed]:
+def bed(bed_dir: Path, store_kind: str) -> Iterator[Bed]:
     """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
-    bed = Bed(bed_dir).start()
+    bed = Bed(bed_dir, store=store_kind).start()
     try:
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
         yield bed
@@ -111,13 +140,12 @@ def _made(directories: Iterator[Path]) -> Path:
 
 
 @contextmanager
-def _running_etcd(directory: Path) -> Iterator[Etcd]:
-    etcd = Etcd(directory)
-    etcd.start()
+def _running(daemon: D) -> Iterator[D]:
+    daemon.start()
     try:
-        yield etcd
+        yield daemon
     finally:
-        etcd.kill()
+        daemon.kill()
 
 
 @contextmanager

@@ -29,6 +29,8 @@ from netmaster.commit import NO_LEADER
 CONNECTIONS: Final = 64
 CONNECT_TIMEOUT: Final = 3.0
 ANSWER_TIMEOUT: Final = 60.0
+LEADER_KNOWN: Final = 2.0
+"""Seconds the store may take to say who leads; who asks is told soon to try again later."""
 LEADER_CHECK: Final = 1.0
 """Seconds between looks whether the one we wait for still leads."""
 
@@ -66,7 +68,7 @@ class Proxy:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the leader's answer; NotLeader if there is none but ourselves."""
-        leader = await self._leader()
+        leader = await self._who_leads()
         if leader is None or leader == self._own:
             raise NotLeader(NO_LEADER)
         try:
@@ -77,6 +79,15 @@ class Proxy:
                 return await self._forward(request, leader)
         except (ClientError, TimeoutError) as exc:
             return error(502, f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}")
+
+    async def _who_leads(self) -> str | None:
+        try:
+            async with asyncio.timeout(LEADER_KNOWN):
+                return await self._leader()
+        except TimeoutError as exc:
+            raise StoreUnavailable(
+                "the store does not answer, so nobody can say who leads: try again"
+            ) from exc
 
     async def _forward(self, request: web.BaseRequest, leader: str) -> web.StreamResponse:
         async with self._session.request(

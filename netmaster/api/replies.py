@@ -5,7 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from contivmodel.wire import dumps
-from core.errors import ContivError
+from core.errors import ContivError, StoreUnavailable
 
 NOT_FOUND_TEXT: Final = "404 page not found"
 
@@ -45,8 +45,14 @@ def error(status: int, text: str) -> web.Response:
 
 
 def refusal(exc: ContivError) -> web.Response:
-    """Return one of our own errors with the status its class carries."""
-    return error(exc.http_status, str(exc))
+    """Return one of our own errors with the status its class carries.
+
+    What the store's absence is to blame for is marked as worth another try.
+    """
+    answer = error(exc.http_status, str(exc))
+    if isinstance(exc, StoreUnavailable):
+        answer.headers["Retry-After"] = "1"
+    return answer
 
 
 def not_found() -> web.Response:

@@ -17,8 +17,8 @@ from netmaster.plan.model import ANY_TENANT, Category, EndpointCleanup, Plan, Wr
 from netmaster.view import View
 from state.records import EndpointRecord
 
-CHUNK: Final = 16
-"""Endpoints removed by one plan."""
+CHUNK: Final = 10
+"""Endpoints removed by one plan: a record and up to two addresses each."""
 
 
 def begin(view: View, tenant: str, category: str, name: str) -> Plan:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from contivmodel.objects import RestObject
 from core import ids, keys
 from core.ids import DocknetId, GroupName, HostLabel, NetworkName, TenantName
-from netmaster.schema import Stamp
 from state.records import Record
+from state.schema import Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

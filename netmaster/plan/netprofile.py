@@ -20,7 +20,7 @@ from netmaster.plan.model import Plan, Write
 from netmaster.view import View
 from state.records import GroupRecord
 
-CHUNK: Final = 24
+CHUNK: Final = 16
 """How many groups' records one transaction brings in line."""
 
 UNUSABLE_BURST: Final = 1

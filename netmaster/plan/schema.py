@@ -1,9 +1,9 @@
 """The decision to stamp a store with the version of its layout."""
 
 from core import keys
-from netmaster import schema
 from netmaster.plan.model import Plan, Write
 from netmaster.view import View
+from state import schema
 
 
 def startup(view: View) -> Plan:

@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Sequence
 from aetcd import rpc
 
 from core import keys
+from objdb.access import Access
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
-from objdb.etcd.channel import BUDGET, Access, Channels
+from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, Committer, entry
+from objdb.etcd.history import forget
 from objdb.etcd.leases import Leases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import Watching
+from objdb.rotation import BUDGET
 
 
 class EtcdBackend:
@@ -59,6 +62,10 @@ class EtcdBackend:
         return EtcdLock(
             self._channels, self._leases, self._watching, key=name, holder=holder, ttl=ttl
         )
+
+    async def forget(self, older_than: float) -> None:
+        """Drop the history older than so many seconds, for ever."""
+        await forget(self._channels, older_than)
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

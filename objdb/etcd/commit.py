@@ -40,8 +40,9 @@ from objdb.api import (
     Unchanged,
     admit,
 )
-from objdb.etcd.channel import Channels, Member, Retry
+from objdb.etcd.channel import Channels, Member
 from objdb.etcd.leases import EtcdLease
+from objdb.rotation import Retry
 
 LIMITS: Final = Limits(budget=127, bytes=1 << 20)
 """etcd's 128 operations at each depth, less the marker; its 1.5 MiB per request, less the rest."""
@@ -198,12 +199,24 @@ def _transaction(changes: Sequence[Change], fence: Fence | None, mark: _Mark | N
         )
     if mark is not None:
         compare.append(_mod(mark.key, mark.last))
-        success.append(
-            rpc.RequestOp(request_put=rpc.PutRequest(key=mark.key.encode(), value=mark.id))
-        )
+        success.append(_marked(mark, room=any(_puts(change) for change in changes)))
         failure = [_read(fence.key if fence else mark.key), _read(mark.key)]
     success += [rpc.RequestOp(request_txn=_nested(change)) for change in changes]
     return rpc.TxnRequest(compare=compare, success=success, failure=failure)
+
+
+def _marked(mark: _Mark, *, room: bool) -> Any:
+    """Return the put of the marker; `room` says whether the commit may be refused for lack of it.
+
+    A full etcd (alarm NOSPACE) refuses every transaction that puts a key, but does not look into
+    nested ones. What only deletes must go through then, for deleting makes room.
+    """
+    put = rpc.RequestOp(request_put=rpc.PutRequest(key=mark.key.encode(), value=mark.id))
+    return put if room else rpc.RequestOp(request_txn=rpc.TxnRequest(success=[put]))
+
+
+def _puts(change: Change) -> bool:
+    return any(isinstance(op, Put) for op in change.ops)
 
 
 def _nested(change: Change) -> Any:

@@ -20,15 +20,8 @@ from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Delta, Entry, Snapshot
-from objdb.etcd.channel import (
-    Channels,
-    Member,
-    detail,
-    is_ours_to_take,
-    is_stale_token,
-    is_transient,
-    translated,
-)
+from objdb.etcd.answers import detail, is_stale_token, is_transient, translated
+from objdb.etcd.channel import Channels, Member
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +127,7 @@ class Watching:
             except (_Cut, StoreUnavailable) as exc:
                 log.debug("watch cut", extra=fields(peer=member.address, error=str(exc)))
             except asyncio.CancelledError:
-                if is_ours_to_take(self._channels):
+                if self._channels.interrupted():
                     return
                 raise
             self._channels.rotate(member)

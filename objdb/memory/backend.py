@@ -93,6 +93,10 @@ class MemoryBackend:
         self._locks.append(lock)
         return lock
 
+    async def forget(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
+        """Wait; nothing is kept of the past."""
+        await asyncio.Event().wait()
+
     async def close(self) -> None:
         """Stop renewals and watches. Leases end by themselves."""
         self._closed = True

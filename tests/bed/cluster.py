@@ -1,4 +1,4 @@
-"""The whole system on one machine: etcd and netmaster beside the fabric, an agent on each host.
+"""The whole system on one machine: store and netmaster beside the fabric, an agent on each host.
 
 In come a directory and a number of hosts; out comes a running cluster that can be given pods, and
 whose parts can be killed, frozen and restarted one by one. Used by the demo and by system tests.
@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.bed.daemon import Daemon
-from tests.bed.etcd import Etcd
 from tests.bed.hosts import UPLINK, Fabric, Host
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
+from tests.bed.store import STORES, Store
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
@@ -27,7 +27,7 @@ MODES = {
     # the daemons refuse "vxlan" with "bridge", though such networks can be made
     "bridge": ["--mode", "kubernetes", "--netmode", "vlan", "--fwdmode", "bridge"],
 }
-ETCD_PORT = 2379
+STORE_PORT = 2379
 NETMASTER_PORT = 9999
 AGENT_PORT = 9090
 
@@ -45,6 +45,7 @@ class Bed:
         *,
         fwd_mode: str = "routing",
         flags: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        store: str = "etcd",
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
@@ -62,7 +63,7 @@ class Bed:
         self.runtime = Runtime(dir / "cni" / "contivk8s")
         self.pods: list[Pod] = []
         self.url = f"http://{self.fabric.address}:{NETMASTER_PORT}"
-        self.etcd_url = f"http://{self.fabric.address}:{ETCD_PORT}"
+        self._kind = store
         self.netmaster = self._netmaster()
         self.agents = [self._agent(host) for host in self.hosts]
         self._undo = ExitStack()
@@ -77,9 +78,7 @@ class Bed:
                 self._tell(f"host {host.label}", f"namespace {host.namespace.name}, {host.address}")
                 undo.callback(host.stop)
                 host.start(self.fabric)
-            self.etcd = Etcd(
-                self.dir, self.fabric.namespace, self.fabric.address, ETCD_PORT, keeper=self._keeper
-            )
+            self.store = self.new_store()
             daemons = self._daemons()
             for what, daemon in daemons:
                 self._tell(what, " ".join([daemon.name, *daemon.command[1:]]))
@@ -105,6 +104,20 @@ class Bed:
             log=self.dir / f"netmaster-{port}.log",
             namespace=self.fabric.namespace,
             ready=lambda: answers(f"http://{internal}/info", namespace=self.fabric.namespace),
+            keeper=self._keeper,
+        )
+
+    def store_flags(self) -> list[str]:
+        """Say how the daemons find the store."""
+        return [f"--{self._kind}", f"http://{self.fabric.address}:{STORE_PORT}"]
+
+    def new_store(self) -> Store:
+        """Make the store, which is started with the rest."""
+        return STORES[self._kind](
+            self.dir,
+            self.fabric.namespace,
+            self.fabric.address,
+            STORE_PORT,
             keeper=self._keeper,
         )
 
@@ -179,7 +192,7 @@ class Bed:
             (f"agent on {host.label}", agent)
             for host, agent in zip(self.hosts, self.agents, strict=True)
         ]
-        return [("etcd", self.etcd), ("netmaster", self.netmaster), *agents]
+        return [(self.store.kind, self.store), ("netmaster", self.netmaster), *agents]
 
     def _netmaster(self) -> Daemon:
         internal = f"{self.fabric.address}:{NETMASTER_PORT}"
@@ -198,7 +211,7 @@ class Bed:
     def _netmaster_command(self, internal: str) -> list[str]:
         port = internal.rpartition(":")[2]
         return [
-            *(str(PROGRAMS / "netmaster"), *self._modes, "--etcd", self.etcd_url),
+            *(str(PROGRAMS / "netmaster"), *self._modes, *self.store_flags()),
             *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
             *self._flags.get("netmaster", ()),
         ]
@@ -206,7 +219,7 @@ class Bed:
     def _agent(self, host: Host) -> Daemon:
         return Daemon(
             [
-                *(str(PROGRAMS / "netplugin"), *self._modes, "--etcd", self.etcd_url),
+                *(str(PROGRAMS / "netplugin"), *self._modes, *self.store_flags()),
                 *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
                 *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),

@@ -168,7 +168,7 @@ def hints(bed: Bed) -> str:
     first, host = bed.pods[0], bed.hosts[0]
     other = next(pod for pod in bed.pods if pod.host is not first.host)
     enter = " ".join(bed.fabric.namespace.enter)
-    etcdctl = f"{enter} env ETCDCTL_API=3 etcdctl --endpoints {bed.etcd_url}"
+    etcdctl = f"{enter} env ETCDCTL_API=3 etcdctl --endpoints {bed.store.url}"
     return "\n".join(
         [
             f"  {' '.join(first.namespace.enter)} ping -c 3 {other.address}",

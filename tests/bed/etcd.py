@@ -1,4 +1,4 @@
-"""A private etcd: one member, its data in the bed's directory, fsync left as it is.
+"""A private etcd, alone or a member of a cluster, its data in the bed's directory, with fsync.
 
 In come a directory and where to listen; out comes `url`, ready for clients. Killing and starting it
 again keeps data and ports.
@@ -6,8 +6,9 @@ again keeps data and ports.
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bed.daemon import Daemon
 from tests.bed.janitor import Keeper
@@ -15,7 +16,9 @@ from tests.bed.netns import Namespace, answers, free_port, http_request
 
 
 class Etcd(Daemon):
-    """One etcd server."""
+    """One etcd server. A cluster is told of by the peer URLs of its members, by their names."""
+
+    kind: Final = "etcd"
 
     def __init__(
         self,
@@ -24,20 +27,24 @@ class Etcd(Daemon):
         address: str = "127.0.0.1",
         port: int = 0,
         *,
+        member: str = "bed",
+        peers: Mapping[str, str] | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         self.address = address
         self.port = port or free_port(namespace, address)
         self.url = f"http://{address}:{self.port}"
-        peer_url = f"http://127.0.0.1:{free_port(namespace)}"
+        peers = peers or {member: f"http://127.0.0.1:{free_port(namespace)}"}
+        peer_url = peers[member]
+        cluster = ",".join(f"{name}={url}" for name, url in peers.items())
         super().__init__(
             [
-                *("etcd", "--name", "bed", "--data-dir", dir / "etcd"),
+                *("etcd", "--name", member, "--data-dir", dir / f"etcd-{member}"),
                 *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
                 *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
-                *("--initial-cluster", f"bed={peer_url}"),
+                *("--initial-cluster", cluster),
             ],
-            log=dir / "etcd.log",
+            log=dir / f"etcd-{member}.log",
             namespace=namespace,
             ready=lambda: answers(f"{self.url}/health", namespace=namespace, text=b'"true"'),
             keeper=keeper,
@@ -47,11 +54,20 @@ class Etcd(Daemon):
         """Ask the store for its current revision."""
         return int(self._post("kv/range", {"key": "AA=="})["header"]["revision"])
 
+    def leads_raft(self) -> bool:
+        """Whether this is the member that the others follow."""
+        status = self._post("maintenance/status", {})
+        return bool(status.get("leader") == status["header"]["member_id"])
+
     def compact(self) -> int:
         """Forget every revision before the current one, which is returned."""
         revision = self.revision()
         self._post("kv/compaction", {"revision": revision, "physical": True})
         return revision
+
+    def alarm(self, action: str) -> None:
+        """ACTIVATE or DEACTIVATE the alarm that a full store raises."""
+        self._post("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""
@@ -70,14 +86,21 @@ class Etcd(Daemon):
         """Delete all that is stored under a prefix."""
         self._post("kv/deleterange", _under(prefix))
 
-    def _post(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
+    def end_leases(self, prefix: str) -> None:
+        """End the leases of all that is stored under a prefix, as time would."""
+        found = self._post("kv/range", _under(prefix)).get("kvs", [])
+        for lease in {kv["lease"] for kv in found if "lease" in kv}:
+            self._post("lease/revoke", {"ID": lease}, gone=True)
+
+    def _post(self, method: str, body: dict[str, Any], *, gone: bool = False) -> dict[str, Any]:
+        """Return the answer; `gone` says that what is asked for may be there no more."""
         status, answer = http_request(
             f"{self.url}/v3/{method}",
             namespace=self.namespace,
             method="POST",
             body=json.dumps(body).encode(),
         )
-        if status != 200:
+        if status != 200 and not (gone and status == 404):
             raise RuntimeError(f"etcd {method}: {status} {answer.decode()}")
         parsed: dict[str, Any] = json.loads(answer)
         return parsed

@@ -40,18 +40,24 @@ class Fabric:
         """Remove the namespace."""
         self.namespace.delete()
 
-    def plug(self, link: str, switch: str = "sw") -> None:
-        """Join a link of this namespace to a bridge."""
+    def join(
+        self, namespace: Namespace, link: str, *, card: str = "eth0", switch: str = "sw"
+    ) -> None:
+        """Join a namespace to a bridge: its `card`, and a link of that name at this end."""
+        peer = ["peer", "name", link, "netns", self.namespace.name]
+        namespace.run(["ip", "link", "add", card, "type", "veth", *peer])
+        tx_checksum_off(namespace, card)
+        namespace.run(["ip", "link", "set", card, "up"])
         self._ip("link", "set", link, "master", switch, "up")
         tx_checksum_off(self.namespace, link)
 
-    def cut(self, host: "Host") -> None:
-        """Cut a host off from everything else."""
-        self._ip("link", "set", host.link, "down")
+    def cut(self, link: str) -> None:
+        """Cut what is behind a link off from everything else."""
+        self._ip("link", "set", link, "down")
 
-    def heal(self, host: "Host") -> None:
-        """Join a host that was cut off."""
-        self._ip("link", "set", host.link, "up")
+    def heal(self, link: str) -> None:
+        """Join what was cut off."""
+        self._ip("link", "set", link, "up")
 
     def _ip(self, *words: str) -> None:
         self.namespace.run(["ip", *words])
@@ -80,23 +86,14 @@ class Host:
         """Make the host and plug it into the fabric."""
         self.namespace.create()
         self.ovs.start()
-        self._wire("eth0", self.link, fabric)
-        fabric.plug(self.link)
-        self._wire(UPLINK, self.uplink, fabric)
-        fabric.plug(self.uplink, "phys")
+        fabric.join(self.namespace, self.link)
+        fabric.join(self.namespace, self.uplink, card=UPLINK, switch="phys")
         bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
         self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
         address = f"{self.address}/{PREFIX_LENGTH}"
         self.namespace.run(["ip", "address", "add", address, "dev", "br-phy"])
         self.namespace.run(["ip", "link", "set", "br-phy", "up"])
         return self
-
-    def _wire(self, card: str, link: str, fabric: Fabric) -> None:
-        """Give the host a network card whose other end is in the fabric."""
-        peer = ["peer", "name", link, "netns", fabric.namespace.name]
-        self.namespace.run(["ip", "link", "add", card, "type", "veth", *peer])
-        tx_checksum_off(self.namespace, card)
-        self.namespace.run(["ip", "link", "set", card, "up"])
 
     def stop(self) -> None:
         """End the Open vSwitch and remove the namespace."""

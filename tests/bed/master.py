@@ -1,6 +1,6 @@
-"""A netmaster process on loopback: its own ports, a given store.
+"""A netmaster process: its own ports, on loopback or in a namespace, and a given store.
 
-In come a directory and an etcd URL; out comes `url` once the master leads (or, for a second one,
+In come a directory and a store; out comes `url` once the master leads (or, for a second one,
 once it follows). Used by replays and by tests of several masters.
 """
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bed.daemon import Daemon
-from tests.bed.netns import answers, free_port
+from tests.bed.netns import Namespace, answers, free_port
+from tests.bed.store import Reached
 
 PROGRAM = Path(sys.executable).with_name("netmaster")
 MODES = ("--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing")
@@ -42,23 +43,27 @@ class Master(Daemon):
     def __init__(
         self,
         directory: Path,
-        etcd_url: str,
+        store: Reached,
         *,
         name: str = "netmaster",
         leads: bool = True,
         flags: tuple[str, ...] = MODES,
+        namespace: Namespace | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
-        self.port = free_port(None)
-        self.address = f"127.0.0.1:{self.port}"
+        self.host = host
+        self.port = free_port(namespace, host)
+        self.address = f"{host}:{self.port}"
         self.url = f"http://{self.address}"
         leader = f'"leader-ip":"{self.address}"'.encode() if leads else b""
         super().__init__(
             [
-                *(str(PROGRAM), *flags, "--etcd", etcd_url, "--ofnet-port", "0"),
+                *(str(PROGRAM), *flags, f"--{store.kind}", store.url, "--ofnet-port", "0"),
                 *("--external-address", self.address, "--internal-address", self.address),
             ],
             log=directory / f"{name}.log",
-            ready=lambda: answers(f"{self.url}/info", text=leader),
+            namespace=namespace,
+            ready=lambda: answers(f"{self.url}/info", namespace=namespace, text=leader),
         )
 
     def ask(
@@ -69,8 +74,10 @@ class Master(Daemon):
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send one request; a body that is not text or bytes is sent as JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
         try:
+            if self.namespace is not None:
+                self.namespace.call(connection.connect)
             payload = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
             sent = {"Content-Type": "application/json"} if headers is None else dict(headers)
             connection.request(method, path, payload, sent)

@@ -1,15 +1,16 @@
 """The stores the contract is held against: each gives clients that share one empty store."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from objdb.api import Backend
-from objdb.etcd import Access, EtcdBackend
 from objdb.memory import Faults, MemoryBackend, MemoryStore
-from tests.bed.etcd import Etcd
+from tests.bed.store import STORES, Store
+from tests.bed.store import client as client_of
 
 Client = Callable[[], Backend]
 
@@ -22,8 +23,31 @@ def root() -> str:
     return next(_roots)
 
 
+@pytest.fixture(scope="module")
+def running(bed_dirs: Iterator[Path]) -> Iterator[Callable[[str], Store]]:
+    """Give what starts a store of a kind when it is first asked for."""
+    started: dict[str, Store] = {}
+
+    def running(kind: str) -> Store:
+        if kind not in started:
+            directory = next(bed_dirs)
+            directory.mkdir()
+            started[kind] = STORES[kind](directory)
+            started[kind].start()
+        return started[kind]
+
+    yield running
+    for store in started.values():
+        store.kill()
+
+
 @pytest.fixture(
-    params=["memory", "memory-coalescing", pytest.param("etcd", marks=pytest.mark.store)]
+    params=[
+        "memory",
+        "memory-coalescing",
+        pytest.param("etcd", marks=pytest.mark.store),
+        pytest.param("consul", marks=pytest.mark.store),
+    ]
 )
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """Give a maker of clients of one store."""
@@ -39,16 +63,16 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 
 
 def _maker(request: pytest.FixtureRequest) -> Client:
-    if request.param == "etcd":
-        etcd: Etcd = request.getfixturevalue("etcd_session")
-        access = Access(endpoints=(etcd.url.removeprefix("http://"),))
-        return lambda: EtcdBackend(access)
+    if request.param in STORES:
+        running: Callable[[str], Store] = request.getfixturevalue("running")
+        server = running(request.param)
+        return lambda: client_of(server)
     store = MemoryStore()
     coalesce = request.param == "memory-coalescing"
     return lambda: MemoryBackend(store, Faults(coalesce=coalesce, silent_rewrites=coalesce))
 
 
 @pytest.fixture
-def store(client: Client) -> Backend:
+async def store(client: Client) -> Backend:
     """Give one client."""
     return client()

@@ -15,10 +15,12 @@ from objdb.api import (
     Delete,
     Entry,
     Fence,
+    Limits,
     Put,
     Refused,
     Snapshot,
     Unchanged,
+    admit,
     split,
 )
 from tests.contract.conftest import Client
@@ -35,6 +37,18 @@ def delete(key: str) -> Change:
 
 def create(key: str, value: bytes = b"v") -> Change:
     return Change((Absent(key),), (Put(key, value),))
+
+
+def wide(root: str, width: int) -> Change:
+    return Change((), tuple(Put(f"{root}w{number}", b"") for number in range(width)))
+
+
+def is_admitted(change: Change, limits: Limits) -> bool:
+    try:
+        admit([change], limits)
+    except TooLarge:
+        return False
+    return True
 
 
 async def rev_of(store: Backend, key: str) -> int:
@@ -166,22 +180,29 @@ async def test_a_key_twice_in_a_commit_is_a_mistake(store: Backend, root: str) -
 async def test_a_commit_at_the_limit_passes_and_one_beyond_is_too_large(
     store: Backend, root: str
 ) -> None:
-    most = store.limits.budget - 1
-    changes = [create(f"{root}{number}") for number in range(most + 1)]
+    changes = [create(f"{root}{number}") for number in range(200)]
+    most = len(split(changes, store.limits)[0])
+    assert 50 < most < 200
     for writer in (None, "limits"):
         outcomes = await store.commit(changes[:most], writer=writer)
         assert len(outcomes) == most
         with pytest.raises(TooLarge):
-            await store.commit(changes, writer=writer)
-    wide = Change((), tuple(Put(f"{root}w{number}", b"") for number in range(most)))
-    assert isinstance((await store.commit([wide], writer="limits"))[0], Committed)
+            await store.commit(changes[: most + 1], writer=writer)
+    width = max(n for n in range(200) if is_admitted(wide(root, n), store.limits))
+    assert width > 25
+    (outcome,) = await store.commit([wide(root, width)], writer="limits")
+    assert isinstance(outcome, Committed)
+    with pytest.raises(TooLarge):
+        await store.commit([wide(root, width + 1)], writer="limits")
     with pytest.raises(TooLarge):
         await store.commit([put(root + "big", b"x" * store.limits.bytes)])
 
 
 async def test_large_commits_within_the_limit_pass(store: Backend, root: str) -> None:
-    changes = [put(f"{root}{number}", b"x" * 250_000) for number in range(4)]
+    size = store.limits.bytes // 4 - 100
+    changes = [put(f"{root}{number}", b"x" * size) for number in range(4)]
     assert len(await store.commit(changes)) == 4
+    assert {len(entry.value) for entry in (await store.snapshot(root)).entries.values()} == {size}
 
 
 # writers
@@ -331,6 +352,19 @@ async def test_a_put_without_the_lease_frees_the_key_from_it(store: Backend, roo
     await store.commit([put(root + "a", b"stays")])
     await lease.revoke()
     assert await store.get(root + "a") is not None
+
+
+async def test_a_put_under_another_lease_moves_the_key(client: Client, root: str) -> None:
+    one, other = client(), client()
+    first, second = await one.lease(5), await other.lease(5)
+    for store, lease, value in ((one, first, b"1"), (one, first, b"2"), (other, second, b"3")):
+        await store.commit([Change((), (Put(root + "a", value, lease),))])
+    await first.revoke()
+    entry = await one.get(root + "a")
+    assert entry is not None
+    assert entry.value == b"3"
+    await second.revoke()
+    assert await one.get(root + "a") is None
 
 
 async def test_a_put_under_an_ended_lease_writes_nothing(store: Backend, root: str) -> None:

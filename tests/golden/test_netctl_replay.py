@@ -1,4 +1,4 @@
-"""A replay of the original's recorded netctl session against a real netmaster on a real etcd.
+"""A replay of the original's recorded netctl session against a real netmaster on a real store.
 
 Each command line must print, and exit, as recorded; or it is pinned in `netctl/ours.jsonl` to a
 deviation. What the place of the recording decides is mapped: times, addresses, the resolver's
@@ -26,9 +26,9 @@ import pytest
 from contivmodel.client import MasterClient
 from contivmodel.rpc import ConfigEP, CreateEndpointRequest, DeleteEndpointRequest
 from netctl.main import run
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
 from tests.bed.netns import free_port
+from tests.bed.store import Store
 
 HERE = Path(__file__).parent / "netctl"
 DEVIATIONS = Path(__file__).parents[2] / "docs" / "deviations.md"
@@ -155,21 +155,18 @@ def _only_addresses(host: str, *args: Any, **kwargs: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def session(bed_dirs: Iterator[Path]) -> Iterator[Session]:
+def session(bed_dirs: Iterator[Path], store_session: Store) -> Iterator[Session]:
     """Replay the whole session once."""
     directory = next(bed_dirs)
     directory.mkdir()
-    etcd = Etcd(directory)
-    master = Master(directory, etcd.url)
+    master = Master(directory, store_session)
     try:
-        etcd.start()
         master.start()
         session = Session(master, directory)
         session.replay()
         yield session
     finally:
         master.kill()
-        etcd.kill()
 
 
 Names = frozenset[str]

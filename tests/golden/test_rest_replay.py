@@ -1,4 +1,4 @@
-"""Replays of the original's recorded REST answers against a real netmaster on a real etcd.
+"""Replays of the original's recorded REST answers against a real netmaster on a real store.
 
 Each step must be answered as recorded, or it is pinned in `<scenario>.ours.jsonl` to a deviation
 and to our own answer.
@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.bed.etcd import Etcd
 from tests.bed.master import Answer, Master
+from tests.bed.store import Store
 
 HERE = Path(__file__).parent / "rest"
 DEVIATIONS = Path(__file__).parents[2] / "docs" / "deviations.md"
@@ -41,7 +41,7 @@ COMPARED_HEADERS = ("Content-Type", "X-Content-Type-Options", "Location")
 Step = dict[str, Any]
 Replay = Callable[[str], dict[int, Answer]]
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 
 def lines(name: str) -> list[Step]:
@@ -73,25 +73,25 @@ def steps(*, deviating: bool) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def replay(bed_dirs: Iterator[Path]) -> Replay:
-    """Run each scenario once, on its own etcd and netmaster, and remember the answers."""
+def replay(bed_dirs: Iterator[Path], new_store: Callable[[], Store]) -> Replay:
+    """Run each scenario once, on its own store and netmaster, and remember the answers."""
     answers: dict[str, dict[int, Answer]] = {}
 
     def run(scenario: str) -> dict[int, Answer]:
         if scenario not in answers:
             directory = next(bed_dirs)
             directory.mkdir()
-            etcd = Etcd(directory)
-            master = Master(directory, etcd.url, flags=flags_of(scenario))
+            store = new_store()
+            master = Master(directory, store, flags=flags_of(scenario))
             try:
-                etcd.start()
+                store.start()
                 master.start()
                 answers[scenario] = {
                     number: ask(master, step) for number, step in recorded(scenario).items()
                 }
             finally:
                 master.kill()
-                etcd.kill()
+                store.kill()
         return answers[scenario]
 
     return run

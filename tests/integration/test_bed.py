@@ -1,5 +1,6 @@
 """The test bed itself: what it starts works, and nothing of it is left behind."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from core import keys
+from objdb.api import Change, Put
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
-from tests.bed.etcd import Etcd
 from tests.bed.janitor import NETNS_DIR, Ledger, start_time
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.ovs import OvsHost
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -37,20 +40,30 @@ signal.pause()
 
 
 @pytest.mark.store
-def test_etcd_keeps_its_data_when_killed(etcd: Etcd) -> None:
-    before = etcd.revision()
-    etcd.kill()
-    assert not answers(f"{etcd.url}/health")
-    etcd.start()
-    assert etcd.revision() == before
+@pytest.mark.stores("etcd", "consul")
+async def test_a_store_keeps_its_data_when_killed(store: Store) -> None:
+    backend = client(store)
+    await backend.commit([Change((), (Put(keys.HOSTS + "a", b"v"),))])
+    await backend.close()
+    before = store.revision()
+    store.kill()
+    with pytest.raises(OSError, match="refused"):
+        store.revision()
+    await asyncio.to_thread(store.start)
+    assert store.revision() == before
+    assert store.entries(keys.ROOT) == {keys.HOSTS + "a": b"v"}
+    store.delete(keys.HOSTS + "a")
+    assert store.entries(keys.ROOT) == {}
+    assert store.revision() > before
 
 
 @pytest.mark.store
-def test_a_paused_etcd_answers_nothing_until_it_is_resumed(etcd: Etcd) -> None:
-    etcd.pause()
-    assert not answers(f"{etcd.url}/health")
-    etcd.resume()
-    eventually(lambda: answers(f"{etcd.url}/health"), "etcd answers")
+@pytest.mark.stores("etcd")
+def test_a_paused_daemon_answers_nothing_until_it_is_resumed(store: Store) -> None:
+    store.pause()
+    assert not answers(f"{store.url}/health")
+    store.resume()
+    eventually(lambda: answers(f"{store.url}/health"), "etcd answers")
 
 
 @pytest.mark.ovs
@@ -86,9 +99,9 @@ def test_a_cluster_connects_pods_and_takes_them_back(bed: Bed) -> None:
 def test_a_host_that_is_cut_off_comes_back(bed: Bed) -> None:
     near, far = (bed.add_pod(host, f"on-{host.label}") for host in bed.hosts)
     eventually(lambda: near.ping(far.address), "pods on two hosts reach each other")
-    bed.fabric.cut(bed.hosts[1])
+    bed.fabric.cut(bed.hosts[1].link)
     assert near.ping(far.address) is None
-    bed.fabric.heal(bed.hosts[1])
+    bed.fabric.heal(bed.hosts[1].link)
     eventually(lambda: near.ping(far.address), "pods reach each other again")
 
 
@@ -98,7 +111,7 @@ def test_a_stopped_cluster_leaves_nothing(bed_dir: Path) -> None:
     bed = Bed(bed_dir).start()
     bed.netctl("net", "create", "--subnet=10.20.0.0/16", "default-net")
     bed.add_pod(bed.hosts[0], "p1")
-    daemons = [bed.etcd, bed.netmaster, *bed.agents, *(host.ovs.vswitchd for host in bed.hosts)]
+    daemons = [bed.store, bed.netmaster, *bed.agents, *(host.ovs.vswitchd for host in bed.hosts)]
     bed.stop()
     assert not any(daemon.running for daemon in daemons)
     ours = {path for path in NETNS_DIR.iterdir() if path.name.startswith(f"ct{os.getpid()}-")}

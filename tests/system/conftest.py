@@ -19,11 +19,19 @@ def flags() -> Mapping[str, Sequence[str]]:
 
 
 @pytest.fixture(scope="module")
-def bed(bed_dirs: Iterator[Path], flags: Mapping[str, Sequence[str]]) -> Iterator[Bed]:
-    """Run the whole system on two hosts, with a network `default-net` (10.20.0.0/16)."""
+def hosts() -> int:
+    """Say how many hosts there are; a module may need more."""
+    return 2
+
+
+@pytest.fixture(scope="module")
+def bed(
+    bed_dirs: Iterator[Path], store_kind: str, hosts: int, flags: Mapping[str, Sequence[str]]
+) -> Iterator[Bed]:
+    """Run the whole system, with a network `default-net` (10.20.0.0/16)."""
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory, flags=flags).start()
+    bed = Bed(directory, hosts, store=store_kind, flags=flags).start()
     try:
         _know_each_other(bed)
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")

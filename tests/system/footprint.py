@@ -55,7 +55,7 @@ def footprint(bed: Bed) -> Footprint:
 
 def stored(bed: Bed) -> frozenset[str]:
     """Read what the store holds of pods; netmaster need not be up."""
-    entries = [entry for prefix in STORED for entry in bed.etcd.entries(prefix).items()]
+    entries = [entry for prefix in STORED for entry in bed.store.entries(prefix).items()]
     return frozenset(f"{key} {value.decode()}" for key, value in entries)
 
 
@@ -87,7 +87,7 @@ def steady(bed: Bed) -> Footprint:
 
 def lasting_keys(bed: Bed) -> dict[str, bytes]:
     """Read all of the store but leases and the marks of commits."""
-    entries = bed.etcd.entries("/contiv.io/")
+    entries = bed.store.entries("/contiv.io/")
     return {key: value for key, value in entries.items() if not key.startswith(LEASED)}
 
 

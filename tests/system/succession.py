@@ -1,6 +1,6 @@
 """A netmaster that is killed and succeeded, again and again, on one store.
 
-In come an etcd and a directory; `leading` runs the master, `succeed` starts the next one. What the
+In come a store and a directory; `leading` runs the master, `succeed` starts the next one. What the
 leader has in the store is told by `stored`. Who kills it, and when, is the tests' business.
 """
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from core import keys
 from netmaster import entries
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 from tests.property.subjects import Request
 
 
 @contextmanager
-def leading(etcd: Etcd, directory: Path) -> Iterator[Master]:
+def leading(store: Store, directory: Path) -> Iterator[Master]:
     """Run a master; nothing unforeseen may be in its log at the end."""
-    master = Master(directory, etcd.url)
+    master = Master(directory, store)
     master.start()
     try:
         yield master
@@ -28,15 +28,15 @@ def leading(etcd: Etcd, directory: Path) -> Iterator[Master]:
     assert "Traceback" not in master.log_text()
 
 
-def succeed(master: Master, etcd: Etcd) -> None:
+def succeed(master: Master, store: Store) -> None:
     """Start the next leader; the dead one's lock goes, as it would at the end of its lease."""
-    etcd.delete(keys.LEADER_LOCK)
+    store.delete(keys.LEADER_LOCK)
     master.start(within=60)
 
 
-def stored(etcd: Etcd) -> Mapping[str, bytes]:
+def stored(store: Store) -> Mapping[str, bytes]:
     """Return what the leader has in the store."""
-    found = etcd.entries(keys.ROOT)
+    found = store.entries(keys.ROOT)
     return {key: value for key, value in found.items() if entries.is_leaders(key)}
 
 

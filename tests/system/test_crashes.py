@@ -26,7 +26,7 @@ from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, inspect, steady
 from tests.system.rest import Answer, create_endpoint, delete_endpoint
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 AT_ONCE = 10
 ROUNDS = 10
@@ -180,14 +180,14 @@ def test_masters_killed_in_bursts_keep_what_they_acknowledged(bed: Bed, chance: 
 
 def addresses_stored(bed: Bed) -> dict[str, str]:
     """Read the address of each endpoint record, by its container."""
-    records = bed.etcd.entries("/contiv.io/state/eps/").values()
+    records = bed.store.entries("/contiv.io/state/eps/").values()
     return {r["endpointID"]: r["ipAddress"] for r in map(json.loads, records)}
 
 
 def grants_stored(bed: Bed) -> dict[str, str]:
     """Read whose each address is, of those that are endpoints'."""
     prefix = "/contiv.io/ipam/default-net.default/"
-    grants = {key: json.loads(value) for key, value in bed.etcd.entries(prefix).items()}
+    grants = {key: json.loads(value) for key, value in bed.store.entries(prefix).items()}
     return {
         key.removeprefix(prefix): grant["ownerID"].removeprefix("default-net.default-")
         for key, grant in grants.items()

@@ -162,11 +162,11 @@ def test_without_netmaster(agent_dies: bool, bed: Bed, pod: Pod, before: Footpri
 
 
 def test_without_the_store(bed: Bed, pod: Pod, before: Footprint) -> None:
-    bed.etcd.pause()
+    bed.store.pause()
     try:
         delete(bed, pod)
     finally:
-        bed.etcd.resume()
+        bed.store.resume()
     bed.netmaster.await_ready(within=30)
     eventually_same(bed, before)
     forget(bed, pod)

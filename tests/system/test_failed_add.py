@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.bed.etcd import Etcd
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import IFNAME, Sandbox, new_sandbox
 from tests.bed.waiting import eventually
@@ -185,10 +186,42 @@ def test_while_netmaster_is_frozen(bed: Bed, before: Footprint) -> None:
 
 
 def test_while_the_store_is_frozen(bed: Bed, sandbox: Sandbox, before: Footprint) -> None:
-    with frozen(bed.etcd):
+    with frozen(bed.store):
         error = refused(bed, sandbox)
     assert error["code"] == TRY_AGAIN_LATER
     bed.netmaster.await_ready(within=30)
+    eventually_same(bed, before)
+    works_again(bed, sandbox)
+
+
+def test_without_a_store(bed: Bed, before: Footprint) -> None:
+    sandboxes = [new_sandbox(f"p{n}", Namespace(fresh_name(f"p{n}"))) for n in range(3)]
+    try:
+        bed.store.kill()
+        try:
+            errors = [refused(bed, sandbox) for sandbox in sandboxes]
+        finally:
+            bed.store.start()
+        assert {error["code"] for error in errors} == {TRY_AGAIN_LATER}
+        bed.netmaster.await_ready(within=30)
+        eventually_same(bed, before)
+        works_again(bed, sandboxes[0])
+    finally:
+        for sandbox in sandboxes:
+            sandbox.namespace.delete()
+
+
+def test_a_full_store_says_what_to_do(bed: Bed, sandbox: Sandbox, before: Footprint) -> None:
+    store = bed.store
+    if not isinstance(store, Etcd):
+        pytest.skip("consul has no such alarm")
+    store.alarm("ACTIVATE")
+    try:
+        error = refused(bed, sandbox)
+    finally:
+        store.alarm("DEACTIVATE")
+    assert error["code"] == TRY_AGAIN_LATER
+    assert "etcdctl alarm disarm" in error["details"]
     eventually_same(bed, before)
     works_again(bed, sandbox)
 

@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from core import keys
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 from tests.bed.waiting import eventually
 from tests.property.subjects import SUBJECTS
 from tests.system.judge import complaints
@@ -41,26 +41,26 @@ HALVES: Final = {
 """What somebody deletes, and what the judge says."""
 
 
-def test_the_judge_misses_every_half(etcd: Etcd, bed_dir: Path) -> None:
-    with leading(etcd, bed_dir) as master:
+def test_the_judge_misses_every_half(store: Store, bed_dir: Path) -> None:
+    with leading(store, bed_dir) as master:
         for subject in SUBJECTS:
             # half-way it is there, with what it is linked with
             send(master, *subject.before, *subject.life[: max(1, len(subject.life) // 2)])
-        assert complaints(stored(etcd), master.ask) == []
+        assert complaints(stored(store), master.ask) == []
         for half, said in HALVES.items():
-            _loses(etcd, master, keys.ROOT + half, said)
+            _loses(store, master, keys.ROOT + half, said)
 
 
-def _loses(etcd: Etcd, master: Master, half: str, said: str) -> None:
+def _loses(store: Store, master: Master, half: str, said: str) -> None:
     """Delete a key, hear what the judge says, and put the key back."""
-    value = etcd.entries(half)[half]
+    value = store.entries(half)[half]
     with _noticed(master):
-        etcd.delete(half)
-    found = complaints(stored(etcd), master.ask)
+        store.delete(half)
+    found = complaints(stored(store), master.ask)
     assert any(said in complaint for complaint in found), (half, found)
     with _noticed(master):
-        etcd.put(half, value)
-    assert complaints(stored(etcd), master.ask) == [], half
+        store.put(half, value)
+    assert complaints(stored(store), master.ask) == [], half
 
 
 @contextmanager

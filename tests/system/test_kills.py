@@ -1,4 +1,4 @@
-"""netmaster is killed at random moments while every kind of object changes, on a real etcd.
+"""netmaster is killed at random moments while every kind of object changes, on a real store.
 
 Clients lead subjects of every kind through their lives (`tests.system.strikes`). A kill counts for
 a kind if it found one of its requests sent and not answered. After each kill the next master must
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 from tests.property.subjects import NEVER_STORED, SUBJECTS, Subject, told
 from tests.system.judge import PLURALS, complaints
 from tests.system.strikes import Client
@@ -41,13 +41,13 @@ CROWD: Final = tuple(
 
 
 @pytest.mark.timeout(300)
-def test_every_kind_survives_kills(etcd: Etcd, bed_dir: Path) -> None:
+def test_every_kind_survives_kills(store: Store, bed_dir: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     moments = random.Random(seed)
-    with leading(etcd, bed_dir) as master:
+    with leading(store, bed_dir) as master:
         send(master, *(request for subject in CROWD for request in subject.before))
-        known = {subject.mark: _lived(master, etcd, subject) for subject in CROWD}
+        known = {subject.mark: _lived(master, store, subject) for subject in CROWD}
         steps = dict.fromkeys(known, 0)
         strikes = Counter(dict.fromkeys((subject.kind for subject in CROWD), 0))
         answered = carried_out = kills = 0
@@ -55,8 +55,8 @@ def test_every_kind_survives_kills(etcd: Etcd, bed_dir: Path) -> None:
             kills += 1
             clients = [Client(master, subject, steps[subject.mark]) for subject in CROWD]
             strikes.update(_struck(master, clients, moments))
-            succeed(master, etcd)
-            found = stored(etcd)
+            succeed(master, store)
+            found = stored(store)
             for client in clients:
                 mark = client.subject.mark
                 steps[mark] = _stands(found, client, known[mark])
@@ -69,13 +69,13 @@ def test_every_kind_survives_kills(etcd: Etcd, bed_dir: Path) -> None:
     assert min(strikes.values()) >= STRIKES, strikes
 
 
-def _lived(master: Master, etcd: Etcd, subject: Subject) -> list[dict[str, Any]]:
+def _lived(master: Master, store: Store, subject: Subject) -> list[dict[str, Any]]:
     """Lead a subject through its life once; return what the store told of it at each step."""
     found = []
     for request in subject.life:
-        found.append(told(stored(etcd), subject.mark))
+        found.append(told(stored(store), subject.mark))
         send(master, request)
-    assert told(stored(etcd), subject.mark) == found[0]
+    assert told(stored(store), subject.mark) == found[0]
     return found
 
 

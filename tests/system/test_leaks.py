@@ -3,13 +3,16 @@
 After each, the cluster holds what it held before: addresses and records, flows, ports, journals.
 """
 
-import time
+import json
 from collections.abc import Mapping, Sequence
 
 import pytest
 
+from core import keys
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
+from tests.bed.etcd import Etcd
+from tests.bed.hosts import Host
 from tests.bed.netns import http_request
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
@@ -20,8 +23,12 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(150)]
 
 LATE = 60.0
 """Seconds in which a dead host is surely given up: a lease's end, looks, the grace period."""
-OUTAGE = 12.0
-"""Seconds: longer than a registration lives and than a host may be missing."""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> int:
+    """Let two hosts be away while the third one is there."""
+    return 3
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +37,52 @@ def flags() -> Mapping[str, Sequence[str]]:
     return {"netmaster": ["--dead-host-after", "2"], "netplugin": ["--leak-grace", "2"]}
 
 
-def cut_off(agent: Daemon, pod: Pod) -> bool:
-    """Tell whether an agent has said that a pod's endpoint was reclaimed."""
-    lines = agent.log_text().splitlines()
-    said = [line for line in lines if "endpoint is not connected" in line]
-    return any(pod.sandbox.container_id in line and "reclaimed" in line for line in said)
+def reached(peer: Pod, pod: Pod) -> None:
+    eventually(lambda: peer.ping(pod.address), f"{pod.sandbox.name} is reached from another host")
+
+
+def mentions(line: str, pod: Pod) -> bool:
+    return pod.sandbox.container_id in line
 
 
 def holds(bed: Bed, pod: Pod) -> bool:
-    return any(pod.sandbox.container_id in line for line in stored(bed))
+    return any(mentions(line, pod) for line in stored(bed))
+
+
+def cut_off(agent: Daemon, pod: Pod, peer: Pod) -> None:
+    """See that an agent has said that a pod's endpoint was reclaimed, and has taken its flows."""
+
+    def said() -> bool:
+        lines = [line for line in agent.log_text().splitlines() if mentions(line, pod)]
+        return any("endpoint is not connected" in ln and "reclaimed" in ln for ln in lines)
+
+    eventually(said, "the agent has said so", within=30)
+    eventually(lambda: pod.ping(peer.address) is None, "the pod is cut off")
+
+
+def store_is_away(bed: Bed) -> None:
+    """Take the store away until nobody leads; when it is back, all agents' registrations end."""
+    terms, etcd = terms_ended(bed), bed.store
+    assert isinstance(etcd, Etcd), "whose leases can be ended"
+    etcd.kill()
+    try:
+        eventually(lambda: terms_ended(bed) > terms, "nobody leads", within=30)
+    finally:
+        etcd.start()
+    etcd.end_leases(keys.SERVICES + keys.SERVICE_NETPLUGIN)
+
+
+def terms_ended(bed: Bed) -> int:
+    return bed.netmaster.log_text().count('msg="leadership" input=LOST')
+
+
+def mended(host: Host) -> dict[str, int]:
+    """Ask a host's agent how often it has mended what."""
+    url = "http://127.0.0.1:9090/debug/leaks"
+    status, body = http_request(url, namespace=host.namespace)
+    assert status == 200
+    found: dict[str, int] = json.loads(body)
+    return found
 
 
 def renumbered(found: Footprint) -> tuple[object, ...]:
@@ -47,10 +91,10 @@ def renumbered(found: Footprint) -> tuple[object, ...]:
     return *rest, len(found.flows)
 
 
-def new_pod_works(bed: Bed, peer: Pod) -> None:
-    """See that the first host takes part again."""
-    pod = bed.add_pod(bed.hosts[0], "new")
-    eventually(lambda: peer.ping(pod.address), "a new pod is reached from the other host")
+def new_pod_works(bed: Bed, host: Host, peer: Pod) -> None:
+    """See that a host takes part again."""
+    pod = bed.add_pod(host, "new")
+    reached(peer, pod)
     bed.delete_pod(pod)
 
 
@@ -61,9 +105,7 @@ def test_a_pod_that_dies_without_a_del_is_released(bed: Bed) -> None:
     pod.namespace.delete()
     bed.pods.remove(pod)
     eventually_same(bed, before, within=30)
-    url = "http://127.0.0.1:9090/debug/leaks"
-    answer = http_request(url, namespace=bed.hosts[0].namespace)
-    assert answer == (200, b'{"pod gone":1}')
+    eventually(lambda: mended(bed.hosts[0]).get("pod gone") == 1, "it is counted")
     again = bed.add_pod(bed.hosts[0], "again")
     assert again.address == pod.address
     eventually(lambda: again.ping(alive.address), "the pods reach each other")
@@ -80,61 +122,56 @@ def test_a_record_its_host_does_not_know_is_released(bed: Bed) -> None:
     bed.delete_pod(alive)
 
 
-@pytest.mark.parametrize("way", ["killed", "frozen"])
-def test_a_host_that_was_away_for_too_long_finds_its_pods_cut_off(bed: Bed, way: str) -> None:
-    near, far = bed.hosts
-    agent = bed.agents[0]
+def test_hosts_that_are_away_for_too_long_are_given_up_and_no_other(bed: Bed) -> None:
+    """A store that was away meanwhile, and forgot who is registered, makes no difference."""
+    killed, frozen = bed.agents[:2]
+    near, far = bed.hosts[:2], bed.hosts[2]
     peer = bed.add_pod(far, "peer")
     before = steady(bed)
-    pod = bed.add_pod(near, "pod")
-    eventually(lambda: peer.ping(pod.address), "the pod is reached")
-    (agent.kill if way == "killed" else agent.pause)()
-    eventually(lambda: not holds(bed, pod), "the dead host's endpoint is given up", within=LATE)
-    assert holds(bed, peer)
-    taker = bed.add_pod(far, "taker")
-    assert taker.address == pod.address
-    (agent.start if way == "killed" else agent.resume)()
-    eventually(lambda: cut_off(agent, pod), "the agent has said so", within=30)
-    eventually(lambda: pod.ping(peer.address) is None, "the pod is cut off")
-    eventually(lambda: peer.ping(taker.address), "its address is another's")
-    bed.delete_pod(pod)
-    bed.delete_pod(taker)
-    eventually(lambda: renumbered(footprint(bed)) == renumbered(before), "all is as before")
-    new_pod_works(bed, peer)
+    lost = [bed.add_pod(host, f"lost-{host.label}") for host in near]
+    for pod in lost:
+        reached(peer, pod)
+    held = stored(bed)
+    killed.kill()
+    frozen.pause()
+    store_is_away(bed)
+    eventually(lambda: not any(holds(bed, pod) for pod in lost), "both are given up", within=LATE)
+    assert stored(bed) == {line for line in held if not any(mentions(line, pod) for pod in lost)}
+    takers = [bed.add_pod(far, f"taker{number}") for number in (1, 2)]
+    assert {pod.address for pod in takers} == {pod.address for pod in lost}
+    killed.start()
+    frozen.resume()
+    for agent, pod in zip((killed, frozen), lost, strict=True):
+        cut_off(agent, pod, peer)
+    for pod in takers:
+        reached(peer, pod)
+    for pod in (*lost, *takers):
+        bed.delete_pod(pod)
+    eventually(
+        lambda: renumbered(footprint(bed)) == renumbered(before), "all is as before", within=30
+    )
+    for host in near:
+        new_pod_works(bed, host, peer)
     bed.delete_pod(peer)
 
 
-def test_a_store_that_was_away_gives_nobody_up_who_is_there(bed: Bed) -> None:
-    near, far = bed.hosts
-    dead, alive = bed.add_pod(near, "dead"), bed.add_pod(far, "alive")
-    before = stored(bed)
-    bed.agents[0].kill()
-    bed.etcd.kill()
-    time.sleep(OUTAGE)  # an outage has a length
-    assert bed.etcd.running is False
-    bed.etcd.start()
-    # the one that is really dead shows when a leader believes in absence again
-    eventually(lambda: not holds(bed, dead), "the dead host is given up", within=LATE)
-    assert stored(bed) == {line for line in before if dead.sandbox.container_id not in line}
-    bed.agents[0].start()
-    bed.delete_pod(dead)
-    new_pod_works(bed, alive)
-    bed.delete_pod(alive)
-
-
 def test_a_drained_host_takes_no_pod(bed: Bed) -> None:
-    near, far = bed.hosts
+    near, far = bed.hosts[:2]
     stays = bed.add_pod(near, "stays")
     peer = bed.add_pod(far, "peer")
     before = steady(bed)
     assert "is drained, it has 1 endpoints" in bed.netctl("host", "drain", near.label)
+    shown = ask(bed, "GET", "/hosts").json()
+    assert [(one["label"], one["drained"]) for one in shown] == [
+        (host.label, host is near) for host in bed.hosts
+    ]
     with pytest.raises(CniFailed) as refused:
         bed.add_pod(near, "refused")
     assert f"netctl host drain {near.label} --undo" in refused.value.answer["details"]
     eventually_same(bed, before)
     eventually(lambda: stays.ping(peer.address), "the pod that was there works")
     assert "is not drained" in bed.netctl("host", "drain", near.label, "--undo")
-    new_pod_works(bed, peer)
+    new_pod_works(bed, near, peer)
     bed.delete_pod(stays)
     bed.delete_pod(peer)
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 from tests.bed.waiting import eventually
 from tests.property.subjects import CLEAN_UP, LARGE, Subject, told
 from tests.system.judge import complaints
@@ -31,43 +31,43 @@ STEP: Final = 0.001
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("subject", [*LARGE, CLEAN_UP], ids=lambda subject: subject.kind)
-def test_the_next_leader_finishes(subject: Subject, etcd: Etcd, bed_dir: Path) -> None:
+def test_the_next_leader_finishes(subject: Subject, store: Store, bed_dir: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     moments = random.Random(seed)
-    with leading(etcd, bed_dir) as master:
+    with leading(store, bed_dir) as master:
         undisturbed = subject.copy(0)
-        before = _begun(master, etcd, undisturbed)
+        before = _begun(master, store, undisturbed)
         send(master, *undisturbed.life)
-        whole = _changed(etcd, before, undisturbed)
+        whole = _changed(store, before, undisturbed)
         interrupted = kills = 0
         while interrupted < INTERRUPTED and kills < MOST_KILLS:
             kills += 1
             copy = subject.copy(kills)
-            before = _begun(master, etcd, copy)
-            _kill_amid(master, etcd, copy, before, moments.randint(1, len(whole) // 2))
-            interrupted += len(_changed(etcd, before, copy)) < len(whole)
-            succeed(master, etcd)
-            _await(etcd, copy, before, whole)
-            assert complaints(stored(etcd), master.ask) == []
+            before = _begun(master, store, copy)
+            _kill_amid(master, store, copy, before, moments.randint(1, len(whole) // 2))
+            interrupted += len(_changed(store, before, copy)) < len(whole)
+            succeed(master, store)
+            _await(store, copy, before, whole)
+            assert complaints(stored(store), master.ask) == []
     assert interrupted == INTERRUPTED, f"of {kills} kills {interrupted} came between two parts"
 
 
-def _begun(master: Master, etcd: Etcd, subject: Subject) -> Mapping[str, object]:
+def _begun(master: Master, store: Store, subject: Subject) -> Mapping[str, object]:
     """Make what is to be changed, and return what the store tells of it."""
     send(master, *subject.before)
-    return told(stored(etcd), subject.mark)
+    return told(stored(store), subject.mark)
 
 
-def _changed(etcd: Etcd, before: Mapping[str, object], subject: Subject) -> set[str]:
+def _changed(store: Store, before: Mapping[str, object], subject: Subject) -> set[str]:
     """Return the keys that hold something else now, without the subject's mark."""
-    now = told(stored(etcd), subject.mark)
+    now = told(stored(store), subject.mark)
     differing = (key for key in before.keys() | now if before.get(key) != now.get(key))
     return {key.replace(subject.mark, "*") for key in differing}
 
 
 def _kill_amid(
-    master: Master, etcd: Etcd, subject: Subject, before: Mapping[str, object], amount: int
+    master: Master, store: Store, subject: Subject, before: Mapping[str, object], amount: int
 ) -> None:
     """Ask for the change, and kill the master as soon as that many keys are changed."""
 
@@ -75,7 +75,7 @@ def _kill_amid(
         master.resume()
         time.sleep(STEP)
         master.pause()
-        return len(_changed(etcd, before, subject)) >= amount
+        return len(_changed(store, before, subject)) >= amount
 
     client = Client(master, subject, 0)
     client.start()
@@ -86,8 +86,8 @@ def _kill_amid(
         client.join()
 
 
-def _await(etcd: Etcd, subject: Subject, before: Mapping[str, object], whole: set[str]) -> None:
+def _await(store: Store, subject: Subject, before: Mapping[str, object], whole: set[str]) -> None:
     """Wait until a change is carried out."""
     eventually(
-        lambda: _changed(etcd, before, subject) == whole, f"{subject.mark} is finished", within=60
+        lambda: _changed(store, before, subject) == whole, f"{subject.mark} is finished", within=60
     )

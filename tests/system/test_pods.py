@@ -316,10 +316,10 @@ def test_fifty_adds_at_once_on_one_host_succeed_and_reach_each_other(bed: Bed) -
 def test_a_stream_notices_what_is_lost(bed: Bed) -> None:
     a, b = (bed.add_pod(host, f"on-{host.label}") for host in bed.hosts)
     with streams((a, b)) as (stream,):
-        bed.fabric.cut(bed.hosts[1])
+        bed.fabric.cut(bed.hosts[1].link)
         sent = stream.sent()
         eventually(lambda: stream.sent() > sent + 10, "packets nobody answers")
-        bed.fabric.heal(bed.hosts[1])
+        bed.fabric.heal(bed.hosts[1].link)
         stream.goes_on()
         outcome = stream.stop()
     assert len(outcome.lost) >= 10

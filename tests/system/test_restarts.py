@@ -126,13 +126,13 @@ def test_a_store_that_freezes_dies_and_returns_loses_no_packet(
     bed: Bed, three: tuple[Pod, Pod, Pod]
 ) -> None:
     with undisturbed(bed, three) as running:
-        bed.etcd.pause()
+        bed.store.pause()
         all_go_on(running, FREEZE)
-        bed.etcd.resume()
+        bed.store.resume()
         all_go_on(running)
-        bed.etcd.kill()
+        bed.store.kill()
         all_go_on(running, 1)
-        bed.etcd.start()
+        bed.store.start()
         netmaster_leads(bed)
 
 
@@ -141,12 +141,12 @@ def test_agents_killed_while_the_store_is_away_lose_no_packet(
 ) -> None:
     remember_neighbours(three)
     with undisturbed(bed, three) as running:
-        bed.etcd.kill()
+        bed.store.kill()
         for agent in bed.agents:
             agent.kill()
             agent.spawn()
         all_go_on(running, 2)
-        bed.etcd.start()
+        bed.store.start()
         for agent in bed.agents:
             agent.await_ready()
         netmaster_leads(bed)
@@ -155,7 +155,7 @@ def test_agents_killed_while_the_store_is_away_lose_no_packet(
 def test_everything_killed_at_once_loses_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
     remember_neighbours(three)
     with undisturbed(bed, three) as running:
-        everything: list[Daemon] = [*bed.agents, bed.netmaster, bed.etcd]
+        everything: list[Daemon] = [*bed.agents, bed.netmaster, bed.store]
         for daemon in everything:
             daemon.kill()
         all_go_on(running)

@@ -1,1 +1,1 @@
-"""netmaster as processes and in-process, on a real etcd."""
+"""netmaster as processes and in-process, on a real store."""

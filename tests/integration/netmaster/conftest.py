@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 
 
 @dataclass(frozen=True)
 class Running:
     """A leading master and its store."""
 
-    etcd: Etcd
+    store: Store
     master: Master
 
 
 @pytest.fixture(scope="module")
-def running(bed_dirs: Iterator[Path], etcd_session: Etcd) -> Iterator[Running]:
-    """Run a master on an etcd of its own; tests use names of their own."""
+def running(bed_dirs: Iterator[Path], store_session: Store) -> Iterator[Running]:
+    """Run a master on a store of its own; tests use names of their own."""
     directory = next(bed_dirs)
     directory.mkdir()
-    master = Master(directory, etcd_session.url)
+    master = Master(directory, store_session)
     master.start()
     try:
-        yield Running(etcd_session, master)
+        yield Running(store_session, master)
         assert "internal error" not in master.log_text()
         assert "Traceback" not in master.log_text()
     finally:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.bed.aci_gateway import REFUSING, WELL, StandIn
-from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Answer, Master
+from tests.bed.store import Store
 from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
@@ -21,10 +21,10 @@ PATH = "/api/v1/appProfiles/default:a/"
 class Fabric:
     """A master, its store and its gateway."""
 
-    def __init__(self, directory: Path, etcd: Etcd, gateway: StandIn) -> None:
+    def __init__(self, directory: Path, store: Store, gateway: StandIn) -> None:
         self.gateway = gateway
         flags = (*MODES, "--infra", "aci", "--aci-gateway", gateway.url)
-        self.master = Master(directory, etcd.url, flags=flags)
+        self.master = Master(directory, store, flags=flags)
 
     def post(self, path: str, **body: object) -> Answer:
         return self.master.ask("POST", f"/api/v1/{path}/", body)
@@ -57,21 +57,16 @@ class Fabric:
 
 
 @pytest.fixture
-def fabric(bed_dirs: Iterator[Path]) -> Iterator[Fabric]:
-    directory = next(bed_dirs)
-    directory.mkdir()
-    etcd = Etcd(directory)
+def fabric(bed_dir: Path, store: Store) -> Iterator[Fabric]:
     with StandIn() as gateway:
-        it = Fabric(directory, etcd, gateway)
+        it = Fabric(bed_dir, store, gateway)
         try:
-            etcd.start()
             it.master.start()
             it.build()
             yield it
             assert "Traceback" not in it.master.log_text()
         finally:
             it.master.kill()
-            etcd.kill()
 
 
 def test_the_gateway_follows_what_is_done(fabric: Fabric) -> None:

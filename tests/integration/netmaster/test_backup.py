@@ -1,26 +1,25 @@
-"""`netmaster dump` and `netmaster load`, and masters on stores of other releases, on real etcd."""
+"""`netmaster dump` and `netmaster load`, and masters on stores of other releases, on real store."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from core import keys
-from netmaster import schema
-from netmaster.schema import VERSION, Stamp
 from objdb.api import Change, Put
-from objdb.connect import connect, parse_endpoints
-from tests.bed.etcd import Etcd
+from state import schema
+from state.schema import VERSION, Stamp
 from tests.bed.master import MODES, PROGRAM, Master
+from tests.bed.store import Store, client, store_url
 
 pytestmark = pytest.mark.store
 
 
 @pytest.fixture
-def master(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+def master(bed_dir: Path, store: Store) -> Iterator[Master]:
     """Run a master with something of each sort in its store."""
-    master = Master(bed_dir, etcd.url)
+    master = Master(bed_dir, store)
     master.start()
     for path, body in (
         ("api/v1/tenants/t/", {"tenantName": "t"}),
@@ -49,11 +48,11 @@ def master(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
 
 
 def run(
-    etcd: Etcd, *words: str, text: str = "", store: str = "--etcd"
+    store: Store, *words: str, text: str = "", older: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run one of the commands on a store."""
-    url = etcd.url if store == "--etcd" else etcd.url.replace("http:", "etcd:")
-    return command(*words, store, url, text=text)
+    named = ("--cluster-store", store_url(store)) if older else (f"--{store.kind}", store.url)
+    return command(*words, *named, text=text)
 
 
 def command(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -63,9 +62,9 @@ def command(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-async def stored(etcd: Etcd) -> dict[str, bytes]:
+async def stored(store: Store) -> dict[str, bytes]:
     """Return what the store holds of the leader's."""
-    backend = connect(parse_endpoints("test", etcd.url, ""))
+    backend = client(store)
     try:
         snapshot = await backend.snapshot(keys.ROOT)
     finally:
@@ -77,9 +76,9 @@ async def stored(etcd: Etcd) -> dict[str, bytes]:
     }
 
 
-async def put(etcd: Etcd, key: str, value: bytes) -> None:
+async def put(store: Store, key: str, value: bytes) -> None:
     """Write one key."""
-    backend = connect(parse_endpoints("test", etcd.url, ""))
+    backend = client(store)
     try:
         await backend.commit([Change((), (Put(key, value),))])
     finally:
@@ -87,19 +86,19 @@ async def put(etcd: Etcd, key: str, value: bytes) -> None:
 
 
 async def test_a_dump_is_loaded_into_another_store(
-    master: Master, etcd: Etcd, bed_dirs: Iterator[Path]
+    master: Master, store: Store, new_store: Callable[[], Store], bed_dirs: Iterator[Path]
 ) -> None:
-    dumped = run(etcd, "dump")
+    dumped = run(store, "dump")
     assert (dumped.returncode, dumped.stderr) == (0, "")
     directory = next(bed_dirs)
     directory.mkdir()
-    other = Etcd(directory)
+    other = new_store()
     other.start()
-    heir = Master(directory, other.url)
+    heir = Master(directory, other)
     try:
-        loaded = run(other, "load", text=dumped.stdout, store="--cluster-store")
+        loaded = run(other, "load", text=dumped.stdout, older=True)
         assert (loaded.returncode, loaded.stdout) == (0, "")
-        assert await stored(other) == await stored(etcd)
+        assert await stored(other) == await stored(store)
         assert run(other, "dump").stdout == dumped.stdout
         heir.start()
         for path in ("/api/v1/inspect/networks/t:n/", "/api/v1/inspect/endpointGroups/t:g/"):
@@ -109,49 +108,49 @@ async def test_a_dump_is_loaded_into_another_store(
         other.kill()
 
 
-async def test_a_load_is_refused_while_a_master_leads(master: Master, etcd: Etcd) -> None:
-    text = run(etcd, "dump").stdout
-    before = await stored(etcd)
-    refused = run(etcd, "load", "--replace", text=text)
+async def test_a_load_is_refused_while_a_master_leads(master: Master, store: Store) -> None:
+    text = run(store, "dump").stdout
+    before = await stored(store)
+    refused = run(store, "load", "--replace", text=text)
     assert refused.returncode == 1
     assert refused.stderr == (
         f"{master.address} leads: stop every netmaster before a backup is loaded\n"
     )
-    assert await stored(etcd) == before
+    assert await stored(store) == before
 
 
-async def test_a_store_in_use_is_replaced_only_when_asked(master: Master, etcd: Etcd) -> None:
-    text = run(etcd, "dump").stdout
-    before = await stored(etcd)
+async def test_a_store_in_use_is_replaced_only_when_asked(master: Master, store: Store) -> None:
+    text = run(store, "dump").stdout
+    before = await stored(store)
     assert master.ask("POST", "/api/v1/tenants/u/", {"tenantName": "u"}).status == 200
     master.stop()
-    refused = run(etcd, "load", text=text)
+    refused = run(store, "load", text=text)
     assert refused.returncode == 1
     assert "--replace" in refused.stderr
-    assert keys.obj("tenant", "u") in await stored(etcd)
-    assert run(etcd, "load", "--replace", text=text).returncode == 0
-    assert await stored(etcd) == before
+    assert keys.obj("tenant", "u") in await stored(store)
+    assert run(store, "load", "--replace", text=text).returncode == 0
+    assert await stored(store) == before
     master.start()
     assert master.ask("GET", "/api/v1/tenants/u/").text == "tenant not found"
 
 
-async def test_a_dump_of_another_release_is_refused(etcd: Etcd) -> None:
-    refused = run(etcd, "load", text=f'{{"schema":{VERSION + 1},"release":"9.9","keys":{{}}}}')
+async def test_a_dump_of_another_release_is_refused(store: Store) -> None:
+    refused = run(store, "load", text=f'{{"schema":{VERSION + 1},"release":"9.9","keys":{{}}}}')
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.endswith("load it with the release that wrote it, 9.9\n")
-    assert not await stored(etcd)
+    assert not await stored(store)
 
 
-def test_a_wrong_word_ends_a_command_with_22(etcd: Etcd) -> None:
-    refused = run(etcd, "load", "--force")
+def test_a_wrong_word_ends_a_command_with_22(store: Store) -> None:
+    refused = run(store, "load", "--force")
     assert refused.returncode == 22
     assert refused.stderr.startswith("Incorrect Usage. ")
-    assert "--replace" in run(etcd, "load", "--help").stdout
+    assert "--replace" in run(store, "load", "--help").stdout
 
 
-async def test_the_first_leader_stamps_the_store(master: Master, etcd: Etcd) -> None:
+async def test_the_first_leader_stamps_the_store(master: Master, store: Store) -> None:
     assert master.running
-    assert (await stored(etcd))[keys.SCHEMA] == schema.encode(schema.CURRENT)
+    assert (await stored(store))[keys.SCHEMA] == schema.encode(schema.CURRENT)
 
 
 @pytest.mark.parametrize(
@@ -163,13 +162,13 @@ async def test_the_first_leader_stamps_the_store(master: Master, etcd: Etcd) -> 
     ],
 )
 async def test_a_master_ends_at_a_store_of_another_release(
-    etcd: Etcd, stamp: Stamp, advice: str
+    store: Store, stamp: Stamp, advice: str
 ) -> None:
-    await put(etcd, keys.SCHEMA, schema.encode(stamp))
+    await put(store, keys.SCHEMA, schema.encode(stamp))
     ended = command(
-        *(*MODES, "--etcd", etcd.url, "--ofnet-port", "0"),
+        *(*MODES, f"--{store.kind}", store.url, "--ofnet-port", "0"),
         *("--external-address", "127.0.0.1:0", "--internal-address", "127.0.0.1:0"),
     )
     assert ended.returncode == 1
     assert advice in ended.stderr.splitlines()[-1]
-    assert set(await stored(etcd)) == {keys.SCHEMA}
+    assert set(await stored(store)) == {keys.SCHEMA}

@@ -132,21 +132,21 @@ CALLS = [
 def test_a_bad_object_is_refused(
     method: str, path: str, body: object, text: str, running: Running
 ) -> None:
-    before = running.etcd.revision()
+    before = running.store.revision()
     url = "/api/v1/" + path.replace("\u00fc", "%C3%BC") + "/"
     answer = running.master.ask(method, url, body)
     assert answer.status == 500
     assert answer.text.startswith(text)
-    assert running.etcd.revision() == before
+    assert running.store.revision() == before
 
 
 @pytest.mark.parametrize(("route", "body", "text"), CALLS)
 def test_a_bad_call_is_refused(route: str, body: object, text: str, running: Running) -> None:
-    before = running.etcd.revision()
+    before = running.store.revision()
     answer = running.master.ask("POST", f"/plugin/{route}", body)
     assert answer.status == 500
     assert answer.text.startswith(text)
-    assert running.etcd.revision() == before
+    assert running.store.revision() == before
 
 
 @pytest.mark.parametrize(
@@ -169,19 +169,19 @@ def test_a_bad_call_is_refused(route: str, body: object, text: str, running: Run
 def test_what_is_not_there_or_in_use_is_said_to_be(
     method: str, path: str, text: str, running: Running
 ) -> None:
-    before = running.etcd.revision()
+    before = running.store.revision()
     answer = running.master.ask(method, path)
     assert (answer.status, answer.text) == (500, text)
-    assert running.etcd.revision() == before
+    assert running.store.revision() == before
 
 
 @pytest.mark.parametrize("path", ["/api/v1/networks/default:bad/", "/plugin/createEndpoint"])
 def test_an_oversized_body_is_refused(path: str, running: Running) -> None:
-    before = running.etcd.revision()
+    before = running.store.revision()
     body = json.dumps({"networkName": "x" * (1 << 20)})
     answer = running.master.ask("POST", path, body)
     assert (answer.status, answer.text) == (413, "request body is larger than 1048576 bytes")
-    assert running.etcd.revision() == before
+    assert running.store.revision() == before
 
 
 def test_an_oversized_body_of_unknown_length_is_refused(running: Running) -> None:

@@ -75,13 +75,3 @@ def test_a_taken_port_ends_it_with_1() -> None:
         )
     assert code == 1
     assert "address already in use" in err
-
-
-def test_consul_is_refused() -> None:
-    address = "127.0.0.1:0"
-    code, _, err = run(
-        *(*MODES, "--consul", "http://127.0.0.1:8500"),
-        *("--external-address", address, "--internal-address", address),
-    )
-    assert code == 22
-    assert "consul is not supported yet" in err

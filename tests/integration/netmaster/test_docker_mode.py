@@ -10,12 +10,11 @@ import pytest
 from core import keys
 from core.ids import GroupName, NetworkName, TenantName
 from objdb.api import Change, Delete, Put
-from objdb.connect import connect, parse_endpoints
 from state import codec
 from state.records import DocknetRecord
 from tests.bed.docker_stand_in import Refusal, StandIn
-from tests.bed.etcd import Etcd
 from tests.bed.master import Answer, Master
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
@@ -34,11 +33,11 @@ GROUP = {"tenantName": "default", "groupName": "g1", "networkName": "n1"}
 class Cluster:
     """A master, its store and the engine of its host."""
 
-    def __init__(self, directory: Path, etcd: Etcd, engine: StandIn, mode: str) -> None:
-        self.etcd = etcd
+    def __init__(self, directory: Path, store: Store, engine: StandIn, mode: str) -> None:
+        self.store = store
         self.engine = engine
         named = ("--plugin-name", "contiv:1", "--docker-socket", str(engine.socket))
-        self.master = Master(directory, etcd.url, flags=("--mode", mode, *MODES, *named))
+        self.master = Master(directory, store, flags=("--mode", mode, *MODES, *named))
 
     def post(self, path: str, body: object) -> Answer:
         return self.master.ask("POST", f"/api/v1/{path}/", body)
@@ -48,7 +47,7 @@ class Cluster:
 
     def records(self) -> dict[str, str]:
         """Return docker's ids as the store has them, by the ends of their keys."""
-        found = self.etcd.entries(keys.DOCKNETS)
+        found = self.store.entries(keys.DOCKNETS)
         return {
             key.removeprefix(keys.DOCKNETS): json.loads(value)["docknetUUID"]
             for key, value in found.items()
@@ -65,20 +64,15 @@ def mode() -> str:
 
 
 @pytest.fixture
-def cluster(bed_dirs: Iterator[Path], mode: str) -> Iterator[Cluster]:
-    directory = next(bed_dirs)
-    directory.mkdir()
-    etcd = Etcd(directory)
-    with StandIn(directory / "docker.sock") as engine:
-        it = Cluster(directory, etcd, engine, mode)
+def cluster(bed_dir: Path, store: Store, mode: str) -> Iterator[Cluster]:
+    with StandIn(bed_dir / "docker.sock") as engine:
+        it = Cluster(bed_dir, store, engine, mode)
         try:
-            etcd.start()
             it.master.start()
             yield it
             assert "Traceback" not in it.master.log_text()
         finally:
             it.master.kill()
-            etcd.kill()
 
 
 def test_docker_follows_what_is_done(cluster: Cluster) -> None:
@@ -148,7 +142,7 @@ async def _map(cluster: Cluster, group: GroupName | None, *, mapped: bool = True
     tenant, network = TenantName("default"), NetworkName("n1")
     record = DocknetRecord(tenant=tenant, network=network, group=group, uuid="f00")
     key = keys.docknet(record.id)
-    backend = connect(parse_endpoints("test", cluster.etcd.url, ""))
+    backend = client(cluster.store)
     rebuilt = cluster.master.log_text().count("view read again")
     try:
         op = Put(key, codec.encode(record)) if mapped else Delete(key)

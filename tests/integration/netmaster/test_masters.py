@@ -1,6 +1,7 @@
 """Several masters on one machine, and masters that come, go and are killed."""
 
 import http.client
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -15,30 +16,29 @@ from core.tasks import Supervisor
 from netmaster.commit import Committer
 from netmaster.plan import tenant
 from netmaster.view import View
-from objdb.connect import connect, parse_endpoints
 from state import codec
-from tests.bed.etcd import Etcd
 from tests.bed.master import Answer, Master
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually, eventually_async
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 TENANT = {"tenantName": "t"}
 
 
 @pytest.fixture
-def first(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+def first(bed_dir: Path, store: Store) -> Iterator[Master]:
     """Run the leader."""
-    master = Master(bed_dir, etcd.url, name="first")
+    master = Master(bed_dir, store, name="first")
     master.start()
     yield master
     master.kill()
 
 
 @pytest.fixture
-def second(bed_dir: Path, etcd: Etcd, first: Master) -> Iterator[Master]:
+def second(bed_dir: Path, store: Store, first: Master) -> Iterator[Master]:
     """Run another master beside the leader."""
-    master = Master(bed_dir, etcd.url, name="second", leads=False)
+    master = Master(bed_dir, store, name="second", leads=False)
     master.start()
     assert first.ask("GET", "/info").status == 200
     yield master
@@ -78,10 +78,14 @@ def test_a_follower_sends_requests_to_the_leader(first: Master, second: Master) 
 
 
 def test_info_through_a_follower_is_the_leaders(first: Master, second: Master) -> None:
-    answer = second.ask("GET", "/info").json()
-    assert isinstance(answer, dict)
-    assert answer["leader-ip"] == first.address
-    assert answer["netmaster-nodes"] == ["127.0.0.1", "127.0.0.1"]
+    def told() -> dict[str, object]:
+        answer = second.ask("GET", "/info").json()
+        assert isinstance(answer, dict)
+        return answer
+
+    assert told()["leader-ip"] == first.address
+    both = ["127.0.0.1", "127.0.0.1"]
+    eventually(lambda: told()["netmaster-nodes"] == both, "both masters are registered")
 
 
 def test_a_leader_that_ends_hands_over_at_once(first: Master, second: Master) -> None:
@@ -94,6 +98,77 @@ def test_a_leader_that_ends_hands_over_at_once(first: Master, second: Master) ->
     assert create(second, "u").status == 200
 
 
+class Writer(threading.Thread):
+    """Creates tenants over one kept connection at a time, until told to stop."""
+
+    def __init__(self, master: Master, name: str) -> None:
+        super().__init__()
+        self._master = master
+        self._name = name
+        self.stop = threading.Event()
+        self.acknowledged: list[str] = []
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        """Write; a connection that ends without an answer is opened anew."""
+        number = 0
+        while not self.stop.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self._master.port, timeout=20)
+            try:
+                while not self.stop.is_set():
+                    number += 1
+                    self._create(connection, f"{self._name}{number}")
+            except (OSError, http.client.HTTPException):
+                self.stop.wait(0.02)
+            finally:
+                connection.close()
+
+    def _create(self, connection: http.client.HTTPConnection, name: str) -> None:
+        body = json.dumps({"tenantName": name})
+        connection.request(
+            "POST", f"/api/v1/tenants/{name}/", body, {"Content-Type": "application/json"}
+        )
+        answer = connection.getresponse()
+        answer.read()
+        self.statuses.add(answer.status)
+        if answer.status == 200:
+            self.acknowledged.append(name)
+
+
+def test_a_hand_over_loses_no_acknowledged_write(first: Master, second: Master) -> None:
+    writers = [
+        Writer(master, f"{name}{number}x")
+        for master, name in ((first, "a"), (second, "b"))
+        for number in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    try:
+        eventually(lambda: all(len(w.acknowledged) > 5 for w in writers), "writes are served")
+        assert first.terminate() == 0
+        before = [len(writer.acknowledged) for writer in writers[4:]]
+        eventually(
+            lambda: all(
+                len(w.acknowledged) > n + 5 for w, n in zip(writers[4:], before, strict=True)
+            ),
+            "writes are served by the second",
+        )
+    finally:
+        for writer in writers:
+            writer.stop.set()
+        for writer in writers:
+            writer.join()
+    stored = second.ask("GET", "/api/v1/tenants/").json()
+    assert isinstance(stored, list)
+    names = {tenant["tenantName"] for tenant in stored}
+    for writer in writers:
+        assert names.issuperset(writer.acknowledged)
+        assert writer.statuses <= {200, 500, 502}
+    for master in (first, second):
+        assert "internal error" not in master.log_text()
+        assert "request failed" not in master.log_text()
+
+
 def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: Master) -> None:
     create(first, "t")
     first.kill()
@@ -104,9 +179,9 @@ def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: 
 
 
 async def test_roles_in_the_registry_follow_the_leadership(
-    first: Master, second: Master, etcd: Etcd
+    first: Master, second: Master, store: Store
 ) -> None:
-    backend = connect(parse_endpoints("netmaster", etcd.url, ""))
+    backend = client(store)
 
     async def roles(service: str) -> list[str]:
         found = await backend.snapshot(keys.services(service))
@@ -169,8 +244,8 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     assert leads(second)
 
 
-async def test_a_write_fenced_by_a_lost_lock_is_refused(etcd: Etcd) -> None:
-    backend = connect(parse_endpoints("netmaster", etcd.url, ""))
+async def test_a_write_fenced_by_a_lost_lock_is_refused(store: Store) -> None:
+    backend = client(store)
     before = backend.lock(keys.LEADER_LOCK, "10.0.0.1:1", 5)
     after = backend.lock(keys.LEADER_LOCK, "10.0.0.2:1", 5)
     deposed = Committer(
@@ -193,8 +268,8 @@ async def test_a_write_fenced_by_a_lost_lock_is_refused(etcd: Etcd) -> None:
     await backend.close()
 
 
-def test_a_killed_master_finds_everything_again(bed_dir: Path, etcd: Etcd) -> None:
-    master = Master(bed_dir, etcd.url)
+def test_a_killed_master_finds_everything_again(bed_dir: Path, store: Store) -> None:
+    master = Master(bed_dir, store)
     master.start()
     try:
         settings = {
@@ -243,21 +318,21 @@ def test_a_killed_master_finds_everything_again(bed_dir: Path, etcd: Etcd) -> No
         master.kill()
 
 
-def test_the_store_may_come_late_and_go(bed_dir: Path, etcd: Etcd) -> None:
-    etcd.kill()
-    master = Master(bed_dir, etcd.url)
+def test_the_store_may_come_late_and_go(bed_dir: Path, store: Store) -> None:
+    store.kill()
+    master = Master(bed_dir, store)
     master.spawn()
     try:
         eventually(
             lambda: b"leadership" not in master.log.read_bytes() and _listens(master),
             "the master listens",
         )
-        etcd.start()
+        store.start()
         eventually(lambda: leads(master), "the master leads", within=30)
         assert create(master, "t").status == 200
-        etcd.kill()
+        store.kill()
         assert create(master, "u").status == 500
-        etcd.start()
+        store.start()
         eventually(lambda: create(master, "v").status == 200, "writes are served", within=40)
         assert master.ask("GET", "/api/v1/tenants/t/").status == 200
     finally:
@@ -271,8 +346,8 @@ def _listens(master: Master) -> bool:
         return False
 
 
-def test_external_and_internal_addresses_are_both_served(bed_dir: Path, etcd: Etcd) -> None:
-    master = Master(bed_dir, etcd.url, leads=False)
+def test_external_and_internal_addresses_are_both_served(bed_dir: Path, store: Store) -> None:
+    master = Master(bed_dir, store, leads=False)
     master.command[-1] = "127.0.0.2:0"
     master.start()
     try:

@@ -1,4 +1,4 @@
-"""Requests made up from the OpenAPI document, against a real master on a real etcd.
+"""Requests made up from the OpenAPI document, against a real master on a real store.
 
 Whatever is sent: an answer that the document allows comes in time, it tells of no unforeseen
 failure, and a refused request leaves the store as it was.
@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
 from core.version import VERSION
 from netmaster.api.objects import KINDS
 from netmaster.api.openapi import document
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 
 pytestmark = pytest.mark.store
 
@@ -55,8 +55,8 @@ SEEDS: Final = (
 )
 
 
-def test_the_document_is_served_and_valid(etcd: Etcd, bed_dir: Path) -> None:
-    master = Master(bed_dir, etcd.url)
+def test_the_document_is_served_and_valid(store: Store, bed_dir: Path) -> None:
+    master = Master(bed_dir, store)
     master.start()
     try:
         answer = master.ask("GET", "/openapi.json")
@@ -68,8 +68,8 @@ def test_the_document_is_served_and_valid(etcd: Etcd, bed_dir: Path) -> None:
         master.kill()
 
 
-def test_made_up_requests_break_nothing(etcd: Etcd, bed_dir: Path) -> None:
-    master = Master(bed_dir, etcd.url)
+def test_made_up_requests_break_nothing(store: Store, bed_dir: Path) -> None:
+    master = Master(bed_dir, store)
     master.start()
     try:
         for path, body in SEEDS:
@@ -78,7 +78,7 @@ def test_made_up_requests_break_nothing(etcd: Etcd, bed_dir: Path) -> None:
         end = time.monotonic() + SECONDS
         for left, operation in zip(range(len(ALL), 0, -1), ALL, strict=True):
             now = time.monotonic()
-            _try(operation, master, etcd, until=now + (end - now) / left)
+            _try(operation, master, store, until=now + (end - now) / left)
         before = _everything(master)
         master.kill()
         assert "internal error" not in master.log_text()
@@ -90,7 +90,7 @@ def test_made_up_requests_break_nothing(etcd: Etcd, bed_dir: Path) -> None:
 
 
 def _try(
-    operation: APIOperation[Any, Any, Any, Any], master: Master, etcd: Etcd, until: float
+    operation: APIOperation[Any, Any, Any, Any], master: Master, store: Store, until: float
 ) -> None:
     """Send requests for one operation, both such as fit the document and such as do not."""
     modes = [operation.as_strategy(GenerationMode.POSITIVE)]
@@ -109,12 +109,12 @@ def _try(
             _borrow(case)
         if spell:
             _spell_key(case)
-        before = etcd.revision()
+        before = store.revision()
         answer = case.call(base_url=master.url, timeout=ANSWER_WITHIN)
         assert not answer.text.startswith("internal error"), answer.text
         case.validate_response(answer, checks=CHECKS)
         if answer.status_code != 200 or case.method == "GET":
-            assert etcd.revision() == before, (case.as_curl_command(), answer.text)
+            assert store.revision() == before, (case.as_curl_command(), answer.text)
 
     for _ in range(ROUNDS):
         if time.monotonic() < until:

@@ -17,9 +17,8 @@ from contivmodel.objects import Rule
 from core import keys
 from netmaster.plan.policy import CHUNK
 from objdb.api import Change, Put
-from objdb.connect import connect, parse_endpoints
-from tests.bed.etcd import Etcd
 from tests.bed.master import Answer, Master
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually
 from tests.integration.netmaster.conftest import Running
 
@@ -41,11 +40,11 @@ def add_rule(master: Master, policy: str, rule_id: str, **fields: Any) -> Answer
     return create(master, "rules", f"default:{policy}:{rule_id}", **(asked | fields))
 
 
-def rules_in(etcd: Etcd) -> int:
+def rules_in(store: Store) -> int:
     """Return how many rules the store holds, seen or not."""
 
     async def count() -> int:
-        backend = connect(parse_endpoints("test", etcd.url, ""))
+        backend = client(store)
         try:
             return len((await backend.snapshot(keys.RULES)).entries)
         finally:
@@ -54,9 +53,9 @@ def rules_in(etcd: Etcd) -> int:
     return asyncio.run(count())
 
 
-def holds(etcd: Etcd, count: int) -> bool:
+def holds(store: Store, count: int) -> bool:
     """Say whether the store holds that many rules."""
-    return rules_in(etcd) == count
+    return rules_in(store) == count
 
 
 def shown_rules(master: Master) -> list[str]:
@@ -67,9 +66,9 @@ def shown_rules(master: Master) -> list[str]:
 
 
 @pytest.fixture
-def master(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+def master(bed_dir: Path, store: Store) -> Iterator[Master]:
     """Run a master on a store of its own."""
-    master = Master(bed_dir, etcd.url)
+    master = Master(bed_dir, store)
     master.start()
     try:
         yield master
@@ -132,7 +131,7 @@ def test_ofnet_rules_are_shown(running: Running) -> None:
     assert mine[f"{prefix}:inRx:1"]["DstPort"] == mine[f"{prefix}:inTx:1"]["SrcPort"] == 80
 
 
-def test_the_next_leader_finishes_a_deletion(bed_dir: Path, etcd: Etcd) -> None:
+def test_the_next_leader_finishes_a_deletion(bed_dir: Path, store: Store) -> None:
     """Start a master on what another leaves that dies right after the first commit."""
     left = [
         Rule(
@@ -148,7 +147,7 @@ def test_the_next_leader_finishes_a_deletion(bed_dir: Path, etcd: Etcd) -> None:
     ]
 
     async def leave() -> None:
-        backend = connect(parse_endpoints("test", etcd.url, ""))
+        backend = client(store)
         try:
             for rule in left:
                 put = Put(keys.obj(Rule.kind, rule.key), wire.dumps(rule))
@@ -157,11 +156,11 @@ def test_the_next_leader_finishes_a_deletion(bed_dir: Path, etcd: Etcd) -> None:
             await backend.close()
 
     asyncio.run(leave())
-    master = Master(bed_dir, etcd.url)
+    master = Master(bed_dir, store)
     try:
         master.start()
         assert shown_rules(master) == []
-        assert eventually(partial(holds, etcd, 0), "rules left behind go")
+        assert eventually(partial(holds, store, 0), "rules left behind go")
         assert create(master, "policys", "default:p1", policyName="p1").status == 200
         assert add_rule(master, "p1", "1").status == 200
         assert shown_rules(master) == ["default:p1:1"]
@@ -169,7 +168,7 @@ def test_the_next_leader_finishes_a_deletion(bed_dir: Path, etcd: Etcd) -> None:
         master.kill()
 
 
-def test_a_deletion_that_is_killed_half_way(master: Master, etcd: Etcd) -> None:
+def test_a_deletion_that_is_killed_half_way(master: Master, store: Store) -> None:
     """Kill the master at random moments of a deletion: rules and policy go together or stay."""
     dice = random.Random(3)
     for _ in range(5):
@@ -185,7 +184,7 @@ def test_a_deletion_that_is_killed_half_way(master: Master, etcd: Etcd) -> None:
         exists = master.ask("GET", "/api/v1/policys/default:p1/").status == 200
         kept = RULES if exists else 0
         assert len(shown_rules(master)) == kept
-        assert eventually(partial(holds, etcd, kept), "rules left behind go")
+        assert eventually(partial(holds, store, kept), "rules left behind go")
 
 
 def _delete(master: Master) -> None:

@@ -13,11 +13,10 @@ import pytest
 
 from core import keys
 from objdb.api import Change, Put
-from objdb.connect import connect, parse_endpoints
 from state import codec
 from state.records import ServiceInstance
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually
 from tests.integration.netmaster.conftest import Running
 
@@ -48,7 +47,7 @@ class Agent:
             request.wfile.write(body)
 
 
-async def register(agent: Agent, etcd: Etcd) -> None:
+async def register(agent: Agent, store: Store) -> None:
     """Put an agent into the service registry."""
     instance = ServiceInstance(
         service=keys.SERVICE_AGENT_REST,
@@ -57,7 +56,7 @@ async def register(agent: Agent, etcd: Etcd) -> None:
         hostname=agent.label,
     )
     key = keys.service(instance.service, instance.address, instance.port)
-    backend = connect(parse_endpoints("test", etcd.url, ""))
+    backend = client(store)
     try:
         await backend.commit([Change((), (Put(key, codec.encode(instance)),))])
     finally:
@@ -67,7 +66,7 @@ async def register(agent: Agent, etcd: Etcd) -> None:
 @pytest.fixture
 def agent(request: pytest.FixtureRequest) -> Iterator[Agent]:
     """Serve an agent of a host of the test's own."""
-    played = Agent(f"host-{request.node.name.replace('_', '-')[:40]}")
+    played = Agent(f"host-{request.node.originalname.replace('_', '-')[:40]}")
     played.open.set()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -139,7 +138,7 @@ def test_services_created_by_16_clients_have_addresses_of_their_own(running: Run
 
 
 async def test_the_state_of_bgp_is_asked_for(running: Running, agent: Agent) -> None:
-    await register(agent, running.etcd)
+    await register(agent, running.store)
     body = {"hostname": agent.label, "routerip": "50.1.1.1/24", "as": "65000"}
     assert running.master.ask("POST", f"/api/v1/Bgps/{agent.label}/", body).status == 200
     shown = running.master.ask("GET", f"/api/v1/inspect/Bgps/{agent.label}/").json()
@@ -155,7 +154,7 @@ async def test_the_state_of_bgp_is_asked_for(running: Running, agent: Agent) -> 
 
 
 async def test_a_clean_up_tells_the_agent(running: Running, agent: Agent) -> None:
-    await register(agent, running.etcd)
+    await register(agent, running.store)
     network(running.master, "clean", "10.81.2.0/24")
     for container in ("a", "b/c"):
         endpoint(running.master, "clean", container, agent.label)
@@ -180,11 +179,11 @@ def test_endpoints_are_shown_for_the_switches(running: Running) -> None:
 
 
 async def test_a_clean_up_of_a_killed_leader_is_finished_by_the_next(
-    bed_dir: Path, etcd: Etcd, agent: Agent
+    bed_dir: Path, store: Store, agent: Agent
 ) -> None:
-    await register(agent, etcd)
-    first = Master(bed_dir, etcd.url, name="first")
-    second = Master(bed_dir, etcd.url, name="second")
+    await register(agent, store)
+    first = Master(bed_dir, store, name="first")
+    second = Master(bed_dir, store, name="second")
     try:
         first.start()
         network(first, "n1", "10.1.1.0/24")

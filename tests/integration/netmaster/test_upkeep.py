@@ -71,7 +71,7 @@ def store(etcd: Etcd) -> Store:
 @pytest.fixture
 def master(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
     """Run a leader with a network."""
-    master = Master(bed_dir, etcd.url)
+    master = Master(bed_dir, etcd)
     master.start()
     try:
         assert master.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
@@ -188,8 +188,8 @@ def test_the_next_leader_ends_a_dead_host_s_clean_up(
     bed_dir: Path, etcd: Etcd, store: Store
 ) -> None:
     flags = (*MODES, "--dead-host-after", "1")
-    first = Master(bed_dir, etcd.url, name="first", flags=flags)
-    second = Master(bed_dir, etcd.url, name="second", flags=flags, leads=False)
+    first = Master(bed_dir, etcd, name="first", flags=flags)
+    second = Master(bed_dir, etcd, name="second", flags=flags, leads=False)
     try:
         first.start()
         assert first.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200

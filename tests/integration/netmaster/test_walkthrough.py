@@ -1,4 +1,4 @@
-"""docs/walkthrough.md, command by command, against a real master on a real etcd."""
+"""docs/walkthrough.md, command by command, against a real master on a real store."""
 
 import os
 import re
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.bed.etcd import Etcd
 from tests.bed.master import Master
+from tests.bed.store import Store
 
 pytestmark = pytest.mark.store
 
@@ -46,8 +46,8 @@ def answered(master: Master, command: str) -> str:
     return done.stdout
 
 
-def test_every_answer_is_as_shown(etcd: Etcd, bed_dir: Path) -> None:
-    master = Master(bed_dir, etcd.url)
+def test_every_answer_is_as_shown(store: Store, bed_dir: Path) -> None:
+    master = Master(bed_dir, store)
     master.start()
     try:
         document = shown()

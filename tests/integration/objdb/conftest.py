@@ -1,28 +1,36 @@
-"""Clients of a real etcd, closed at the end of a test."""
+"""Clients of a real store, closed at the end of a test."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 
 import pytest
 
-from objdb.etcd import Access, EtcdBackend
-from tests.bed.etcd import Etcd
+from objdb.access import Access
+from objdb.api import Backend
+from objdb.consul import ConsulBackend
+from objdb.etcd import EtcdBackend
+from tests.bed.store import Store
 
-Connect = Callable[..., EtcdBackend]
+Connect = Callable[..., Backend]
+
+BACKENDS: dict[str, type[EtcdBackend] | type[ConsulBackend]] = {
+    "etcd": EtcdBackend,
+    "consul": ConsulBackend,
+}
 
 
 @pytest.fixture
-async def connect() -> AsyncIterator[Connect]:
+async def connect(store_kind: str) -> AsyncIterator[Connect]:
     """Give a maker of clients of the endpoints named."""
     async with AsyncExitStack() as opened:
 
-        def connect(*endpoints: str, budget: float = 10.0) -> EtcdBackend:
-            backend = EtcdBackend(Access(endpoints=endpoints), budget=budget)
+        def connect(*endpoints: str, budget: float = 10.0) -> Backend:
+            backend = BACKENDS[store_kind](Access(endpoints=endpoints), budget=budget)
             opened.push_async_callback(backend.close)
             return backend
 
         yield connect
 
 
-def endpoint(etcd: Etcd) -> str:
-    return etcd.url.removeprefix("http://")
+def endpoint(store: Store) -> str:
+    return store.url.removeprefix("http://")

@@ -1,4 +1,4 @@
-"""A process that holds a lock and, asked on stdin, commits with its fence: `holder.py <endpoint>`.
+"""A process that holds a lock and, asked on stdin, commits with its fence: `holder.py <store>`.
 
 Says `held`, and for each line that comes in `committed` or `refused`.
 """
@@ -8,15 +8,15 @@ import sys
 
 from core.errors import FenceLost
 from objdb.api import Change, Put
-from objdb.etcd import Access, EtcdBackend
+from objdb.connect import connect, parse_store_url
 
 LOCK = "/test/lock"
 VALUE = "/test/value"
 
 
-async def main(endpoint: str) -> None:
+async def main(url: str) -> None:
     """Hold the lock until stdin ends."""
-    backend = EtcdBackend(Access(endpoints=(endpoint,)))
+    backend = connect(parse_store_url(url))
     fence = await backend.lock(LOCK, "process", 2).acquire()
     say("held")
     while await asyncio.to_thread(sys.stdin.readline):

@@ -13,6 +13,17 @@ from dataclasses import dataclass, field
 
 _CHUNK = 1 << 16
 
+# what is to be lost is the answer to something that was applied: consul's refusals and reads pass
+_REFUSAL = b"HTTP/1.1 409"
+_READ = b"?consistent"
+
+
+@dataclass(slots=True)
+class _Line:
+    """One connection: whether its last request only reads, as far as can be seen."""
+
+    reads: bool = False
+
 
 @dataclass(slots=True)
 class Relay:
@@ -24,6 +35,8 @@ class Relay:
     hold_requests: bool = False
     seen: int = 0
     """Bytes of requests that came in while they were held."""
+    answers: bytearray = field(default_factory=bytearray)
+    """All that was answered so far, dropped or not."""
 
     _held: list[tuple[float, bytes, asyncio.StreamWriter]] = field(default_factory=list)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -33,6 +46,10 @@ class Relay:
         """Break every connection."""
         for writer in list(self._writers):
             writer.transport.abort()
+
+    def holds(self, text: bytes) -> bool:
+        """Whether a request that is held back has some text in it."""
+        return any(text in data for _, data, _ in self._held)
 
     async def ended(self) -> None:
         """Wait until no connection is left."""
@@ -55,31 +72,39 @@ class Relay:
         if task is not None:
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
+        line = _Line()
         upstream, downstream = await asyncio.open_connection(*self.target)
         self._writers |= {writer, downstream}
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._requests(reader, downstream))
-                group.create_task(self._answers(upstream, writer))
+                group.create_task(self._requests(reader, downstream, line))
+                group.create_task(self._answers(upstream, writer, line))
         except* ConnectionError:
             pass  # either side may break off at any time
         for one in (writer, downstream):
             self._writers.discard(one)
             one.close()
 
-    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
+    ) -> None:
         while data := await reader.read(_CHUNK):
+            line.reads = _READ in data
             if self.hold_requests:
                 self.seen += len(data)
                 self._held.append((time.monotonic(), data, writer))
             else:
                 writer.write(data)
                 await writer.drain()
-        writer.close()
+        if not self.hold_requests:  # else what is held can still be delivered
+            writer.close()
 
-    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: _Line
+    ) -> None:
         while data := await reader.read(_CHUNK):
-            if not self.drop_answers:
+            self.answers += data
+            if not self.drop_answers or line.reads or data.startswith(_REFUSAL):
                 writer.write(data)
                 await writer.drain()
         writer.close()

@@ -6,69 +6,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aetcd import rpc
 
 from core.tasks import background
-from objdb.api import Change, Committed, Fence, Put
-from objdb.etcd import EtcdBackend
-from tests.bed.daemon import Daemon
-from tests.bed.netns import answers, free_port
+from objdb.api import Backend, Change, Committed, Fence, Put
+from tests.bed.etcd import Etcd
+from tests.bed.etcd_cluster import EtcdCluster
 from tests.contract.following import following
-from tests.integration.objdb.conftest import Connect
+from tests.integration.objdb.conftest import Connect, endpoint
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
 ROOT = "/test/"
 ELECTION = 3.0
 """Seconds without a leader of raft that a write may have to wait, on a busy machine."""
 
 
-class Member(Daemon):
-    """One of three etcd servers."""
-
-    def __init__(self, directory: Path, name: str, port: int, peers: dict[str, str]) -> None:
-        self.name_in_cluster = name
-        self.endpoint = f"127.0.0.1:{port}"
-        url = f"http://{self.endpoint}"
-        super().__init__(
-            [
-                *("etcd", "--name", name, "--data-dir", directory / name),
-                *("--listen-client-urls", url, "--advertise-client-urls", url),
-                *("--listen-peer-urls", peers[name]),
-                *("--initial-advertise-peer-urls", peers[name]),
-                *("--initial-cluster", ",".join(f"{n}={peer}" for n, peer in peers.items())),
-            ],
-            log=directory / f"{name}.log",
-            ready=lambda: answers(f"{url}/health", text=b'"true"'),
-        )
-
-
 @pytest.fixture
-def members(bed_dir: Path) -> Iterator[list[Member]]:
-    peers = {f"m{number}": f"http://127.0.0.1:{free_port()}" for number in range(3)}
-    members = [Member(bed_dir, name, free_port(), peers) for name in peers]
-    for member in members[:2]:
-        member.spawn()
-    members[2].start()
-    yield members
-    for member in members:
-        member.kill()
-
-
-async def leader_of(members: list[Member], backend: EtcdBackend) -> Member:
-    """Return the member that leads raft."""
-    for member, known in zip(members, backend._channels._members, strict=True):
-        stub = rpc.MaintenanceStub(known.channel)
-        status = await stub.Status(rpc.StatusRequest(), timeout=5)
-        if status.header.member_id == status.leader:
-            return member
-    raise AssertionError("no member leads")
+def members(bed_dir: Path) -> Iterator[list[Etcd]]:
+    cluster = EtcdCluster(bed_dir)
+    cluster.start()
+    yield cluster.members
+    cluster.kill()
 
 
 class Writer:
     """Writes numbers one after the other and keeps the longest time one took."""
 
-    def __init__(self, backend: EtcdBackend, fence: Fence) -> None:
+    def __init__(self, backend: Backend, fence: Fence) -> None:
         self._backend = backend
         self._fence = fence
         self.count = 0
@@ -87,13 +51,12 @@ class Writer:
 @pytest.mark.parametrize("way", ["kill", "pause"])
 @pytest.mark.parametrize("whom", ["leader", "follower"])
 async def test_a_lost_member_costs_time_and_nothing_else(
-    members: list[Member], connect: Connect, whom: str, way: str
+    members: list[Etcd], connect: Connect, whom: str, way: str
 ) -> None:
-    backend = connect(*(member.endpoint for member in members))
-    leader = await leader_of(members, backend)
+    leader = next(member for member in members if member.leads_raft())
     order = sorted(members, key=lambda member: (member is leader) != (whom == "leader"))
     victim = order[0]  # the first endpoint is the one in use
-    backend = connect(*(member.endpoint for member in order))
+    backend = connect(*map(endpoint, order))
     lock = backend.lock("/lock", "me", 5)
     writer = Writer(backend, await lock.acquire())
     async with following(backend, ROOT) as follower, background("lost", lock.lost()) as lost:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from objdb.api import Change, Put
-from tests.bed.etcd import Etcd
 from tests.bed.janitor import process_janitor
+from tests.bed.store import Store, store_url
 from tests.integration.objdb.conftest import Connect, endpoint
 from tests.integration.objdb.holder import LOCK, VALUE
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
 
 
 class Holder:
@@ -37,9 +37,9 @@ class Holder:
 
 
 @asynccontextmanager
-async def holder(etcd: Etcd) -> AsyncIterator[Holder]:
+async def holder(store: Store) -> AsyncIterator[Holder]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.integration.objdb.holder", endpoint(etcd)),
+        *(sys.executable, "-m", "tests.integration.objdb.holder", store_url(store)),
         cwd=Path(__file__).parents[3],
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -53,9 +53,9 @@ async def holder(etcd: Etcd) -> AsyncIterator[Holder]:
         await process.communicate()
 
 
-async def test_a_holder_frozen_past_its_lease_is_refused(etcd: Etcd, connect: Connect) -> None:
-    backend = connect(endpoint(etcd))
-    async with holder(etcd) as first:
+async def test_a_holder_frozen_past_its_lease_is_refused(store: Store, connect: Connect) -> None:
+    backend = connect(endpoint(store))
+    async with holder(store) as first:
         assert await first.said() == "held"
         assert await first.commit() == "committed"
         first.process.send_signal(signal.SIGSTOP)
@@ -74,11 +74,11 @@ async def test_a_holder_frozen_past_its_lease_is_refused(etcd: Etcd, connect: Co
 
 
 async def test_a_killed_holders_lock_is_free_when_its_lease_ends(
-    etcd: Etcd, connect: Connect
+    store: Store, connect: Connect
 ) -> None:
-    async with holder(etcd) as first:
+    async with holder(store) as first:
         assert await first.said() == "held"
-        lock = connect(endpoint(etcd)).lock(LOCK, "second", 5)
+        lock = connect(endpoint(store)).lock(LOCK, "second", 5)
         first.process.kill()
         began = time.monotonic()
         await lock.acquire()

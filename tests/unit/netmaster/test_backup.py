@@ -8,10 +8,11 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, ContivError, Invalid, SchemaMismatch, StoreUnavailable
-from netmaster import backup, schema
+from netmaster import backup
 from objdb.api import Change, Put
 from objdb.memory import MemoryBackend, MemoryStore
 from objdb.memory.faults import LostAnswer
+from state import schema
 from tests.unit.netmaster.term import load, term
 
 

@@ -48,8 +48,8 @@ def test_whatever_happens_requests_are_answered_by_the_leader_alone(inputs: list
                     answering = False
                 case Effect.RELEASE:
                     holding = False
-                case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER:
+                case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER | Effect.SETTLE:
                     pass
         holding = holding and happened is not Input.LOST
         assert answering == (state is State.LEADER)
-        assert holding == (state in {State.LOADING, State.LEADER})
+        assert holding == (state in {State.LOADING, State.LEADER, State.LEAVING})

@@ -151,6 +151,7 @@ def test_the_environment_stands_in_for_flags() -> None:
         docker_socket="/d.sock",
         lease_ttl=5,
         dead_host_after=7,
+        store_history=600,
     )
 
 

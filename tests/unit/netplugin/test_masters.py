@@ -71,12 +71,11 @@ class FakeClient(MasterClient):
         address = (url or "").removeprefix("http://")
         self.asked.append(address)
         self.requests.append(request)
-        await asyncio.sleep(0)
         if address not in self.behaviour:
             await asyncio.Event().wait()  # silent
         failure = self.behaviour[address]
         if failure is not None:
-            raise failure
+            raise failure  # at once: who waits in vain must not be cut short in the middle
         return REPLY
 
 
@@ -106,6 +105,8 @@ async def following() -> AsyncIterator[Scene]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masters, "PATIENCE", 0.1)
+    monkeypatch.setattr(masters, "ELECTION", 0.1)
+    monkeypatch.setattr(masters, "ONE_TRY", 0.01)
     monkeypatch.setattr(masters, "RETRY", 0.005)
 
 
@@ -204,6 +205,42 @@ async def test_who_waits_in_vain_is_told_why_in_time(
             async with asyncio.timeout(2):
                 with pytest.raises(MasterUnavailable, match=says):
                     await call()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("leader", [None, "a:1"])
+async def test_an_election_is_waited_for_once(
+    leader: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(masters, "ELECTION", 0.3)
+    monkeypatch.setattr(masters, "ONE_TRY", 0.0)
+    async with following() as scene:
+        scene.client.behaviour["a:1"] = NotLeader("Leader not found")
+        await scene.lead(leader)
+        with pytest.raises(MasterUnavailable):
+            await scene.masters.create_endpoint(WANTED)
+        monkeypatch.setattr(masters, "RETRY", 60.0)  # nobody waits now
+        for _ in range(3):
+            async with asyncio.timeout(30):
+                with pytest.raises(MasterUnavailable):
+                    await scene.masters.create_endpoint(WANTED)
+
+
+async def test_who_serves_again_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masters, "ELECTION", 0.1)
+    monkeypatch.setattr(masters, "ONE_TRY", 0.0)
+    async with following() as scene:
+        with pytest.raises(MasterUnavailable):
+            await scene.masters.create_endpoint(WANTED)
+        monkeypatch.setattr(masters, "ELECTION", 30.0)
+        scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
+        await scene.lead("a:1")
+        with pytest.raises(Exhausted):
+            await scene.masters.create_endpoint(WANTED)
+        scene.client.behaviour["a:1"] = MasterUnavailable("refused")
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
+        await eventually(lambda: len(scene.client.asked) > 2)
+        scene.client.behaviour["a:1"] = None
+        await asked
 
 
 async def test_a_refusal_is_the_callers_at_once() -> None:

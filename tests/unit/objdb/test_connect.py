@@ -1,10 +1,21 @@
 """`objdb.connect`: what a command line may say about the store."""
 
+from pathlib import Path
+
 import pytest
 
 from core.errors import UsageError
-from objdb.connect import StoreAddress, StoreKind, connect, parse_endpoints, parse_store_url
-from objdb.etcd import EtcdBackend, Tls
+from objdb.access import Access, Tls
+from objdb.connect import (
+    StoreAddress,
+    StoreKind,
+    connect,
+    consul_access,
+    parse_endpoints,
+    parse_store_url,
+)
+from objdb.consul import ConsulBackend
+from objdb.etcd import EtcdBackend
 
 
 def etcd(*members: str, secure: bool = False) -> StoreAddress:
@@ -65,14 +76,38 @@ async def test_connect_makes_a_client_without_asking_the_store() -> None:
     backend = connect(etcd("127.0.0.1:1"))
     assert isinstance(backend, EtcdBackend)
     await backend.close()
-    await connect(etcd("127.0.0.1:1", secure=True), tls=Tls(ca=b"")).close()
 
 
-def test_stores_that_cannot_be_used_say_what_to_do() -> None:
-    with pytest.raises(UsageError, match="--etcd-endpoints"):
-        connect(parse_endpoints("netplugin", "", "http://h:8500"))
-    with pytest.raises(UsageError, match="certificate of the authority"):
-        connect(etcd("h:1", secure=True))
+async def test_consul_is_reached_as_its_own_variables_say(tmp_path: Path) -> None:
+    plain = parse_endpoints("netplugin", "", "http://a:8500,b:8501".replace("b:", "consul://b:"))
+    backend = connect(plain, environ={})
+    assert isinstance(backend, ConsulBackend)
+    await backend.close()
+    token = {"CONSUL_HTTP_TOKEN": "secret"}
+    assert consul_access(plain, token) == Access(endpoints=("a:8500", "b:8501"), token="secret")
+    (tmp_path / "ca").write_bytes(b"ca")
+    secure = parse_endpoints("netplugin", "", "https://a:8501")
+    access = consul_access(secure, {"CONSUL_CACERT": str(tmp_path / "ca")})
+    assert access == Access(endpoints=("a:8501",), tls=Tls(ca=b"ca"))
+    assert consul_access(secure, {}).tls == Tls()
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"CONSUL_CACERT": "none"}, "CONSUL_CACERT: .*No such file"),
+        ({"CONSUL_CLIENT_KEY": "some"}, "go together or not at all"),
+        ({"CONSUL_CACERT": "some"}, "cannot be used"),
+        ({"CONSUL_CLIENT_CERT": "some", "CONSUL_CLIENT_KEY": "some"}, "cannot be used"),
+    ],
+)
+async def test_certificates_that_cannot_be_used_are_named(
+    tmp_path: Path, named: dict[str, str], message: str
+) -> None:
+    (tmp_path / "some").write_text("no certificate")
+    environ = {name: str(tmp_path / path) for name, path in named.items()}
+    with pytest.raises(UsageError, match=message):
+        connect(parse_endpoints("netplugin", "", "https://a:8501"), environ=environ)
 
 
 def test_an_address_reads_as_the_user_wrote_it() -> None:

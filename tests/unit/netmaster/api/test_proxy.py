@@ -1,9 +1,11 @@
 """Whom a follower asks; how it asks is tested with real masters."""
 
+import asyncio
+
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from core.errors import NotLeader
+from core.errors import NotLeader, StoreUnavailable
 from netmaster.api.proxy import Proxy
 
 OWN = "10.0.0.1:9999"
@@ -18,5 +20,21 @@ async def test_a_master_never_asks_itself(holder: str | None) -> None:
     try:
         with pytest.raises(NotLeader, match=r"^Leader not found$"):
             await proxy.answer(make_mocked_request("GET", "/info"))
+    finally:
+        await proxy.close()
+
+
+async def test_a_silent_store_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netmaster.api.proxy.LEADER_KNOWN", 0.01)
+
+    async def leader() -> str | None:
+        await asyncio.Event().wait()
+        return None
+
+    proxy = Proxy(leader, OWN)
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(StoreUnavailable, match="try again"):
+                await proxy.answer(make_mocked_request("GET", "/info"))
     finally:
         await proxy.close()

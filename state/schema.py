@@ -1,4 +1,4 @@
-"""Which layout of the store this netmaster reads and writes, and what to do about another one.
+"""Which layout of the store this release reads and writes, and what to do about another one.
 
 The version stands under one key, `core.keys.SCHEMA`. A store without it is empty or as the
 original leaves it, which can be read; the first leader stamps it (`netmaster.plan.schema`). While
@@ -50,18 +50,23 @@ def check(value: bytes | None) -> None:
     """Raise SchemaMismatch, saying what to do, unless a store with this stamp can be led."""
     if value is None:
         return
+    check_version(value)
+    if decode(value).loading:
+        raise SchemaMismatch(
+            "a backup was loaded only in part: run `netmaster load --replace` with it again"
+        )
+
+
+def check_version(value: bytes) -> None:
+    """Raise SchemaMismatch, saying what to do, for a layout this release does not read."""
     stamp = decode(value)
     if stamp.version > VERSION:
         raise SchemaMismatch(
-            f"the store has schema version {stamp.version}, this netmaster knows {VERSION}: "
+            f"the store has schema version {stamp.version}, this release knows {VERSION}: "
             "run the newer release that wrote the store"
         )
     if stamp.version < VERSION:
         raise SchemaMismatch(
-            f"the store has schema version {stamp.version}, this netmaster needs {VERSION}: "
+            f"the store has schema version {stamp.version}, this release needs {VERSION}: "
             "run the older release, or start anew with an empty store"
-        )
-    if stamp.loading:
-        raise SchemaMismatch(
-            "a backup was loaded only in part: run `netmaster load --replace` with it again"
         )

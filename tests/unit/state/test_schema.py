@@ -4,10 +4,10 @@ import pytest
 
 from core import keys
 from core.errors import Invalid, SchemaMismatch
-from netmaster import schema
 from netmaster.plan import schema as stamping
-from netmaster.schema import VERSION, Stamp
 from netmaster.view import View
+from state import schema
+from state.schema import VERSION, Stamp
 from tests.unit.netmaster.scene import Scene
 
 

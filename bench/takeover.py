@@ -1,0 +1,148 @@
+"""Taking over 100 000 endpoints: how long no write is served, and what the next leader weighs.
+
+The endpoints and their addresses are written straight into the store, as netmaster would. Then the
+leader ends in good order, so that what is left of the outage is the next one's reading. Beside it
+stands the bare reading of the same keys by the same client, without making anything of them.
+"""
+
+import asyncio
+import signal
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address
+from itertools import islice
+from pathlib import Path
+
+import uvloop
+
+from bench.failover import outage
+from bench.objects import rss
+from bench.stores import STORES, Server, Store
+from bench.table import Row, show
+from core import ids, keys
+from core.addresses import mac_text
+from core.ids import HostLabel, NetworkName, TenantName
+from objdb.api import Backend, Change, Put
+from state import codec
+from state.records import EndpointRecord, GrantOwner, GrantRecord
+from tests.bed.master import Master
+
+ENDPOINTS = 100_000
+TARGET = 5.0
+TAKEOVERS = 3
+WRITERS = 4
+FIRST = IPv4Address("10.2.0.1")
+NETWORK = {
+    "tenantName": "default",
+    "networkName": "big",
+    "encap": "vxlan",
+    "subnet": "10.2.0.0/15",
+    "gateway": "10.3.255.254",
+}
+NETWORK_ID = ids.network_id(NetworkName("big"), TenantName("default"))
+
+
+def rows() -> Iterable[Row]:
+    """Measure on each kind of store."""
+    for store in STORES:
+        yield from _on(store)
+
+
+def _on(store: Store) -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
+        server = store.make(Path(directory))
+        masters = [store.master(Path(directory), server, name) for name in ("a", "b")]
+        try:
+            server.start()
+            return uvloop.run(_measure(store, server, masters))
+        finally:
+            for master in masters:
+                master.kill()
+            server.kill()
+
+
+async def _measure(store: Store, server: Server, masters: list[Master]) -> list[Row]:
+    first, _ = masters
+    await asyncio.to_thread(first.start)
+    light = rss(first.pid)
+    answer = first.ask("POST", "/api/v1/networks/default:big/", NETWORK)
+    if answer.status != 200:
+        raise RuntimeError(answer.text)
+    await asyncio.to_thread(first.kill)
+    reading = await _seed(store.client(server))
+    for master in masters:
+        await asyncio.to_thread(master.start, within=60)
+    outages = [await outage(masters, signal.SIGTERM) for _ in range(TAKEOVERS)]
+    heavy = max(rss(master.pid) for master in masters)
+    return [
+        Row(
+            what=f"{store.name}: {ENDPOINTS} endpoints taken over, slowest",
+            ours=max(outages),
+            unit="ms",
+            reference=reading,
+            ratio=reading / max(outages),
+            note=f"n={TAKEOVERS}; target {TARGET * 1000:g} at most; reference: reading the keys",
+        ),
+        Row(
+            what=f"{store.name}: memory of a leader of {ENDPOINTS} endpoints",
+            ours=heavy,
+            unit="MiB",
+            reference=light,
+            ratio=light / heavy,
+            note="VmRSS; reference: without endpoints",
+        ),
+    ]
+
+
+async def _seed(backend: Backend) -> float:
+    """Write the endpoints; return the ms it takes to read them again."""
+    # one change of many operations is the largest commit there is
+    width = backend.limits.budget - 1
+    puts = _puts()
+    commits = iter(lambda: Change((), tuple(islice(puts, width))), Change((), ()))
+
+    async def write() -> None:
+        for change in commits:
+            await backend.commit([change])
+
+    try:
+        await asyncio.gather(*(write() for _ in range(WRITERS)))
+        began = time.perf_counter()
+        await backend.snapshot(keys.ROOT)
+        return (time.perf_counter() - began) * 1000
+    finally:
+        await backend.close()
+
+
+def _puts() -> Iterator[Put]:
+    for number in range(ENDPOINTS):
+        endpoint = _endpoint(number)
+        grant = GrantRecord(owner=GrantOwner.ENDPOINT, owner_id=endpoint.key, seq=number + 1_000)
+        yield Put(keys.endpoint(endpoint.key), codec.encode(endpoint))
+        yield Put(keys.grant(NETWORK_ID, endpoint.ip_address), codec.encode(grant))
+
+
+def _endpoint(number: int) -> EndpointRecord:
+    container, address = f"{number:064x}", FIRST + number
+    return EndpointRecord(
+        key=ids.endpoint_key(NETWORK_ID, container),
+        network=NETWORK_ID,
+        endpoint_id=container,
+        service_name="",
+        group_id=0,
+        group_key="",
+        ip_address=str(address),
+        ipv6_address="",
+        mac_address=mac_text(int(address)),
+        homing_host=HostLabel(f"h{number % 100}"),
+        intf_name="",
+        vtep_ip="",
+        labels=None,
+        container_id="",
+        common_name=container,
+    )
+
+
+if __name__ == "__main__":
+    show(rows())

@@ -1,0 +1,218 @@
+"""Calls to consul: one client per endpoint (`objdb.rotation`), a deadline on every attempt.
+
+What py-consul and aiohttp raise becomes `Missed`, where another attempt or another agent may
+succeed, or an error of `core.errors`. Must not know what the requests mean.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import consul.aio
+import consul.base
+from consul.callback import CB
+from consul.exceptions import (
+    ACLDisabled,
+    ACLPermissionDenied,
+    BadRequest,
+    ClientError,
+    ConsulException,
+    NotFound,
+)
+
+from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
+from objdb.access import Access, Tls
+from objdb.rotation import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+T = TypeVar("T")
+
+TOKEN_HEADER: Final = "X-Consul-Token"  # noqa: S105 - the header's name
+CONSISTENT: Final = ("consistent", "1")
+"""Asks for what the leader holds once it has made sure that it leads."""
+
+REMEDY: Final = (
+    'the token (CONSUL_HTTP_TOKEN) needs key_prefix "contiv.io/" write, session_prefix "" write, '
+    'node_prefix "" read and service "contiv-lease" write'
+)
+
+_BUSY: Final = "429"
+_TOO_LARGE: Final = "413"
+_DENIED: Final = "Permission denied"
+
+
+class Agent:
+    """One endpoint and its client."""
+
+    def __init__(self, address: str, access: Access, context: ssl.SSLContext | None) -> None:
+        self.address = address
+        self.client = _Client(address, access.token, context)
+
+    async def asked(self, ask: "Ask[T]", attempt: float = ATTEMPT) -> T:
+        """Ask this agent once. Raises Missed, or an error another attempt would not change."""
+        try:
+            async with asyncio.timeout(attempt):
+                return await ask(self.client)
+        except aiohttp.ClientConnectorError as exc:
+            raise Missed(str(exc), sent=False) from exc
+        except TimeoutError as exc:
+            raise Missed(f"no answer within {attempt:g} s") from exc
+        except (aiohttp.ClientError, OSError) as exc:
+            raise Missed(str(exc) or type(exc).__name__) from exc
+        except ConsulException as exc:
+            raise translated(exc) from exc
+
+
+Ask = Callable[[Any], Awaitable[T]]
+"""Asks something of a py-consul client, as `lambda client: client.kv.get("a")`."""
+
+
+class Agents(Rotation[Agent]):
+    """The agents of one cluster; calls go to the current one until it fails."""
+
+    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+        self.access = access
+        self.context = None if access.tls is None else tls_context(access.tls)
+        super().__init__(
+            [Agent(address, access, self.context) for address in access.endpoints], budget=budget
+        )
+
+    async def call(
+        self,
+        ask: Ask[T],
+        retry: Retry = Retry.READ,
+        *,
+        attempt: float = ATTEMPT,
+        budget: float | None = None,
+    ) -> T:
+        """Ask one agent after the other until one answers or time is up."""
+        effort = Effort(retry, attempt, self.budget if budget is None else budget)
+        return await self.retried(lambda agent: agent.asked(ask, attempt), effort)
+
+    async def close(self) -> None:
+        """Close all connections; what is under way ends as StoreUnavailable."""
+        self.closed = True
+        for agent in self.members:
+            await agent.client.close()
+
+
+async def transaction(
+    client: Any, operations: Sequence[object], *, consistent: bool = False
+) -> Any:
+    """Send a transaction and return consul's answer: `Results`, or `Errors` by `OpIndex`.
+
+    Raises StoreDenied where a token lacks a right.
+    """
+    body = json.dumps(operations)
+    params = [CONSISTENT] if consistent else []
+    answer = await client.http.put(_judgement, "/v1/txn", params=params, data=body)
+    for error in answer["Errors"] or ():
+        if _DENIED in error["What"]:
+            raise StoreDenied(f"store: {error['What']}; {REMEDY}")
+    return answer
+
+
+def translated(exc: ConsulException) -> ContivError | Missed:
+    """Return what an error answer of consul's means."""
+    text = str(exc).strip()
+    if isinstance(exc, ACLPermissionDenied | ACLDisabled):
+        return StoreDenied(f"store: {text}; {REMEDY}")
+    if isinstance(exc, ClientError) and text.startswith(_TOO_LARGE):
+        return TooLarge(f"store: {text}")
+    if isinstance(exc, BadRequest) and "HTTPS server" in text:
+        return StoreUnavailable(f"store: {text}; name it with https://")
+    if isinstance(exc, BadRequest | NotFound):
+        return StoreUnavailable(f"store: {text}")
+    if isinstance(exc, ClientError) and not text.startswith(_BUSY):
+        return StoreUnavailable(f"store: {text}")
+    return Missed(text)
+
+
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """Return certificates as Python's TLS wants them. Raises UsageError for what are none."""
+    try:
+        context = ssl.create_default_context(cadata=tls.ca.decode() if tls.ca else None)
+        if tls.cert and tls.key:
+            with _file(tls.cert + b"\n" + tls.key) as path:
+                context.load_cert_chain(path)
+    except (ssl.SSLError, ValueError) as exc:
+        raise UsageError(f"the certificates for the store cannot be used: {exc}") from exc
+    context.sslobject_class = _Parting
+    return context
+
+
+class _Parting(ssl.SSLObject):
+    """Ends TLS without waiting for the other side's word.
+
+    An agent busy with a blocking query that we gave up would be waited for half a minute.
+    """
+
+    def unwrap(self) -> None:
+        """Say that this is the end."""
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
+
+
+class _Http(consul.aio.HTTPClient):  # type: ignore[misc]  # py-consul has no types
+    """py-consul's HTTP client on an aiohttp session of our making."""
+
+    def __init__(
+        self, host: str, port: int, token: str | None, context: ssl.SSLContext | None
+    ) -> None:
+        scheme = "http" if context is None else "https"
+        consul.base.HTTPClient.__init__(self, host, port, scheme)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context or True, limit=0),
+            headers={TOKEN_HEADER: token} if token else None,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        # aiohttp sends a PUT again when a kept connection breaks: a transaction would be applied
+        # twice. It has no public way to say no; tests/integration/objdb/test_unknown_outcome.py
+        self._session._retry_connection = False  # noqa: SLF001
+
+
+class _Client(consul.aio.Consul):  # type: ignore[misc]  # as above
+    """py-consul's client; what its own would read from the environment is said here."""
+
+    def __init__(self, address: str, token: str | None, context: ssl.SSLContext | None) -> None:
+        parts = urlsplit(f"//{address}")
+        self._token, self._context = token, context
+        super().__init__(host=parts.hostname, port=parts.port, scheme="http", verify=True)
+        self.token = None
+
+    def http_connect(
+        self,
+        host: str,
+        port: int,
+        scheme: str,  # noqa: ARG002 - the signature is the library's
+        verify: bool | str = True,  # noqa: ARG002, FBT001, FBT002
+        cert: object = None,  # noqa: ARG002
+    ) -> _Http:
+        """Return the HTTP client."""
+        bracketed = f"[{host}]" if ":" in host else host
+        return _Http(bracketed, port, self._token, self._context)
+
+
+def _judgement(response: consul.base.Response) -> Any:
+    if response.code == 409:
+        response = consul.base.Response(200, response.headers, response.body)
+    return CB.json()(response)
+
+
+@contextmanager
+def _file(data: bytes) -> "Iterator[str]":
+    """Give a path of bytes in memory: certificates can be loaded from files alone."""
+    handle = os.memfd_create("certificate")
+    try:
+        os.write(handle, data)
+        yield f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)

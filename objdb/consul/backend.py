@@ -1,0 +1,69 @@
+"""The consul backend: `objdb.api.Backend` put together from its parts.
+
+Built inside a running event loop (aiohttp's sessions belong to it). Nothing is asked of the store
+before the first call.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from core import keys
+from objdb.access import Access
+from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
+from objdb.consul.agents import Agents
+from objdb.consul.commit import Committer
+from objdb.consul.leases import Leases
+from objdb.consul.locks import ConsulLock
+from objdb.consul.operations import LIMITS
+from objdb.consul.reading import Reading
+from objdb.rotation import BUDGET
+
+
+class ConsulBackend:
+    """One consul cluster; a `Backend`."""
+
+    limits: Limits = LIMITS
+
+    def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
+        self._agents = Agents(access, budget=budget)
+        self._reading = Reading(self._agents)
+        self._committer = Committer(self._agents, self._reading)
+        self._leases = Leases(self._agents)
+
+    async def get(self, key: str) -> Entry | None:
+        """Return the key as of now (linearizable); None if absent."""
+        return await self._reading.get(key)
+
+    async def snapshot(self, prefix: str) -> Snapshot:
+        """Return everything under the prefix at one revision."""
+        return await self._reading.snapshot(prefix)
+
+    async def commit(
+        self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
+    ) -> list[Outcome]:
+        """Apply changes and return one outcome for each, in order."""
+        marker = None if writer is None else keys.commit(writer)
+        return await self._committer.commit(changes, fence, marker)
+
+    def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+        """Yield a Snapshot, then Deltas, and another Snapshot whenever continuity was lost."""
+        return self._reading.stream(prefix)
+
+    async def lease(self, ttl: float) -> Lease:
+        """Return a new lease that keeps itself alive until revoked or lost."""
+        return await self._leases.grant(ttl)
+
+    def lock(self, name: str, holder: str, ttl: float) -> Lock:
+        """Return the lock whose key is `name`."""
+        return ConsulLock(
+            self._agents, self._leases, self._reading, key=name, holder=holder, ttl=ttl
+        )
+
+    async def forget(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
+        """Wait; consul keeps nothing of the past."""
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Stop renewals and watches and close connections."""
+        await self._leases.stop()
+        await self._agents.close()

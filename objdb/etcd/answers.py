@@ -1,0 +1,79 @@
+"""What etcd's refusals mean: gRPC's codes and etcd's texts as errors of `core.errors`.
+
+The codes alone do not tell (spec/store-notes.md §1.2, §1.3), so texts of etcd are known here, and
+nowhere else. A refusal that somebody has to do something about says what.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from core.errors import ContivError, StoreDenied, StoreFull, StoreUnavailable, TooLarge
+
+_Code = grpc.StatusCode
+_TRANSIENT: Final = frozenset(
+    {
+        _Code.UNAVAILABLE,
+        _Code.DEADLINE_EXCEEDED,
+        _Code.CANCELLED,
+        _Code.UNKNOWN,
+        _Code.INTERNAL,
+        _Code.ABORTED,
+    }
+)
+_DENIALS: Final = frozenset({_Code.PERMISSION_DENIED, _Code.UNAUTHENTICATED})
+_REFUSALS: Final = _DENIALS | {_Code.INVALID_ARGUMENT, _Code.FAILED_PRECONDITION}
+_REMEDIES: Final[Mapping[str, str]] = {
+    "authentication failed": ": check --store-user and the file of --store-password-file",
+    "user name is empty": ": it asks for a user, name one with --store-user",
+    "authentication is not enabled": ": it knows no users, leave out --store-user",
+    "permission denied": (
+        ": --store-user, else the client's certificate, names the user; it needs a role that may "
+        "read and write under /contiv.io/"
+    ),
+}
+"""Part of a text of etcd's -> what to do about it."""
+
+FULL: Final = (
+    "the store is full and takes no writes (etcd's alarm NOSPACE); reads and deletes go on: "
+    "make room with `etcdctl compact <revision>` and `etcdctl defrag`, or raise "
+    "--quota-backend-bytes, then `etcdctl alarm disarm`"
+)
+
+
+def is_transient(exc: grpc.aio.AioRpcError) -> bool:
+    """Return whether another attempt, perhaps at another member, may succeed."""
+    return exc.code() in _TRANSIENT or (
+        exc.code() is _Code.RESOURCE_EXHAUSTED and "too many requests" in detail(exc)
+    )
+
+
+def never_sent(exc: grpc.aio.AioRpcError) -> bool:
+    """Return whether the request certainly did not reach a server."""
+    return exc.code() is _Code.UNAVAILABLE and detail(exc).startswith("failed to connect to all")
+
+
+def is_stale_token(exc: BaseException | None) -> bool:
+    """Return whether the server does not know our token (any more)."""
+    return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is _Code.UNAUTHENTICATED
+
+
+def translated(exc: grpc.aio.AioRpcError) -> ContivError:
+    """Return the error of `core.errors` for an answer that another attempt would not change."""
+    text = f"store: {detail(exc)}"
+    if exc.code() in _REFUSALS:
+        remedy = next((remedy for said, remedy in _REMEDIES.items() if said in text), "")
+        if remedy or exc.code() in _DENIALS or "auth" in text:
+            return StoreDenied(f"{text}{remedy}")
+    if "database space exceeded" in text:
+        return StoreFull(FULL)
+    if any(said in text for said in ("too large", "too many operations", "larger than max")):
+        return TooLarge(text)
+    return StoreUnavailable(text)
+
+
+def detail(exc: grpc.aio.AioRpcError) -> str:
+    """Return the text of an error; a TLS mistake is told from a dead server by it alone."""
+    return exc.details() or exc.code().name

@@ -1,0 +1,183 @@
+"""netmaster and a store that asks for something: it serves, or ends and says what to do."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from core import keys
+from tests.bed.certificates import make_certificates
+from tests.bed.etcd import Etcd
+from tests.bed.master import MODES, Master
+from tests.bed.netns import free_port
+from tests.bed.secured import (
+    USER,
+    SecuredEtcd,
+    identity_flags,
+    tls_flags,
+)
+from tests.bed.waiting import eventually
+
+pytestmark = pytest.mark.store
+
+WITHIN = 40.0
+"""Seconds a master may take to give a store up: it looks several times."""
+
+
+@pytest.fixture
+def etcd(bed_dirs: Iterator[Path]) -> Iterator[Etcd]:
+    """Run an empty etcd, whatever the other tests run on."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    etcd = Etcd(directory)
+    etcd.start()
+    yield etcd
+    etcd.kill()
+
+
+@pytest.fixture(scope="module")
+def secured(bed_dirs: Iterator[Path]) -> Iterator[SecuredEtcd]:
+    """Run an etcd with TLS, client certificates and users."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    make_certificates(directory)
+    etcd = SecuredEtcd(directory, *tls_flags(directory), scheme="https")
+    etcd.start()
+    etcd.enable_users(keys.ROOT)
+    yield etcd
+    etcd.kill()
+
+
+@dataclass(frozen=True)
+class Named:
+    """An etcd as a command line names it, whatever is there."""
+
+    url: str
+    kind: str = "etcd"
+
+
+@contextmanager
+def master_on(directory: Path, url: str, *flags: str) -> Iterator[Master]:
+    master = Master(directory, Named(url), flags=(*MODES, *flags))
+    try:
+        yield master
+    finally:
+        master.kill()
+
+
+def last_words(directory: Path, url: str, *flags: str) -> str:
+    """Start a master that cannot use its store; return the line it ended with."""
+    with master_on(directory, url, *flags) as master:
+        master.spawn()
+        eventually(lambda: not master.running, "the master ends", within=WITHIN)
+        lines = master.log_text().splitlines()
+        assert "Traceback" not in master.log_text()
+        return lines[-1]
+
+
+def test_tls_and_a_password(secured: SecuredEtcd, bed_dir: Path) -> None:
+    flags = identity_flags(secured.directory)
+    dead = f"https://127.0.0.1:{free_port(None)}"
+    with master_on(bed_dir, f"{dead},{secured.url}", *flags) as master:
+        master.start(within=30)
+        assert master.ask("POST", "/api/v1/tenants/t/", {"tenantName": "t"}).status == 200
+        assert master.ask("GET", "/api/v1/tenants/t/").status == 200
+        shown = Path(f"/proc/{master.pid}/cmdline").read_bytes()
+        assert b"--store-password-file" in shown
+        assert f"\0{USER.password}\0".encode() not in shown
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda _: [], "--store-ca"),
+        (lambda flags: _without(flags, "--store-cert", "--store-key"), "--store-cert"),
+        (lambda flags: _without(flags, "--store-user", "--store-password-file"), "--store-user"),
+        (lambda flags: [f.replace("ca.pem", "other.pem") for f in flags], "--store-ca"),
+        (lambda flags: [f.replace("client.", "other.") for f in flags], "--store-cert"),
+        (lambda flags: [f.replace("ca.pem", "ca.key") for f in flags], "not PEM"),
+        (lambda flags: [f.replace("ca.pem", "no.pem") for f in flags], "No such file"),
+        (lambda flags: [f.replace("/password", "/ca.pem") for f in flags], "--store-password-file"),
+        (lambda flags: ["root" if f == USER.user else f for f in flags], "--store-password-file"),
+    ],
+    ids=["no authority", "no certificate", "no user", "other authority", "other certificate",
+         "no certificate in the file", "no file", "other password", "other user"],
+)  # fmt: skip
+def test_a_store_that_refuses_us_ends_the_start(
+    secured: SecuredEtcd, bed_dir: Path, wrong: Callable[[list[str]], list[str]], said: str
+) -> None:
+    flags = wrong(list(identity_flags(secured.directory)))
+    assert said in last_words(bed_dir, secured.url, *flags)
+
+
+def _without(flags: list[str], *names: str) -> list[str]:
+    dropped = {flags.index(name) + offset for name in names for offset in (0, 1)}
+    return [flag for place, flag in enumerate(flags) if place not in dropped]
+
+
+def test_the_wrong_scheme(secured: SecuredEtcd, etcd: Etcd, bed_dir: Path) -> None:
+    plain = secured.url.replace("https", "http")
+    assert "speaks TLS: name it with https://" in last_words(bed_dir, plain)
+    flags = ("--store-ca", str(secured.directory / "ca.pem"))
+    tls = etcd.url.replace("http", "https")
+    assert "speaks no TLS: name it with http://" in last_words(bed_dir, tls, *flags)
+
+
+def test_a_missing_permission(bed_dir: Path) -> None:
+    etcd = SecuredEtcd(bed_dir)
+    etcd.start()
+    try:
+        etcd.enable_users("/other/")
+        (bed_dir / "password").write_text(USER.password)
+        flags = ("--store-user", USER.user, "--store-password-file", str(bed_dir / "password"))
+        said = last_words(bed_dir, etcd.url, *flags)
+        assert "needs a role that may read and write under /contiv.io/" in said
+    finally:
+        etcd.kill()
+
+
+class _Page(BaseHTTPRequestHandler):
+    body = b"hello"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _OldEtcd(_Page):
+    body = b'{"etcdserver":"2.3.8","etcdcluster":"2.3.0"}'
+
+
+@pytest.mark.parametrize(
+    ("page", "said"), [(_Page, "is no etcd"), (_OldEtcd, "is etcd 2.3.8: run etcd 3.4 or later")]
+)
+def test_something_else_at_the_stores_address(bed_dir: Path, page: type[_Page], said: str) -> None:
+    server = HTTPServer(("127.0.0.1", 0), page)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        assert said in last_words(bed_dir, f"http://127.0.0.1:{server.server_port}")
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+
+
+def test_a_store_that_is_late_is_waited_for(bed_dir: Path, etcd: Etcd) -> None:
+    etcd.kill()
+    with master_on(bed_dir, etcd.url) as master:
+        master.spawn()
+        eventually(
+            lambda: "waiting for the store" in master.log_text(), "it says what it waits for"
+        )
+        etcd.start()
+        master.await_ready(within=30)
+        assert "seconds=" in master.log_text()

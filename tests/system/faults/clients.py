@@ -1,0 +1,173 @@
+"""Clients that get and give back addresses, and keep a history of what they were told.
+
+In come the masters' URLs and a namespace; out comes a `History`. All clients live in one event
+loop, in a thread of its own inside the namespace, so that a test can do harm meanwhile. A client
+whose request failed goes on to another master, and asks nothing more of it before it is led.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Final
+
+from core.errors import ContivError
+from tests.bed.netns import Namespace
+from tests.bed.waiting import eventually
+from tests.system.faults.history import Done, History, Outcome, Unknown, Verb, outcome_of
+from tests.system.faults.web import Web
+
+AT_MOST: Final = 3
+"""How much a client holds on each network."""
+THINKS: Final = 0.2
+"""Seconds, at most, between two things a client does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An endpoint, or a reservation, and its address once it is known."""
+
+    network: str
+    name: str
+    is_endpoint: bool
+    address: str = ""
+
+
+class Client:
+    """One client; all of them share the history and the connections."""
+
+    def __init__(
+        self, name: str, masters: Sequence[str], history: History, web: Web, chance: Random
+    ) -> None:
+        self.name = name
+        self._masters = masters
+        self._history = history
+        self._web = web
+        self._chance = chance
+        self._master = chance.choice(masters)
+        # of one length, for a part of a name may stand for it in an inspection
+        self._names = (f"{number:05d}.{name}" for number in count())
+        self._held: list[Held] = []
+
+    async def run(self, networks: Sequence[str], over: threading.Event) -> None:
+        """Get and give back until told to end; then look at all that is held."""
+        while not over.is_set():
+            await asyncio.sleep(self._chance.uniform(0, THINKS))
+            network = self._chance.choice(networks)
+            held = [one for one in self._held if one.network == network]
+            if not held or (len(held) < AT_MOST and self._chance.random() < 0.5):
+                await self._get(network)
+            elif self._chance.random() < 0.3:
+                await self._look(self._chance.choice(held))
+            else:
+                await self._give_back(self._chance.choice(held))
+        for one in self._held:
+            await self._look(one)
+
+    async def _get(self, network: str) -> None:
+        wanted = Held(network, next(self._names), is_endpoint=self._chance.random() < 0.6)
+        if wanted.is_endpoint:
+            outcome = await self._until_known(Verb.CREATE, wanted)
+        else:
+            outcome = await self._ask(Verb.ALLOCATE, wanted)
+        if isinstance(outcome, Done):
+            self._held.append(
+                Held(network, wanted.name, wanted.is_endpoint, address=outcome.address)
+            )
+
+    async def _look(self, held: Held) -> None:
+        if held.is_endpoint:
+            await self._ask(Verb.LOOK, held)
+
+    async def _give_back(self, held: Held) -> None:
+        self._held.remove(held)
+        if held.is_endpoint:
+            await self._until_known(Verb.DELETE, held)
+        else:
+            await self._ask(Verb.RELEASE, held)
+
+    async def _until_known(self, verb: Verb, held: Held) -> Outcome:
+        while isinstance(outcome := await self._ask(verb, held), Unknown):
+            pass
+        return outcome
+
+    async def _ask(self, verb: Verb, held: Held) -> Outcome:
+        """Send one request; a master that cannot be reached at all costs nothing."""
+        operation = self._history.invoke(verb, self.name, held.network, held.name)
+        outcome: Outcome | None = None
+        while outcome is None:
+            try:
+                address = await self._web.ask(
+                    self._master,
+                    verb,
+                    network=held.network,
+                    client=self.name,
+                    name=held.name,
+                    address=held.address,
+                )
+                outcome = Done(address)
+            except ContivError as exc:
+                outcome = outcome_of(exc)
+            if not isinstance(outcome, Done):
+                await self._go_on()
+        self._history.end(operation, outcome)
+        return outcome
+
+    async def _go_on(self) -> None:
+        """Choose a master that is led."""
+        while True:
+            self._master = self._chance.choice(self._masters)
+            if await self._web.is_led(self._master):
+                return
+            await asyncio.sleep(self._chance.uniform(0, THINKS))
+
+
+class Crowd:
+    """Many clients at work in a namespace, and their history."""
+
+    def __init__(
+        self, namespace: Namespace, masters: Sequence[str], networks: Sequence[str], chance: Random
+    ) -> None:
+        self.history = History()
+        self._namespace = namespace
+        self._masters = masters
+        self._networks = networks
+        self._chance = chance
+        self._over = threading.Event()
+        self._thread = ThreadPoolExecutor(1)
+        self._work: Future[None] | None = None
+
+    def start(self, names: Sequence[str]) -> None:
+        """Let clients with these names begin."""
+        chances = [Random(self._chance.random()) for _ in names]
+        live = self._live(dict(zip(names, chances, strict=True)))
+        self._work = self._thread.submit(self._namespace.call, lambda: asyncio.run(live))
+
+    @property
+    def done(self) -> int:
+        """How many requests were acknowledged until now; raises what a client died of."""
+        if self._work is not None and self._work.done():
+            self._work.result()
+        return sum(isinstance(one.outcome, Done) for one in self.history.operations)
+
+    def work(self, count: int, *, within: float) -> None:
+        """Wait until so many more requests are acknowledged."""
+        enough = self.done + count
+        eventually(lambda: self.done >= enough, f"{count} requests acknowledged", within=within)
+
+    def finish(self, *, within: float) -> History:
+        """Have the clients end, and return what they were told."""
+        self._over.set()
+        if self._work is not None:
+            self._work.result(within)
+        self._thread.shutdown()
+        return self.history
+
+    async def _live(self, clients: dict[str, Random]) -> None:
+        async with Web() as web, asyncio.TaskGroup() as group:
+            for name, chance in clients.items():
+                client = Client(name, self._masters, self.history, web, chance)
+                group.create_task(client.run(self._networks, self._over))

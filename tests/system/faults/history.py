@@ -1,0 +1,124 @@
+"""What clients asked for and what they were told, in the order in which it happened.
+
+In come invocations and their outcomes, from one event loop; out comes a `History` for
+`tests.system.faults.checker`. Each client does one thing at a time and uses each endpoint name for
+one life: it is created until that is acknowledged, then deleted until that is. An address that was
+reserved is released by one request alone, for a second one that comes late could release what
+somebody else was given meanwhile: the request names nobody.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from core.errors import (
+    ContivError,
+    Exhausted,
+    MasterRefused,
+    MasterUnavailable,
+    NotFound,
+    NotLeader,
+)
+
+NEVER: Final = 1 << 62
+"""A place behind everything that happens."""
+
+
+class Verb(StrEnum):
+    """What is asked for."""
+
+    CREATE = "create"
+    DELETE = "delete"
+    LOOK = "look"
+    ALLOCATE = "allocate"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It was done, and this is the address it is about."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It was certainly not done, and never will be."""
+
+    absent: bool
+    """Because there is no such thing, not because there is no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may have been done, or may yet be, until the end of the clients."""
+
+    reason: str
+
+
+Outcome = Done | Refused | Unknown
+
+
+@dataclass(slots=True)
+class Operation:
+    """One request of a client about an endpoint, or a reservation, that it calls by a name.
+
+    `invoked` and `ended` are places in the order of all that happened.
+    """
+
+    verb: Verb
+    client: str
+    network: str
+    name: str
+    invoked: int
+    ended: int = NEVER
+    outcome: Outcome = field(default_factory=lambda: Unknown("not over"))
+
+
+class History:
+    """Everything that was asked."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._events = 0
+
+    def invoke(self, verb: Verb, client: str, network: str, name: str) -> Operation:
+        """Note that something is asked for from now on."""
+        operation = Operation(verb, client, network, name, self._next())
+        self.operations.append(operation)
+        return operation
+
+    def end(self, operation: Operation, outcome: Outcome) -> None:
+        """Note what came of it."""
+        operation.ended = self._next()
+        operation.outcome = outcome
+
+    def count(self, verb: Verb, outcome: type[Outcome]) -> int:
+        """Return how many requests of a kind had such an outcome."""
+        return sum(
+            operation.verb is verb and isinstance(operation.outcome, outcome)
+            for operation in self.operations
+        )
+
+    def _next(self) -> int:
+        self._events += 1
+        return self._events
+
+
+def outcome_of(error: ContivError) -> Outcome | None:
+    """Return what an error says of the request; None where the request was never sent.
+
+    Only two refusals are certain. A master that says it leads no more, or that the store gave no
+    answer, does not know itself what became of the request.
+    """
+    match error:
+        case MasterUnavailable(outcome_unknown=False):
+            return None
+        case NotFound():
+            return Refused(absent=True)
+        case Exhausted():
+            return Refused(absent=False)
+        case MasterUnavailable() | NotLeader() | MasterRefused():
+            return Unknown(str(error))
+        case _:
+            raise error

@@ -1,0 +1,1 @@
+"""`objdb.consul`: what needs no consul."""
