@@ -181,12 +181,19 @@ def _on_vlan(line: Line, case: Case) -> Line | None:
     return None
 
 
+def _group_source_lower(recorded: Line, case: Case) -> bool:
+    """Tell whether ours drops frames from group addresses one priority above."""
+    return recorded.match.startswith("dl_src=01:") and recorded._replace(priority=101) in case.ours
+
+
 LEFT_OUT: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "services-later": _service,
     "bgp-later": _bgp,
     "arp-mode-kept": _arp_mode_forgotten,
     "host-port-found-again": _lost_host_port,
     "vlrouter-ipv6-on-vlans": _ipv6_low,
+    "dns-mark": lambda recorded, _case: _marked_dns(recorded),
+    "group-source": _group_source_lower,
 }
 
 
@@ -196,6 +203,22 @@ LEFT_OUT: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
 def answers_neighbours(ours: Line, _case: object = None) -> bool:
     """Tell whether a flow is about questions for neighbours."""
     return ours.table in {10, 11} or (ours.table == 0 and ours.priority in {110, 111})
+
+
+def _marked_dns(line: Line) -> bool:
+    """Tell whether a flow lets DNS pass that the agent sends on."""
+    return (line.table, line.priority) == (0, 101) and "dl_vlan=4093" in line.match
+
+
+def _dns_of_host(ours: Line, _case: Case) -> bool:
+    wanted = Line(0, 102, "udp,in_port=contivh0,tp_dst=53", "goto_table:2")
+    return ours == wanted
+
+
+def _group_source(ours: Line, case: Case) -> bool:
+    """Tell whether the recording drops frames from group addresses one priority below."""
+    lower = ours._replace(priority=100)
+    return ours.match.startswith("dl_src=01:") and lower in case.recording.lines
 
 
 def _guard(ours: Line, _case: Case) -> bool:
@@ -239,4 +262,7 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "vlan-ipv6-groups": _ipv6_group,
     "vlrouter-ipv6-on-vlans": _ipv6_port,
     "host-port-found-again": _host_port_found,
+    "dns-mark": lambda ours, _case: _marked_dns(ours),
+    "dns-of-host": _dns_of_host,
+    "group-source": _group_source,
 }
