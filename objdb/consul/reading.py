@@ -38,9 +38,12 @@ GRACE: Final = 2.0
 RARELY: Final = 200
 """A watch whose answers take a second to read waits so many seconds for one that brings nothing."""
 
-PACE: Final = 4
-"""So many times as long as an answer took to read a watch pauses before it asks again."""
+PACE: Final = 20
+"""So many times as long as an answer took to decode a watch pauses before it asks again.
 
+A change after a quiet moment is told at once; of a burst those that come within the pause are told
+together.
+"""
 
 _PROBE: Final = "may-this-be-read"
 
