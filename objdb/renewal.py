@@ -60,24 +60,25 @@ class Renewal(threading.Thread):
         self._stop_asked.set()
 
     def run(self) -> None:
-        """Renew at a third of the time to live, at once again after a failure."""
+        """Renew at a third of the time to live, at once again after a failure; tell of the end."""
         attempt, pause = min(1.0, max(0.3, self._ttl / 5)), self._ttl / 3
         with self._renewer as renew:
             while not self._stop_asked.wait(pause) and not self.is_lost():
                 sent = time.monotonic()
                 granted = renew(attempt)
-                if granted is not None:
-                    self._note(sent, granted)
-                pause = _RETRY if granted is None else self._ttl / 3
+                renewed = granted is not None and self._note(sent, granted)
+                pause = self._ttl / 3 if renewed else _RETRY
         if not self._stop_asked.is_set():
             self._on_lost()
 
-    def _note(self, sent: float, granted: float) -> None:
+    def _note(self, sent: float, granted: float) -> bool:
+        """Note what the store granted; return whether the lease goes on."""
         with self._state:
             if self._lost or granted <= GONE or time.monotonic() >= self._until:
                 self._lost = True
             else:
                 self._until = sent + granted
+            return not self._lost
 
 
 class KeptLease(ABC):

@@ -6,7 +6,6 @@ delivery, as if it had been lost on the way.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -38,7 +37,7 @@ class Relay:
     answers: bytearray = field(default_factory=bytearray)
     """All that was answered so far, dropped or not."""
 
-    _held: list[tuple[float, bytes, asyncio.StreamWriter]] = field(default_factory=list)
+    _held: list[tuple[bytes, asyncio.StreamWriter]] = field(default_factory=list)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _serving: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -49,22 +48,25 @@ class Relay:
 
     def holds(self, text: bytes) -> bool:
         """Whether a request that is held back has some text in it."""
-        return any(text in data for _, data, _ in self._held)
+        return any(text in data for data, _ in self._held)
 
     async def ended(self) -> None:
         """Wait until no connection is left."""
         await asyncio.gather(*self._serving)
 
-    async def release(self, *, before: float) -> None:
-        """Deliver what was held and came before a monotonic time; forget the rest.
+    async def release(self, text: bytes) -> None:
+        """Deliver what was held, up to the first request with some text in it; forget the rest.
 
-        Leave `hold_requests` on, or the client's cancellation overtakes the delivery.
+        What follows it may be the client's cancellation. Leave `hold_requests` on, or that
+        overtakes the delivery.
         """
         held, self._held = self._held, []
-        for came, data, writer in held:
-            if came < before and not writer.is_closing():
+        for data, writer in held:
+            if not writer.is_closing():
                 writer.write(data)
                 await writer.drain()
+            if text in data:
+                return
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Relay one connection until either side ends it."""
@@ -92,7 +94,7 @@ class Relay:
             line.reads = _READ in data
             if self.hold_requests:
                 self.seen += len(data)
-                self._held.append((time.monotonic(), data, writer))
+                self._held.append((data, writer))
             else:
                 writer.write(data)
                 await writer.drain()

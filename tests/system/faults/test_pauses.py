@@ -41,6 +41,8 @@ REFUSED: Final = {"etcd": keys.LEADER_LOCK.encode(), "consul": b"HTTP/1.1 409"}
 """What is in an answer that refuses a commit: etcd shows the lock, consul compresses its words."""
 PATIENCE: Final = 60.0
 """Seconds within which masters must come to an agreement, on a busy machine."""
+LATE: Final = b"n.default-late"
+"""What is in the commit that is kept back."""
 NO_LEADER: Final = (500, "Leader not found")
 
 
@@ -230,7 +232,7 @@ async def test_a_commit_that_was_not_made_in_time_never_is(pair: Pair, delivered
         late = group.create_task(asked(pair.old, "late"))
 
         async def held() -> bool:
-            return pair.relay.holds(b"n.default-late")
+            return pair.relay.holds(LATE)
 
         await eventually_async(held, "the commit is on its way")
         await pair.depose()
@@ -260,7 +262,7 @@ async def asked(master: Master, name: str) -> Answer:
 async def refused_by_the_store(pair: Pair) -> None:
     """Deliver what was held back, and wait until the store has refused it."""
     before = len(pair.relay.answers)
-    await pair.relay.release(before=pair.paused)
+    await pair.relay.release(LATE)
 
     async def answered() -> bool:
         return REFUSED[pair.store.kind] in pair.relay.answers[before:]
