@@ -28,8 +28,9 @@ from core.tasks import backoff
 from netplugin import ports
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.progress import Progress
+from netplugin.translation import LocalPort
 from netplugin.uplinks import Uplinks
-from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
+from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
 from state.records import HostRecord, NetworkRecord
