@@ -1,23 +1,23 @@
 """Keeps the ports of this host's endpoints in OVSDB as they should be, whoever changes them.
 
 In come endpoints (`netplugin.roster`), what records say of their networks and groups
-(`netplugin.world`) and OVSDB's own report. A row that is gone is made again, a rate that differs is
-corrected, a changed OpenFlow number is told to the World, and a row that is nobody's is swept
-(`netplugin.removal`). `netplugin.pods` makes and removes endpoints by what is here; how a row is
-written is `netplugin.ovsdb`'s knowledge.
+(`netplugin.world`) and OVSDB's own report. A row that is gone is made again, a rate that differs
+(`netplugin.policing`) is corrected, a changed OpenFlow number is told to the World, and a row that
+is nobody's is swept (`netplugin.removal`). `netplugin.pods` makes and removes endpoints by what is
+here; how a row is written is `netplugin.ovsdb`'s knowledge.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from core.errors import ContivError, SwitchUnavailable
-from core.ids import EndpointKey, network_id
+from core.ids import EndpointKey, group_key, network_id
 from core.logs import fields
 from core.tasks import backoff, unbroken
-from netplugin import ports
+from netplugin import policing, ports
 from netplugin.journal import Entry
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
@@ -27,7 +27,7 @@ from netplugin.roster import Roster
 from netplugin.translation import LocalPort
 from netplugin.world import WorldBuilder
 from ofnet.world import Bridge
-from state.records import NetworkRecord
+from state.records import GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,7 @@ class PodPorts:
         self._reconciler = reconciler
         self._removal = removal
         self._last = 0
+        self._look = asyncio.Event()
 
     def in_use(self) -> set[int]:
         """Return the numbers of the ports that are somebody's."""
@@ -76,6 +77,14 @@ class PodPorts:
         taken = self.in_use() | {number for number in named | given if number is not None}
         self._last = ports.next_number(self._last, taken)
         return self._last
+
+    def tag(self, entry: Entry, network: NetworkRecord) -> int:
+        """Return the VLAN of an endpoint's port: its group's own, which an ACI fabric gives it.
+
+        Everywhere else that is the network's (`ovsdriver.go: CreateEndpoint`).
+        """
+        group = self._group(entry)
+        return network.pkt_tag if group is None else group.pkt_tag
 
     async def attach(self, entry: Entry, network: NetworkRecord) -> None:
         """Add an endpoint's port and return when it has its number. Raises SwitchUnavailable."""
@@ -109,22 +118,37 @@ class PodPorts:
 
     async def run(self) -> None:
         """Keep the ports as they should be, for ever; failures are tried again."""
+        async with asyncio.TaskGroup() as following:
+            following.create_task(self._follow(self._ovsdb.changed))
+            following.create_task(self._follow(self._reconciler.groups_changed))
+            await self._look_for_ever()
+
+    async def _follow(self, news: Callable[[], asyncio.Event]) -> None:
+        while True:
+            changed = news()
+            self._look.set()
+            await changed.wait()
+
+    async def _look_for_ever(self) -> None:
         waits = backoff()
         while True:
-            changed = self._ovsdb.changed()
+            await self._look.wait()
+            await asyncio.sleep(LOOK_AGAIN)
+            self._look.clear()
             if await self.converge():
                 waits = backoff()
-                await changed.wait()
-                await asyncio.sleep(LOOK_AGAIN)
             else:
                 await asyncio.sleep(next(waits))
+                self._look.set()
 
     async def converge(self) -> bool:
         """Give endpoints whose row is gone another, follow changed numbers, sweep what is nobody's.
 
-        Return False when OVSDB did not take a row.
+        Rates are corrected, those of groups that have changed and those changed by hand. Return
+        False when OVSDB did not take something.
         """
         done = await self._restore_lost(self._ovsdb.ports())
+        done = await self._police(self._ovsdb.ports()) and done
         self.place()
         self._reconciler.wake()
         self._sweep(self._ovsdb.ports())
@@ -153,6 +177,24 @@ class PodPorts:
                 return False
             return True
 
+    async def _police(self, rows: Mapping[str, PortRow]) -> bool:
+        done = True
+        for entry in self._roster.entries():
+            row, wanted = rows.get(ports.switch_name(entry.port)), self._limits(entry)
+            if row is not None and (row.policing_rate, row.policing_burst) != wanted:
+                done = await self._limit(entry, row.name, *wanted) and done
+        return done
+
+    async def _limit(self, entry: Entry, name: str, rate: int, burst: int) -> bool:
+        about = fields(endpoint=entry.key, rate=rate, burst=burst)
+        try:
+            await self._ovsdb.set_policing(name, rate=rate, burst=burst)
+        except ContivError as exc:
+            log.warning("port not limited", extra=about | fields(error=exc))
+            return False
+        log.info("port limited", extra=about)
+        return True
+
     def _sweep(self, rows: Mapping[str, PortRow]) -> None:
         if not self._world.complete:
             return
@@ -162,13 +204,26 @@ class PodPorts:
             if number is not None and number not in used and row.bridge in _BRIDGES:
                 self._removal.sweep(row.bridge, [name])
 
+    def _group(self, entry: Entry) -> GroupRecord | None:
+        if not entry.group:
+            return None
+        return self._world.group(group_key(entry.group, entry.tenant))
+
+    def _limits(self, entry: Entry) -> tuple[int, int]:
+        """Return the rate and burst an endpoint's port is to have."""
+        group = self._group(entry)
+        return (0, 0) if group is None else (policing.rate_of(group.bandwidth), group.burst)
+
     async def _add_row(self, entry: Entry, network: NetworkRecord) -> None:
+        rate, burst = self._limits(entry)
         await self._ovsdb.add_port(
             entry.bridge,
             PortSpec(
                 name=ports.switch_name(entry.port),
                 ofport_request=entry.port,
-                tag=network.pkt_tag,
+                tag=self.tag(entry, network),
                 external_ids={ports.ENDPOINT_ID: entry.key},
+                policing_rate=rate,
+                policing_burst=burst,
             ),
         )

@@ -217,15 +217,16 @@ class Pods:
             async with asyncio.TaskGroup() as steps:
                 wanted = steps.create_task(self._obtain(entry))
                 linked = steps.create_task(self._link(entry))
+                tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
                     steps.create_task(self._ports.attach(entry, known))
                 record, network = await wanted
                 if entry.bridge is not BRIDGE_OF[network.encap]:
                     # what was known of the network, if anything, was wrong
-                    entry, known = replace(entry, bridge=BRIDGE_OF[network.encap]), None
+                    entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
                 steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
-                if known is None or known.pkt_tag != network.pkt_tag:
+                if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
                 await linked
                 steps.create_task(self._furnish(entry, record, network))

@@ -47,6 +47,10 @@ class Roster:
         """Return the numbers of their ports."""
         return {entry.port for entry in self._entries.values()}
 
+    def entries(self) -> list[Entry]:
+        """Return all endpoints, also those somebody is at work on."""
+        return list(self._entries.values())
+
     def settled(self) -> list[Entry]:
         """Return the endpoints nobody is at work on."""
         return [

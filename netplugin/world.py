@@ -277,6 +277,10 @@ class WorldBuilder:
         """Tell whether a bridge has the network; False for one without a VRF id."""
         return any(nid in side.networks for side in self._sides.values())
 
+    def group(self, key: GroupKey) -> GroupRecord | None:
+        """Return the record of a group, None if it is not known here."""
+        return self._groups.get(key)
+
     def endpoint(self, key: EndpointKey) -> EndpointRecord | None:
         """Return the record of an endpoint, None if it is not known here."""
         return self._endpoints.get(key)

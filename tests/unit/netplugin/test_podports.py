@@ -13,16 +13,18 @@ from netplugin.journal import State
 from netplugin.podports import RECLAIMED
 from netplugin.translation import LocalPort
 from ofnet.world import Bridge
+from state.records import Encap
 from tests.unit.netplugin.agent import (
     Agent,
     Outside,
     eventually,
+    in_group,
     left_nothing,
     request,
     row_of,
     running,
 )
-from tests.unit.netplugin.records import HOST, endpoint, key
+from tests.unit.netplugin.records import HOST, endpoint, group, key, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
@@ -160,3 +162,100 @@ async def test_the_record_of_an_add_in_progress_is_the_newest(outside: Outside) 
         assert port == LocalPort(record=outside.master.endpoints[key("c1")], ofport=1)
         assert str(result.ipv4.ip) == port.record.ip_address
         assert port.record.homing_host == HOST
+
+
+# -- what a group gives its ports -----------------------------------------------------------------
+
+
+def limits(agent: Agent, name: str = "vvport1") -> tuple[int, int]:
+    row = agent.outside.ovsdb.ports()[name]
+    return row.policing_rate, row.policing_burst
+
+
+async def test_a_pod_of_a_group_has_its_limits_from_the_start(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await agent.pods.add(in_group(request(), "web"))
+        await agent.pods.add(request("c2"))
+        assert limits(agent) == (10485, 2000)
+        assert limits(agent, "vvport2") == (0, 0)
+        assert not outside.faults.reached["policing"]
+
+
+async def test_a_change_of_the_group_reaches_running_pods(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await agent.pods.add(in_group(request(), "web"))
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        agent.learn("g", group(bandwidth="20 mbps", burst=3000))
+        await eventually(lambda: limits(agent) == (20971, 3000))
+        agent.learn("g", group())
+        await eventually(lambda: limits(agent) == (0, 0))
+        assert outside.faults.reached["row"] == 1
+
+
+async def test_limits_changed_by_hand_are_corrected(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await agent.pods.add(in_group(request(), "web"))
+        await agent.pods.add(request("c2"))
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        outside.ovsdb.police("vvport1", 0, 0)
+        outside.ovsdb.police("vvport2", 7, 7)
+        await eventually(lambda: limits(agent) == (10485, 2000))
+        await eventually(lambda: limits(agent, "vvport2") == (0, 0))
+
+
+async def test_a_group_that_is_heard_of_during_the_add_limits_its_pod(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        gate = outside.faults.stop("inside")
+        added = asyncio.gather(agent.pods.add(in_group(request(), "web")))
+        await outside.faults.until("inside")
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await eventually(lambda: limits(agent) == (10485, 2000))
+        gate.set()
+        await added
+        assert limits(agent) == (10485, 2000)
+
+
+async def test_a_port_that_cannot_be_limited_is_tried_again(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group())
+        await agent.pods.add(in_group(request(), "web"))
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        outside.faults.failing["policing"] = SwitchRefused("constraint")
+        agent.learn("g", group(bandwidth="1g"))
+        await outside.faults.until("policing", 3)
+        assert limits(agent) == (0, 0)
+        outside.faults.failing.clear()
+        await eventually(lambda: limits(agent) == (1_073_741, 0))
+
+
+async def test_a_port_made_again_has_its_limits_at_once(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await agent.pods.add(in_group(request(), "web"))
+        outside.ovsdb.lose("vvport1")
+        assert await agent.pod_ports.converge()
+        assert limits(agent) == (10485, 2000)
+        assert not outside.faults.reached["policing"]
+
+
+async def test_a_pod_is_on_the_vlan_of_its_own_group(outside: Outside) -> None:
+    async with running(outside, (network(encap=Encap.VLAN, tag=100),)) as agent:
+        agent.learn("g", group(tag=700))
+        await agent.pods.add(in_group(request(), "web"))
+        await agent.pods.add(request("c2"))
+        assert [row.tag for row in outside.ovsdb.ports().values()] == [700, 100]
+
+
+async def test_a_group_heard_of_with_the_grant_gets_its_pod_another_row(outside: Outside) -> None:
+    async with running(outside) as agent:
+        gate = outside.faults.stop("create")
+        added = asyncio.gather(agent.pods.add(in_group(request(), "web")))
+        await outside.faults.until("row")
+        agent.learn("g", group(tag=700))
+        gate.set()
+        (result,) = await added
+        assert outside.ovsdb.ports()[result.host_ifname].tag == 700
