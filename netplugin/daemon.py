@@ -272,6 +272,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
         life.sup.supervise(f"bridge {bridge}", agent.run())
+        life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
     await _forwarding(plane)
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
     life.sup.supervise("endpoint ports", endpoints.ports.run())

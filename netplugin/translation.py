@@ -13,7 +13,7 @@ from typing import Final
 
 from core.errors import Invalid
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
-from state.records import EndpointRecord, GroupRecord, HostRecord, NetworkRecord
+from state.records import Encap, EndpointRecord, GroupRecord, HostRecord, NetworkRecord
 
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
@@ -67,7 +67,7 @@ def network_of(record: NetworkRecord, vrf: int) -> Network:
 
 
 def local_of(port: LocalPort, group: GroupRecord | None) -> LocalEndpoint:
-    """Return the endpoint behind a port of this host; its group, if it is known, has the DSCP."""
+    """Return the endpoint behind a port of this host; its group has its DSCP and VLAN."""
     record = port.record
     return LocalEndpoint(
         key=record.key,
@@ -78,6 +78,7 @@ def local_of(port: LocalPort, group: GroupRecord | None) -> LocalEndpoint:
         ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
         group_id=record.group_id,
         dscp=group.dscp if group is not None else 0,
+        group_vlan=group.pkt_tag if group is not None and group.encap is Encap.VLAN else 0,
         nat_ip=port.nat_ip,
     )
 
