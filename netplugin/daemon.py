@@ -29,10 +29,12 @@ from netplugin.leaks import Leaks
 from netplugin.masters import Masters
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
 from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler, stored_vrfs
 from netplugin.removal import Removal
+from netplugin.roster import Roster
 from netplugin.settings import Settings
 from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
@@ -95,22 +97,33 @@ class _Plane:
     """The uplinks' MAC addresses."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Endpoints:
+    """Who looks after this host's endpoints: calls, ports, what is to go, what nobody deletes."""
+
+    pods: Pods
+    ports: PodPorts
+    removal: Removal
+    leaks: Leaks
+
+
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
         life = _Life(settings=settings, version=version, sup=sup, stack=stack)
         doors = await _open_doors(life)
         cluster = await _cluster_settings(doors.store, settings)
         plane = await _open_plane(life, doors, FwdMode(cluster.fwd_mode))
-        removal, pods, leaks = await _open_pods(life, doors, plane)
+        endpoints = await _open_endpoints(life, doors, plane)
         record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
-        await _settle(life, doors, plane, removal, pods)
-        sup.supervise("leaks", leaks.run())
+        await _settle(life, doors, plane, endpoints)
+        sup.supervise("leaks", endpoints.leaks.run())
         is_known = partial(plane.world.hosts.__contains__, settings.host)
         kept = registration.keep_host_record(doors.store, record, is_known)
         sup.supervise("host record", kept)
-        await _serve(life, doors, plane, pods, leaks)
-        log.info("agent ready", extra=fields(host=settings.host, count=len(pods.keys())))
+        await _serve(life, doors, plane, endpoints)
+        ready = fields(host=settings.host, count=len(endpoints.pods.keys()))
+        log.info("agent ready", extra=ready)
         await asyncio.Event().wait()
 
 
@@ -214,7 +227,7 @@ async def _open_switches(life: _Life) -> dict[Bridge, Switch]:
     return switches
 
 
-async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal, Pods, Leaks]:
+async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoints:
     client = MasterClient()
     life.stack.push_async_callback(client.close)
     masters = Masters(doors.store, client)
@@ -229,12 +242,22 @@ async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal
         underlay_mtu=await doors.links.mtu_of_address(life.settings.vtep_ip),
         tx_off=plane.datapath == USERSPACE,
     )
+    roster = Roster()
+    pod_ports = PodPorts(
+        roster=roster,
+        links=doors.links,
+        ovsdb=doors.ovsdb,
+        world=plane.world,
+        reconciler=plane.reconciler,
+        removal=removal,
+    )
     pods = Pods(
         facts=facts,
         master=masters,
         journal=journal,
         links=doors.links,
-        ovsdb=doors.ovsdb,
+        roster=roster,
+        pod_ports=pod_ports,
         world=plane.world,
         reconciler=plane.reconciler,
         removal=removal,
@@ -242,22 +265,24 @@ async def _open_pods(life: _Life, doors: _Doors, plane: _Plane) -> tuple[Removal
     pods.recover(await journal.load())
     leaks = Leaks(
         pods=pods,
+        roster=roster,
+        pod_ports=pod_ports,
         journal=journal,
         links=doors.links,
         ovsdb=doors.ovsdb,
         world=plane.world,
         grace=life.settings.leak_grace,
     )
-    return removal, pods, leaks
+    return _Endpoints(pods=pods, ports=pod_ports, removal=removal, leaks=leaks)
 
 
-async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, pods: Pods) -> None:
+async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoints) -> None:
     """Read the store once, find this host's ports again, then let absence mean gone."""
     read = asyncio.Event()
     life.sup.supervise("records", plane.feed.run())
     life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
     await read.wait()
-    for key, reason in pods.place().items():
+    for key, reason in endpoints.ports.place().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
     try:
         await plane.reconciler.converge()
@@ -267,11 +292,12 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, removal: Removal, p
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
         life.sup.supervise(f"bridge {bridge}", agent.run())
+        life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
     await _forwarding(plane)
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
-    life.sup.supervise("endpoint ports", pods.run_ports())
+    life.sup.supervise("endpoint ports", endpoints.ports.run())
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
-    await _sweep(doors, removal, pods)
+    await _sweep(doors, endpoints)
 
 
 async def _forwarding(plane: _Plane) -> None:
@@ -289,15 +315,15 @@ async def _forwarding(plane: _Plane) -> None:
         return
 
 
-async def _sweep(doors: _Doors, removal: Removal, pods: Pods) -> None:
+async def _sweep(doors: _Doors, endpoints: _Endpoints) -> None:
     """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
-    used = {ports.switch_name(number) for number in pods.ports_in_use()}
+    used = {ports.switch_name(number) for number in endpoints.ports.in_use()}
     links = {name for name in await doors.links.links() if ports.number_of(name) is not None}
     for bridge in Bridge:
         rows = {n for n in doors.ovsdb.ports(bridge) if ports.number_of(n) is not None}
-        removal.sweep(bridge, rows - used)
+        endpoints.removal.sweep(bridge, rows - used)
         links -= rows
-    removal.sweep(Bridge.VXLAN, links - used)
+    endpoints.removal.sweep(Bridge.VXLAN, links - used)
 
 
 async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
@@ -320,7 +346,7 @@ async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asynci
             read.set()
 
 
-async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods, leaks: Leaks) -> None:
+async def _serve(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoints) -> None:
     """Let others reach this agent: masters, runtimes, and who wants to look inside."""
     settings = life.settings
     control = ControlChannel(doors.store, settings.host, str(settings.ctrl_ip), plane.progress)
@@ -329,7 +355,7 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods, leaks: L
         masters = {node.host: node.port for node in control.masters.values()}
         return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
 
-    inspector = Inspector(plane.agents, identity, pods, leaks.tally)
+    inspector = Inspector(plane.agents, identity, endpoints.pods, endpoints.leaks.tally)
     rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc, inspector.report, life.stack)
     life.sup.supervise("control channel", control.run())
@@ -337,7 +363,7 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, pods: Pods, leaks: L
         settings, [control.port(bridge) for bridge in Bridge], life.version
     )
     registration.register(doors.store, services, life.sup)
-    await life.stack.enter_async_context(cni.serve(settings.cni_socket, pods))
+    await life.stack.enter_async_context(cni.serve(settings.cni_socket, endpoints.pods))
     rest = await life.stack.enter_async_context(
         inspect.serve(settings.rest, inspector.application())
     )

@@ -25,7 +25,9 @@ from netplugin import ports
 from netplugin.journal import Entry, Journal
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.podports import PodPorts
 from netplugin.pods import Pods
+from netplugin.roster import Roster
 from netplugin.world import WorldBuilder
 from state.records import EndpointRecord, NetworkRecord, NetworkType
 
@@ -44,6 +46,8 @@ class Leaks:
         self,
         *,
         pods: Pods,
+        roster: Roster,
+        pod_ports: PodPorts,
         journal: Journal,
         links: HostLinks,
         ovsdb: Ovsdb,
@@ -52,6 +56,8 @@ class Leaks:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pods = pods
+        self._roster = roster
+        self._pod_ports = pod_ports
         self._journal = journal
         self._links = links
         self._ovsdb = ovsdb
@@ -103,12 +109,12 @@ class Leaks:
 
     async def _without_pod(self, links: frozenset[str]) -> list[Entry]:
         """Return the endpoints whose link is gone, and their pod's namespace with it."""
-        linkless = [e for e in self._pods.settled() if ports.switch_name(e.port) not in links]
+        linkless = [e for e in self._roster.settled() if ports.switch_name(e.port) not in links]
         return [entry for entry in linkless if not await self._links.netns_alive(entry.netns)]
 
     def _sees_all(self, links: Iterable[str]) -> bool:
         """Tell whether all that could know an endpoint of this host is there to be asked."""
-        used = self._pods.ports_in_use()
+        used = self._pod_ports.in_use()
         ours = {number for name in links if (number := ports.number_of(name)) is not None}
         return (
             self._world.complete

@@ -1,6 +1,6 @@
 """Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
 
-An ADD makes the veth pair (`netplugin.netns`) and the OVS port (`netplugin.ovsdb`) while it writes
+An ADD makes the veth pair (`netplugin.netns`) and the port (`netplugin.podports`) while it writes
 the journal and then asks netmaster for the endpoint; when netmaster has answered, flows
 (`netplugin.reconcile`) and the inside of the namespace follow. It returns when the port has its
 OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a pod's
@@ -9,15 +9,12 @@ first packet is not lost (spec/host-notes.md §3). When a step fails all of them
 A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
 OVS port, a release netmaster could not take) is `netplugin.removal`'s, from the journal, which
 survives whatever happens to this process or to the master (design D10). Calls for one container are
-serial; containers go side by side.
-
-`run_ports` keeps the rows of finished endpoints in OVSDB, whoever removes them.
+serial, containers go side by side (`netplugin.roster`).
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Final
@@ -28,36 +25,31 @@ from core.errors import (
     HostError,
     MasterUnavailable,
     NotFound,
-    SwitchUnavailable,
 )
 from core.ids import EndpointKey, GroupName, HostLabel, endpoint_key, network_id
 from core.logs import fields
-from core.tasks import backoff, unbroken
+from core.tasks import unbroken
 from netplugin import ports
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.journal import Entry, Journal, State
 from netplugin.masters import Master, WantedEndpoint
 from netplugin.netns import HostLinks, PodLink
-from netplugin.ovsdb import Ovsdb, PortSpec
+from netplugin.podports import RECLAIMED, PodPorts
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
-from netplugin.world import BRIDGE_OF, LocalPort, WorldBuilder
+from netplugin.roster import Roster
+from netplugin.translation import LocalPort
+from netplugin.world import BRIDGE_OF, WorldBuilder
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
-PORT_READY: Final = 10.0
-"""Seconds a new port may take to get its OpenFlow number."""
 NETWORK_KNOWN: Final = 3.0
 """Seconds a network may take to reach this host after netmaster has spoken of it."""
 POLICIES_KNOWN: Final = 5.0
 """Seconds the switches may take to have what netmaster knew of policies when it was asked."""
-LOOK_AGAIN: Final = 0.2
-"""Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
-RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
-_BRIDGES: Final = frozenset(Bridge)
 VXLAN_OVERHEAD: Final = 50
 """Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
 OLD_GONE: Final = 4.0
@@ -95,7 +87,8 @@ class Pods:
         master: Master,
         journal: Journal,
         links: HostLinks,
-        ovsdb: Ovsdb,
+        roster: Roster,
+        pod_ports: PodPorts,
         world: WorldBuilder,
         reconciler: Reconciler,
         removal: Removal,
@@ -104,13 +97,11 @@ class Pods:
         self._master = master
         self._journal = journal
         self._links = links
-        self._ovsdb = ovsdb
+        self._roster = roster
+        self._ports = pod_ports
         self._world = world
         self._reconciler = reconciler
         self._removal = removal
-        self._entries: dict[EndpointKey, Entry] = {}
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        self._last_port = 0
 
     def recover(self, entries: list[Entry]) -> None:
         """Take over the journal of the agent before this one, once, before the first call.
@@ -119,63 +110,38 @@ class Pods:
         was told of it.
         """
         for entry in entries:
-            self._last_port = max(self._last_port, entry.port)
+            self._ports.seen(entry.port)
             if entry.state is State.PRESENT:
-                self._entries[entry.key] = entry
+                self._roster.put(entry)
             else:
                 self._removal.schedule(replace(entry, state=State.REMOVING))
 
-    def place(self) -> dict[EndpointKey, str]:
-        """Tell the World of every endpoint whose port and record are known; say why not others.
-
-        An endpoint without a record was reclaimed while this agent was away: its port stays, cut
-        off, until its runtime deletes the pod.
-        """
-        missing: dict[EndpointKey, str] = {}
-        rows = self._ovsdb.ports()
-        for entry in self.settled():
-            port, record = self._world.port(entry.key), self._world.endpoint(entry.key)
-            row = rows.get(ports.switch_name(entry.port))
-            if row is None or not row.ofport or row.ofport < 0:
-                missing[entry.key] = "its port is gone"
-            elif port is not None:
-                self._world.put_port(entry.key, replace(port, ofport=row.ofport))
-            elif record is not None:
-                self._world.put_port(entry.key, LocalPort(record=record, ofport=row.ofport))
-            else:
-                missing[entry.key] = RECLAIMED
-        return missing
-
     def keys(self) -> frozenset[EndpointKey]:
         """Return the endpoints this host has."""
-        return frozenset(self._entries)
-
-    def ports_in_use(self) -> set[int]:
-        """Return the numbers of the ports that are somebody's."""
-        return {entry.port for entry in self._entries.values()} | self._removal.ports()
+        return self._roster.keys()
 
     async def add(self, request: PodRequest) -> PodResult:
         """Give a pod its interface; asked twice for the same one, answer the same again."""
         key = endpoint_key_of(request)
-        async with self._serial(request.container_id):
-            known = self._find(request)
+        async with self._roster.serial(request.container_id):
+            known = self._roster.find(request.container_id, request.ifname)
             if known is not None:
                 if _is_what(request, known) and (result := await self._again(known)):
                     return result
                 await unbroken(self._take_away(known))
                 await self._removal.finished(known.key, OLD_GONE)
-            if key in self._entries:
+            if (other := self._roster.get(key)) is not None:
                 raise Conflict(
                     f"container {request.container_id} is on network {request.network} already, "
-                    f"by its interface {self._entries[key].ifname}"
+                    f"by its interface {other.ifname}"
                 )
             await self._removal.finished(key, OLD_GONE)
             return await self._make(self._new_entry(request))
 
     async def delete(self, request: PodRequest) -> None:
         """Take a pod's interface away; nothing there is a success."""
-        async with self._serial(request.container_id):
-            known = self._find(request)
+        async with self._roster.serial(request.container_id):
+            known = self._roster.find(request.container_id, request.ifname)
             if known is not None:
                 await unbroken(self._take_away(known))
             for record in self._forgotten(request):
@@ -185,22 +151,22 @@ class Pods:
 
     async def reclaim(self, key: EndpointKey) -> None:
         """Take an endpoint away by its record's key, as netmaster's clean-up asks."""
-        known = self._entries.get(key)
+        known = self._roster.get(key)
         if known is not None:
-            async with self._serial(known.container_id):
-                entry = self._entries.get(key)  # another one, maybe, after waiting
+            async with self._roster.serial(known.container_id):
+                entry = self._roster.get(key)  # another one, maybe, after waiting
                 if entry is not None:
                     await unbroken(self._take_away(entry))
 
     async def release(self, entry: Entry) -> None:
         """Take an endpoint away as a DEL would, unless it is another one by now."""
-        async with self._serial(entry.container_id):
-            if self._entries.get(entry.key) is entry:
+        async with self._roster.serial(entry.container_id):
+            if self._roster.get(entry.key) is entry:
                 await unbroken(self._take_away(entry))
 
     async def forsake(self, record: EndpointRecord, network: NetworkRecord) -> None:
         """Release a record of this host that nothing here stands for, unless something does now."""
-        async with self._serial(record.endpoint_id):
+        async with self._roster.serial(record.endpoint_id):
             if self.stands_for(record.key):
                 return
             await self._master.delete_endpoint(network.tenant, network.name, record.endpoint_id)
@@ -213,71 +179,12 @@ class Pods:
 
     def stands_for(self, key: EndpointKey) -> bool:
         """Tell whether there is an endpoint of this key here, or one that is being removed."""
-        return key in self._entries or self._removal.has(key)
-
-    # -- rows in OVSDB -------------------------------------------------------------------------
-
-    async def run_ports(self) -> None:
-        """Keep the endpoints' ports as they should be, for ever; failures are tried again."""
-        waits = backoff()
-        while True:
-            changed = self._ovsdb.changed()
-            if await self.converge():
-                waits = backoff()
-                await changed.wait()
-                await asyncio.sleep(LOOK_AGAIN)
-            else:
-                await asyncio.sleep(next(waits))
-
-    async def converge(self) -> bool:
-        """Give endpoints whose row is gone another, follow changed numbers, sweep what is nobody's.
-
-        Return False when OVSDB did not take a row.
-        """
-        rows = self._ovsdb.ports()
-        lost = [e for e in self.settled() if ports.switch_name(e.port) not in rows]
-        # without its link a row would be of no use: the pod is gone, its DEL is to come
-        links = await self._links.links() if lost else frozenset()
-        done = True
-        for entry in lost:
-            if ports.switch_name(entry.port) in links:
-                done = await self._restore(entry) and done
-        self.place()
-        self._reconciler.wake()
-        if self._world.complete:
-            used = self.ports_in_use()
-            for name, row in self._ovsdb.ports().items():
-                number = ports.number_of(name)
-                if number is not None and number not in used and row.bridge in _BRIDGES:
-                    self._removal.sweep(row.bridge, [name])
-        return done
-
-    def settled(self) -> list[Entry]:
-        """Return the endpoints no call is at work on."""
-        return [
-            entry
-            for entry in self._entries.values()
-            if entry.state is State.PRESENT and entry.container_id not in self._locks
-        ]
-
-    async def _restore(self, entry: Entry) -> bool:
-        async with self._serial(entry.container_id):
-            network = self._world.network(network_id(entry.network, entry.tenant))
-            if self._entries.get(entry.key) is not entry or network is None:
-                return True
-            log.warning("port was gone, made again", extra=fields(endpoint=entry.key))
-            try:
-                await self._add_row(entry, network)
-            except ContivError as exc:
-                log.warning("port not made", extra=fields(endpoint=entry.key, error=exc))
-                return False
-            return True
+        return self._roster.get(key) is not None or self._removal.has(key)
 
     # -- ADD -----------------------------------------------------------------------------------
 
     def _new_entry(self, request: PodRequest) -> Entry:
         known = self._world.network(network_id(request.network, request.tenant))
-        self._last_port = ports.next_number(self._last_port, self._numbers_taken())
         return Entry(
             key=endpoint_key_of(request),
             container_id=request.container_id,
@@ -286,19 +193,13 @@ class Pods:
             tenant=request.tenant,
             network=request.network,
             group=request.group or GroupName(""),
-            port=self._last_port,
+            port=self._ports.next_number(),
             bridge=Bridge.VXLAN if known is None else BRIDGE_OF[known.encap],
             state=State.ADDING,
         )
 
-    def _numbers_taken(self) -> set[int]:
-        rows = self._ovsdb.ports()
-        named = {ports.number_of(name) for name in rows}
-        given = {row.ofport for row in rows.values()}  # somebody else's port has a number too
-        return self.ports_in_use() | {number for number in named | given if number is not None}
-
     async def _make(self, entry: Entry) -> PodResult:
-        self._entries[entry.key] = entry
+        self._roster.put(entry)
         try:
             result = await self._build(entry)
         except BaseException as exc:
@@ -317,16 +218,17 @@ class Pods:
             async with asyncio.TaskGroup() as steps:
                 wanted = steps.create_task(self._obtain(entry))
                 linked = steps.create_task(self._link(entry))
+                tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
-                    steps.create_task(self._attach(entry, known))
+                    steps.create_task(self._ports.attach(entry, known))
                 record, network = await wanted
                 if entry.bridge is not BRIDGE_OF[network.encap]:
                     # what was known of the network, if anything, was wrong
-                    entry, known = replace(entry, bridge=BRIDGE_OF[network.encap]), None
+                    entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
                 steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
-                if known is None or known.pkt_tag != network.pkt_tag:
-                    steps.create_task(self._attach(entry, network))
+                if tag is None or tag != self._ports.tag(entry, network):
+                    steps.create_task(self._ports.attach(entry, network))
                 await linked
                 steps.create_task(self._furnish(entry, record, network))
         except BaseExceptionGroup as group:
@@ -368,25 +270,6 @@ class Pods:
                     tx_off=self._facts.tx_off,
                 )
             )
-        )
-
-    async def _attach(self, entry: Entry, network: NetworkRecord) -> None:
-        name = ports.switch_name(entry.port)
-        with self._removal.paused():
-            await unbroken(self._add_row(entry, network))  # as with a link
-            ofport = await self._ovsdb.wait_ofport(name, PORT_READY)
-        if ofport != entry.port:
-            raise SwitchUnavailable(f"port {name} got number {ofport} instead of {entry.port}")
-
-    async def _add_row(self, entry: Entry, network: NetworkRecord) -> None:
-        await self._ovsdb.add_port(
-            entry.bridge,
-            PortSpec(
-                name=ports.switch_name(entry.port),
-                ofport_request=entry.port,
-                tag=network.pkt_tag,
-                external_ids={ports.ENDPOINT_ID: entry.key},
-            ),
         )
 
     async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
@@ -456,19 +339,13 @@ class Pods:
 
     async def _take_off(self, going: Entry) -> None:
         """Take an endpoint off the switch."""
-        self._entries[going.key] = going
+        self._roster.put(going)
         try:
             async with asyncio.timeout(FLOWS_GONE):
                 await self._reconciler.remove_port(going.key)
         except (ContivError, TimeoutError) as exc:
             log.warning("flows remain", extra=fields(endpoint=going.key, error=exc))
-        del self._entries[going.key]
-
-    def _find(self, request: PodRequest) -> Entry | None:
-        for entry in self._entries.values():
-            if (entry.container_id, entry.ifname) == (request.container_id, request.ifname):
-                return entry
-        return None
+        self._roster.drop(going.key)
 
     def _forgotten(self, request: PodRequest) -> list[EndpointRecord]:
         """Return this host's records of the container that no journal entry stands for."""
@@ -481,22 +358,8 @@ class Pods:
     # -- common --------------------------------------------------------------------------------
 
     async def _keep(self, entry: Entry) -> None:
-        self._entries[entry.key] = entry
+        self._roster.put(entry)
         await self._journal.write(entry)
-
-    @asynccontextmanager
-    async def _serial(self, container_id: str) -> AsyncIterator[None]:
-        lock, users = self._locks.get(container_id, (asyncio.Lock(), 0))
-        self._locks[container_id] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._locks[container_id]
-            if users == 1:
-                del self._locks[container_id]
-            else:
-                self._locks[container_id] = lock, users - 1
 
 
 def endpoint_key_of(request: PodRequest) -> EndpointKey:

@@ -28,11 +28,12 @@ from core.tasks import backoff
 from netplugin import ports
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.progress import Progress
+from netplugin.translation import LocalPort
 from netplugin.uplinks import Uplinks
-from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
+from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
-from state.records import HostRecord, NetworkRecord
+from state.records import GroupRecord, HostRecord, NetworkRecord
 from state.watch import Changed, Event, Reached, Removed
 
 log = logging.getLogger(__name__)
@@ -109,6 +110,7 @@ class Reconciler:
         self._ports_dirty = asyncio.Event()
         self._ports_dirty.set()
         self._learnt = asyncio.Event()
+        self._groups_changed = asyncio.Event()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
         self._last_vtep = 0
@@ -145,6 +147,13 @@ class Reconciler:
             self._world.remove(event.record)
         if isinstance(event.record, HostRecord):
             self._ports_dirty.set()
+        if isinstance(event.record, GroupRecord):
+            changed, self._groups_changed = self._groups_changed, asyncio.Event()
+            changed.set()
+
+    def groups_changed(self) -> asyncio.Event:
+        """Return the event that the next change of a group sets: take it, look, then wait."""
+        return self._groups_changed
 
     async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
         """Return a network's record, waiting up to `patience` seconds for the store to tell of it.

@@ -45,7 +45,7 @@ class Uplinks:
     def _ready(self) -> Sequence[Uplink]:
         rows = self._ovsdb.ports(Bridge.VLAN)
         return [
-            Uplink(ofport=row.ofport, mac=mac)
+            Uplink(ofport=row.ofport, mac=mac, up=row.link_state == "up")
             for name, mac in self._macs.items()
             if (row := rows.get(name)) is not None and row.ofport is not None and row.ofport > 0
         ]

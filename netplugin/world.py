@@ -4,7 +4,7 @@
 (`netplugin.pods`) and the tunnel ports OVSDB reports, then takes the Worlds with what changed since
 the last time and hands them to `ofnet.agent`. Nothing here knows where facts come from.
 
-Three rules live here:
+What a record says in a switch's terms is `netplugin.translation`. Three rules live here:
 
 * An endpoint is local if this host made its port (it is in `local`), remote if its record names
   another host. A record that names this host without a port is neither: it has nothing to forward.
@@ -14,25 +14,28 @@ Three rules live here:
   all are in use, networks of further tenants are left out, with what stands on them.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from core.errors import Invalid
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
 from netplugin.policies import PolicyBook
+from netplugin.sides import Dirty, Side
+from netplugin.translation import (
+    LocalPort,
+    addressed,
+    check_endpoint,
+    check_host,
+    check_network,
+    local_of,
+    network_of,
+    remote_of,
+)
 from ofnet.changes import Changes
 from ofnet.world import (
     ArpMode,
     Bridge,
     FwdMode,
     HostPort,
-    LocalEndpoint,
-    Network,
-    RemoteEndpoint,
     Uplink,
     Vtep,
     World,
@@ -49,75 +52,12 @@ from state.records import (
 )
 
 MAX_VRF: Final = 255
-_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 ACI: Final = "aci"
 
 BRIDGE_OF: Final = {Encap.VXLAN: Bridge.VXLAN, Encap.VLAN: Bridge.VLAN}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPort:
-    """The port of an endpoint of this host: its record, its ofport, its address for host NAT."""
-
-    record: EndpointRecord
-    ofport: int
-    nat_ip: IPv4Address | None = None
-
-
-@dataclass(slots=True)
-class _Dirty:
-    networks: set[NetworkId] = field(default_factory=set)
-    local: set[EndpointKey] = field(default_factory=set)
-    remote: set[EndpointKey] = field(default_factory=set)
-    vteps: set[HostLabel] = field(default_factory=set)
-    peer_macs: set[HostLabel] = field(default_factory=set)
-    rules: set[str] = field(default_factory=set)
-    host_port: bool = False
-    uplinks: bool = False
-    everything: bool = False
-
-    def changes(self) -> Changes:
-        return Changes(
-            networks=frozenset(self.networks),
-            local=frozenset(self.local),
-            remote=frozenset(self.remote),
-            vteps=frozenset(self.vteps),
-            peer_macs=frozenset(self.peer_macs),
-            rules=frozenset(self.rules),
-            host_port=self.host_port,
-            uplinks=self.uplinks,
-            everything=self.everything,
-        )
-
-
-class _Side:
-    """What one bridge has to realise, and what of it changed since the last `take`."""
-
-    def __init__(self) -> None:
-        self.networks: dict[NetworkId, Network] = {}
-        self.local: dict[EndpointKey, LocalEndpoint] = {}
-        self.remote: dict[EndpointKey, RemoteEndpoint] = {}
-        self.vteps: dict[HostLabel, Vtep] = {}
-        self.host_port: HostPort | None = None
-        self.uplinks: tuple[Uplink, ...] = ()
-        self.peer_macs: dict[HostLabel, str] = {}
-        self.dirty = _Dirty(everything=True)
-
-    def world(self, cluster: World) -> World:
-        """Return the World of this bridge; `cluster` has what holds for both."""
-        return replace(
-            cluster,
-            networks=dict(self.networks),
-            local=dict(self.local),
-            remote=dict(self.remote),
-            vteps=dict(self.vteps),
-            host_port=self.host_port,
-            uplinks=self.uplinks,
-            peer_macs=dict(self.peer_macs),
-        )
 
 
 class WorldBuilder:
@@ -135,7 +75,7 @@ class WorldBuilder:
         self._guard = guard
         self._vrfs: dict[TenantName, int] = dict(vrfs or {})
         self.fwd_mode = fwd_mode
-        self._sides = {bridge: _Side() for bridge in Bridge}
+        self._sides = {bridge: Side() for bridge in Bridge}
         self._networks: dict[NetworkId, NetworkRecord] = {}
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
         self._by_network: dict[NetworkId, set[EndpointKey]] = {}
@@ -190,9 +130,7 @@ class WorldBuilder:
 
     def put_network(self, record: NetworkRecord) -> None:
         """Learn or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
-        with _reading(record.id):
-            IPv4Address(record.gateway or 0)
-            IPv6Address(record.ipv6_gateway or 0)
+        check_network(record)
         self._networks[record.id] = record
         self._altered(self._policies.put_network(record))
         self._refresh_network(record.id)
@@ -208,7 +146,7 @@ class WorldBuilder:
 
         Raises Invalid, changing nothing, if it cannot be read.
         """
-        _check(record)
+        check_endpoint(record)
         old = self._endpoints.get(record.key)
         if old is not None and old.network != record.network:
             self._leave(old)
@@ -255,8 +193,7 @@ class WorldBuilder:
 
     def put_host(self, record: HostRecord) -> None:
         """Learn or replace a host. Raises Invalid, changing nothing, if it cannot be read."""
-        with _reading(f"host {record.label}"):
-            IPv4Address(record.vtep_ip or 0)
+        check_host(record)
         self.hosts[record.label] = record
         self._refresh_peer(record.label)
 
@@ -269,7 +206,7 @@ class WorldBuilder:
 
     def put_port(self, key: EndpointKey, port: LocalPort) -> None:
         """Learn the port of an endpoint of this host. Raises Invalid as `put_endpoint` does."""
-        _check(port.record)
+        check_endpoint(port.record)
         self._ports[key] = port
         self._refresh_endpoint(key)
 
@@ -340,6 +277,10 @@ class WorldBuilder:
         """Tell whether a bridge has the network; False for one without a VRF id."""
         return any(nid in side.networks for side in self._sides.values())
 
+    def group(self, key: GroupKey) -> GroupRecord | None:
+        """Return the record of a group, None if it is not known here."""
+        return self._groups.get(key)
+
     def endpoint(self, key: EndpointKey) -> EndpointRecord | None:
         """Return the record of an endpoint, None if it is not known here."""
         return self._endpoints.get(key)
@@ -359,7 +300,7 @@ class WorldBuilder:
     def take(self, bridge: Bridge) -> tuple[World, Changes]:
         """Return the bridge's World and what changed in it since the last call."""
         side = self._sides[bridge]
-        dirty, side.dirty = side.dirty, _Dirty()
+        dirty, side.dirty = side.dirty, Dirty()
         cluster = World(
             fwd_mode=self.fwd_mode,
             arp_mode=self.arp_mode,
@@ -371,7 +312,7 @@ class WorldBuilder:
 
     def dirty(self, bridge: Bridge) -> bool:
         """Tell whether anything changed since the last `take`."""
-        return self._sides[bridge].dirty != _Dirty()
+        return self._sides[bridge].dirty != Dirty()
 
     # -- how facts meet ------------------------------------------------------------------------
 
@@ -393,7 +334,8 @@ class WorldBuilder:
 
     def _place_network(self, nid: NetworkId) -> None:
         record = self._networks.get(nid)
-        network = None if record is None else self._network_of(record)
+        vrf = None if record is None else self._vrf_of(record.tenant)
+        network = None if record is None or vrf is None else network_of(record, vrf)
         for bridge, side in self._sides.items():
             here = record is not None and BRIDGE_OF[record.encap] is bridge
             wanted = network if here else None
@@ -422,43 +364,16 @@ class WorldBuilder:
             local, remote = None, None
             if record is not None and record.network in side.networks:
                 if port is not None:
-                    local = self._local_of(port) if _addressed(record) else None
-                elif record.homing_host != self._host and _addressed(record):
-                    remote = _remote_of(record)
+                    group = self._groups.get(GroupKey(record.group_key))
+                    local = local_of(port, group) if addressed(record) else None
+                elif record.homing_host != self._host and addressed(record):
+                    remote = remote_of(record)
             if side.local.get(key) != local:
                 side.dirty.local.add(key)
                 _set(side.local, key, local)
             if side.remote.get(key) != remote:
                 side.dirty.remote.add(key)
                 _set(side.remote, key, remote)
-
-    def _network_of(self, record: NetworkRecord) -> Network | None:
-        vrf = self._vrf_of(record.tenant)
-        if vrf is None:
-            return None
-        return Network(
-            id=record.id,
-            vrf=vrf,
-            vlan=record.pkt_tag,
-            vni=record.ext_pkt_tag,
-            gateway=IPv4Address(record.gateway) if record.gateway else None,
-            gateway6=IPv6Address(record.ipv6_gateway) if record.ipv6_gateway else None,
-        )
-
-    def _local_of(self, port: LocalPort) -> LocalEndpoint:
-        record = port.record
-        group = self._groups.get(GroupKey(record.group_key))
-        return LocalEndpoint(
-            key=record.key,
-            network=record.network,
-            ofport=port.ofport,
-            mac=record.mac_address,
-            ip=IPv4Address(record.ip_address),
-            ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
-            group_id=record.group_id,
-            dscp=group.dscp if group is not None else 0,
-            nat_ip=port.nat_ip,
-        )
 
     def _vrf_of(self, tenant: TenantName) -> int | None:
         known = self._vrfs.get(tenant)
@@ -480,38 +395,6 @@ class WorldBuilder:
         if unused and used - self._vrfs.keys():
             for nid in [r.id for r in self._networks.values() if r.tenant not in self._vrfs]:
                 self._place_network(nid)
-
-
-def _addressed(record: EndpointRecord) -> bool:
-    return bool(record.ip_address and record.mac_address)
-
-
-def _remote_of(record: EndpointRecord) -> RemoteEndpoint:
-    return RemoteEndpoint(
-        key=record.key,
-        network=record.network,
-        host=record.homing_host,
-        mac=record.mac_address,
-        ip=IPv4Address(record.ip_address),
-        ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
-        group_id=record.group_id,
-    )
-
-
-def _check(record: EndpointRecord) -> None:
-    with _reading(record.key):
-        IPv4Address(record.ip_address or 0)
-        IPv6Address(record.ipv6_address or 0)
-        if record.mac_address and not _MAC.fullmatch(record.mac_address):
-            raise ValueError(f"{record.mac_address!r} is not a MAC address")
-
-
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as exc:
-        raise Invalid(f"record of {name}: {exc}") from exc
 
 
 def _set(mapping: dict[_K, _V], key: _K, value: _V | None) -> None:

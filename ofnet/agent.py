@@ -18,6 +18,7 @@ from typing import Any, Final
 from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.tasks import backoff
+from ofnet.announcer import Announcer
 from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId
 from ofnet.desired import Desired
 from ofnet.diff import Difference, Stamp, difference
@@ -90,6 +91,7 @@ class BridgeAgent:
         self._pauses = _pauses()
         self._settled = asyncio.Event()
         self._observer: Callable[[], None] = _nobody
+        self.announcer = Announcer(switch, bridge, world, self.stats, self.wait_settled)
         switch.attach(self)
 
     def observe(self, observer: Callable[[], None]) -> None:
@@ -104,6 +106,13 @@ class BridgeAgent:
         Invalid when a changed local endpoint has values no flow can have. Deletions wait until the
         World is complete.
         """
+        self.announcer.note(world, changes)
+        try:
+            await self._take_over(world, changes)
+        finally:
+            self.announcer.wake()
+
+    async def _take_over(self, world: World, changes: Changes) -> None:
         delta = self._desired.update(world, changes)
         self._directory.update(world, changes)
         became_complete = world.complete and not self._world.complete

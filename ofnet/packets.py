@@ -16,6 +16,8 @@ from ofnet import oxm
 ARP_REQUEST: Final = arp.ARP_REQUEST
 ARP_REPLY: Final = arp.ARP_REPLY
 
+_EVERYBODY: Final = "ff:ff:ff:ff:ff:ff"
+_NOBODY: Final = "00:00:00:00:00:00"
 _ETHERNET: Final = 14
 _ARP: Final = 28
 _IPV4_MIN: Final = 20
@@ -74,6 +76,23 @@ def arp_reply(request: Arp, mac: str) -> bytes:
     )
     reply.serialize()
     return bytes(reply.data)
+
+
+def arp_announcement(mac: str, address: IPv4Address) -> bytes:
+    """Return the untagged frame by which an address is announced: it asks everybody for itself."""
+    frame = packet.Packet()
+    frame.add_protocol(ethernet.ethernet(dst=_EVERYBODY, src=mac, ethertype=oxm.ETH_ARP))
+    frame.add_protocol(
+        arp.arp(
+            opcode=ARP_REQUEST,
+            src_mac=mac,
+            src_ip=str(address),
+            dst_mac=_NOBODY,
+            dst_ip=str(address),
+        )
+    )
+    frame.serialize()
+    return bytes(frame.data)
 
 
 def is_udp_to(frame: bytes, port: int) -> bool:

@@ -52,7 +52,11 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalEndpoint:
-    """An endpoint whose port is on this host; `nat_ip` is its address on the host's private net."""
+    """An endpoint whose port is on this host; `nat_ip` is its address on the host's private net.
+
+    `group_vlan` is the VLAN of its group, which is the network's unless a fabric gives groups their
+    own; 0 without a group.
+    """
 
     key: EndpointKey
     network: NetworkId
@@ -62,6 +66,7 @@ class LocalEndpoint:
     ip6: IPv6Address | None = None
     group_id: int = 0
     dscp: int = 0
+    group_vlan: int = 0
     nat_ip: IPv4Address | None = None
 
 
@@ -98,10 +103,14 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
-    """A network card that ties the vlan bridge to the physical VLANs; `mac` is the kernel's."""
+    """A network card that ties the vlan bridge to the physical VLANs; `mac` is the kernel's.
+
+    `up` says that its link works; flows do not ask.
+    """
 
     ofport: int
     mac: str
+    up: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +138,8 @@ class Rule:
 class World:
     """Everything one bridge of this host has to realise.
 
-    `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to. With
+    `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
+    `launches` counts how often the fabric was told of a group, by its id. With
     `guard` pods are held to their own addresses. `complete` is False until every source has been
     read once; nothing may be deleted from a switch on the word of an incomplete World (design D4).
     """
@@ -144,5 +154,6 @@ class World:
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    launches: Mapping[int, int] = field(default_factory=dict)
     guard: bool = False
     complete: bool = False

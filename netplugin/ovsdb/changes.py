@@ -81,8 +81,7 @@ def add_port(bridge: str, spec: PortSpec) -> Change:
         _set(interface, "type", spec.type)
         _set(interface, "external_ids", dict(spec.external_ids))
         _set(interface, "options", dict(spec.options))
-        _set(interface, "ingress_policing_rate", spec.policing_rate)
-        _set(interface, "ingress_policing_burst", spec.policing_burst)
+        _police(interface, spec.policing_rate, spec.policing_burst)
         if spec.ofport_request is not None:
             _set(interface, "ofport_request", [spec.ofport_request])
         port = txn.insert(db.tables["Port"])
@@ -108,6 +107,17 @@ def delete_port(bridge: str, name: str) -> Change:
     return change
 
 
+def set_policing(name: str, rate: int, burst: int) -> Change:
+    """Limit what a port brings in, and leave everything else of it; it need not exist."""
+
+    def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
+        found = db.port(name)
+        for interface in found[0].interfaces if found is not None else ():
+            _police(interface, rate, burst)
+
+    return change
+
+
 def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> Change:
     """Write keys among the bridge's external ids, remove those that are None; others stay."""
 
@@ -121,6 +131,11 @@ def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> Change:
                 row.setkey("external_ids", key, value)
 
     return change
+
+
+def _police(interface: Any, rate: int, burst: int) -> None:
+    _set(interface, "ingress_policing_rate", rate)
+    _set(interface, "ingress_policing_burst", burst)
 
 
 def _set(row: Any, column: str, value: Any) -> None:

@@ -105,6 +105,10 @@ class Ovsdb:
         """Add a port in place of any of the same name; `wait_ofport` tells when it is there."""
         await self._commit(changes.add_port(bridge, spec))
 
+    async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
+        """Limit what a port brings in, in kbit/s and kbit; traffic goes on meanwhile."""
+        await self._commit(changes.set_policing(name, rate, burst))
+
     async def delete_port(self, bridge: str, name: str) -> None:
         """Remove a port; one that does not exist is a success.
 

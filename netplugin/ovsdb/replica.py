@@ -302,6 +302,8 @@ def _interface_facts(row: Any) -> InterfaceFacts:
         options=dict(row.options),
         error=_first(row.error),
         link_state=_first(row.link_state),
+        policing_rate=row.ingress_policing_rate,
+        policing_burst=row.ingress_policing_burst,
     )
 
 

@@ -25,11 +25,17 @@ class PortRow:
     options: Mapping[str, str]
     error: str | None
     link_state: str | None
+    policing_rate: int
+    policing_burst: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSpec:
-    """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself."""
+    """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself.
+
+    What comes in above `policing_rate` (kbit/s; 0 is no limit) is dropped, beyond bursts of
+    `policing_burst` (kbit).
+    """
 
     name: str
     type: Literal["", "internal", "vxlan"] = ""

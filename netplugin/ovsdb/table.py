@@ -35,6 +35,8 @@ class InterfaceFacts:
     options: Mapping[str, str]
     error: str | None
     link_state: str | None
+    policing_rate: int
+    policing_burst: int
 
 
 class PortTable(Generic[Id]):
@@ -124,4 +126,6 @@ class PortTable(Generic[Id]):
             options=interface.options,
             error=interface.error,
             link_state=interface.link_state,
+            policing_rate=interface.policing_rate,
+            policing_burst=interface.policing_burst,
         )

@@ -11,7 +11,8 @@ from typing import Final
 
 from core.ids import EndpointKey, HostLabel
 from netplugin import ports
-from netplugin.world import LocalPort, WorldBuilder
+from netplugin.translation import LocalPort
+from netplugin.world import WorldBuilder
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.tables import Mode, mode_of

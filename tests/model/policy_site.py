@@ -14,7 +14,8 @@ from typing import Final, Literal
 
 from core import keys
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
-from netplugin.world import LocalPort, WorldBuilder
+from netplugin.translation import LocalPort
+from netplugin.world import WorldBuilder
 from ofnet import oxm
 from ofnet.actions import PORT_NORMAL
 from ofnet.desired import Desired

@@ -16,7 +16,7 @@ from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import IFNAME, Pod, new_sandbox
 from tests.bed.waiting import eventually
-from tests.system.footprint import eventually_same, inspect, steady
+from tests.system.footprint import eventually_same, flows, inspect, steady
 from tests.system.streams import streams
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
@@ -35,6 +35,7 @@ def networks(bed: Bed) -> None:
     bed.netctl("net", "create", "--subnet=10.50.0.0/24", "--gateway=10.50.0.1", *DUAL, "dual")
     bed.netctl("net", "create", "--subnet=10.90.0.0/24", "--gateway=10.90.0.1", "unused")
     bed.netctl("group", "create", "default-net", "web")
+    profile(bed, "10 mbps", dscp=10, burst=2000)
     for tenant in ("red", "blue"):
         bed.netctl("tenant", "create", tenant)
         bed.netctl("net", "create", "-t", tenant, *SAME_SUBNET, "same")
@@ -168,6 +169,54 @@ def test_a_pod_of_a_group_reaches_others_and_is_counted_in_it(bed: Bed) -> None:
         for e in inspect(bed, "default", "default-net")["endpoints"]
     }
     assert groups == {source.sandbox.container_id: "web", target.sandbox.container_id: None}
+
+
+def profile(bed: Bed, bandwidth: str, *, dscp: int, burst: int) -> None:
+    """Make the netprofile `gold`, or change it."""
+    options = [f"--bandwidth={bandwidth}", f"--dscp={dscp}", f"--burst={burst}"]
+    bed.netctl("netprofile", "create", *options, "gold")
+
+
+def limits(pod: Pod) -> list[str]:
+    columns = ["ingress_policing_rate", "ingress_policing_burst"]
+    return pod.host.ovs.vsctl("get", "interface", port_name(pod), *columns).split()
+
+
+def port_name(pod: Pod) -> str:
+    return str(pod.result["interfaces"][0]["name"])
+
+
+def marks(pod: Pod) -> set[str]:
+    """Return the DSCP the switch gives a pod's packets."""
+    own = f"in_port={port_name(pod).removeprefix('vvport')} "
+    marking = [flow for flow in flows(pod.host) if own in flow and "->ip_dscp" in flow]
+    return {flow.partition("set_field:")[2].partition("->")[0] for flow in marking}
+
+
+def test_a_netprofile_limits_and_marks_running_pods(bed: Bed) -> None:
+    pod = bed.add_pod(bed.hosts[0], "a", group="web")
+    other = bed.add_pod(bed.hosts[0], "b")
+    row = pod.host.ovs.vsctl("get", "interface", port_name(pod), "_uuid", "ofport")
+
+    def has(rate: int, burst: int, dscp: int) -> None:
+        wanted = ([str(rate), str(burst)], {str(dscp)} if dscp else set())
+        eventually(lambda: (limits(pod), marks(pod)) == wanted, f"{wanted}")
+
+    has(0, 0, 0)
+    bed.netctl("group", "create", "-n", "gold", "default-net", "web")
+    has(10485, 2000, 10)
+    pod.host.ovs.vsctl("set", "interface", port_name(pod), "ingress_policing_rate=1")
+    has(10485, 2000, 10)
+    profile(bed, "20 mbps", dscp=46, burst=3000)
+    has(20971, 3000, 46)
+    late = bed.add_pod(bed.hosts[1], "c", group="web")
+    assert (limits(late), marks(late)) == (["20971", "3000"], {"46"})
+    bed.netctl("group", "create", "default-net", "web")
+    has(0, 0, 0)
+    profile(bed, "10 mbps", dscp=10, burst=2000)
+    assert pod.host.ovs.vsctl("get", "interface", port_name(pod), "_uuid", "ofport") == row
+    assert (limits(other), marks(other)) == (["0", "0"], set())
+    reaches(pod, other)
 
 
 def test_tenants_with_the_same_subnet_do_not_meet(bed: Bed) -> None:

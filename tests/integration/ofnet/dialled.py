@@ -86,10 +86,14 @@ async def dialled(ovs: OvsHost, *, timing: Timing | None = None) -> AsyncIterato
 
 @asynccontextmanager
 async def looked_after(
-    bridge: Dialled, world: World, *, audit_interval: float = 60.0
+    bridge: Dialled,
+    world: World,
+    *,
+    bridge_name: Bridge = Bridge.VXLAN,
+    audit_interval: float = 60.0,
 ) -> AsyncIterator[BridgeAgent]:
     """Run an agent on a bridge; what the World says is installed on entry."""
-    agent = BridgeAgent(bridge.switch, Bridge.VXLAN, world, audit_interval=audit_interval)
+    agent = BridgeAgent(bridge.switch, bridge_name, world, audit_interval=audit_interval)
     async with background("bridge", agent.run()):
         await until(lambda: agent.settled, "the bridge equals its World")
         yield agent

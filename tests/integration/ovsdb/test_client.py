@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -118,6 +119,27 @@ async def test_port_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) -> N
         "get", "interface", "vvport7", "ingress_policing_rate", "ingress_policing_burst"
     )
     assert interface.split() == ["1000", "50"]
+
+
+async def test_a_port_is_limited_and_freed_as_it_runs(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    def limits() -> list[str]:
+        columns = ("ingress_policing_rate", "ingress_policing_burst")
+        return ovs_module.vsctl("get", "interface", "vvport4", *columns).split()
+
+    await ovsdb.add_port(BRIDGE, internal("vvport4", 4))
+    await ovsdb.wait_ofport("vvport4", 5)
+    before = ovsdb.ports()["vvport4"]
+    uuid = ovs_module.vsctl("get", "interface", "vvport4", "_uuid")
+    await ovsdb.set_policing("vvport4", rate=10485, burst=2000)
+    assert limits() == ["10485", "2000"]
+    assert ovsdb.ports()["vvport4"] == replace(before, policing_rate=10485, policing_burst=2000)
+    ovs_module.vsctl("set", "interface", "vvport4", "ingress_policing_rate=7")
+    await until(ovsdb, lambda: ovsdb.ports()["vvport4"].policing_rate == 7)
+    await ovsdb.set_policing("vvport4", rate=0, burst=0)
+    assert limits() == ["0", "0"]
+    assert ovs_module.vsctl("get", "interface", "vvport4", "_uuid") == uuid
+    await ovsdb.set_policing("vvport5", rate=1, burst=1)
+    assert "vvport5" not in ovsdb.ports()
 
 
 async def test_tunnel_port_is_a_trunk_with_options(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
-from netplugin.world import LocalPort, WorldBuilder
+from netplugin.translation import LocalPort
+from netplugin.world import WorldBuilder
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.world import Bridge, FwdMode, Vtep

@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
+from netplugin import ports
 from netplugin.cni.request import PodRequest
+from netplugin.ovsdb import PortSpec
+from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
 from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
+from netplugin.roster import Roster
 from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
 from ofnet.agent import BridgeAgent
@@ -65,6 +69,8 @@ class Agent:
     progress: Progress
     reconciler: Reconciler
     removal: Removal
+    roster: Roster
+    pod_ports: PodPorts
     pods: Pods
     sup: Supervisor
     base: set[object]
@@ -119,12 +125,22 @@ def wire(
         ovsdb=outside.ovsdb,
         supervisor=sup,
     )
+    roster = Roster()
+    pod_ports = PodPorts(
+        roster=roster,
+        links=outside.links,
+        ovsdb=outside.ovsdb,
+        world=world,
+        reconciler=reconciler,
+        removal=removal,
+    )
     pods = Pods(
         facts=HostFacts(label=HOST, underlay_mtu=1500, tx_off=True),
         master=outside.master,
         journal=outside.journal,
         links=outside.links,
-        ovsdb=outside.ovsdb,
+        roster=roster,
+        pod_ports=pod_ports,
         world=world,
         reconciler=reconciler,
         removal=removal,
@@ -138,6 +154,8 @@ def wire(
         progress=progress,
         reconciler=reconciler,
         removal=removal,
+        roster=roster,
+        pod_ports=pod_ports,
         pods=pods,
         sup=sup,
         base=set(),
@@ -154,7 +172,7 @@ async def running(
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put_endpoint(record)
-        agent.pods.place()
+        agent.pod_ports.place()
         agent.world.set_complete()
         sup.supervise("flows", agent.reconciler.run_flows())
         await agent.reconciler.flush()
@@ -163,6 +181,14 @@ async def running(
         yield agent
         assert sup.spawn_failures == 0
         assert not sup.stopping
+
+
+async def left_nothing(agent: Agent) -> None:
+    """See that nothing is left anywhere, now or soon."""
+    await eventually(lambda: not agent.outside.faults.pending)
+    await eventually(lambda: agent.traces() == NOTHING_LEFT)
+    await eventually(lambda: not agent.pod_ports.in_use())
+    assert agent.pods.keys() == frozenset()
 
 
 async def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> None:
@@ -190,3 +216,7 @@ def request(
 
 def in_group(asked: PodRequest, group: str) -> PodRequest:
     return replace(asked, group=GroupName(group))
+
+
+def row_of(name: str) -> PortSpec:
+    return PortSpec(name=name, ofport_request=ports.number_of(name))

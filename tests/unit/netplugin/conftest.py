@@ -2,7 +2,7 @@
 
 import pytest
 
-from netplugin import pods, removal
+from netplugin import podports, pods, removal
 from tests.unit.netplugin.agent import Outside
 
 
@@ -17,8 +17,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "RELEASE_WAIT", 0.05)
     monkeypatch.setattr(removal, "YIELD_TO_ADD", 0.05)
     monkeypatch.setattr(removal, "BREATH", 0.002)
-    monkeypatch.setattr(pods, "LOOK_AGAIN", 0.002)
-    monkeypatch.setattr(pods, "PORT_READY", 0.05)
+    monkeypatch.setattr(podports, "LOOK_AGAIN", 0.002)
+    monkeypatch.setattr(podports, "PORT_READY", 0.05)
     monkeypatch.setattr(pods, "NETWORK_KNOWN", 0.05)
     monkeypatch.setattr(pods, "OLD_GONE", 0.1)
     monkeypatch.setattr(pods, "FLOWS_GONE", 0.3)

@@ -241,6 +241,14 @@ class FakeOvsdb(Ovsdb):
     async def add_port(self, bridge: str, spec: PortSpec) -> None:
         await self._faults.work("row", lambda: self._add(bridge, spec))
 
+    async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
+        await self._faults.work("policing", lambda: self.police(name, rate, burst))
+
+    def police(self, name: str, rate: int, burst: int) -> None:
+        """Limit a port's traffic."""
+        row = replace(self.ports()[name], policing_rate=rate, policing_burst=burst)
+        self.show(ports={**self.ports(), name: row})
+
     async def delete_port(self, bridge: str, name: str) -> None:
         row = self.ports(bridge).get(name)
         if row is None:  # seen in the replica, as it is now: nothing is sent
@@ -269,6 +277,8 @@ class FakeOvsdb(Ovsdb):
             options=dict(spec.options),
             error=None,
             link_state=None,
+            policing_rate=spec.policing_rate,
+            policing_burst=spec.policing_burst,
         )
         self.given.setdefault(spec.name, spec.ofport_request or 0)
         self.show(ports={**self.ports(), spec.name: row})

@@ -83,18 +83,26 @@ def endpoint(
     )
 
 
-def group(name: str = "web", tenant: str = "default", *, dscp: int = 10) -> GroupRecord:
+def group(
+    name: str = "web",
+    tenant: str = "default",
+    *,
+    dscp: int = 10,
+    tag: int = 1,
+    bandwidth: str = "",
+    burst: int = 0,
+) -> GroupRecord:
     return GroupRecord(
         tenant=TenantName(tenant),
         name=GroupName(name),
         network=NetworkName("n1"),
         group_id=7,
         encap=Encap.VXLAN,
-        pkt_tag=1,
+        pkt_tag=tag,
         ext_pkt_tag=10_001,
         dscp=dscp,
-        bandwidth="",
-        burst=0,
+        bandwidth=bandwidth,
+        burst=burst,
         ip_pool="",
         group_tag=f"{name}.{tenant}",
     )

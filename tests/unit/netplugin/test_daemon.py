@@ -11,10 +11,19 @@ from core import keys
 from core.errors import SwitchRefused, UsageError
 from core.tasks import Supervisor, background, supervisor
 from netplugin import daemon, ports
-from netplugin.daemon import _cluster_settings, _Doors, _forwarding, _Life, _Plane, _settle
+from netplugin.daemon import (
+    _cluster_settings,
+    _Doors,
+    _Endpoints,
+    _forwarding,
+    _Life,
+    _Plane,
+    _settle,
+)
+from netplugin.leaks import Leaks
 from netplugin.netns import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.world import LocalPort
+from netplugin.translation import LocalPort
 from objdb.api import Change, Put
 from objdb.memory import MemoryBackend
 from ofnet.world import Bridge, FwdMode
@@ -83,7 +92,20 @@ class Start:
     async def settle(self) -> None:
         agent = self.agent
         agent.pods.recover(await agent.outside.journal.load())
-        await _settle(self.life, self.doors, self.plane, agent.removal, agent.pods)
+        leaks = Leaks(
+            pods=agent.pods,
+            roster=agent.roster,
+            pod_ports=agent.pod_ports,
+            journal=agent.outside.journal,
+            links=agent.outside.links,
+            ovsdb=agent.outside.ovsdb,
+            world=agent.world,
+            grace=0,
+        )
+        endpoints = _Endpoints(
+            pods=agent.pods, ports=agent.pod_ports, removal=agent.removal, leaks=leaks
+        )
+        await _settle(self.life, self.doors, self.plane, endpoints)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 from core.errors import HostError
 from core.ids import EndpointKey
 from netplugin.inspect import Inspector
-from netplugin.world import LocalPort
+from netplugin.translation import LocalPort
 from ofnet.inspection import Identity
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Agent, Outside, request, running

@@ -42,6 +42,8 @@ class Watch:
         outside = self.agent.outside
         self.leaks = Leaks(
             pods=self.agent.pods,
+            roster=self.agent.roster,
+            pod_ports=self.agent.pod_ports,
             journal=outside.journal,
             links=outside.links,
             ovsdb=outside.ovsdb,
@@ -293,7 +295,7 @@ async def test_a_reclaimed_endpoint_is_cut_off(
         await eventually(lambda: agent.traces()[4] == set())
         assert "endpoint is not connected" in caplog.text
         assert watch.leaks.tally == {"cut off": 1}
-        await agent.pods.converge()
+        await agent.pod_ports.converge()
         assert agent.traces()[4] == set()
         await watch.looks(GRACE)
         assert watch.leaks.tally == {"cut off": 1}

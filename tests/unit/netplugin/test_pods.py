@@ -21,9 +21,6 @@ from core.errors import (
 from core.tasks import supervisor
 from netplugin import pods, ports
 from netplugin.journal import State
-from netplugin.ovsdb import PortSpec
-from netplugin.pods import RECLAIMED
-from netplugin.world import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap
 from state.watch import Reached, Removed
@@ -33,12 +30,14 @@ from tests.unit.netplugin.agent import (
     Outside,
     eventually,
     in_group,
+    left_nothing,
     request,
+    row_of,
     running,
     wire,
 )
 from tests.unit.netplugin.doors import Inside
-from tests.unit.netplugin.records import HOST, endpoint, key, network, nid_of
+from tests.unit.netplugin.records import endpoint, key, network, nid_of
 
 pytestmark = pytest.mark.usefixtures("hurried")
 FLOWS = f"flows {Bridge.VXLAN}"
@@ -52,14 +51,6 @@ STEPS: dict[str, ContivError] = {
     "journal present": HostError("disk full"),
 }
 """Every step of an ADD that may fail, with how it does."""
-
-
-async def left_nothing(agent: Agent) -> None:
-    """See that nothing is left anywhere, now or soon."""
-    await eventually(lambda: not agent.outside.faults.pending)
-    await eventually(lambda: agent.traces() == NOTHING_LEFT)
-    await eventually(lambda: not agent.pods.ports_in_use())
-    assert agent.pods.keys() == frozenset()
 
 
 async def test_an_add_makes_all_there_is_to_a_pod(outside: Outside) -> None:
@@ -190,7 +181,7 @@ async def test_a_row_that_comes_after_the_refusal_goes_again(outside: Outside) -
 async def test_a_row_that_comes_when_nobody_waits_for_it_goes_again(outside: Outside) -> None:
     # a frozen database takes what it was sent long after it was given up
     async with running(outside) as agent:
-        agent.sup.supervise("endpoint ports", agent.pods.run_ports())
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
         outside.faults.failing["row"] = SwitchUnavailable("no answer")
         with pytest.raises(SwitchUnavailable):
             await agent.pods.add(request())
@@ -198,10 +189,6 @@ async def test_a_row_that_comes_when_nobody_waits_for_it_goes_again(outside: Out
         outside.faults.failing.clear()
         await outside.ovsdb.add_port(Bridge.VXLAN, row_of("vvport1"))
         await left_nothing(agent)
-
-
-def row_of(name: str) -> PortSpec:
-    return PortSpec(name=name, ofport_request=ports.number_of(name))
 
 
 async def test_a_port_that_gets_another_number_fails(outside: Outside) -> None:
@@ -378,9 +365,9 @@ async def test_nothing_is_deleted_before_local_endpoints_are_placed(outside: Out
         sup.supervise("flows", agent.reconciler.run_flows())
         await agent.reconciler.flush()
         assert agent.traces() == before
-        assert set(agent.pods.place()) == {key("c1")}  # its record has not been read yet
+        assert set(agent.pod_ports.place()) == {key("c1")}  # its record has not been read yet
         agent.world.put_endpoint(outside.master.endpoints[key("c1")])
-        assert agent.pods.place() == {}
+        assert agent.pod_ports.place() == {}
 
 
 async def test_numbers_go_on_after_a_restart(outside: Outside) -> None:
@@ -605,141 +592,3 @@ async def test_what_is_reclaimed_is_what_is_there_then(outside: Outside) -> None
         await outside.faults.until("journal removing")
         await asyncio.gather(again, agent.pods.reclaim(key("c1")))
         await left_nothing(agent)
-
-
-# -- rows of endpoints that are there -----------------------------------------------------------
-
-
-async def test_a_row_deleted_by_hand_comes_back(outside: Outside) -> None:
-    async with running(outside) as agent:
-        result = await agent.pods.add(request())
-        await agent.pods.add(request("c2"))
-        agent.sup.supervise("endpoint ports", agent.pods.run_ports())
-        await eventually(lambda: not agent.pods._locks)
-        before = agent.traces()
-        outside.ovsdb.lose(result.host_ifname)
-        await eventually(lambda: agent.traces() == before)
-        row = outside.ovsdb.ports()[result.host_ifname]
-        assert (row.ofport, row.tag) == (1, 1)
-        assert row.external_ids[ports.ENDPOINT_ID] == key("c1")
-
-
-async def test_rows_missing_at_start_come_back(outside: Outside) -> None:
-    async with running(outside) as agent:
-        names = {(await agent.pods.add(request(f"c{n}"))).host_ifname for n in range(3)}
-        base, before = agent.base, agent.traces()
-    outside.ovsdb.show(ports={})
-    async with running(outside) as agent:
-        agent.base = base
-        agent.sup.supervise("endpoint ports", agent.pods.run_ports())
-        await eventually(lambda: outside.ovsdb.ports().keys() == names)
-        await eventually(lambda: agent.traces() == before)
-
-
-async def test_a_refused_row_is_tried_again(outside: Outside) -> None:
-    async with running(outside) as agent:
-        await agent.pods.add(request())
-        outside.faults.failing["row"] = SwitchRefused("no bridge")
-        agent.sup.supervise("endpoint ports", agent.pods.run_ports())
-        outside.ovsdb.show(ports={})
-        await outside.faults.until("row", 3)
-        outside.faults.failing.clear()
-        await eventually(lambda: "vvport1" in outside.ovsdb.ports())
-
-
-async def test_looking_at_rows_does_not_wait_for_calls(outside: Outside) -> None:
-    async with running(outside) as agent:
-        gate = outside.faults.stop("row")
-        added = asyncio.gather(agent.pods.add(request()))
-        await eventually(lambda: key("c1") in outside.journal.entries)
-        await eventually(lambda: outside.journal.entries[key("c1")].state is State.PRESENT)
-        await eventually(lambda: "vvport1" in outside.links.there)
-        async with asyncio.timeout(1):
-            assert await agent.pods.converge()
-        assert outside.faults.reached["row"] == 1
-        gate.set()
-        await added
-
-
-async def test_nothing_is_swept_before_the_world_is_complete(outside: Outside) -> None:
-    async with running(outside) as agent:
-        await outside.ovsdb.add_port(Bridge.VXLAN, row_of("vvport9"))
-        agent.world._complete = False
-        await agent.pods.converge()
-        assert agent.removal.ports() == set()
-        agent.world._complete = True
-        await agent.pods.converge()
-        assert agent.removal.ports() == {9}
-
-
-async def test_no_row_is_made_for_a_link_that_is_gone(outside: Outside) -> None:
-    # after a reboot the pods are gone; their DELs are still to come
-    async with running(outside) as agent:
-        await agent.pods.add(request())
-        outside.links.there.clear()
-        outside.ovsdb.show(ports={})
-        assert await agent.pods.converge()
-        assert outside.ovsdb.ports() == {}
-        await agent.pods.delete(request())
-        await left_nothing(agent)
-
-
-async def test_a_changed_number_is_followed(outside: Outside) -> None:
-    async with running(outside) as agent:
-        result = await agent.pods.add(request())
-        agent.sup.supervise("endpoint ports", agent.pods.run_ports())
-        row = outside.ovsdb.ports()[result.host_ifname]
-        outside.ovsdb.show(ports={row.name: replace(row, ofport=77)})
-        await eventually(lambda: ofport_of(agent) == 77)
-
-
-def ofport_of(agent: Agent) -> int | None:
-    port = agent.world.port(key("c1"))
-    return None if port is None else port.ofport
-
-
-async def test_a_port_on_the_bridge_that_is_not_ours_is_left_alone(outside: Outside) -> None:
-    async with running(outside) as agent:
-        await outside.ovsdb.add_port(Bridge.VXLAN, row_of("vvport9"))
-        row = outside.ovsdb.ports()["vvport9"]
-        foreign = {
-            "tap0": replace(row, name="tap0"),
-            "vvport9x": replace(row, name="vvport9x"),
-            "vvport8": replace(row, name="vvport8", bridge="br-other"),
-        }
-        outside.ovsdb.show(ports=foreign)
-        await agent.pods.converge()
-        await asyncio.sleep(0.05)
-        assert outside.ovsdb.ports().keys() == foreign.keys()
-
-
-async def test_an_endpoint_without_a_record_stays_cut_off(outside: Outside) -> None:
-    async with running(outside) as agent:
-        await agent.pods.add(request())
-        base = agent.base
-    outside.master.endpoints.clear()
-    async with running(outside) as agent:
-        assert agent.pods.place() == {key("c1"): RECLAIMED}
-        assert agent.world.port(key("c1")) is None
-        assert {k for s in outside.switches.values() for k in s.table} == base
-        assert outside.links.there.keys() == {"vvport1"}
-        await agent.pods.delete(request())
-        agent.base = base
-        await left_nothing(agent)
-
-
-async def test_the_record_of_an_add_in_progress_is_the_newest(outside: Outside) -> None:
-    # an old record of the same pod may still be what the store has told
-    async with running(outside) as agent:
-        agent.learn("k", endpoint(9, container="c1"))
-        gate = outside.faults.stop("inside")
-        added = asyncio.gather(agent.pods.add(request()))
-        await outside.faults.until("inside")
-        await eventually(lambda: agent.world.port(key("c1")) is not None)
-        await agent.pods.converge()
-        gate.set()
-        (result,) = await added
-        port = agent.world.port(key("c1"))
-        assert port == LocalPort(record=outside.master.endpoints[key("c1")], ofport=1)
-        assert str(result.ipv4.ip) == port.record.ip_address
-        assert port.record.homing_host == HOST

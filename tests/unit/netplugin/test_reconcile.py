@@ -11,7 +11,7 @@ from core.ids import EndpointKey, HostLabel, TenantName
 from netplugin import ports
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.reconcile import VRF_ID, stored_vrfs, vtep_options, vtep_rows
-from netplugin.world import LocalPort
+from netplugin.translation import LocalPort
 from ofnet.world import Bridge
 from state.records import GlobalRecord, Record, TagRangesRecord
 from state.watch import Changed, Reached, Removed

@@ -1,5 +1,7 @@
 """Uplinks: the cards of the command line are trunks of the vlan bridge, known to the World."""
 
+from dataclasses import replace
+
 import pytest
 
 from core.errors import SwitchUnavailable
@@ -44,8 +46,8 @@ async def test_the_cards_become_trunks_in_their_order(cards: Outside, world: Wor
     assert {name: (row.tag, row.type) for name, row in made.items()} == dict.fromkeys(MACS, (0, ""))
     assert all(row.external_ids["endpoint-id"] == UPLINK_ENDPOINT_ID for row in made.values())
     assert uplinks_of(world) == (
-        Uplink(ofport=8, mac=MACS["eth2"]),
-        Uplink(ofport=7, mac=MACS["eth1"]),
+        Uplink(ofport=8, mac=MACS["eth2"], up=False),
+        Uplink(ofport=7, mac=MACS["eth1"], up=False),
     )
 
 
@@ -103,3 +105,11 @@ async def test_a_database_that_does_not_answer_is_told(cards: Outside, world: Wo
     with pytest.raises(SwitchUnavailable):
         await of(cards, world, "eth1").converge()
     assert uplinks_of(world) == ()
+
+
+async def test_a_card_is_up_with_its_link(cards: Outside, world: WorldBuilder) -> None:
+    keeper = of(cards, world, "eth1", "eth2")
+    await keeper.converge()
+    cards.ovsdb.show(ports={**rows(cards), "eth2": replace(rows(cards)["eth2"], link_state="up")})
+    await keeper.converge()
+    assert [uplink.up for uplink in uplinks_of(world)] == [False, True]

@@ -7,7 +7,8 @@ import pytest
 
 from core.errors import Invalid
 from core.ids import EndpointKey, NetworkId, TenantName
-from netplugin.world import MAX_VRF, LocalPort, WorldBuilder
+from netplugin.translation import LocalPort
+from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import ArpMode, Bridge, FwdMode, HostPort, Vtep, World
 from state.records import Encap, EndpointRecord, GlobalRecord

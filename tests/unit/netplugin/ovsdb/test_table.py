@@ -17,9 +17,16 @@ def port(name: str = "vvport1", *, tag: int = 0, interface: int = INTERFACE) -> 
     )
 
 
-def interface(ofport: int | None = 5) -> InterfaceFacts:
+def interface(ofport: int | None = 5, *, rate: int = 0, burst: int = 0) -> InterfaceFacts:
     return InterfaceFacts(
-        type="", ofport=ofport, mac_in_use=None, options={}, error=None, link_state="up"
+        type="",
+        ofport=ofport,
+        mac_in_use=None,
+        options={},
+        error=None,
+        link_state="up",
+        policing_rate=rate,
+        policing_burst=burst,
     )
 
 
@@ -55,6 +62,9 @@ def test_a_change_of_the_interface_is_shown() -> None:
     table.set_interface(INTERFACE, interface(9))
     assert table.rows()["vvport1"].ofport == 9
     assert before["vvport1"].ofport == 5
+    table.set_interface(INTERFACE, interface(9, rate=10485, burst=2000))
+    row = table.rows()["vvport1"]
+    assert (row.policing_rate, row.policing_burst) == (10485, 2000)
 
 
 def test_a_change_of_the_port_is_shown() -> None:

@@ -1,0 +1,229 @@
+"""Keeps the ports of this host's endpoints in OVSDB as they should be, whoever changes them.
+
+In come endpoints (`netplugin.roster`), what records say of their networks and groups
+(`netplugin.world`) and OVSDB's own report. A row that is gone is made again, a rate that differs
+(`netplugin.policing`) is corrected, a changed OpenFlow number is told to the World, and a row that
+is nobody's is swept (`netplugin.removal`). `netplugin.pods` makes and removes endpoints by what is
+here; how a row is written is `netplugin.ovsdb`'s knowledge.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from core.errors import ContivError, SwitchUnavailable
+from core.ids import EndpointKey, group_key, network_id
+from core.logs import fields
+from core.tasks import backoff, unbroken
+from netplugin import policing, ports
+from netplugin.journal import Entry
+from netplugin.netns import HostLinks
+from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.reconcile import Reconciler
+from netplugin.removal import Removal
+from netplugin.roster import Roster
+from netplugin.translation import LocalPort
+from netplugin.world import WorldBuilder
+from ofnet.world import Bridge
+from state.records import GroupRecord, NetworkRecord
+
+log = logging.getLogger(__name__)
+
+PORT_READY: Final = 10.0
+"""Seconds a new port may take to get its OpenFlow number."""
+LOOK_AGAIN: Final = 0.2
+"""Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
+RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
+_BRIDGES: Final = frozenset(Bridge)
+
+
+class PodPorts:
+    """The ports of this host's endpoints. One per agent."""
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        links: HostLinks,
+        ovsdb: Ovsdb,
+        world: WorldBuilder,
+        reconciler: Reconciler,
+        removal: Removal,
+    ) -> None:
+        self._roster = roster
+        self._links = links
+        self._ovsdb = ovsdb
+        self._world = world
+        self._reconciler = reconciler
+        self._removal = removal
+        self._last = 0
+        self._look = asyncio.Event()
+
+    def in_use(self) -> set[int]:
+        """Return the numbers of the ports that are somebody's."""
+        return self._roster.ports() | self._removal.ports()
+
+    def seen(self, number: int) -> None:
+        """Say that a number was in use: new ones come after it."""
+        self._last = max(self._last, number)
+
+    def next_number(self) -> int:
+        """Return the number for a new port."""
+        rows = self._ovsdb.ports()
+        named = {ports.number_of(name) for name in rows}
+        given = {row.ofport for row in rows.values()}  # somebody else's port has a number too
+        taken = self.in_use() | {number for number in named | given if number is not None}
+        self._last = ports.next_number(self._last, taken)
+        return self._last
+
+    def tag(self, entry: Entry, network: NetworkRecord) -> int:
+        """Return the VLAN of an endpoint's port: its group's own, which an ACI fabric gives it.
+
+        Everywhere else that is the network's (`ovsdriver.go: CreateEndpoint`).
+        """
+        group = self._group(entry)
+        return network.pkt_tag if group is None else group.pkt_tag
+
+    async def attach(self, entry: Entry, network: NetworkRecord) -> None:
+        """Add an endpoint's port and return when it has its number. Raises SwitchUnavailable."""
+        name = ports.switch_name(entry.port)
+        with self._removal.paused():
+            await unbroken(self._add_row(entry, network))  # OVSDB does what it was sent anyway
+            ofport = await self._ovsdb.wait_ofport(name, PORT_READY)
+        if ofport != entry.port:
+            raise SwitchUnavailable(f"port {name} got number {ofport} instead of {entry.port}")
+
+    def place(self) -> dict[EndpointKey, str]:
+        """Tell the World of every endpoint whose port and record are known; say why not others.
+
+        An endpoint without a record was reclaimed while this agent was away: its port stays, cut
+        off, until its runtime deletes the pod.
+        """
+        missing: dict[EndpointKey, str] = {}
+        rows = self._ovsdb.ports()
+        for entry in self._roster.settled():
+            port, record = self._world.port(entry.key), self._world.endpoint(entry.key)
+            row = rows.get(ports.switch_name(entry.port))
+            if row is None or not row.ofport or row.ofport < 0:
+                missing[entry.key] = "its port is gone"
+            elif port is not None:
+                self._world.put_port(entry.key, replace(port, ofport=row.ofport))
+            elif record is not None:
+                self._world.put_port(entry.key, LocalPort(record=record, ofport=row.ofport))
+            else:
+                missing[entry.key] = RECLAIMED
+        return missing
+
+    async def run(self) -> None:
+        """Keep the ports as they should be, for ever; failures are tried again."""
+        async with asyncio.TaskGroup() as following:
+            following.create_task(self._follow(self._ovsdb.changed))
+            following.create_task(self._follow(self._reconciler.groups_changed))
+            await self._look_for_ever()
+
+    async def _follow(self, news: Callable[[], asyncio.Event]) -> None:
+        while True:
+            changed = news()
+            self._look.set()
+            await changed.wait()
+
+    async def _look_for_ever(self) -> None:
+        waits = backoff()
+        while True:
+            await self._look.wait()
+            await asyncio.sleep(LOOK_AGAIN)
+            self._look.clear()
+            if await self.converge():
+                waits = backoff()
+            else:
+                await asyncio.sleep(next(waits))
+                self._look.set()
+
+    async def converge(self) -> bool:
+        """Give endpoints whose row is gone another, follow changed numbers, sweep what is nobody's.
+
+        Rates are corrected, those of groups that have changed and those changed by hand. Return
+        False when OVSDB did not take something.
+        """
+        done = await self._restore_lost(self._ovsdb.ports())
+        done = await self._police(self._ovsdb.ports()) and done
+        self.place()
+        self._reconciler.wake()
+        self._sweep(self._ovsdb.ports())
+        return done
+
+    async def _restore_lost(self, rows: Mapping[str, PortRow]) -> bool:
+        lost = [e for e in self._roster.settled() if ports.switch_name(e.port) not in rows]
+        # without its link a row would be of no use: the pod is gone, its DEL is to come
+        links = await self._links.links() if lost else frozenset()
+        done = True
+        for entry in lost:
+            if ports.switch_name(entry.port) in links:
+                done = await self._restore(entry) and done
+        return done
+
+    async def _restore(self, entry: Entry) -> bool:
+        async with self._roster.serial(entry.container_id):
+            network = self._world.network(network_id(entry.network, entry.tenant))
+            if self._roster.get(entry.key) is not entry or network is None:
+                return True
+            log.warning("port was gone, made again", extra=fields(endpoint=entry.key))
+            try:
+                await self._add_row(entry, network)
+            except ContivError as exc:
+                log.warning("port not made", extra=fields(endpoint=entry.key, error=exc))
+                return False
+            return True
+
+    async def _police(self, rows: Mapping[str, PortRow]) -> bool:
+        done = True
+        for entry in self._roster.entries():
+            row, wanted = rows.get(ports.switch_name(entry.port)), self._limits(entry)
+            if row is not None and (row.policing_rate, row.policing_burst) != wanted:
+                done = await self._limit(entry, row.name, *wanted) and done
+        return done
+
+    async def _limit(self, entry: Entry, name: str, rate: int, burst: int) -> bool:
+        about = fields(endpoint=entry.key, rate=rate, burst=burst)
+        try:
+            await self._ovsdb.set_policing(name, rate=rate, burst=burst)
+        except ContivError as exc:
+            log.warning("port not limited", extra=about | fields(error=exc))
+            return False
+        log.info("port limited", extra=about)
+        return True
+
+    def _sweep(self, rows: Mapping[str, PortRow]) -> None:
+        if not self._world.complete:
+            return
+        used = self.in_use()
+        for name, row in rows.items():
+            number = ports.number_of(name)
+            if number is not None and number not in used and row.bridge in _BRIDGES:
+                self._removal.sweep(row.bridge, [name])
+
+    def _group(self, entry: Entry) -> GroupRecord | None:
+        if not entry.group:
+            return None
+        return self._world.group(group_key(entry.group, entry.tenant))
+
+    def _limits(self, entry: Entry) -> tuple[int, int]:
+        """Return the rate and burst an endpoint's port is to have."""
+        group = self._group(entry)
+        return (0, 0) if group is None else (policing.rate_of(group.bandwidth), group.burst)
+
+    async def _add_row(self, entry: Entry, network: NetworkRecord) -> None:
+        rate, burst = self._limits(entry)
+        await self._ovsdb.add_port(
+            entry.bridge,
+            PortSpec(
+                name=ports.switch_name(entry.port),
+                ofport_request=entry.port,
+                tag=self.tag(entry, network),
+                external_ids={ports.ENDPOINT_ID: entry.key},
+                policing_rate=rate,
+                policing_burst=burst,
+            ),
+        )

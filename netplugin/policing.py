@@ -1,0 +1,24 @@
+"""What a group's bandwidth means on a port of Open vSwitch (pure).
+
+Open vSwitch drops what a port brings in above a rate, in kbit/s, with a burst, in kbit. A group's
+bandwidth is text as the user wrote it, its burst a number of kbit (spec/misc-host.md).
+"""
+
+import re
+from typing import Final
+
+_BANDWIDTH: Final = re.compile(r"([0-9]+).*?([kmg])", re.IGNORECASE)
+MAX_RATE: Final = 2**32 - 1
+"""What Open vSwitch counts up to; more is no limit anyway."""
+_FACTORS: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def rate_of(bandwidth: str) -> int:
+    """Return the rate in kbit/s of `10 mbps` or the like; 0, no limit, for what has no unit.
+
+    A letter stands for powers of 1024, and 1000 bits are a kbit (`netutils.go: ConvertBandwidth`).
+    """
+    found = _BANDWIDTH.search(bandwidth)
+    if found is None:
+        return 0
+    return min(int(found[1]) * _FACTORS[found[2].lower()] // 1000, MAX_RATE)

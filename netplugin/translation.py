@@ -1,0 +1,104 @@
+"""Records as a switch understands them: the values of `ofnet.world` (pure).
+
+`netplugin.world` asks, one record at a time, and decides what belongs where. A record that was
+checked when it came can be translated; what cannot be read is Invalid, before anything is changed.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from core.errors import Invalid
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
+from state.records import Encap, EndpointRecord, GroupRecord, HostRecord, NetworkRecord
+
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPort:
+    """The port of an endpoint of this host: its record, its ofport, its address for host NAT."""
+
+    record: EndpointRecord
+    ofport: int
+    nat_ip: IPv4Address | None = None
+
+
+def check_network(record: NetworkRecord) -> None:
+    """Raise Invalid unless `network_of` can read the record."""
+    with _reading(record.id):
+        IPv4Address(record.gateway or 0)
+        IPv6Address(record.ipv6_gateway or 0)
+
+
+def check_endpoint(record: EndpointRecord) -> None:
+    """Raise Invalid unless `local_of` and `remote_of` can read the record, if it has addresses."""
+    with _reading(record.key):
+        IPv4Address(record.ip_address or 0)
+        IPv6Address(record.ipv6_address or 0)
+        if record.mac_address and not _MAC.fullmatch(record.mac_address):
+            raise ValueError(f"{record.mac_address!r} is not a MAC address")
+
+
+def check_host(record: HostRecord) -> None:
+    """Raise Invalid unless the record's addresses can be read."""
+    with _reading(f"host {record.label}"):
+        IPv4Address(record.vtep_ip or 0)
+
+
+def addressed(record: EndpointRecord) -> bool:
+    """Tell whether an endpoint can be sent to."""
+    return bool(record.ip_address and record.mac_address)
+
+
+def network_of(record: NetworkRecord, vrf: int) -> Network:
+    """Return the network a record speaks of, in the VRF its tenant has on this host."""
+    return Network(
+        id=record.id,
+        vrf=vrf,
+        vlan=record.pkt_tag,
+        vni=record.ext_pkt_tag,
+        gateway=IPv4Address(record.gateway) if record.gateway else None,
+        gateway6=IPv6Address(record.ipv6_gateway) if record.ipv6_gateway else None,
+    )
+
+
+def local_of(port: LocalPort, group: GroupRecord | None) -> LocalEndpoint:
+    """Return the endpoint behind a port of this host; its group has its DSCP and VLAN."""
+    record = port.record
+    return LocalEndpoint(
+        key=record.key,
+        network=record.network,
+        ofport=port.ofport,
+        mac=record.mac_address,
+        ip=IPv4Address(record.ip_address),
+        ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
+        group_id=record.group_id,
+        dscp=group.dscp if group is not None else 0,
+        group_vlan=group.pkt_tag if group is not None and group.encap is Encap.VLAN else 0,
+        nat_ip=port.nat_ip,
+    )
+
+
+def remote_of(record: EndpointRecord) -> RemoteEndpoint:
+    """Return the endpoint of another host a record speaks of."""
+    return RemoteEndpoint(
+        key=record.key,
+        network=record.network,
+        host=record.homing_host,
+        mac=record.mac_address,
+        ip=IPv4Address(record.ip_address),
+        ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
+        group_id=record.group_id,
+    )
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as exc:
+        raise Invalid(f"record of {name}: {exc}") from exc

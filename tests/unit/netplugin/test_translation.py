@@ -1,0 +1,57 @@
+"""Records in a switch's terms."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
+
+import pytest
+
+from core.errors import Invalid
+from netplugin.translation import (
+    LocalPort,
+    addressed,
+    check_endpoint,
+    check_host,
+    check_network,
+    local_of,
+    network_of,
+    remote_of,
+)
+from state.records import Encap
+from tests.unit.netplugin.records import PEER, endpoint, group, host, network
+
+
+def test_a_network_without_gateways_has_none() -> None:
+    bare = network_of(network(gateway="", encap=Encap.VLAN, tag=9), 3)
+    assert (bare.vlan, bare.vni, bare.vrf, bare.gateway, bare.gateway6) == (9, 0, 3, None, None)
+    both = network_of(network(v6=True), 3)
+    assert both.gateway == IPv4Address("10.1.255.254")
+    assert both.gateway6 == IPv6Address("2001:db8::1")
+
+
+def test_a_local_endpoint_has_its_groups_mark() -> None:
+    port = LocalPort(record=endpoint(group="web", group_id=7, v6=True), ofport=5)
+    local = local_of(port, group(dscp=46))
+    assert (local.ofport, local.group_id, local.dscp) == (5, 7, 46)
+    assert local.ip6 == IPv6Address("2001:db8::1")
+    assert local_of(port, None).dscp == 0
+
+
+def test_a_remote_endpoint_is_where_its_record_says() -> None:
+    remote = remote_of(endpoint(host=PEER, group_id=7))
+    assert (remote.host, remote.group_id, remote.ip6) == (PEER, 7, None)
+
+
+@pytest.mark.parametrize("missing", ["ip_address", "mac_address"])
+def test_without_an_address_there_is_nobody_to_send_to(missing: str) -> None:
+    assert addressed(endpoint())
+    assert not addressed(replace(endpoint(), **{missing: ""}))  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    for wrong in ({"mac_address": "no"}, {"ip_address": "10.1"}, {"ipv6_address": "1:"}):
+        with pytest.raises(Invalid, match=r"record of n1\.default-c1: "):
+            check_endpoint(replace(endpoint(), **wrong))  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match=r"record of n1\.default: "):
+        check_network(network(gateway="10.1"))
+    with pytest.raises(Invalid, match="record of host h2: "):
+        check_host(host(vtep_ip="10.1"))

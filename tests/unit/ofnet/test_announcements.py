@@ -1,0 +1,177 @@
+"""Who is announced when: on the vlan bridge of bridged networks, on which VLAN, how often."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+import pytest
+
+from ofnet import packets
+from ofnet.actions import Output, SetField
+from ofnet.announcements import ROUNDS, Announcements
+from ofnet.changes import EVERYTHING, Changes
+from ofnet.packetin import PacketOut
+from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Uplink, World
+from tests.unit.ofnet.worlds import address, local, with_local, without_local, world
+
+UPLINKS = (Uplink(ofport=30, mac="52:54:00:00:00:0a"), Uplink(ofport=31, mac="52:54:00:00:00:0b"))
+EMPTY = replace(world(), fwd_mode=FwdMode.BRIDGE, uplinks=UPLINKS)
+GROUP_VLAN = 700
+
+Heard = tuple[IPv4Address, int, int]
+"""Address, VLAN, port."""
+
+
+def grouped(number: int, group: int = 5) -> LocalEndpoint:
+    return replace(local(number), group_id=group, group_vlan=GROUP_VLAN)
+
+
+def holding(*endpoints: LocalEndpoint) -> World:
+    return replace(EMPTY, local={endpoint.key: endpoint for endpoint in endpoints})
+
+
+def of(*endpoints: LocalEndpoint) -> Changes:
+    return Changes(local=frozenset(endpoint.key for endpoint in endpoints))
+
+
+def heard(sent: Iterable[PacketOut]) -> set[Heard]:
+    return {one(frame) for frame in sent}
+
+
+def one(sent: PacketOut) -> Heard:
+    arp = packets.parse_arp(sent.data)
+    assert arp is not None
+    (vlan,) = [a.value for a in sent.actions if isinstance(a, SetField) and a.name == "vlan_vid"]
+    (port,) = [a.port for a in sent.actions if isinstance(a, Output)]
+    assert isinstance(vlan, int)
+    return arp.sender_ip, vlan, port
+
+
+@pytest.fixture
+def book() -> Announcements:
+    return Announcements(Bridge.VLAN, EMPTY)
+
+
+def rounds(book: Announcements) -> list[set[Heard]]:
+    """Play all rounds that are left."""
+    played = []
+    while book.rounds_left:
+        played.append(heard(book.next_round()))
+    return played
+
+
+def test_a_new_endpoint_is_announced_once_on_its_networks_vlan(book: Announcements) -> None:
+    book.update(holding(local(1)), of(local(1)))
+    assert heard(book.once()) == {(address(1), 1, 30)}
+    assert book.once() == []
+    assert rounds(book) == []
+
+
+def test_an_endpoint_that_stays_is_not_announced_again(book: Announcements) -> None:
+    book.update(holding(local(1)), of(local(1)))
+    book.once()
+    book.update(holding(replace(local(1), dscp=10)), of(local(1)))
+    book.update(holding(replace(local(1), dscp=10)), EVERYTHING)
+    assert book.once() == []
+
+
+@pytest.mark.parametrize("other", [{"mac": "02:02:0a:09:00:01"}, {"ip": address(77)}])
+def test_an_endpoint_with_another_address_is_announced(
+    book: Announcements, other: dict[str, object]
+) -> None:
+    book.update(holding(local(1)), of(local(1)))
+    book.once()
+    moved = replace(local(1), **other)  # type: ignore[arg-type]
+    book.update(holding(moved), of(local(1)))
+    assert heard(book.once()) == {(moved.ip, 1, 30)}
+
+
+def test_an_endpoint_that_went_before_its_turn_is_not_announced(book: Announcements) -> None:
+    book.update(holding(grouped(1)), of(grouped(1)))
+    book.update(EMPTY, of(grouped(1)))
+    assert book.once() == []
+    assert rounds(book) == [set()] * ROUNDS
+
+
+def test_a_member_has_its_whole_group_announced_in_rounds(book: Announcements) -> None:
+    first, second, stranger = grouped(1), grouped(2), grouped(3, group=6)
+    book.update(holding(first, stranger), of(first, stranger))
+    rounds(book)
+    book.update(holding(first, stranger, second), of(second))
+    assert heard(book.once()) >= {(address(2), 1, 30)}
+    both = {(address(1), GROUP_VLAN, 30), (address(2), GROUP_VLAN, 30)}
+    assert rounds(book) == [both] * ROUNDS
+
+
+def test_a_group_that_is_launched_again_meanwhile_starts_anew(book: Announcements) -> None:
+    book.update(holding(grouped(1)), of(grouped(1)))
+    rounds(book)
+    launched = replace(holding(grouped(1)), launches={5: 1})
+    book.update(launched, of(grouped(1)))
+    book.next_round()
+    book.update(launched, of(grouped(1)))
+    assert len(rounds(book)) == ROUNDS - 1
+    book.update(replace(launched, launches={5: 2}), of(grouped(1)))
+    assert len(rounds(book)) == ROUNDS
+    assert heard(book.once()) == {(address(1), 1, 30)}
+
+
+def test_a_group_whose_vlan_becomes_known_is_announced(book: Announcements) -> None:
+    late = replace(grouped(1), group_vlan=0)
+    book.update(holding(late), of(late))
+    assert rounds(book) == []
+    book.update(holding(grouped(1)), of(late))
+    assert len(rounds(book)) == ROUNDS
+
+
+def test_the_first_uplink_to_come_up_has_all_announced(book: Announcements) -> None:
+    down = tuple(replace(uplink, up=False) for uplink in UPLINKS)
+    quiet = replace(holding(local(1), grouped(2)), uplinks=down)
+    book.update(quiet, EVERYTHING)
+    assert book.once() == []
+    rounds(book)
+    one_up = replace(quiet, uplinks=(down[0], UPLINKS[1]))
+    book.update(one_up, Changes(uplinks=True))
+    assert heard(book.once()) == {(address(1), 1, 31), (address(2), 1, 31)}
+    assert rounds(book) == [{(address(2), GROUP_VLAN, 31)}] * ROUNDS
+    book.update(replace(one_up, uplinks=UPLINKS), Changes(uplinks=True))
+    assert book.once() == []
+    assert not book.rounds_left
+
+
+def test_flooding_has_all_announced(book: Announcements) -> None:
+    book.update(holding(local(1), grouped(2)), EVERYTHING)
+    book.once()
+    rounds(book)
+    flooding = replace(holding(local(1), grouped(2)), arp_mode=ArpMode.FLOOD)
+    book.update(flooding, EVERYTHING)
+    assert {who for who, _, _ in heard(book.once())} == {address(1), address(2)}
+    assert len(rounds(book)) == ROUNDS
+    book.update(with_local(flooding, local(3)), of(local(3)))
+    assert heard(book.once()) == {(address(3), 1, 30)}
+    book.update(replace(flooding, arp_mode=ArpMode.PROXY), EVERYTHING)
+    assert book.once() == []
+
+
+@pytest.mark.parametrize(
+    ("bridge", "mode"),
+    [
+        (Bridge.VLAN, FwdMode.ROUTING),
+        (Bridge.VXLAN, FwdMode.BRIDGE),
+        (Bridge.VXLAN, FwdMode.ROUTING),
+    ],
+)
+def test_elsewhere_nobody_is_announced(bridge: Bridge, mode: FwdMode) -> None:
+    book = Announcements(bridge, replace(EMPTY, fwd_mode=mode, uplinks=()))
+    book.update(replace(holding(grouped(1)), fwd_mode=mode), EVERYTHING)
+    assert book.once() == []
+    assert not book.rounds_left
+
+
+def test_without_an_uplink_nobody_could_hear(book: Announcements) -> None:
+    book.update(replace(EMPTY, uplinks=()), Changes(uplinks=True))
+    lonely = replace(holding(grouped(1)), uplinks=())
+    book.update(lonely, of(grouped(1)))
+    book.update(without_local(lonely, local(9).key), Changes())
+    assert book.once() == []
+    assert rounds(book) == [set()] * ROUNDS
