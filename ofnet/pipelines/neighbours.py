@@ -158,12 +158,16 @@ def bridged(
     local = isinstance(endpoint, LocalEndpoint)
     proxied = world.arp_mode is ArpMode.PROXY
     if proxied:
+        # one match for both kinds: of an address known here and elsewhere a single MAC is told
+        inside = VRF.put(network.vrf) | RX_VTEP.put(0)
         owner = Kind.LOCAL if local else Kind.REMOTE
-        asker = VRF.put(network.vrf) if local else VRF.put(network.vrf) | RX_VTEP.put(0)
-        yield answer4(owner, asker, endpoint.ip, endpoint.mac)
+        yield answer4(owner, inside, endpoint.ip, endpoint.mac)
     if isinstance(endpoint, LocalEndpoint):
         if proxied:
             yield from questions4(endpoint, network.vrf, guard=world.guard)
+        if proxied and world.uplinks:
+            outside = VRF.put(network.vrf) | RX_VTEP.put(1)
+            yield answer4(Kind.LOCAL, outside, endpoint.ip, endpoint.mac)
         if world.guard:
             yield from source_guard.flows(endpoint, layer2=True, arp=not proxied)
 

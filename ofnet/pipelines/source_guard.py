@@ -14,6 +14,7 @@ from ofnet.actions import DROP, Instructions, goto
 from ofnet.changes import Kind
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
+from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import LocalEndpoint
 
@@ -38,6 +39,7 @@ def flows(endpoint: LocalEndpoint, *, layer2: bool, arp: bool) -> Iterator[Flow]
     yield _flow(Priority.GUARD, port, DROP)
     yield _flow(Priority.GUARD_PASS, {**own, "eth_type": oxm.ETH_IPV4, "ipv4_src": endpoint.ip})
     yield _flow(Priority.GUARD_NEVER, {**port, **_udp_from(oxm.ETH_IPV4, DHCP_SERVER)}, DROP)
+    yield stages.returned_dns(Kind.LOCAL, {**own, "ipv4_src": endpoint.ip})
     if endpoint.ip6 is not None:
         yield from _flows6(endpoint.ip6, own, port)
         if layer2:

@@ -35,26 +35,36 @@ def misses(mode: Mode) -> Iterator[Flow]:
             yield Flow(Kind.PIPELINE, table.id, Priority.MISS, Match(), table.misses[mode])
 
 
-def dns_interception() -> Iterator[Flow]:
-    """Yield the flows that bring the pods' DNS requests up, and let the returned ones pass."""
+def dns_interception(*, guard: bool) -> Iterator[Flow]:
+    """Yield the flows that bring the pods' DNS requests up, and let the returned ones pass.
+
+    Guarded, a pod's own pass by its guard's flow (`source_guard`): anybody can write their mark.
+    """
     request = Match(
         eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, eth_src=_POD_MACS, udp_dst=DNS_PORT
     )
-    returned = Match(
-        vlan_vid=DNS_RETURN_VLAN,
-        eth_type=oxm.ETH_IPV4,
-        ip_proto=oxm.PROTO_UDP,
-        eth_src=_POD_MACS,
-        udp_dst=DNS_PORT,
-    )
-    onward = Instructions(actions=(PopVlan(),), goto=TableId.VLAN)
     yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, request, TO_CONTROLLER)
-    yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.ABOVE_MATCH, returned, onward)
+    if not guard:
+        yield returned_dns(Kind.PIPELINE, {"eth_src": _POD_MACS})
+
+
+def returned_dns(owner: Kind, sender: Fields) -> Flow:
+    """Return the flow that lets DNS requests pass which the agent sends on."""
+    fields: Fields = {
+        **sender,
+        "vlan_vid": DNS_RETURN_VLAN,
+        "eth_type": oxm.ETH_IPV4,
+        "ip_proto": oxm.PROTO_UDP,
+        "udp_dst": DNS_PORT,
+    }
+    onward = Instructions(actions=(PopVlan(),), goto=TableId.VLAN)
+    return Flow(owner, TableId.INPUT, Priority.ABOVE_MATCH, Match(**fields), onward)
 
 
 def multicast_source_drop() -> Flow:
-    """Return the flow that drops frames which claim to come from a group address."""
-    return Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, Match(eth_src=_MULTICAST_MACS), DROP)
+    """Return the flow that drops frames which claim to come from a group address, ARP too."""
+    grouped = Match(eth_src=_MULTICAST_MACS)
+    return Flow(Kind.PIPELINE, TableId.INPUT, Priority.ABOVE_MATCH, grouped, DROP)
 
 
 def arp_to_controller(*, requests_only: bool) -> Flow:
@@ -65,10 +75,10 @@ def arp_to_controller(*, requests_only: bool) -> Flow:
     return Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, match, TO_CONTROLLER)
 
 
-def dns_exemption(owner: Kind, ofport: int) -> Flow:
-    """Return the flow that keeps DNS from outside this host out of the interception."""
+def dns_exemption(owner: Kind, ofport: int, table: TableId = TableId.VLAN) -> Flow:
+    """Return the flow that keeps the DNS of no pod of this host out of the interception."""
     match = Match(in_port=ofport, eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, udp_dst=DNS_PORT)
-    return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(TableId.VLAN))
+    return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(table))
 
 
 def uplink_input(uplink: Uplink) -> Iterator[Flow]:

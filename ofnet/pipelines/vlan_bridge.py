@@ -16,7 +16,7 @@ from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
-    yield from stages.dns_interception()
+    yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)

@@ -27,9 +27,9 @@ OUTSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(1)
 """Who asks for a neighbour: a pod of this host, or somebody beyond the uplink."""
 
 
-def _start(_world: World) -> Iterator[Flow]:
+def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLROUTER)
-    yield from stages.dns_interception()
+    yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)

@@ -21,9 +21,9 @@ from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
 
 
-def _start(_world: World) -> Iterator[Flow]:
+def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
-    yield from stages.dns_interception()
+    yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
     yield stages.arp_to_controller(requests_only=False)
     yield neighbours.unknown()
@@ -110,6 +110,8 @@ def _host_port(world: World) -> Iterator[Flow]:
     yield Flow(
         Kind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.HOST_DNAT)
     )
+    # the host's MAC looks like a pod's
+    yield stages.dns_exemption(Kind.HOST_PORT, port.ofport, TableId.HOST_DNAT)
     # what the host sends to no pod must not come back to it through table 8
     yield Flow(Kind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)

@@ -23,7 +23,7 @@ from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, W
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VXLAN)
-    yield from stages.dns_interception()
+    yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
     if world.arp_mode is ArpMode.PROXY:

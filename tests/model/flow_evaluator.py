@@ -1,0 +1,193 @@
+"""A model of an OpenFlow 1.3 switch: a table of flows and a packet in, what leaves where out.
+
+Written from the OpenFlow specification; `tests/integration/ofnet/test_trace.py` holds it against
+Open vSwitch. Of our flows it uses the values alone, neither their bytes nor their text. What NORMAL
+does is the switch's own business: the packet is said to leave through NORMAL.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final, assert_never
+
+from ofnet.actions import (
+    PORT_IN_PORT,
+    Action,
+    Instructions,
+    Move,
+    Output,
+    PopVlan,
+    PushVlan,
+    SetField,
+)
+from ofnet.fields import Bits, Flags
+from ofnet.flows import Flow
+from ofnet.match import Match
+from ofnet.tables import TableId
+
+Value = int | str | IPv4Address | IPv6Address
+Tables = Mapping[TableId, tuple[Flow, ...]]
+
+_UNSET: Final[Mapping[str, Value]] = {"metadata": 0, "tunnel_id": 0, "eth_type": 0, "tcp_flags": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet by the names of its fields (`ofnet.match.Fields`), each without a mask.
+
+    `tags` are the VLANs of its 802.1Q tags, the outermost first.
+    """
+
+    fields: Mapping[str, Value]
+    tags: tuple[int, ...] = ()
+
+    def get(self, name: str) -> Value | None:
+        """Return a field; None if the packet has none such."""
+        if name == "vlan_vid":
+            return self.tags[0] if self.tags else None
+        return self.fields.get(name, _UNSET.get(name))
+
+    def put(self, name: str, value: Value) -> "Packet":
+        """Return the packet with another value in a field."""
+        if name == "vlan_vid":
+            assert isinstance(value, int)
+            return replace(self, tags=(value, *self.tags[1:]))
+        return replace(self, fields={**self.fields, name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A packet that leaves through a port, which may be CONTROLLER or NORMAL."""
+
+    port: int
+    packet: Packet
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a packet.
+
+    `path` are the flows it met. `ambiguous` has the flows of a table that all match with the
+    greatest priority and do different things: OpenFlow does not say which one counts.
+    """
+
+    sent: tuple[Sent, ...] = ()
+    final: Packet = field(default_factory=lambda: Packet({}))
+    path: tuple[Flow, ...] = ()
+    ambiguous: tuple[tuple[Flow, ...], ...] = ()
+
+
+def tables_of(flows: Iterable[Flow]) -> Tables:
+    """Return flows by table, those of greater priority first."""
+    ordered = sorted(flows, key=lambda flow: -flow.priority)
+    return {table: tuple(flow for flow in ordered if flow.table == table) for table in TableId}
+
+
+def evaluate(tables: Tables, packet: Packet) -> Verdict:
+    """Return what becomes of a packet that comes in on its `in_port`."""
+    verdict = Verdict(final=packet)
+    following: int | None = TableId.INPUT
+    while following is not None:
+        found = winners(tables[TableId(following)], verdict.final)
+        if not found:
+            return verdict
+        verdict = _entered(verdict, found)
+        following = found[0].instructions.goto
+    return verdict
+
+
+def winners(flows: Iterable[Flow], packet: Packet) -> tuple[Flow, ...]:
+    """Return the matching flows of the greatest priority; the flows come in their order."""
+    found: list[Flow] = []
+    for flow in flows:
+        if found and flow.priority < found[0].priority:
+            break
+        if matches(flow.match, packet):
+            found.append(flow)
+    return tuple(found)
+
+
+def matches(match: Match, packet: Packet) -> bool:
+    """Tell whether a packet has what a match asks for."""
+    for name, wanted in match.fields:
+        value = packet.get(name)
+        # most flows are for somebody else: what is equal or of one kind is told apart first
+        if wanted != value and (type(wanted) is type(value) is int or not _has(wanted, value)):
+            return False
+    return True
+
+
+def _has(wanted: Any, value: Value | None) -> bool:
+    match wanted, value:
+        case _, None:
+            return False
+        case Bits() | Flags(), int():
+            return value & wanted.mask == wanted.value
+        case IPv4Network() | IPv6Network(), IPv4Address() | IPv6Address():
+            return value in wanted
+        case str(), str():
+            return _has_mac(wanted, value)
+        case _:
+            return bool(wanted == value)
+
+
+def _has_mac(wanted: str, value: str) -> bool:
+    mac, _, mask = wanted.partition("/")
+    bits = _number(mask) if mask else -1
+    return _number(mac) & bits == _number(value) & bits
+
+
+def _number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
+
+
+def _entered(before: Verdict, found: tuple[Flow, ...]) -> Verdict:
+    instructions = found[0].instructions
+    sent, packet = list(before.sent), before.final
+    for action in instructions.actions:
+        packet = _acted(action, packet, sent)
+    conflict = any(flow.instructions != instructions for flow in found)
+    return Verdict(
+        sent=tuple(sent),
+        final=_marked(instructions, packet),
+        path=(*before.path, found[0]),
+        ambiguous=(*before.ambiguous, found) if conflict else before.ambiguous,
+    )
+
+
+def _marked(instructions: Instructions, packet: Packet) -> Packet:
+    if instructions.metadata is None:
+        return packet
+    before = packet.get("metadata")
+    assert isinstance(before, int)
+    value, mask = instructions.metadata
+    return packet.put("metadata", before & ~mask | value)
+
+
+def _acted(action: Action, packet: Packet, sent: list[Sent]) -> Packet:
+    match action:
+        case Output(port):
+            _send(port, packet, sent)
+            return packet
+        case SetField(name, value):
+            return packet.put(name, value)
+        case Move(source, destination):
+            moved = packet.get(source)
+            assert moved is not None, f"{action} of {packet}"
+            return packet.put(destination, moved)
+        case PushVlan():
+            return replace(packet, tags=(packet.tags[0] if packet.tags else 0, *packet.tags))
+        case PopVlan():
+            return replace(packet, tags=packet.tags[1:])
+        case _:
+            assert_never(action)
+
+
+def _send(port: int, packet: Packet, sent: list[Sent]) -> None:
+    """Send a packet; by its own number a port gets nothing back of what came from it."""
+    came_from = packet.fields["in_port"]
+    assert isinstance(came_from, int)
+    if port == PORT_IN_PORT:
+        sent.append(Sent(came_from, packet))
+    elif port != came_from:
+        sent.append(Sent(port, packet))

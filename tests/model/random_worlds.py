@@ -1,0 +1,253 @@
+"""Random Worlds of a bridge, and packets that have to do with them, for hypothesis.
+
+There are few ports, hosts, networks, groups and addresses, so that packets meet what is there.
+"""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Final
+
+from hypothesis import strategies as st
+
+from core.ids import EndpointKey, HostLabel, NetworkId
+from ofnet import oxm
+from ofnet.fields import Flags
+from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
+from ofnet.world import (
+    ArpMode,
+    FwdMode,
+    HostPort,
+    LocalEndpoint,
+    Network,
+    RemoteEndpoint,
+    Rule,
+    Uplink,
+    Vtep,
+    World,
+)
+from tests.model.flow_evaluator import Packet, Value
+
+HOSTS: Final = {HostLabel("h2"): 2, HostLabel("h3"): 3}
+"""The other hosts with their tunnel ports."""
+
+HOST_PORT: Final = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
+UPLINKS: Final = (
+    Uplink(ofport=30, mac="52:54:00:00:00:0a"),
+    Uplink(ofport=31, mac="52:54:00:00:00:0b"),
+)
+PEER_MACS: Final = {HostLabel("h2"): "52:54:00:00:00:0c", HostLabel("h3"): "52:54:00:00:00:0d"}
+PODS: Final = range(1, 7)
+PORTS: Final = (1, 2, 3, 30, 31, *(100 + number for number in PODS))
+GROUPS: Final = (0, 7, 8)
+NETWORKS: Final = tuple(
+    Network(
+        id=NetworkId(f"n{number}.t{vrf}"),
+        vrf=vrf,
+        vlan=number,
+        vni=10_000 + number,
+        gateway=IPv4Address(f"10.{net}.0.254"),
+        gateway6=IPv6Address(f"2001:db8:{net}::fe"),
+    )
+    for number, vrf, net in ((1, 1, 1), (2, 1, 2), (3, 2, 1))
+)
+"""Two networks of one tenant, and one of another tenant with the addresses of the first."""
+
+
+def mac(number: int) -> str:
+    return f"02:02:00:00:00:{number:02x}"
+
+
+def address(net: int, number: int) -> IPv4Address:
+    return IPv4Address(f"10.{net}.0.{number}")
+
+
+def address6(net: int, number: int) -> IPv6Address:
+    return IPv6Address(f"2001:db8:{net}::{number:x}")
+
+
+def _net(network: Network) -> int:
+    assert network.gateway is not None
+    return network.gateway.packed[1]
+
+
+@st.composite
+def _rules(draw: st.DrawFn) -> Rule:
+    blocks: tuple[IPv4Network | IPv6Network | None, ...] = (None, IPv4Network("10.1.0.0/30"))
+    if draw(st.booleans()):
+        blocks = (None, IPv6Network("2001:db8:1::/126"))
+    protocol = draw(st.sampled_from([0, oxm.PROTO_ICMP, oxm.PROTO_TCP, oxm.PROTO_UDP]))
+    return Rule(
+        id=draw(st.uuids()).hex,
+        priority=draw(st.integers(1, 100)),
+        allow=draw(st.booleans()),
+        src_group=draw(st.sampled_from(GROUPS)),
+        dst_group=draw(st.sampled_from(GROUPS)),
+        source=draw(st.sampled_from(blocks)),
+        destination=draw(st.sampled_from(blocks)),
+        protocol=protocol,
+        src_port=draw(st.sampled_from([0, 80])),
+        dst_port=draw(st.sampled_from([0, 53, 80])),
+        tcp_flags=draw(st.sampled_from([None, Flags(0x02, 0x12)])),
+    )
+
+
+@st.composite
+def _local(draw: st.DrawFn, number: int) -> LocalEndpoint:
+    network = draw(st.sampled_from(NETWORKS))
+    net = _net(network)
+    return LocalEndpoint(
+        key=EndpointKey(f"{network.id}-{number}"),
+        network=network.id,
+        ofport=100 + number,
+        mac=mac(number),
+        ip=address(net, number),
+        ip6=draw(st.sampled_from([None, address6(net, number)])),
+        group_id=draw(st.sampled_from(GROUPS)),
+        dscp=draw(st.sampled_from([0, 10])),
+        nat_ip=draw(st.sampled_from([None, IPv4Address(f"172.19.0.{number}")])),
+    )
+
+
+@st.composite
+def _remote(draw: st.DrawFn, number: int) -> RemoteEndpoint:
+    network = draw(st.sampled_from(NETWORKS))
+    net = _net(network)
+    return RemoteEndpoint(
+        key=EndpointKey(f"{network.id}-{number}"),
+        network=network.id,
+        host=draw(st.sampled_from(sorted(HOSTS))),
+        mac=mac(draw(st.sampled_from([number, number + 0x40]))),
+        ip=address(net, number),
+        ip6=draw(st.sampled_from([None, address6(net, number)])),
+        group_id=draw(st.sampled_from(GROUPS)),
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
+    """Return a World; some of its pods are known both here and elsewhere, as those that moved.
+
+    They may have another MAC there, as pods whose address was given out anew.
+    """
+    some = st.lists(st.sampled_from(PODS), unique=True, max_size=4)
+    local = [draw(_local(number)) for number in draw(some)]
+    remote = [draw(_remote(number)) for number in draw(some)]
+    return World(
+        fwd_mode=fwd_mode,
+        arp_mode=draw(st.sampled_from(list(ArpMode))),
+        networks={network.id: network for network in NETWORKS},
+        local={endpoint.key: endpoint for endpoint in local},
+        remote={endpoint.key: endpoint for endpoint in remote},
+        vteps={
+            host: Vtep(host=host, ip=IPv4Address(f"192.0.2.{port}"), ofport=port)
+            for host, port in HOSTS.items()
+        },
+        host_port=draw(st.sampled_from([None, HOST_PORT])),
+        uplinks=UPLINKS[: draw(st.integers(0, 2))],
+        peer_macs=PEER_MACS,
+        rules={rule.id: rule for rule in draw(st.lists(_rules(), max_size=5))},
+        guard=draw(st.booleans()),
+        complete=True,
+    )
+
+
+_MACS: Final = st.sampled_from(
+    [*(mac(number) for number in PODS), ROUTER_MAC, HOST_PORT.mac, UPLINKS[0].mac]
+)
+_TO_MACS: Final = _MACS | st.sampled_from(["ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01"])
+_FROM_MACS: Final = _MACS | st.just("01:00:5e:00:00:01")
+_NETS: Final = st.sampled_from([1, 2])
+_ENDS: Final = st.sampled_from([*PODS, 77, 254])
+_ADDRESSES: Final = st.builds(address, _NETS, _ENDS) | st.sampled_from(
+    [IPv4Address(0), IPv4Address("172.19.0.1"), IPv4Address("8.8.8.8")]
+)
+_ADDRESSES6: Final = st.builds(address6, _NETS, _ENDS) | st.sampled_from(
+    [IPv6Address("::"), IPv6Address("fe80::1"), IPv6Address("ff02::1")]
+)
+_NOTHING_FOLLOWS: Final = 59
+"""A protocol of IPv6 without a header of its own. (0 would make Open vSwitch forget the DSCP.)"""
+
+_TRANSPORT_PORTS: Final = st.sampled_from([53, 67, 80, 547, 4000])
+_FLAGS: Final = st.sampled_from([0x02, 0x12, 0x10, 0x11])
+_Fields = dict[str, Value]
+
+
+@st.composite
+def packets(draw: st.DrawFn) -> Packet:
+    """Return a packet on some port; mostly in the name of the pod behind it."""
+    port = draw(st.sampled_from(PORTS))
+    own = port - 100 if port > 100 and draw(st.integers(0, 3)) else 0
+    fields: _Fields = {
+        "in_port": port,
+        "eth_src": mac(own) if own else draw(_FROM_MACS),
+        "eth_dst": draw(_TO_MACS),
+    }
+    if port in HOSTS.values():
+        fields["tunnel_id"] = draw(st.sampled_from([network.vni for network in NETWORKS]))
+    body = draw(st.sampled_from([_ipv4, _ipv4, _ipv6, _ipv6, _arp, _solicit]))
+    tags = draw(st.sampled_from([(), (), (), (1,), (2,), (3,), (DNS_RETURN_VLAN,)]))
+    return Packet({**fields, **draw(body(own))}, tags)
+
+
+@st.composite
+def _ipv4(draw: st.DrawFn, own: int) -> _Fields:
+    return {
+        "eth_type": oxm.ETH_IPV4,
+        "ipv4_src": address(draw(_NETS), own) if own else draw(_ADDRESSES),
+        "ipv4_dst": draw(_ADDRESSES),
+        **draw(_transport(oxm.PROTO_ICMP)),
+    }
+
+
+@st.composite
+def _ipv6(draw: st.DrawFn, own: int) -> _Fields:
+    fields: _Fields = {
+        "eth_type": oxm.ETH_IPV6,
+        "ipv6_src": address6(draw(_NETS), own) if own else draw(_ADDRESSES6),
+        "ipv6_dst": draw(_ADDRESSES6),
+    }
+    if draw(st.booleans()):
+        return {**fields, **draw(_transport(_NOTHING_FOLLOWS))}
+    kind = draw(st.sampled_from([128, 133, 134, oxm.ND_ADVERT]))
+    fields |= {"ip_proto": oxm.PROTO_ICMP6, "icmpv6_type": kind, "icmpv6_code": 0}
+    if kind == oxm.ND_ADVERT:
+        fields["nd_target"] = draw(_ADDRESSES6)
+        fields["nd_tll"] = draw(_MACS)
+    return fields
+
+
+@st.composite
+def _transport(draw: st.DrawFn, other: int) -> _Fields:
+    protocol = draw(st.sampled_from([oxm.PROTO_TCP, oxm.PROTO_UDP, other, 47]))
+    fields: _Fields = {"ip_proto": protocol}
+    if protocol == oxm.PROTO_TCP:
+        fields |= {"tcp_src": draw(_TRANSPORT_PORTS), "tcp_dst": draw(_TRANSPORT_PORTS)}
+        fields["tcp_flags"] = draw(_FLAGS)
+    elif protocol == oxm.PROTO_UDP:
+        fields |= {"udp_src": draw(_TRANSPORT_PORTS), "udp_dst": draw(_TRANSPORT_PORTS)}
+    return fields
+
+
+@st.composite
+def _arp(draw: st.DrawFn, own: int) -> _Fields:
+    return {
+        "eth_type": oxm.ETH_ARP,
+        "arp_op": draw(st.sampled_from([1, 1, 2])),
+        "arp_spa": address(draw(_NETS), own) if own else draw(_ADDRESSES),
+        "arp_tpa": draw(_ADDRESSES),
+        "arp_sha": mac(own) if own else draw(_MACS),
+        "arp_tha": "00:00:00:00:00:00",
+    }
+
+
+@st.composite
+def _solicit(draw: st.DrawFn, own: int) -> _Fields:
+    return {
+        "eth_type": oxm.ETH_IPV6,
+        "ipv6_src": address6(draw(_NETS), own) if own else draw(_ADDRESSES6),
+        "ipv6_dst": IPv6Address("ff02::1"),
+        "ip_proto": oxm.PROTO_ICMP6,
+        "icmpv6_type": oxm.ND_SOLICIT,
+        "icmpv6_code": 0,
+        "nd_target": draw(_ADDRESSES6),
+        "nd_sll": mac(own) if own else draw(_MACS),
+    }

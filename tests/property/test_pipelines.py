@@ -1,0 +1,135 @@
+"""What holds for every World and every packet, in each of the four modes; no switch is needed."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ofnet import oxm
+from ofnet.actions import PORT_CONTROLLER
+from ofnet.changes import EVERYTHING
+from ofnet.desired import Desired
+from ofnet.tables import TableId
+from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
+from tests.model.flow_evaluator import Packet, Tables, evaluate, tables_of
+from tests.model.random_worlds import HOSTS, NETWORKS, packets, worlds
+
+MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]
+LINK_LOCAL = IPv6Network("fe80::/10")
+VRF_OF = {network.vni: network.vrf for network in NETWORKS}
+
+
+@pytest.mark.parametrize(("kind", "fwd_mode"), MODES)
+def test_every_world(kind: Bridge, fwd_mode: FwdMode) -> None:
+    @given(worlds(fwd_mode), st.lists(packets(), min_size=15, max_size=15))
+    @settings(
+        max_examples=25,
+        # the same ones each time: a failure must be about the change under test
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def holds(world: World, sent: list[Packet]) -> None:
+        flows, unruled = tables(kind, world), tables(kind, replace(world, rules={}))
+        guarded = tables(kind, replace(world, guard=True))
+        for packet in sent:
+            only_rules_leave_a_choice(flows, packet)
+            rules_are_for_what_pods_say(flows, unruled, packet, outside(kind, world))
+            nothing_is_sent_twice(flows, packet)
+            if (kind, fwd_mode) != (Bridge.VXLAN, FwdMode.ROUTING):
+                # there, a host that has not heard of a pod's move yet is helped on
+                nothing_goes_round(flows, packet, outside(kind, world))
+            pods_send_in_their_own_name(guarded, packet, world)
+            if kind is Bridge.VXLAN:
+                tenants_do_not_meet(flows, packet, world)
+
+    holds()
+
+
+def only_rules_leave_a_choice(flows: Tables, packet: Packet) -> None:
+    for choice in evaluate(flows, packet).ambiguous:
+        assert choice[0].table == TableId.POLICY, list(map(str, choice))
+
+
+def rules_are_for_what_pods_say(
+    flows: Tables, unruled: Tables, packet: Packet, beyond: set[int]
+) -> None:
+    """Neighbours find each other whatever the rules; what comes from outside was judged there."""
+    if is_neighbours(packet) or packet.fields["in_port"] in beyond:
+        assert evaluate(flows, packet).sent == evaluate(unruled, packet).sent
+
+
+def nothing_is_sent_twice(flows: Tables, packet: Packet) -> None:
+    out = [leaving.port for leaving in evaluate(flows, packet).sent]
+    assert len(out) == len(set(out))
+
+
+def nothing_goes_round(flows: Tables, packet: Packet, beyond: set[int]) -> None:
+    """Check that what comes from other hosts goes to none of them."""
+    if packet.fields["in_port"] in beyond and not is_neighbours(packet):
+        assert not beyond & {leaving.port for leaving in evaluate(flows, packet).sent}
+
+
+def pods_send_in_their_own_name(guarded: Tables, packet: Packet, world: World) -> None:
+    pod = sender(world, packet)
+    out = {leaving.port for leaving in evaluate(guarded, packet).sent}
+    if pod is not None and out - {pod.ofport, PORT_CONTROLLER}:
+        assert packet.get("eth_src") == pod.mac
+        assert source(packet) in own_addresses(pod, packet)
+
+
+def tenants_do_not_meet(flows: Tables, packet: Packet, world: World) -> None:
+    pod = sender(world, packet)
+    if pod is None:
+        return
+    own = world.networks[pod.network].vrf
+    vrfs = {other.ofport: world.networks[other.network].vrf for other in world.local.values()}
+    for leaving in evaluate(flows, packet).sent:
+        if leaving.port in HOSTS.values():
+            assert VRF_OF[leaving.packet.fields["tunnel_id"]] == own  # type: ignore[index] # a VNI
+        assert vrfs.get(leaving.port, own) == own
+
+
+def tables(kind: Bridge, world: World) -> Tables:
+    desired = Desired(kind)
+    desired.update(world, EVERYTHING)
+    assert not desired.faults
+    return tables_of(desired.flows.values())
+
+
+def outside(kind: Bridge, world: World) -> set[int]:
+    """Return the ports behind which there are other hosts."""
+    if kind is Bridge.VLAN:
+        return {uplink.ofport for uplink in world.uplinks}
+    return set(HOSTS.values())
+
+
+def sender(world: World, packet: Packet) -> LocalEndpoint | None:
+    """Return the pod behind the port that a packet comes from."""
+    behind = (pod for pod in world.local.values() if pod.ofport == packet.fields["in_port"])
+    return next(behind, None)
+
+
+def is_neighbours(packet: Packet) -> bool:
+    """Tell whether this is how neighbours find each other."""
+    kinds = {oxm.ND_SOLICIT, oxm.ND_ADVERT}
+    return packet.get("eth_type") == oxm.ETH_ARP or packet.get("icmpv6_type") in kinds
+
+
+def source(packet: Packet) -> object:
+    """Return the address a packet says it comes from."""
+    return next(
+        packet.get(name) for name in ("ipv4_src", "ipv6_src", "arp_spa") if packet.get(name)
+    )
+
+
+def own_addresses(pod: LocalEndpoint, packet: Packet) -> set[object]:
+    """Return the addresses a pod may send such a packet from."""
+    said = source(packet)
+    if not is_neighbours(packet):
+        return {pod.ip, pod.ip6}
+    if isinstance(said, IPv6Address) and said in LINK_LOCAL:
+        return {said}
+    return {pod.ip, pod.ip6, IPv4Address(0), IPv6Address(0)}

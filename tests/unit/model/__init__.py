@@ -1,0 +1,1 @@
+"""The models that tests compare with are held to known answers."""
