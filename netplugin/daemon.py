@@ -189,7 +189,10 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
     await make_bridges()
     kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(life.settings.host, fwd_mode, kept, guard=life.settings.source_guard)
-    agents = {b: BridgeAgent(switch, b, world.take(b)[0]) for b, switch in switches.items()}
+    agents = {
+        b: BridgeAgent(switch, b, world.take(b)[0], audit_interval=life.settings.audit_interval)
+        for b, switch in switches.items()
+    }
     feed = RecordFeed(doors.store)
     progress = Progress(agents, feed.unreadable)
     reconciler = Reconciler(

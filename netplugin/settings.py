@@ -21,6 +21,7 @@ from ofnet.world import FwdMode
 
 ANY_ADDRESS: Final = "0.0.0.0"
 LONGEST_GRACE: Final = 365 * 86400
+LONGEST_AUDIT_INTERVAL: Final = 86400
 
 FLAGS: Final = (
     *daemon_flags.COMMON,
@@ -128,6 +129,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("audit-interval",),
+        env="AUDIT_INTERVAL",
+        help="seconds between looks for flows that somebody else has changed",
+        default="60",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("config",),
         env="CONFIG",
         help="accepted; the older generation never read it",
@@ -167,6 +175,7 @@ class Settings:
     vxlan_openflow_port: int
     vlan_openflow_port: int
     leak_grace: int
+    audit_interval: int
     source_guard: bool = True
 
 
@@ -203,6 +212,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
         vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
+        audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         source_guard=not values.on("no-source-guard"),
     )
 

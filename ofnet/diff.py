@@ -4,11 +4,12 @@ A cookie identifies a flow's content, so (table, cookie) is all that is looked a
 bridges are ours: what is reported and not wanted is deleted, whoever made it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ofnet.flows import Flow
+from ofnet.tables import TableId
 
 
 class Stamp(NamedTuple):
@@ -27,6 +28,31 @@ class Difference:
 
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
+
+
+_JUDGES: Final = (TableId.POLICY, TableId.DST_GRP)
+_DOORS: Final = (TableId.INPUT, TableId.VLAN)
+_BETWEEN: Final = sorted(set(TableId) - {*_JUDGES, *_DOORS}, reverse=True)
+_PLACE: Final[Mapping[int, int]] = {
+    table: place for place, table in enumerate((*_JUDGES, *_BETWEEN, *_DOORS))
+}
+"""Rules first, then whom they are about, then where packets leave; last where they come in."""
+
+
+def additions_in_order(flows: Iterable[Flow]) -> list[Flow]:
+    """Return flows in an order in which no packet passes that is denied in the end.
+
+    Packets come in between any two additions. Of two flows in a table the stronger goes first.
+    """
+    return sorted(flows, key=lambda flow: (_PLACE[flow.table], -flow.priority))
+
+
+def deletions_in_order(stamps: Iterable[Stamp]) -> list[Stamp]:
+    """Return what is deleted in the contrary order; what is foreign, if in no table of ours, first.
+
+    The stamps do not say priorities: within a table nothing is promised.
+    """
+    return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
 
 
 def difference(desired: Iterable[Flow], reported: Iterable[Stamp]) -> Difference:

@@ -15,7 +15,7 @@ from core.errors import SwitchUnavailable
 from core.logs import fields
 from ofnet import wire
 from ofnet.actions import Action
-from ofnet.diff import Stamp
+from ofnet.diff import Stamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
 from ofnet.session import Session, Timing
 
@@ -112,7 +112,7 @@ class Switch:
         return self._session is not None
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
-        """Add, then delete, and return when the switch has done both.
+        """Add, then delete, and return when the switch has done both; no packet finds a gap.
 
         Raises FlowsRefused (of a large number of flows none is installed then), SwitchRefused or
         SwitchUnavailable.
@@ -122,7 +122,7 @@ class Switch:
             return
         self.counters["flow_mods"] += len(add) + len(delete)
         if len(add) + len(delete) <= SMALL:
-            await session.write_flows(add, delete)
+            await session.write_flows(additions_in_order(add), deletions_in_order(delete))
         else:
             await session.write_bundle(add, delete)
 

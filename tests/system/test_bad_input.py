@@ -17,7 +17,7 @@ from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Sandbox, new_sandbox
 from tests.system.footprint import eventually_same, lasting_keys, steady
 from tests.system.rest import ask
-from tests.system.streams import unbroken
+from tests.system.watcher import both_ways, unbroken
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -28,14 +28,14 @@ MEGABYTE = 1 << 20
 
 @pytest.fixture(scope="module", autouse=True)
 def undisturbed(bed: Bed) -> Iterator[None]:
-    """Ping through all of the tests, compare switches, links and journals, and try a pod.
+    """Send through all of the tests, compare switches, links and journals, and try a pod.
 
-    The ping stays within a host: between hosts the userspace switch itself drops a packet now and
-    then when any link comes or goes, for it reads its routes anew.
+    What is sent stays within a host: between hosts the userspace switch itself drops a packet now
+    and then when any link comes or goes, for it reads its routes anew.
     """
     a, b = (bed.add_pod(bed.hosts[0], name) for name in ("a", "b"))
     before = steady(bed)
-    with unbroken((a, b)):
+    with unbroken(both_ways((a, b))):
         yield
     eventually_same(bed, before)
     works(bed)

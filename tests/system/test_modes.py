@@ -1,7 +1,4 @@
-"""Both networks of both forwarding modes: pods reach each other, and what policies deny they don't.
-
-A host always has two bridges, so that one cluster for each forwarding mode shows two pipelines.
-"""
+"""Both networks of both forwarding modes: pods reach each other, unless a policy denies it."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,15 +9,10 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, planes
 from tests.system.traffic import blocked, connects
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
-
-NETWORKS = {
-    "vxlan": ("10.60.0.0/24", "10.60.0.1", "fd00:60::/64", "fd00:60::1", []),
-    "vlan": ("10.61.0.0/24", "10.61.0.1", "fd00:61::/64", "fd00:61::1", ["--pkt-tag=61"]),
-}
-
 
 RULES = {
     "1": ["--action=deny", "--protocol=tcp", "--priority=1"],
@@ -29,23 +21,11 @@ RULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["bridge", "routing"])
+@pytest.fixture(scope="module", params=FWD_MODES)
 def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
     """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
-    directory = next(bed_dirs)
-    directory.mkdir()
-    bed = Bed(directory, fwd_mode=request.param).start()
-    try:
-        for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
-            words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]
-            bed.netctl(
-                "net", "create", *words, f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}", name
-            )
-            bed.netctl("policy", "create", f"guard-{name}")
-            bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
+    with planes(next(bed_dirs), request.param) as bed:
         yield bed
-    finally:
-        bed.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -66,17 +46,13 @@ def three(bed: Bed, network: str, group: str = "") -> tuple[Pod, Pod, Pod]:
     )
 
 
-def address6(pod: Pod) -> str:
-    return str(pod.result["ips"][1]["address"]).partition("/")[0]
-
-
 @pytest.mark.parametrize("network", list(NETWORKS))
 def test_pods_reach_each_other(bed: Bed, network: str) -> None:
     pods = three(bed, network)
     for source in pods:
         for target in pods:
             if source is not target:
-                for address in (target.address, address6(target)):
+                for address in addresses(target):
                     ping = partial(source.ping, address)
                     eventually(ping, f"{source.name} reaches {target.name} at {address}")
 
@@ -85,17 +61,15 @@ def test_pods_reach_each_other(bed: Bed, network: str) -> None:
 def test_policies_hold(bed: Bed, network: str) -> None:
     """Into the group: of TCP connections those to port 80, no ICMP; IPv4 and IPv6 alike."""
     policy = f"guard-{network}"
-    for number, rule in RULES.items():
-        bed.netctl("policy", "rule-add", "-d", "in", *rule, policy, number)
+    add_rules(bed, policy, RULES)
     try:
-        bed.netctl("host", "applied", "--wait", "30")
         asker, near, far = three(bed, network, group=f"web-{network}")
         for target in (near, far):
-            for address in (target.address, address6(target)):
+            for address in addresses(target):
                 assert connects(asker, target, address, 80)
                 assert blocked(asker, target, address, 81)
                 assert not asker.ping(address)
-        for address in (asker.address, address6(asker)):
+        for address in addresses(asker):
             assert connects(far, asker, address, 81), "nothing is denied out of the group"
     finally:
         for number in RULES:

@@ -17,7 +17,7 @@ from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import IFNAME, Pod, new_sandbox
 from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, flows, inspect, steady
-from tests.system.streams import streams
+from tests.system.watcher import both_ways, watching
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
@@ -362,13 +362,17 @@ def test_fifty_adds_at_once_on_one_host_succeed_and_reach_each_other(bed: Bed) -
             list(pool.map(bed.delete_pod, pods))
 
 
-def test_a_stream_notices_what_is_lost(bed: Bed) -> None:
+def test_a_watcher_notices_what_is_lost(bed: Bed) -> None:
     a, b = (bed.add_pod(host, f"on-{host.label}") for host in bed.hosts)
-    with streams((a, b)) as (stream,):
+    with watching(both_ways((a, b))) as watcher:
         bed.fabric.cut(bed.hosts[1].link)
-        sent = stream.sent()
-        eventually(lambda: stream.sent() > sent + 10, "packets nobody answers")
+        eventually(lambda: sum(watcher.lost().values()) > 40, "datagrams that do not arrive")
         bed.fabric.heal(bed.hosts[1].link)
-        stream.goes_on()
-        outcome = stream.stop()
-    assert len(outcome.lost) >= 10
+    assert len(watcher.lost()) == 2
+
+
+def test_a_watcher_notices_what_leaks(bed: Bed) -> None:
+    a, b = (bed.add_pod(bed.hosts[0], name) for name in ("a", "b"))
+    there, back = both_ways((a, b))
+    with pytest.raises(AssertionError, match="b to a"), watching([there], [back]):
+        pass

@@ -1,6 +1,6 @@
 """Killing parts of the cluster loses no packet between pods that need nothing new, and no trace.
 
-Every test pings without a pause between hosts and within one, meanwhile kills or freezes something,
+Every test sends without a pause between hosts and within one, meanwhile kills or freezes something,
 and in the end compares flows (cookies and age included), ports, links, journals and store with
 those of before; then a new pod must work.
 """
@@ -18,7 +18,7 @@ from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
 from tests.system.footprint import eventually_same, flow_ages, steady
 from tests.system.rest import release
-from tests.system.streams import Stream, unbroken
+from tests.system.watcher import Watcher, both_ways, unbroken
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(90)]
 
@@ -30,20 +30,20 @@ FREEZE = 4.0
 
 @pytest.fixture(scope="module")
 def three(bed: Bed) -> tuple[Pod, Pod, Pod]:
-    """Run pods that ping each other: two on the first host, one on the second."""
+    """Run pods that send to each other: two on the first host, one on the second."""
     near, far = bed.hosts
     return bed.add_pod(near, "a"), bed.add_pod(near, "b"), bed.add_pod(far, "c")
 
 
 @contextmanager
-def undisturbed(bed: Bed, pods: tuple[Pod, Pod, Pod]) -> Iterator[list[Stream]]:
-    """Ping during the body; afterwards everything is as it was, and a new pod works."""
+def undisturbed(bed: Bed, pods: tuple[Pod, Pod, Pod]) -> Iterator[Watcher]:
+    """Send during the body; afterwards everything is as it was, and a new pod works."""
     a, b, c = pods
     before = steady(bed)
     ages = [flow_ages(host) for host in bed.hosts]
     began = time.monotonic()
-    with unbroken((a, c), (c, b), (a, b)) as running:
-        yield running
+    with unbroken(both_ways((a, c), (c, b), (a, b))) as watcher:
+        yield watcher
     passed = time.monotonic() - began
     eventually_same(bed, before)
     for host, old in zip(bed.hosts, ages, strict=True):
@@ -65,18 +65,6 @@ def new_pod_works(bed: Bed, host: Host, peer: Pod) -> None:
         bed.delete_pod(pod)
 
 
-def all_go_on(running: list[Stream], seconds: float = 0.0) -> None:
-    """Wait until every stream has had answers for that long, or for some packets at least."""
-    packets = max(10, int(seconds * 50))
-    wanted = [stream.answered() + packets for stream in running]
-
-    def answered() -> bool:
-        pairs = zip(running, wanted, strict=True)
-        return all(stream.answered() >= number for stream, number in pairs)
-
-    eventually(answered, f"{packets} more answers in each stream", within=30)
-
-
 def remember_neighbours(pods: tuple[Pod, ...]) -> None:
     """Have the pods ask for each other anew: while the agent is away nobody answers ARP."""
     for pod in pods:
@@ -84,16 +72,16 @@ def remember_neighbours(pods: tuple[Pod, ...]) -> None:
 
 
 def test_killed_agents_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
-    with undisturbed(bed, three) as running:
+    with undisturbed(bed, three) as watcher:
         for _ in range(2):
             for agent in bed.agents:
                 agent.kill()
-                all_go_on(running)
+                watcher.goes_on()
                 agent.start()
-                all_go_on(running)
+                watcher.goes_on()
         for agent in bed.agents:
             assert agent.terminate() == 0
-            all_go_on(running)
+            watcher.goes_on()
             agent.start()
 
 
@@ -102,10 +90,10 @@ def test_agents_and_netmaster_that_are_long_away_lose_no_packet(
 ) -> None:
     remember_neighbours(three)
     away = [*bed.agents, bed.netmaster]
-    with undisturbed(bed, three) as running:
+    with undisturbed(bed, three) as watcher:
         for daemon in away:
             daemon.kill()
-        all_go_on(running, OUTAGE)
+        watcher.goes_on(OUTAGE)
         for daemon in away:
             daemon.spawn()
         for daemon in away:
@@ -113,25 +101,25 @@ def test_agents_and_netmaster_that_are_long_away_lose_no_packet(
 
 
 def test_agents_that_are_frozen_lose_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
-    with undisturbed(bed, three) as running:
+    with undisturbed(bed, three) as watcher:
         for agent in bed.agents:
             agent.pause()
-        all_go_on(running, 2)
+        watcher.goes_on(2)
         for agent in bed.agents:
             agent.resume()
-        all_go_on(running)
+        watcher.goes_on()
 
 
 def test_a_store_that_freezes_dies_and_returns_loses_no_packet(
     bed: Bed, three: tuple[Pod, Pod, Pod]
 ) -> None:
-    with undisturbed(bed, three) as running:
+    with undisturbed(bed, three) as watcher:
         bed.store.pause()
-        all_go_on(running, FREEZE)
+        watcher.goes_on(FREEZE)
         bed.store.resume()
-        all_go_on(running)
+        watcher.goes_on()
         bed.store.kill()
-        all_go_on(running, 1)
+        watcher.goes_on(1)
         bed.store.start()
         netmaster_leads(bed)
 
@@ -140,12 +128,12 @@ def test_agents_killed_while_the_store_is_away_lose_no_packet(
     bed: Bed, three: tuple[Pod, Pod, Pod]
 ) -> None:
     remember_neighbours(three)
-    with undisturbed(bed, three) as running:
+    with undisturbed(bed, three) as watcher:
         bed.store.kill()
         for agent in bed.agents:
             agent.kill()
             agent.spawn()
-        all_go_on(running, 2)
+        watcher.goes_on(2)
         bed.store.start()
         for agent in bed.agents:
             agent.await_ready()
@@ -154,11 +142,11 @@ def test_agents_killed_while_the_store_is_away_lose_no_packet(
 
 def test_everything_killed_at_once_loses_no_packet(bed: Bed, three: tuple[Pod, Pod, Pod]) -> None:
     remember_neighbours(three)
-    with undisturbed(bed, three) as running:
+    with undisturbed(bed, three) as watcher:
         everything: list[Daemon] = [*bed.agents, bed.netmaster, bed.store]
         for daemon in everything:
             daemon.kill()
-        all_go_on(running)
+        watcher.goes_on()
         for daemon in everything:
             daemon.spawn()
         for daemon in everything:

@@ -45,6 +45,7 @@ SETTINGS = Settings(
     vxlan_openflow_port=0,
     vlan_openflow_port=0,
     leak_grace=600,
+    audit_interval=60,
 )
 
 

@@ -65,6 +65,7 @@ def refusal_of(**changes: str) -> str:
         ({"vlan_rpc_port": "x"}, "netplugin vlan-rpc-port is an integer"),
         ({"vxlan_openflow_port": "x"}, "netplugin vxlan-openflow-port is an integer"),
         ({"vlan_openflow_port": ""}, "netplugin vlan-openflow-port is an integer"),
+        ({"audit_interval": "0"}, "netplugin audit-interval is an integer between 1-86400"),
         ({"rest_address": "9090"}, "bind address is not in 'ip:port' format, got 9090"),
         ({"rest_address": "a:70000"}, "bind address is not in 'ip:port' format, got a:70000"),
         ({"rest_address": "a:"}, "bind address is not in 'ip:port' format, got a:"),
@@ -118,6 +119,7 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         vxlan_openflow_port=6633,
         vlan_openflow_port=6634,
         leak_grace=600,
+        audit_interval=60,
     )
 
 
@@ -140,6 +142,7 @@ ALL = {
     "VXLAN_OPENFLOW_PORT": "2",
     "VLAN_OPENFLOW_PORT": "3",
     "LEAK_GRACE": "4",
+    "AUDIT_INTERVAL": "5",
 }
 MEANT: dict[str, Any] = {
     "mode": "docker",
@@ -159,6 +162,7 @@ MEANT: dict[str, Any] = {
     "vxlan_openflow_port": 2,
     "vlan_openflow_port": 3,
     "leak_grace": 4,
+    "audit_interval": 5,
 }
 
 

@@ -1,0 +1,61 @@
+"""A cluster in one of the forwarding modes, with a network of either encapsulation.
+
+A host always has two bridges, so that one cluster for each forwarding mode shows two pipelines.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from tests.bed.cluster import Bed
+from tests.bed.pods import Pod
+
+FWD_MODES = ("bridge", "routing")
+NETWORKS = {
+    "vxlan": ("10.60.0.0/24", "10.60.0.1", "fd00:60::/64", "fd00:60::1", []),
+    "vlan": ("10.61.0.0/24", "10.61.0.1", "fd00:61::/64", "fd00:61::1", ["--pkt-tag=61"]),
+}
+"""Name, which is the encapsulation as well -> how the network is made."""
+
+Rules = Mapping[str, list[str]]
+"""Number -> the words that say what a rule allows or denies."""
+Flags = Mapping[str, Sequence[str]]
+NO_FLAGS: Flags = MappingProxyType({})
+
+
+@contextmanager
+def planes(
+    directory: Path, fwd_mode: str, *, hosts: int = 2, flags: Flags = NO_FLAGS
+) -> Iterator[Bed]:
+    """Run a cluster; each network has a group `web-<network>` with a policy `guard-<network>`."""
+    directory.mkdir()
+    bed = Bed(directory, hosts, fwd_mode=fwd_mode, flags=flags).start()
+    try:
+        for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
+            words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]
+            bed.netctl(
+                "net", "create", *words, f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}", name
+            )
+            bed.netctl("policy", "create", f"guard-{name}")
+            bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
+        yield bed
+    finally:
+        bed.stop()
+
+
+def add_rules(bed: Bed, policy: str, rules: Rules) -> None:
+    """Add rules for packets into the groups of a policy; return when all hosts have them."""
+    for number, words in rules.items():
+        bed.netctl("policy", "rule-add", "-d", "in", *words, policy, number)
+    applied(bed)
+
+
+def applied(bed: Bed) -> None:
+    """Return when every host has applied all that was changed until now."""
+    bed.netctl("host", "applied", "--wait", "30")
+
+
+def addresses(pod: Pod) -> tuple[str, str]:
+    """Return a pod's IPv4 and IPv6 address."""
+    return pod.address, str(pod.result["ips"][1]["address"]).partition("/")[0]
