@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from netplugin.launches import LaunchBook
 from netplugin.policies import PolicyBook
 from netplugin.sides import Dirty, Side
 from netplugin.translation import (
@@ -40,7 +41,7 @@ from ofnet.world import (
     Vtep,
     World,
 )
-from state.intents import Attachment, Fact
+from state.intents import Attachment, Fact, Launch, Profile
 from state.policy_rules import PolicyRule
 from state.records import (
     Encap,
@@ -82,6 +83,8 @@ class WorldBuilder:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._policies = PolicyBook()
+        self._profiles = LaunchBook()
+        self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
@@ -102,6 +105,8 @@ class WorldBuilder:
                 self._altered(self._policies.put_attachment(fact))
             case PolicyRule():
                 self._altered(self._policies.put_rule(fact))
+            case Profile():
+                self._launched(self._profiles.put(fact))
             case GlobalRecord():
                 self.put_global(fact)
             case HostRecord():
@@ -122,6 +127,10 @@ class WorldBuilder:
                 self._altered(self._policies.remove_attachment(fact.key))
             case PolicyRule():
                 self._altered(self._policies.remove_rule(fact))
+            case Profile():
+                self._profiles.remove(fact)
+            case Launch():
+                self._launched(self._profiles.launched(fact.profile))
             case HostRecord():
                 self.remove_host(fact.label)
             case _:
@@ -305,6 +314,7 @@ class WorldBuilder:
             fwd_mode=self.fwd_mode,
             arp_mode=self.arp_mode,
             rules={} if self.fabric_enforces else dict(self._policies.rules),
+            launches=dict(self._launches),
             guard=self._guard,
             complete=self._complete,
         )
@@ -319,6 +329,15 @@ class WorldBuilder:
     def _altered(self, rules: Iterable[str]) -> None:
         for side in self._sides.values():
             side.dirty.rules.update(rules)
+
+    def _launched(self, groups: Iterable[GroupKey]) -> None:
+        """Have the endpoints of groups announced that an ACI fabric has been told of."""
+        known = [group for key in groups if (group := self._groups.get(key)) is not None]
+        for group in known if self.fabric_enforces else ():
+            self._launches[group.group_id] = self._launches.get(group.group_id, 0) + 1
+            side = self._sides[Bridge.VLAN]
+            members = (key for key, one in side.local.items() if one.group_id == group.group_id)
+            side.dirty.local.update(members)
 
     def _refresh_peer(self, label: HostLabel) -> None:
         record = self.hosts.get(label)

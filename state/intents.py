@@ -1,4 +1,6 @@
-"""REST objects as agents need them: which policies hold for a group, and the rules of policies.
+"""REST objects as agents need them: a group's policies, their rules, application profiles.
+
+Also which profiles an ACI fabric is being told of.
 
 Everything else about a REST object is netmaster's business. The objects are the original's JSON,
 under the original's keys. What rules mean is `state.policy_rules`' business; all other keys are
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 
 from core import keys
 from core.errors import Invalid
-from core.ids import GroupKey, GroupName, TenantName, group_key
+from core.ids import GroupKey, GroupName, TenantName, group_key, object_key
 from state import codec
 from state.policy_rules import PolicyRule, policy_rule
 from state.reading import Fields
@@ -30,7 +32,28 @@ class Attachment:
         return group_key(self.group, self.tenant)
 
 
-Fact = Record | Attachment | PolicyRule
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The names of the groups of an application profile's tenant that it holds."""
+
+    tenant: TenantName
+    name: str
+    groups: tuple[GroupName, ...]
+
+    @property
+    def key(self) -> str:
+        """The key of the object."""
+        return object_key(self.tenant, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A fabric is being told of a profile, named by its key; it is gone when that is over."""
+
+    profile: str
+
+
+Fact = Record | Attachment | PolicyRule | Profile | Launch
 """What an agent reads in the store."""
 
 
@@ -40,6 +63,10 @@ def decode(key: str, value: bytes) -> Fact | None:
         return decode_rule(key, value)
     if key.startswith(keys.GROUP_OBJECTS):
         return decode_attachment(key, value)
+    if key.startswith(keys.PROFILE_OBJECTS):
+        return decode_profile(key, value)
+    if key.startswith(keys.ACI_LAUNCHES):
+        return Launch(keys.after(keys.ACI_LAUNCHES, key))
     return codec.decode(key, value)
 
 
@@ -51,6 +78,17 @@ def decode_attachment(key: str, value: bytes) -> Attachment:
         tenant=TenantName(fields.text("tenantName")),
         group=GroupName(fields.text("groupName")),
         policies=fields.texts("policies"),
+    )
+
+
+def decode_profile(key: str, value: bytes) -> Profile:
+    """Return the application profile under a key. Raises Invalid."""
+    fields = Fields.parse(key, value)
+    fields.expect("key", keys.after(keys.PROFILE_OBJECTS, key))
+    return Profile(
+        tenant=TenantName(fields.text("tenantName")),
+        name=fields.text("appProfileName"),
+        groups=tuple(GroupName(group) for group in fields.texts("endpointGroups")),
     )
 
 

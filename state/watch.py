@@ -32,6 +32,8 @@ AGENT_PREFIXES: Final = (
     keys.GROUPS,
     keys.HOSTS,
     keys.GROUP_OBJECTS,
+    keys.PROFILE_OBJECTS,
+    keys.ACI_LAUNCHES,
     keys.RULES,
     keys.ENDPOINTS,
 )

@@ -104,9 +104,15 @@ async def following() -> AsyncIterator[Scene]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masters, "PATIENCE", 0.1)
-    monkeypatch.setattr(masters, "ELECTION", 0.1)
-    monkeypatch.setattr(masters, "ONE_TRY", 0.01)
+    monkeypatch.setattr(masters, "PATIENCE", 0.5)
+    monkeypatch.setattr(masters, "ELECTION", 0.5)
+    monkeypatch.setattr(masters, "ONE_TRY", 0.05)
+    monkeypatch.setattr(masters, "RETRY", 0.005)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again soon, and as long as ever."""
     monkeypatch.setattr(masters, "RETRY", 0.005)
 
 
@@ -156,7 +162,7 @@ async def test_a_leader_that_is_to_come_is_waited_for() -> None:
     "failure",
     [MasterUnavailable("refused"), MasterUnavailable("x", outcome_unknown=True), NotLeader("no")],
 )
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("eager")
 async def test_the_next_leader_is_asked_after_a_failure(failure: Exception) -> None:
     async with following() as scene:
         scene.client.behaviour = {"a:1": failure, "b:2": None}

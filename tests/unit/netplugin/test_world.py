@@ -6,11 +6,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 import pytest
 
 from core.errors import Invalid
-from core.ids import EndpointKey, NetworkId, TenantName
+from core.ids import EndpointKey, GroupName, NetworkId, TenantName
 from netplugin.translation import LocalPort
 from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import ArpMode, Bridge, FwdMode, HostPort, Vtep, World
+from state.intents import Launch, Profile
 from state.records import Encap, EndpointRecord, GlobalRecord
 from tests.unit.netplugin.records import (
     HOST,
@@ -308,6 +309,44 @@ def test_anything_but_flood_is_proxied(builder: WorldBuilder, mode: str, means: 
         world, changes = builder.take(bridge)
         assert world.arp_mode is means
         assert changes.everything is (means is ArpMode.FLOOD)
+
+
+# -- launches of an ACI fabric -------------------------------------------------------------------
+
+
+def launching(infra_type: str) -> WorldBuilder:
+    """Return a builder with a pod of a group on a vlan network, and the group's profile."""
+    builder = built()
+    builder.put_global(replace(settings(""), infra_type=infra_type, fwd_mode="bridge"))
+    builder.put_network(network(encap=Encap.VLAN))
+    builder.put_group(replace(group(tag=700), encap=Encap.VLAN))
+    builder.put_port(key("c1"), port(endpoint(group="web", group_id=7)))
+    builder.put(PROFILE)
+    return builder
+
+
+PROFILE = Profile(TenantName("default"), "shop", (GroupName("web"), GroupName("unknown")))
+
+
+def test_a_launch_that_ends_concerns_the_groups_endpoints() -> None:
+    builder = launching("aci")
+    before = now(builder, Bridge.VLAN)
+    assert before.local[key("c1")].group_vlan == 700
+    builder.put(Launch(PROFILE.key))
+    assert not builder.dirty(Bridge.VLAN)
+    builder.remove(Launch(PROFILE.key))
+    world, changes = builder.take(Bridge.VLAN)
+    assert world.launches[7] == before.launches[7] + 1
+    assert changes == Changes(local=frozenset({key("c1")}))
+    builder.remove(PROFILE)
+    builder.remove(Launch(PROFILE.key))
+    assert not builder.dirty(Bridge.VLAN)
+
+
+def test_elsewhere_nothing_is_launched() -> None:
+    builder = launching("default")
+    builder.remove(Launch(PROFILE.key))
+    assert now(builder, Bridge.VLAN).launches == {}
 
 
 # -- VRF ids -----------------------------------------------------------------------------------
