@@ -50,6 +50,7 @@ class Bed:
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
         self.dir = dir
+        self.fwd_mode = fwd_mode
         self._modes = MODES[fwd_mode]
         self._flags = flags
         self._keeper = keeper

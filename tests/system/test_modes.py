@@ -1,12 +1,15 @@
 """Both networks of both forwarding modes: pods reach each other, unless a policy denies it."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.bed.cluster import Bed
+from tests.bed.cluster import AGENT_PORT, Bed
+from tests.bed.hosts import Host
+from tests.bed.netns import http_request
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, planes
@@ -55,6 +58,24 @@ def test_pods_reach_each_other(bed: Bed, network: str) -> None:
                 for address in addresses(target):
                     ping = partial(source.ping, address)
                     eventually(ping, f"{source.name} reaches {target.name} at {address}")
+
+
+def announcements(host: Host, side: str) -> int:
+    url = f"http://127.0.0.1:{AGENT_PORT}/inspect/driver"
+    _, body = http_request(url, namespace=host.namespace)
+    return int(json.loads(body)[side]["Stats"].get("GarpPktSent", 0))
+
+
+def test_pods_of_bridged_vlan_networks_alone_are_announced(bed: Bed) -> None:
+    host = bed.hosts[0]
+    before = announcements(host, "vlan")
+    for network in NETWORKS:
+        bed.add_pod(host, f"on-{network}", network=network)
+    if bed.fwd_mode == "bridge":
+        eventually(lambda: announcements(host, "vlan") > before, "an announcement")
+    else:
+        assert announcements(host, "vlan") == 0
+    assert announcements(host, "vxlan") == 0
 
 
 @pytest.mark.parametrize("network", list(NETWORKS))

@@ -189,6 +189,7 @@ async def test_a_change_of_the_group_reaches_running_pods(outside: Outside) -> N
         agent.sup.supervise("endpoint ports", agent.pod_ports.run())
         agent.learn("g", group(bandwidth="20 mbps", burst=3000))
         await eventually(lambda: limits(agent) == (20971, 3000))
+        await asyncio.sleep(0.05)  # what OVSDB has told since has been looked at
         agent.learn("g", group())
         await eventually(lambda: limits(agent) == (0, 0))
         assert outside.faults.reached["row"] == 1

@@ -45,6 +45,7 @@ async def test_without_a_switch_announcements_wait_for_it() -> None:
     async with announcing(switch) as agent:
         with pytest.raises(SwitchUnavailable):
             await agent.update(holding(local(1)), of(local(1)))
+        await asyncio.sleep(0.02)
         assert not switch.packets
         switch.connect()
         await until(lambda: len(switch.packets) == 1, "the announcement")
