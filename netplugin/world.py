@@ -340,6 +340,10 @@ class WorldBuilder:
         """Tell whether a bridge has the network; False for one without a VRF id."""
         return any(nid in side.networks for side in self._sides.values())
 
+    def delivers_unasked(self, encap: Encap) -> bool:
+        """Tell whether a switch delivers to a pod's port that it has no flow of: rules or none."""
+        return encap is Encap.VLAN and self.fwd_mode is FwdMode.BRIDGE
+
     def endpoint(self, key: EndpointKey) -> EndpointRecord | None:
         """Return the record of an endpoint, None if it is not known here."""
         return self._endpoints.get(key)
