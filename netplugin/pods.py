@@ -4,7 +4,9 @@ An ADD makes the veth pair (`netplugin.netns`) and the port (`netplugin.podports
 the journal and then asks netmaster for the endpoint; when netmaster has answered, flows
 (`netplugin.reconcile`) and the inside of the namespace follow. It returns when the port has its
 OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a pod's
-first packet is not lost (spec/host-notes.md §3). When a step fails all of them are undone.
+first packet is not lost (spec/host-notes.md §3). Where a switch delivers to ports it has no flows of
+(bridged VLANs) the flows come before the port, so that none passes unjudged. When a step fails all
+of them are undone.
 
 A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
 OVS port, a release netmaster could not take) is `netplugin.removal`'s, from the journal, which
@@ -214,6 +216,8 @@ class Pods:
 
     async def _build(self, entry: Entry) -> PodResult:
         known = self._world.network(network_id(entry.network, entry.tenant))
+        if known is not None and self._world.delivers_unasked(known.encap):
+            known = None  # the port has to wait for the flows
         try:
             async with asyncio.TaskGroup() as steps:
                 wanted = steps.create_task(self._obtain(entry))
@@ -225,8 +229,10 @@ class Pods:
                 if entry.bridge is not BRIDGE_OF[network.encap]:
                     # what was known of the network, if anything, was wrong
                     entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
-                steps.create_task(self._forward(entry, record))
+                forwarded = steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
+                if self._world.delivers_unasked(network.encap):
+                    await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
                 await linked

@@ -290,6 +290,10 @@ class WorldBuilder:
         """Return the record of a group, None if it is not known here."""
         return self._groups.get(key)
 
+    def delivers_unasked(self, encap: Encap) -> bool:
+        """Tell whether a switch delivers to a pod's port that it has no flow of: rules or none."""
+        return encap is Encap.VLAN and self.fwd_mode is FwdMode.BRIDGE
+
     def endpoint(self, key: EndpointKey) -> EndpointRecord | None:
         """Return the record of an endpoint, None if it is not known here."""
         return self._endpoints.get(key)

@@ -21,8 +21,8 @@ from core.errors import (
 from core.tasks import supervisor
 from netplugin import pods, ports
 from netplugin.journal import State
-from ofnet.world import Bridge
-from state.records import Encap
+from ofnet.world import Bridge, FwdMode
+from state.records import Encap, GlobalRecord
 from state.watch import Reached, Removed
 from tests.unit.netplugin.agent import (
     NOTHING_LEFT,
@@ -270,6 +270,28 @@ async def test_a_pod_of_a_vlan_network_is_on_the_other_bridge(outside: Outside) 
         assert agent.world.take(Bridge.VLAN)[0].local.keys() == {key("c1")}
         await agent.pods.delete(request())
         await left_nothing(agent)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_where_a_switch_delivers_unasked_flows_come_before_the_port(
+    outside: Outside, known: bool
+) -> None:
+    vlan = network(tag=100, encap=Encap.VLAN)
+    async with running(outside, (vlan,) if known else ()) as agent:
+        agent.world.put_global(
+            GlobalRecord(infra_type="", fwd_mode=FwdMode.BRIDGE, arp_mode="", pvt_subnet="")
+        )
+        await agent.reconciler.flush()
+        flows = outside.faults.stop(f"flows {Bridge.VLAN}")
+        adding = asyncio.gather(agent.pods.add(request()))
+        await outside.faults.until("link")
+        agent.world.put_network(vlan)
+        agent.reconciler.apply(Reached(keys.NETWORKS, 1))
+        await asyncio.sleep(0.05)
+        assert not outside.faults.reached["row"]
+        flows.set()
+        await adding
+        assert outside.faults.reached["row"] == 1
 
 
 async def test_a_network_without_a_vrf_id_is_refused(outside: Outside) -> None:

@@ -1,0 +1,203 @@
+"""No change of policies or pods opens a window through which a denied packet passes.
+
+Forbidden datagrams are sent all the while rules, policies and pods come and go.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.hosts import Host
+from tests.bed.netns import Namespace, fresh_name
+from tests.bed.pods import Pod, new_sandbox
+from tests.bed.waiting import eventually
+from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, applied, planes
+from tests.system.rest import ask
+from tests.system.shouting import Ear, Mouth, Shouting, neighbour, remember, said
+from tests.system.watcher import Lane, unbroken
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+OPEN, FORBIDDEN = 7000, 7001
+ROUNDS = 20
+WAYS = ("in", "out")
+DENY = ["--action=deny", "--protocol=udp", "--priority=1"]
+ALLOW = ["--action=allow", "--protocol=udp", f"--port={OPEN}", "--priority=10"]
+OTHER = ["--action=allow", "--protocol=tcp", "--port=99", "--priority=20"]
+
+
+@pytest.fixture(scope="module", params=FWD_MODES)
+def fwd_mode(request: pytest.FixtureRequest) -> str:
+    """Say in which forwarding mode the cluster is."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def bed(fwd_mode: str, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
+    with planes(next(bed_dirs), fwd_mode) as bed:
+        yield bed
+
+
+@pytest.fixture(autouse=True)
+def no_pods_left(bed: Bed) -> Iterator[None]:
+    """Delete the pods of each test."""
+    yield
+    for pod in list(bed.pods):
+        bed.delete_pod(pod)
+
+
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_rules_and_policies_come_and_go(bed: Bed, network: str) -> None:
+    group, guard, twin = f"web-{network}", f"guard-{network}", f"twin-{network}"
+    asker = bed.add_pod(bed.hosts[0], "asker", network=network)
+    targets = [
+        bed.add_pod(host, f"on-{host.label}", network=network, group=group) for host in bed.hosts
+    ]
+    bed.netctl("policy", "create", twin)
+    for policy in (guard, twin):
+        add_rules(bed, policy, {"1": DENY, "2": ALLOW})
+    to = [(target, address) for target in targets for address in addresses(target)]
+    passing = [Lane(asker, target, address, OPEN) for target, address in to]
+    forbidden = [Lane(asker, target, address, FORBIDDEN) for target, address in to]
+    with unbroken(passing, forbidden):
+        for _ in range(3):
+            bed.netctl("policy", "rule-add", "-d", "in", *OTHER, guard, "3")
+            hold(bed, network, guard, twin)
+            bed.netctl("policy", "rule-rm", guard, "3")
+            hold(bed, network, twin)
+            applied(bed)
+            hold(bed, network, guard)
+    bed.netctl("policy", "rm", twin)
+    for number in ("1", "2"):
+        bed.netctl("policy", "rule-rm", guard, number)
+
+
+def hold(bed: Bed, network: str, *policies: str) -> None:
+    """Have these policies hold for a network's group, and no others."""
+    group = {"tenantName": "default", "groupName": f"web-{network}", "networkName": network}
+    path = f"/api/v1/endpointGroups/default:web-{network}/"
+    answer = ask(bed, "PUT", path, {**group, "policies": list(policies)})
+    assert answer.status == 200, answer.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Street:
+    """A network with a pod on each host; what comes to them at either port is heard."""
+
+    bed: Bed
+    network: str
+    bridged: bool
+    peers: list[Pod]
+    macs: list[str]
+    invited: list[Ear]
+    uninvited: list[Ear]
+
+    def shouting(self, coming: tuple[str, str]) -> Shouting:
+        """Have the peers send to whom is to come."""
+        for address in coming:
+            for peer, mac in zip(self.peers, self.macs, strict=True):
+                remember(peer, address, mac)
+        return Shouting(self.peers, coming, (OPEN, FORBIDDEN))
+
+
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_new_pods_are_judged_from_their_first_packet(bed: Bed, fwd_mode: str, network: str) -> None:
+    """Rules are posted just before the pod is added, while others send to where it will be.
+
+    Packets are judged on the host they come from. Bridges deliver to whom that host does not know
+    yet, so that there a pod is safe from other hosts once these have applied all.
+    """
+    peers = [bed.add_pod(host, f"peer-{host.label}", network=network) for host in bed.hosts]
+    last = bed.add_pod(bed.hosts[0], "last", network=network)
+    macs = [neighbour(peer, last.address) for peer in peers]
+    for way in WAYS:
+        post_rule(bed, network, f"open-{way}", direction=way, action="allow", port=OPEN)
+    with ExitStack() as doors:
+        ears = [
+            [doors.enter_context(Ear(peer.namespace, port)) for peer in peers]
+            for port in (OPEN, FORBIDDEN)
+        ]
+        street = Street(
+            bed=bed,
+            network=network,
+            bridged=fwd_mode == "bridge",
+            peers=peers,
+            macs=macs,
+            invited=ears[0],
+            uninvited=ears[1],
+        )
+        for number in range(ROUNDS):
+            coming = following(last)
+            bed.delete_pod(last)
+            # twice on each host: a switch remembers for a while where an address has been
+            last = comes(street, bed.hosts[number // 2 % 2], f"new-{number}", coming)
+            for way in WAYS:
+                withdraw_rule(bed, network, f"deny-{way}")
+    for way in WAYS:
+        withdraw_rule(bed, network, f"open-{way}")
+
+
+def comes(street: Street, host: Host, name: str, coming: tuple[str, str]) -> Pod:
+    """Add a pod that is being sent to, and that sends, at once."""
+    bed = street.bed
+    namespace = Namespace(fresh_name(name))
+    sandbox = new_sandbox(name, namespace)
+    with ExitStack() as doors:
+        invited = doors.enter_context(Ear(namespace, OPEN))
+        uninvited = doors.enter_context(Ear(namespace, FORBIDDEN))
+        doors.enter_context(street.shouting(coming))
+        for way in WAYS:
+            post_rule(bed, street.network, f"deny-{way}", direction=way, action="deny", priority=1)
+        conf = bed.conf(host, network=street.network, group=f"web-{street.network}")
+        pod = bed.runtime.add(host, conf, sandbox)
+        bed.pods.append(pod)
+        assert addresses(pod) == coming, "they send to another one"
+        to = [address for peer in street.peers for address in addresses(peer)]
+        mouth = doors.enter_context(Mouth(pod, to, (FORBIDDEN, OPEN)))
+        own = {said(name, address) for address in coming}
+        others = {said(peer.name, address) for peer in street.peers for address in coming}
+
+        def all_heard() -> bool:
+            mouth.say()
+            return invited.heard() >= others and all(ear.heard() >= own for ear in street.invited)
+
+        eventually(all_heard, f"{name} and its peers hear what is allowed")
+        for ear in street.uninvited:
+            assert ear.heard() == set(), f"{name} on {host.label} sends"
+        beyond = {peer.name for peer in street.peers if street.bridged and peer.host is not host}
+        intruders = {text for text in uninvited.heard() if text.split()[0] not in beyond}
+        assert intruders == set(), f"{name} on {host.label} hears"
+        if beyond:
+            applied(bed)
+            invited.forget()
+            uninvited.forget()
+            eventually(lambda: invited.heard() >= others, f"{name} hears what is allowed")
+            assert uninvited.heard() == set(), f"{name} on {host.label} hears"
+    return pod
+
+
+def following(pod: Pod) -> tuple[str, str]:
+    """Return the addresses a pod will get that follows this one: the lowest free, and the next."""
+    address, address6 = addresses(pod)
+    return address, str(IPv6Address(address6) + 1)
+
+
+def withdraw_rule(bed: Bed, network: str, number: str) -> None:
+    """Delete a rule of a network's policy."""
+    answer = ask(bed, "DELETE", f"/api/v1/rules/default:guard-{network}:{number}/")
+    assert answer.status == 200, answer.text
+
+
+def post_rule(bed: Bed, network: str, number: str, **words: object) -> None:
+    """Post a rule for UDP; without netctl, for what follows shall follow at once."""
+    policy = f"guard-{network}"
+    rule = {"tenantName": "default", "policyName": policy, "ruleId": number, "protocol": "udp"}
+    path = f"/api/v1/rules/default:{policy}:{number}/"
+    answer = ask(bed, "POST", path, {**rule, "priority": 10, **words})
+    assert answer.status == 200, answer.text
