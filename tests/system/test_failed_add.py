@@ -34,7 +34,6 @@ EXHAUSTED = 102
 def networks(bed: Bed) -> None:
     """Make networks on which an ADD cannot work, and a pod that already runs."""
     bed.netctl("net", "create", "--subnet=10.70.0.0/30", "--gateway=10.70.0.1", "tiny")
-    bed.netctl("net", "create", "--subnet=10.80.0.0/24", "--encap=vlan", "tagged")
     bed.add_pod(bed.hosts[0], "last", network="tiny")
     bed.add_pod(bed.hosts[1], "peer")
 
@@ -90,9 +89,8 @@ def works_again(bed: Bed, sandbox: Sandbox) -> None:
         ({"tenant": "nobody"}, (INVALID_CONFIG, "nobody")),
         ({"group": "nogroup"}, (INVALID_CONFIG, "nogroup")),
         ({"network": "tiny"}, (EXHAUSTED, "10.70.0.0/30")),
-        ({"network": "tagged"}, (INVALID_CONFIG, "vlan")),
     ],
-    ids=["no network", "no tenant", "no group", "no address left", "vlan network"],
+    ids=["no network", "no tenant", "no group", "no address left"],
 )
 def test_a_network_that_cannot_be_had(
     placed: dict[str, str],
