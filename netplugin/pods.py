@@ -4,9 +4,9 @@ An ADD makes the veth pair (`netplugin.netns`) and the port (`netplugin.podports
 the journal and then asks netmaster for the endpoint; when netmaster has answered, flows
 (`netplugin.reconcile`) and the inside of the namespace follow. It returns when the port has its
 OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a pod's
-first packet is not lost (spec/host-notes.md §3). Where a switch delivers to ports it has no flows of
-(bridged VLANs) the flows come before the port, so that none passes unjudged. When a step fails all
-of them are undone.
+first packet is not lost (spec/host-notes.md §3). Where a switch delivers to ports it has no flows
+of (bridged VLANs) the flows come before the port, so that none passes unjudged. When a step fails
+all of them are undone.
 
 A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
 OVS port, a release netmaster could not take) is `netplugin.removal`'s, from the journal, which
