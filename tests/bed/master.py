@@ -6,6 +6,7 @@ once it follows). Used by replays and by tests of several masters.
 
 import http.client
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +36,14 @@ class Answer:
     def json(self) -> object:
         """Return the body as data."""
         return json.loads(self.body)
+
+
+def assert_not_done(answer: Answer) -> None:
+    """Fail unless a leader that is one no more has said so, or what its successor has changed."""
+    assert answer.status == 500
+    assert re.match(
+        "Leader not found$|not done, since .* was changed by somebody else", answer.text
+    )
 
 
 class Master(Daemon):

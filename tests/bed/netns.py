@@ -6,9 +6,12 @@ not know what a namespace stands for.
 """
 
 import ctypes
+import errno
 import fcntl
 import http.client
+import itertools
 import os
+import random
 import secrets
 import socket
 import struct
@@ -129,13 +132,28 @@ def fresh_name(role: str) -> str:
     return f"ct{os.getpid()}-{secrets.token_hex(2)}-{role}"
 
 
+_ports = itertools.cycle(random.sample(range(10_000, 32_000), 22_000))
+
+
 def free_port(namespace: Namespace | None = None, address: str = "127.0.0.1") -> int:
-    """Find a TCP port nobody listens on right now."""
+    """Find a TCP port nobody listens on right now.
+
+    It is none of those that the kernel gives to outgoing connections, which would take it before
+    a daemon has started, and none that was found before.
+    """
+
+    def is_free(port: int) -> bool:
+        with socket.socket() as probe:
+            try:
+                probe.bind((address, port))
+            except OSError as exc:
+                if exc.errno != errno.EADDRINUSE:
+                    raise
+                return False
+        return True
 
     def ask() -> int:
-        with socket.socket() as probe:
-            probe.bind((address, 0))
-            return int(probe.getsockname()[1])
+        return next(port for port in _ports if is_free(port))
 
     return ask() if namespace is None else namespace.call(ask)
 

@@ -17,11 +17,14 @@ from netmaster.commit import Committer
 from netmaster.plan import tenant
 from netmaster.view import View
 from state import codec
-from tests.bed.master import MODES, Answer, Master
+from tests.bed.master import MODES, Answer, Master, assert_not_done
 from tests.bed.store import Store, client
 from tests.bed.waiting import eventually, eventually_async
 
-pytestmark = [pytest.mark.store, pytest.mark.stores("etcd", "consul")]
+pytestmark = pytest.mark.store
+
+on_both = pytest.mark.stores("etcd", "consul")
+"""For what a store has a part in: its locks, leases and outages."""
 
 TENANT = {"tenantName": "t"}
 LONG_LEASE = (*MODES, "--lease-ttl", "300")
@@ -96,6 +99,7 @@ def test_info_through_a_follower_is_the_leaders(first: Master, second: Master) -
     eventually(lambda: told()["netmaster-nodes"] == both, "both masters are registered")
 
 
+@on_both
 @pytest.mark.parametrize("flags", [LONG_LEASE], ids=["long lease"])
 def test_a_leader_that_ends_hands_over_at_once(first: Master, second: Master) -> None:
     create(first, "t")
@@ -142,6 +146,7 @@ class Writer(threading.Thread):
             self.acknowledged.append(name)
 
 
+@on_both
 def test_a_hand_over_loses_no_acknowledged_write(first: Master, second: Master) -> None:
     writers = [
         Writer(master, f"{name}{number}x")
@@ -176,6 +181,7 @@ def test_a_hand_over_loses_no_acknowledged_write(first: Master, second: Master) 
         assert "request failed" not in master.log_text()
 
 
+@on_both
 def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: Master) -> None:
     create(first, "t")
     first.kill()
@@ -183,6 +189,7 @@ def test_a_leader_that_is_killed_is_followed_by_the_next(first: Master, second: 
     assert second.ask("GET", "/api/v1/tenants/t/").status == 200
 
 
+@on_both
 async def test_roles_in_the_registry_follow_the_leadership(
     first: Master, second: Master, store: Store
 ) -> None:
@@ -226,6 +233,7 @@ def test_without_a_leader_a_follower_says_so(first: Master, second: Master) -> N
     assert not unexpected
 
 
+@on_both
 def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     first: Master, second: Master
 ) -> None:
@@ -237,10 +245,8 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     assert create(second, "t").status == 200
     first.resume()
     asking.join(20)
-    assert (late[0].status, late[0].text) in {
-        (500, "Leader not found"),
-        (200, '{"key":"late","tenantName":"late","link-sets":{}}'),
-    }
+    if late[0].status != 200:
+        assert_not_done(late[0])
     is_there = second.ask("GET", "/api/v1/tenants/late/").status == 200
     assert is_there == (late[0].status == 200)  # then the first had passed it on
     eventually(
@@ -249,6 +255,7 @@ def test_a_leader_that_wakes_from_a_long_sleep_changes_nothing(
     assert leads(second)
 
 
+@on_both
 async def test_a_write_fenced_by_a_lost_lock_is_refused(store: Store) -> None:
     backend = client(store)
     before = backend.lock(keys.LEADER_LOCK, "10.0.0.1:1", 5)
@@ -323,6 +330,7 @@ def test_a_killed_master_finds_everything_again(bed_dir: Path, store: Store) -> 
         master.kill()
 
 
+@on_both
 def test_the_store_may_come_late_and_go(bed_dir: Path, store: Store) -> None:
     store.kill()
     master = Master(bed_dir, store)

@@ -84,6 +84,7 @@ def test_nobody_is_wronged(cluster: Cluster, chance: Random) -> None:
     assert said == [], "\n".join(said)
 
 
+@pytest.mark.stores("etcd")
 def test_whoever_is_wronged_is_found(cluster: Cluster, chance: Random) -> None:
     """Rob one client behind netmaster's back, and give its address to another."""
     crowd = crowd_of(cluster, chance)
