@@ -92,9 +92,23 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     try:
         writer.write(b"GET /version HTTP/1.0\r\n\r\n")
         await writer.drain()
-        return await reader.read(_ENOUGH)
+        return await _read(reader)
     finally:
         writer.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    """Return an answer to its end, which in HTTP/1.0 is that of the connection."""
+    answer = b""
+    try:
+        while data := await reader.read(_ENOUGH):
+            answer += data
+            if len(answer) >= _ENOUGH or not answer.startswith(b"HTTP/"):
+                break
+    except (ssl.SSLError, ConnectionResetError):
+        if not answer:
+            raise
+    return answer
 
 
 async def _speaks_tls(member: str) -> bool:

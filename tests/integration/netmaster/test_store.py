@@ -1,6 +1,7 @@
 """netmaster and a store that asks for something: it serves, or ends and says what to do."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,6 +147,7 @@ class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
+        time.sleep(0.2)  # the body may come later than the head
         self.wfile.write(self.body)
 
     def log_message(self, *_: object) -> None:
