@@ -137,7 +137,7 @@ async def test_of_two_failures_the_first_is_told(outside: Outside, first: str, s
             await asyncio.sleep(0.02)
             together = bool(reached[first] and reached[second])
             gates[first].set()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
             gates[second].set()
         if together:
             assert str(call.result()) == "first"
