@@ -14,11 +14,10 @@ import pytest
 from core import keys
 from core.ids import HostLabel, NetworkId
 from objdb.api import Backend, Change, Put
-from objdb.connect import connect, parse_endpoints
 from state import codec
 from state.records import GrantOwner, GrantRecord, HostRecord, ServiceInstance
-from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Answer, Master
+from tests.bed.store import Store, client
 from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.store
@@ -34,11 +33,11 @@ MANY = 400
 """Endpoints of a host: so many parts that a leader is killed between two of them."""
 
 
-class Store:
+class AgentsSide:
     """What agents would write to the store."""
 
-    def __init__(self, etcd: Etcd) -> None:
-        self._url = etcd.url
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def put(self, key: str, value: bytes) -> None:
         asyncio.run(self._put(key, value))
@@ -55,7 +54,7 @@ class Store:
         self.put(keys.service(instance.service, "127.0.0.1", 9002), codec.encode(instance))
 
     async def _put(self, key: str, value: bytes) -> None:
-        backend: Backend = connect(parse_endpoints("netmaster", self._url, ""))
+        backend: Backend = client(self._store)
         try:
             await backend.commit([Change((), (Put(key, value),))])
         finally:
@@ -63,15 +62,15 @@ class Store:
 
 
 @pytest.fixture
-def store(etcd: Etcd) -> Store:
+def agents(store: Store) -> AgentsSide:
     """Write to the store as agents do."""
-    return Store(etcd)
+    return AgentsSide(store)
 
 
 @pytest.fixture
-def master(bed_dir: Path, etcd: Etcd) -> Iterator[Master]:
+def master(bed_dir: Path, store: Store) -> Iterator[Master]:
     """Run a leader with a network."""
-    master = Master(bed_dir, etcd)
+    master = Master(bed_dir, store)
     master.start()
     try:
         assert master.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
@@ -90,8 +89,8 @@ def create(master: Master, container: str, host: str = H1) -> Answer:
     return master.ask("POST", "/plugin/createEndpoint", body)
 
 
-def endpoints(etcd: Etcd) -> set[str]:
-    return {key.removeprefix(keys.ENDPOINTS) for key in etcd.entries(keys.ENDPOINTS)}
+def endpoints(store: Store) -> set[str]:
+    return {key.removeprefix(keys.ENDPOINTS) for key in store.entries(keys.ENDPOINTS)}
 
 
 def data(answer: Answer) -> Any:
@@ -99,15 +98,17 @@ def data(answer: Answer) -> Any:
     return answer.json()
 
 
-def test_foreign_leaks_are_found_and_mended(master: Master, etcd: Etcd, store: Store) -> None:
-    store.host(H1)
+def test_foreign_leaks_are_found_and_mended(
+    master: Master, store: Store, agents: AgentsSide
+) -> None:
+    agents.host(H1)
     create(master, "a")
     assert data(master.ask("GET", "/ipam/check"))["findings"] == []
-    before = etcd.entries(keys.GRANTS)
+    before = store.entries(keys.GRANTS)
     grant = GrantRecord(
         owner=GrantOwner.ENDPOINT, owner_id="n.default-gone", seq=77, granted_at=5.0
     )
-    store.put(keys.grant(NetworkId("n.default"), "10.1.0.9"), codec.encode(grant))
+    agents.put(keys.grant(NetworkId("n.default"), "10.1.0.9"), codec.encode(grant))
 
     def found() -> list[Any]:
         answer = master.ask("GET", "/ipam/check")
@@ -126,7 +127,7 @@ def test_foreign_leaks_are_found_and_mended(master: Master, etcd: Etcd, store: S
     fixed = data(master.ask("POST", "/ipam/fix"))
     assert (fixed["fixed"], fixed["findings"]) == ([finding], [])
     assert fixed["mended"] == {"grant-without-owner": 1}
-    assert etcd.entries(keys.GRANTS) == before
+    assert store.entries(keys.GRANTS) == before
     assert data(master.ask("POST", "/ipam/fix"))["fixed"] == []
     assert data(master.ask("GET", "/ipam/check"))["mended"] == {"grant-without-owner": 1}
     assert 'msg="address mended" key=grant-without-owner network=n.default' in master.log_text()
@@ -140,8 +141,8 @@ def test_an_endpoint_of_a_host_nobody_knows_is_named(master: Master) -> None:
     assert data(master.ask("GET", "/ipam/check"))["findings"] == []
 
 
-def test_a_drained_host_gets_no_endpoints(master: Master, store: Store) -> None:
-    store.host(H1)
+def test_a_drained_host_gets_no_endpoints(master: Master, agents: AgentsSide) -> None:
+    agents.host(H1)
     first = create(master, "a")
     assert data(master.ask("POST", "/hosts/h1/drain")) == {
         "label": "h1",
@@ -162,34 +163,41 @@ def test_a_drained_host_gets_no_endpoints(master: Master, store: Store) -> None:
     assert create(master, "b").status == 200
 
 
-def test_a_host_in_use_is_removed_by_force_only(master: Master, etcd: Etcd, store: Store) -> None:
-    store.host(H1)
-    store.register(H1)
+def test_a_host_in_use_is_removed_by_force_only(
+    master: Master, store: Store, agents: AgentsSide
+) -> None:
+    agents.host(H1)
+    agents.register(H1)
     create(master, "a")
     master.ask("POST", "/hosts/h1/drain")
     assert "has a running agent" in master.ask("DELETE", "/hosts/h1").text
-    etcd.remove(keys.services(keys.SERVICE_NETPLUGIN))
+    for key in store.entries(keys.services(keys.SERVICE_NETPLUGIN)):
+        store.delete(key)
     assert "has 1 endpoints; delete them" in master.ask("DELETE", "/hosts/h1").text
     assert data(master.ask("DELETE", "/hosts/h1/force")) == {"label": "h1", "endpoints": 1}
-    assert (endpoints(etcd), etcd.entries(keys.HOSTS), etcd.entries(keys.DRAINS)) == (set(), {}, {})
+    assert (endpoints(store), store.entries(keys.HOSTS), store.entries(keys.DRAINS)) == (
+        set(),
+        {},
+        {},
+    )
     again = master.ask("DELETE", "/hosts/h1/force")
     assert (again.status, again.text) == (500, "host h1 not found")
     assert master.ask("POST", "/hosts/h1/drain").text == "host h1 not found"
 
 
-def test_an_unused_host_is_removed(master: Master, etcd: Etcd, store: Store) -> None:
-    store.host(H1)
+def test_an_unused_host_is_removed(master: Master, store: Store, agents: AgentsSide) -> None:
+    agents.host(H1)
     assert data(master.ask("DELETE", "/hosts/h1")) == {"label": "h1", "endpoints": 0}
-    assert etcd.entries(keys.HOSTS) == {}
+    assert store.entries(keys.HOSTS) == {}
 
 
 @pytest.mark.timeout(120)
 def test_the_next_leader_ends_a_dead_host_s_clean_up(
-    bed_dir: Path, etcd: Etcd, store: Store
+    bed_dir: Path, store: Store, agents: AgentsSide
 ) -> None:
     flags = (*MODES, "--dead-host-after", "1")
-    first = Master(bed_dir, etcd, name="first", flags=flags)
-    second = Master(bed_dir, etcd, name="second", flags=flags, leads=False)
+    first = Master(bed_dir, store, name="first", flags=flags)
+    second = Master(bed_dir, store, name="second", flags=flags, leads=False)
     try:
         first.start()
         assert first.ask("POST", "/api/v1/networks/default:n/", NETWORK).status == 200
@@ -197,19 +205,19 @@ def test_the_next_leader_ends_a_dead_host_s_clean_up(
             assert create(first, f"c{number}").status == 200
         assert create(first, "alive", "h2").status == 200
         second.start()
-        store.host(H1)
+        agents.host(H1)
         eventually(
-            lambda: len(endpoints(etcd)) <= MANY, "a part of the clean-up is done", within=60
+            lambda: len(endpoints(store)) <= MANY, "a part of the clean-up is done", within=60
         )
         first.kill()
         eventually(
-            lambda: endpoints(etcd) == {"n.default-alive"} and not etcd.entries(keys.CLEANUPS),
+            lambda: endpoints(store) == {"n.default-alive"} and not store.entries(keys.CLEANUPS),
             "the next leader has ended it",
             within=60,
         )
-        assert etcd.entries(keys.HOSTS) == {}
-        assert etcd.entries(keys.ABSENCES) == {}
-        held = {json.loads(value)["ownerID"] for value in etcd.entries(keys.GRANTS).values()}
+        assert store.entries(keys.HOSTS) == {}
+        assert store.entries(keys.ABSENCES) == {}
+        held = {json.loads(value)["ownerID"] for value in store.entries(keys.GRANTS).values()}
         assert held == {"n.default-alive"}
     finally:
         first.kill()
