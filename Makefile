@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test check bench clean lock format-check lint types imports unit
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check bench clean lock format-check lint types imports unit
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -34,9 +34,17 @@ demo: root setup
 demo-down:
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m tests.bed.demo down; else echo 'demo: none is up'; fi
 
-# RECHECK=yes: what failed is tried once more, alone, as in Open vSwitch's own test suite. Both runs are printed.
+# Three parts side by side, since most of what tests do is wait. RECHECK=yes: what failed is tried once more, when its
+# part is through, as in Open vSwitch's own test suite. Both runs are printed.
 test: root setup
-	@$(TEST) $(if $(RECHECK),|| { [ $$? = 1 ] && $(TEST) --last-failed --last-failed-no-failures=none; })
+	@$(MAKE) -j3 -k test-parts test-daemons test-planes
+
+test-parts: TESTS := $(filter-out tests/system/,$(wildcard tests/*/))
+test-daemons: TESTS := tests/system/faults $(wildcard tests/system/test_[a-l]*.py)
+test-planes: TESTS := $(wildcard tests/system/test_[m-z]*.py)
+test-parts test-daemons test-planes:
+	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS) $(if $(RECHECK),|| { [ $$? = 1 ] && \
+	  $(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS) --last-failed --last-failed-no-failures=none; })
 
 # the steps know nothing of each other: two at a time, each one's output in one piece, all of them even if one fails
 check: setup
