@@ -23,7 +23,7 @@ from bench.table import Row, show
 from core import ids, keys
 from core.addresses import mac_text
 from core.ids import HostLabel, NetworkName, TenantName
-from objdb.api import Backend, Change, Put
+from objdb.api import Absent, Backend, Change, Put
 from state import codec
 from state.records import EndpointRecord, GrantOwner, GrantRecord
 from tests.bed.master import Master
@@ -100,7 +100,7 @@ async def _seed(backend: Backend) -> float:
     # one change of many operations is the largest commit there is
     width = backend.limits.budget - 1
     puts = _puts()
-    commits = iter(lambda: Change((), tuple(islice(puts, width))), Change((), ()))
+    commits = map(_created, iter(lambda: tuple(islice(puts, width)), ()))
 
     async def write() -> None:
         for change in commits:
@@ -113,6 +113,10 @@ async def _seed(backend: Backend) -> float:
         return (time.perf_counter() - began) * 1000
     finally:
         await backend.close()
+
+
+def _created(puts: tuple[Put, ...]) -> Change:
+    return Change(tuple(Absent(put.key) for put in puts), puts)
 
 
 def _puts() -> Iterator[Put]:

@@ -119,9 +119,7 @@ async def supervisor(*, signals: bool = False) -> AsyncIterator[Supervisor]:
 
 
 @asynccontextmanager
-async def background(
-    name: str, coro: Coroutine[Any, Any, None]
-) -> AsyncIterator[asyncio.Task[None]]:
+async def background(name: str, coro: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
     """Run a task for the length of the body, then cancel it; its failure is raised at the end."""
     task = asyncio.create_task(coro, name=name)
     try:

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -84,10 +84,10 @@ class _Pending:
 
 
 class Committer:
-    """Decides and commits changes for one term of leadership.
+    """Decides and commits changes for one term of leadership; `begin` makes one.
 
-    `view` and `revs` (key -> revision) are what the store holds at the start. `valid_until` is
-    the monotonic time up to which we certainly lead.
+    `found` is what the store held when the term began and `news` what has changed since.
+    `valid_until` is the monotonic time up to which we certainly lead.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Committer:
         backend: Backend,
         fence: Fence,
         writer: str,
-        view: View,
-        revs: dict[str, int],
+        found: Snapshot,
+        news: AsyncIterator[Snapshot | Delta],
         *,
         valid_until: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
@@ -104,8 +104,9 @@ class Committer:
         self._backend = backend
         self._fence = fence
         self._writer = writer
-        self._view = view
-        self._watched = _Watched(revs)
+        self._news = news
+        self._watched = _Watched()
+        self._view = self._read(found)
         self._valid_until = valid_until
         self._clock = clock
         self._queue: deque[_Pending] = deque()
@@ -120,6 +121,23 @@ class Committer:
         self._wake = asyncio.Event()
         self._end: ContivError | None = None
         self._unjudged: list[Snapshot | Delta] = []
+
+    @classmethod
+    async def begin(
+        cls, backend: Backend, fence: Fence, writer: str, *, valid_until: Callable[[], float]
+    ) -> "Committer":
+        """Read all that is stored, however long the store takes, and return who goes on from it.
+
+        Raises Invalid, SchemaMismatch and StoreDenied for a store that cannot be read, NotLeader
+        if the backend is closed.
+        """
+        news = backend.watch(keys.ROOT)
+        async for found in news:
+            if isinstance(found, Snapshot):
+                committer = cls(backend, fence, writer, found, news, valid_until=valid_until)
+                log.info("view loaded", extra=fields(revision=found.rev, count=len(found.entries)))
+                return committer
+        raise NotLeader(NO_LEADER)
 
     @property
     def view(self) -> View:
@@ -290,11 +308,16 @@ class Committer:
         except FenceLost as exc:
             self._lose(exc)
             return
-        self._view = View.load({key: entry.value for key, entry in snapshot.entries.items()})
-        self._watched.start(snapshot)
+        self._view = self._read(snapshot)
         self._usable.set()
         log.info("view read again", extra=fields(revision=snapshot.rev))
         self._judge_news()
+
+    def _read(self, found: Snapshot) -> View:
+        """Return the view of what was found, which is ours to change from here on."""
+        view = View.load({key: entry.value for key, entry in found.entries.items()})
+        self._watched.start(found)
+        return view
 
     async def _snapshot(self) -> Snapshot:
         delays = backoff()
@@ -309,8 +332,8 @@ class Committer:
 
     async def _follow(self) -> None:
         try:
-            async for news in self._backend.watch(keys.ROOT):
-                self._unjudged.append(news)
+            async for item in self._news:
+                self._unjudged.append(item)
                 self._judge_news()
         except StoreDenied as exc:
             self._finish(exc)
@@ -407,18 +430,20 @@ class _Watched:
     be known when news are judged, so that is done while none is in flight.
     """
 
-    def __init__(self, revs: dict[str, int]) -> None:
+    def __init__(self) -> None:
         self.marks = Marks()
-        self._know(revs)
+        self.revs: dict[str, int] = {}
         self._since = 0
         self._ours: set[int] = set()
         self._ours_in_order: deque[int] = deque()
 
     def start(self, snapshot: Snapshot) -> None:
         """Begin anew with what the store holds."""
-        self._know(
-            {key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)}
-        )
+        self.revs = {
+            key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)
+        }
+        for key, rev in self.revs.items():
+            self.marks.note(key, rev)
         self._since = snapshot.rev
 
     def committed(self, ops: Iterable[Put | Delete], rev: int) -> None:
@@ -448,11 +473,6 @@ class _Watched:
         while self._ours_in_order and self._ours_in_order[0] <= self._since:
             self._ours.discard(self._ours_in_order.popleft())
         return culprit
-
-    def _know(self, revs: dict[str, int]) -> None:
-        self.revs = revs
-        for key, rev in revs.items():
-            self.marks.note(key, rev)
 
     def _is_foreign(self, entry: Entry) -> bool:
         return (

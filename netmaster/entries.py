@@ -94,15 +94,15 @@ def encode(stored: Stored) -> bytes:
 
 def decode(key: str, value: bytes) -> Stored:
     """Return what a key of the leader's holds; Invalid, naming the key, if that cannot be read."""
+    record = codec.decode(key, value)  # first, since there is most of these
+    if record is not None:
+        return record
     if key in UNREAD:
         return value
     for prefix, decoder in _OWN.items():
         if key.startswith(prefix):
             return decoder(key, value)
-    record = codec.decode(key, value)
-    if record is None:
-        raise Invalid(f"key {key}: not one this netmaster knows; a newer one may have written it")
-    return record
+    raise Invalid(f"key {key}: not one this netmaster knows; a newer one may have written it")
 
 
 def _decode_object(key: str, value: bytes) -> RestObject:

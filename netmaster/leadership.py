@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from core import keys
 from core.errors import (
     ContivError,
     NotLeader,
@@ -22,7 +21,6 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster import entries
 from netmaster.absence import Absences
 from netmaster.api.agents import Agents
 from netmaster.api.hosts import Hosts
@@ -125,10 +123,10 @@ class Leadership:
         """Lead until the lock is lost, or until leading fails."""
         try:
             async with AsyncExitStack() as term:
-                committer = self._committer = await self._load(fence)
+                lost = await term.enter_async_context(background("lock", self._lock.lost()))
+                committer = self._committer = await self._begin(fence, lost)
                 cleanups = self._cleanups = Cleanups(committer, self._duties.agents.reclaim)
                 running = await term.enter_async_context(background("commits", committer.run()))
-                lost = await term.enter_async_context(background("lock", self._lock.lost()))
                 launcher = self._launcher = self._new_launcher(committer)
                 await self._prepare(committer)
                 await self._on(Input.LOADED)
@@ -170,22 +168,19 @@ class Leadership:
             now=self._duties.now,
         )
 
-    async def _load(self, fence: Fence) -> Committer:
-        """Read all that the leader owns and return what commits changes to it."""
-        snapshot = await self._backend.snapshot(keys.ROOT)
-        view = View.load({key: entry.value for key, entry in snapshot.entries.items()})
-        revs = {
-            key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)
-        }
-        log.info("view loaded", extra=fields(revision=snapshot.rev, count=len(revs)))
-        return Committer(
+    async def _begin(self, fence: Fence, lost: asyncio.Task[None]) -> Committer:
+        """Return what commits this term's changes; NotLeader if the lock is lost before."""
+        begin = Committer.begin(
             self._backend,
             fence,
             self._duties.writer,
-            view,
-            revs,
             valid_until=lambda: self._lock.valid_until,
         )
+        async with background("reading", begin) as reading:
+            await asyncio.wait((reading, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                raise NotLeader("the lock was lost while the store was read")
+            return reading.result()
 
     async def _prepare(self, committer: Committer) -> None:
         """Have what must be there, the global object say, exist before anybody asks."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from pydantic_core import from_json
+
 from core.errors import Invalid
 
 E = TypeVar("E", bound=StrEnum)
@@ -27,7 +29,7 @@ class Fields:
     def parse(cls, key: str, value: bytes) -> "Fields":
         """Return the fields of an object; Invalid if the value is not a JSON object."""
         try:
-            parsed = json.loads(value.decode())  # bytes would have their encoding guessed first
+            parsed = from_json(value, allow_inf_nan=False)
         except ValueError as exc:
             raise Invalid(f"record {key}: not JSON: {exc}") from exc
         if not isinstance(parsed, dict):

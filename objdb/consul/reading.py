@@ -9,7 +9,7 @@ fails is asked anew, of the next agent, from the beginning. (spec/store-notes.md
 import asyncio
 import logging
 import time
-from base64 import b64decode
+from binascii import a2b_base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -118,7 +118,7 @@ class Reading:
 
 def entry(item: Any) -> Entry:
     """Return a key as consul has it as an entry."""
-    return Entry(f"/{item['Key']}", b64decode(item["Value"] or ""), item["ModifyIndex"])
+    return Entry(f"/{item['Key']}", a2b_base64(item["Value"] or ""), item["ModifyIndex"])
 
 
 def difference(known: dict[str, Entry], listing: Listing) -> Snapshot | Delta | None:

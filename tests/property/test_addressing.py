@@ -27,7 +27,6 @@ from contivmodel.rpc import (
 from core import keys
 from core.errors import Conflict, ContivError, Exhausted, NotFound, StoreUnavailable
 from core.tasks import Supervisor
-from netmaster import entries
 from netmaster.commit import Committer
 from netmaster.ipam.pool import Pool
 from netmaster.plan import address, endpoint, grants, group, inspect, network, tenant
@@ -122,11 +121,8 @@ class Leader:
     async def start(self) -> None:
         lock = self.backend.lock(keys.LEADER_LOCK, "here", 1000.0)
         fence = await lock.acquire()
-        values = stored(self.backend.store)
-        found = self.backend.store.snapshot(keys.ROOT).entries
-        revs = {key: e.rev for key, e in found.items() if entries.is_leaders(key)}
-        self.committer = Committer(
-            self.backend, fence, "w", View.load(values), revs, valid_until=lambda: float("inf")
+        self.committer = await Committer.begin(
+            self.backend, fence, "w", valid_until=lambda: float("inf")
         )
         self._lock = lock
         self._tasks.supervise("committer", self.committer.run())

@@ -15,7 +15,6 @@ from core.errors import NotLeader
 from core.tasks import Supervisor
 from netmaster.commit import Committer
 from netmaster.plan import tenant
-from netmaster.view import View
 from state import codec
 from tests.bed.master import MODES, Answer, Master, assert_not_done
 from tests.bed.store import Store, client
@@ -260,12 +259,10 @@ async def test_a_write_fenced_by_a_lost_lock_is_refused(store: Store) -> None:
     backend = client(store)
     before = backend.lock(keys.LEADER_LOCK, "10.0.0.1:1", 5)
     after = backend.lock(keys.LEADER_LOCK, "10.0.0.2:1", 5)
-    deposed = Committer(
+    deposed = await Committer.begin(
         backend,
         await before.acquire(),
         "deposed",
-        View(),
-        {},
         valid_until=lambda: time.monotonic() + 60,  # it has not noticed
     )
     await before.release()

@@ -197,7 +197,7 @@ async def test_a_pod_sends_in_its_own_name_only(
                 wire.send(datagram(sender, source_mac, port, b"forged"))
                 return arrived(receiver, unguarded)
 
-            # more than once: what the datapath remembers of the first outlives its flows for a moment
+            # more than once: the datapath remembers its verdict on the first for a moment
             await until(sent_and_arrived, "the same without a guard")
             assert unguarded == [b"forged"]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
-from netmaster import entries
 from netmaster.commit import Committer
 from netmaster.plan import endpoint, group, network, rule, tenant
 from netmaster.plan import globals as settings
@@ -117,12 +116,8 @@ async def term(
     backend = GatedBackend(store or MemoryStore(), faults or Faults())
     lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)
     fence = await lock.acquire()
-    snapshot = await backend.snapshot(keys.ROOT)
-    revs = {key: e.rev for key, e in snapshot.entries.items() if entries.is_leaders(key)}
     until = [float("inf")]
-    committer = Committer(
-        backend, fence, "writer", load(backend.store), revs, valid_until=lambda: until[0]
-    )
+    committer = await Committer.begin(backend, fence, "writer", valid_until=lambda: until[0])
     ended: asyncio.Future[ContivError] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:

@@ -422,11 +422,7 @@ async def test_marks_count_what_others_wrote_and_are_known_to_the_next_leader(le
     rewritten = lead.backend.store.get(found.key)
     assert rewritten
     assert now == before | {keys.NETWORKS: rewritten.rev}
-    snapshot = lead.backend.store.snapshot(keys.ROOT)
-    revs = {key: e.rev for key, e in snapshot.entries.items() if entries.is_leaders(key)}
-    following = Committer(
-        lead.backend, Fence("x", 0), "next", lead.stored(), revs, valid_until=lambda: 0.0
-    )
+    following = await Committer.begin(lead.backend, Fence("x", 0), "next", valid_until=lambda: 0.0)
     assert following.marks == now
 
 
@@ -526,7 +522,7 @@ class _DeniedBackend(MemoryBackend):
 
 async def test_a_watch_that_is_denied_ends_the_term() -> None:
     fence = Fence(keys.LEADER_LOCK, 1)
-    committer = Committer(_DeniedBackend(), fence, "w", View(), {}, valid_until=lambda: 1.0)
+    committer = await Committer.begin(_DeniedBackend(), fence, "w", valid_until=lambda: 1.0)
     with pytest.raises(StoreDenied):
         await committer.run()
     with pytest.raises(NotLeader):
