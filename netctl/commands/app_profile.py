@@ -4,19 +4,24 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import of_tenant
+from netctl.commands.tenancy import Kind
 from netctl.connection import Master
 from netctl.render import Json, Listing, indented, text
 
 _NAME_REQUIRED = "Profile name required"
-_LISTING = Listing(
-    header=("Tenant", "AppProfile", "Groups"),
-    rule=("------", "----------", "------"),
-    name="appProfileName",
-    row=lambda found: (
-        text(found, "tenantName"),
-        text(found, "appProfileName"),
-        text(found, "endpointGroups"),
+_KIND = Kind(
+    plural="appProfiles",
+    word="app-profile",
+    name_required=_NAME_REQUIRED,
+    listing=Listing(
+        header=("Tenant", "AppProfile", "Groups"),
+        rule=("------", "----------", "------"),
+        name="appProfileName",
+        row=lambda found: (
+            text(found, "tenantName"),
+            text(found, "appProfileName"),
+            text(found, "endpointGroups"),
+        ),
     ),
 )
 _groups = click.option(
@@ -69,30 +74,6 @@ def _update(master: Master, tenant: str, app_profile: str, group: str) -> None:
 
 
 @click.command(
-    "rm",
-    cls=Command,
-    help="Delete an application profile",
-    words=("app-profile",),
-    wrong_words=_NAME_REQUIRED,
-)
-@flags.tenant
-@click.pass_obj
-def _remove(master: Master, tenant: str, app_profile: str) -> None:
-    master.client().delete("appProfiles", f"{tenant}:{app_profile}")
-
-
-@click.command("ls", cls=Command, help="List Application Profiles")
-@flags.tenant
-@flags.all_items
-@flags.as_json
-@flags.quiet
-@click.pass_obj
-def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
-    found = of_tenant(master.client(), "appProfiles", tenant, all_items=all_items)
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
-
-
-@click.command(
     "group-ls",
     cls=Command,
     help="List groups in an app-profile",
@@ -119,6 +100,6 @@ def _list_groups(
 
 app_profile.add(_create)
 app_profile.add(_update)
-app_profile.add(_remove, "delete")
-app_profile.add(_list, "list")
+app_profile.add(_KIND.remover("Delete an application profile"), "delete")
+app_profile.add(_KIND.lister("List Application Profiles"), "list")
 app_profile.add(_list_groups, "group-list")

@@ -4,23 +4,28 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import of_tenant
+from netctl.commands.tenancy import Kind
 from netctl.connection import Master
-from netctl.render import Listing, indented, text
+from netctl.render import Listing, text
 
 _NAME_REQUIRED = "EndpointGroup name required"
-_LISTING = Listing(
-    header=("Tenant", "Group", "Network", "IP Pool", "CfgdTag", "Policies", "Network profile"),
-    rule=("------", "-----", "-------", "-------", "-------", "--------", "---------------"),
-    name="groupName",
-    row=lambda found: (
-        text(found, "tenantName"),
-        text(found, "groupName"),
-        text(found, "networkName"),
-        text(found, "ipPool"),
-        text(found, "cfgdTag"),
-        text(found, "policies"),
-        text(found, "netProfile"),
+_KIND = Kind(
+    plural="endpointGroups",
+    word="group",
+    name_required=_NAME_REQUIRED,
+    listing=Listing(
+        header=("Tenant", "Group", "Network", "IP Pool", "CfgdTag", "Policies", "Network profile"),
+        rule=("------", "-----", "-------", "-------", "-------", "--------", "---------------"),
+        name="groupName",
+        row=lambda found: (
+            text(found, "tenantName"),
+            text(found, "groupName"),
+            text(found, "networkName"),
+            text(found, "ipPool"),
+            text(found, "cfgdTag"),
+            text(found, "policies"),
+            text(found, "netProfile"),
+        ),
     ),
 )
 
@@ -72,41 +77,7 @@ def _create(
     click.echo(f"Creating EndpointGroup {tenant}:{group}")
 
 
-@click.command(
-    "inspect",
-    cls=Command,
-    help="Inspect a EndpointGroup",
-    words=("group",),
-    wrong_words=_NAME_REQUIRED,
-)
-@flags.tenant
-@click.pass_obj
-def _inspect(master: Master, tenant: str, group: str) -> None:
-    found = master.client().inspect("endpointGroups", f"{tenant}:{group}")
-    click.echo(indented(found), nl=False)
-
-
-@click.command(
-    "rm", cls=Command, help="Delete an endpoint group", words=("group",), wrong_words=_NAME_REQUIRED
-)
-@flags.tenant
-@click.pass_obj
-def _remove(master: Master, tenant: str, group: str) -> None:
-    master.client().delete("endpointGroups", f"{tenant}:{group}")
-
-
-@click.command("ls", cls=Command, help="List endpoint groups")
-@flags.tenant
-@flags.all_items
-@flags.as_json
-@flags.quiet
-@click.pass_obj
-def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
-    found = of_tenant(master.client(), "endpointGroups", tenant, all_items=all_items)
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
-
-
 group.add(_create)
-group.add(_inspect)
-group.add(_remove, "delete")
-group.add(_list, "list")
+group.add(_KIND.inspector("Inspect a EndpointGroup"))
+group.add(_KIND.remover("Delete an endpoint group"), "delete")
+group.add(_KIND.lister("List endpoint groups"), "list")

@@ -6,9 +6,9 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import of_tenant
+from netctl.commands.tenancy import Kind
 from netctl.connection import Master
-from netctl.render import Json, Listing, Row, indented, text
+from netctl.render import Json, Listing, Row, text
 
 _NAME_REQUIRED = "Net profile name required"
 _UNITS = (("g", "Gbps"), ("m", "Mbps"), ("k", "Kbps"))
@@ -29,11 +29,16 @@ def _shortened(bandwidth: str) -> str:
     return f"{number[0] if number else ''}{unit}"
 
 
-_LISTING = Listing(
-    header=("Name", "Tenant", "Bandwidth", "DSCP", "burst size"),
-    rule=("------", "------", "---------", "--------", "----------"),
-    name="profileName",
-    row=_row,
+_KIND = Kind(
+    plural="netprofiles",
+    word="netprofile",
+    name_required=_NAME_REQUIRED,
+    listing=Listing(
+        header=("Name", "Tenant", "Bandwidth", "DSCP", "burst size"),
+        rule=("------", "------", "---------", "--------", "----------"),
+        name="profileName",
+        row=_row,
+    ),
 )
 
 netprofile = CommandGroup("netprofile", help="Network profile manipulation tools")
@@ -72,45 +77,7 @@ def _create(
     click.echo(f"Creating netprofile {tenant}:{netprofile}")
 
 
-@click.command(
-    "rm",
-    cls=Command,
-    help="Delete a network profile",
-    words=("netprofile",),
-    wrong_words=_NAME_REQUIRED,
-)
-@flags.tenant
-@click.pass_obj
-def _remove(master: Master, tenant: str, netprofile: str) -> None:
-    master.client().delete("netprofiles", f"{tenant}:{netprofile}")
-
-
-@click.command("ls", cls=Command, help="List network profile")
-@flags.tenant
-@flags.all_items
-@flags.as_json
-@flags.quiet
-@click.pass_obj
-def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
-    found = of_tenant(master.client(), "netprofiles", tenant, all_items=all_items)
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
-
-
-@click.command(
-    "inspect",
-    cls=Command,
-    help="inspect network profile",
-    words=("netprofile",),
-    wrong_words=_NAME_REQUIRED,
-)
-@flags.tenant
-@click.pass_obj
-def _inspect(master: Master, tenant: str, netprofile: str) -> None:
-    found = master.client().inspect("netprofiles", f"{tenant}:{netprofile}")
-    click.echo(indented(found), nl=False)
-
-
 netprofile.add(_create)
-netprofile.add(_remove, "delete")
-netprofile.add(_list, "list")
-netprofile.add(_inspect)
+netprofile.add(_KIND.remover("Delete a network profile"), "delete")
+netprofile.add(_KIND.lister("List network profile"), "list")
+netprofile.add(_KIND.inspector("inspect network profile"))

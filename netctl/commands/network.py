@@ -5,9 +5,9 @@ import click
 from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
 from netctl.commands.addresses import is_ipv4, is_ipv6
-from netctl.commands.tenancy import of_tenant
+from netctl.commands.tenancy import Kind
 from netctl.connection import Master
-from netctl.render import Json, Listing, Row, indented, text
+from netctl.render import Json, Listing, Row, text
 
 _NAME_REQUIRED = "Network name required"
 
@@ -27,71 +27,41 @@ def _row(found: Json) -> Row:
     )
 
 
-_LISTING = Listing(
-    header=(
-        "Tenant",
-        "Network",
-        "Nw Type",
-        "Encap type",
-        "Packet tag",
-        "Subnet",
-        "Gateway",
-        "IPv6Subnet",
-        "IPv6Gateway",
-        "Cfgd Tag ",
+_KIND = Kind(
+    plural="networks",
+    word="network",
+    name_required=_NAME_REQUIRED,
+    listing=Listing(
+        header=(
+            "Tenant",
+            "Network",
+            "Nw Type",
+            "Encap type",
+            "Packet tag",
+            "Subnet",
+            "Gateway",
+            "IPv6Subnet",
+            "IPv6Gateway",
+            "Cfgd Tag ",
+        ),
+        rule=(
+            "------",
+            "-------",
+            "-------",
+            "----------",
+            "----------",
+            "-------",
+            "------",
+            "----------",
+            "-----------",
+            "---------",
+        ),
+        name="networkName",
+        row=_row,
     ),
-    rule=(
-        "------",
-        "-------",
-        "-------",
-        "----------",
-        "----------",
-        "-------",
-        "------",
-        "----------",
-        "-----------",
-        "---------",
-    ),
-    name="networkName",
-    row=_row,
 )
 
 network = CommandGroup("network", help="Network manipulation tools")
-
-
-@click.command("ls", cls=Command, help="List networks")
-@flags.tenant
-@flags.all_items
-@flags.as_json
-@flags.quiet
-@click.pass_obj
-def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
-    found = of_tenant(master.client(), "networks", tenant, all_items=all_items)
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
-
-
-@click.command(
-    "inspect",
-    cls=Command,
-    help="Inspect a Network",
-    words=("network",),
-    wrong_words=_NAME_REQUIRED,
-)
-@flags.tenant
-@click.pass_obj
-def _inspect(master: Master, tenant: str, network: str) -> None:
-    found = master.client().inspect("networks", f"{tenant}:{network}")
-    click.echo(indented(found), nl=False)
-
-
-@click.command(
-    "rm", cls=Command, help="Delete a network", words=("network",), wrong_words=_NAME_REQUIRED
-)
-@flags.tenant
-@click.pass_obj
-def _remove(master: Master, tenant: str, network: str) -> None:
-    click.echo(f"Deleting network {tenant}:{network}")
-    master.client().delete("networks", f"{tenant}:{network}")
 
 
 @click.command(
@@ -154,7 +124,7 @@ def _create(
     click.echo(f"Creating network {tenant}:{network}")
 
 
-network.add(_list, "list")
-network.add(_inspect)
-network.add(_remove, "delete")
+network.add(_KIND.lister("List networks"), "list")
+network.add(_KIND.inspector("Inspect a Network"))
+network.add(_KIND.remover("Delete a network", saying="Deleting network"), "delete")
 network.add(_create)

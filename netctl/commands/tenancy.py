@@ -1,6 +1,15 @@
-"""Lists of what belongs to a tenant, for the commands that have `--tenant` and `--all`."""
+"""What belongs to a tenant by name: the commands that are the same for all kinds of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import click
 
 from contivmodel.client_sync import Json, RestClient
+from netctl.commandline import Callback, Command
+from netctl.commands import flags
+from netctl.connection import Master
+from netctl.render import Listing, indented
 
 
 def of_tenant(client: RestClient, plural: str, tenant: str, *, all_items: bool) -> list[Json]:
@@ -8,3 +17,73 @@ def of_tenant(client: RestClient, plural: str, tenant: str, *, all_items: bool) 
     client.read("tenants", tenant)
     found = client.list_all(plural)
     return found if all_items else [f for f in found if f.get("tenantName") == tenant]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object that tenants have.
+
+    `plural` is its name in REST paths, `word` what the command line calls an object's name,
+    `name_required` what is said where that is missing.
+    """
+
+    plural: str
+    word: str
+    name_required: str
+    listing: Listing
+
+    def lister(self, help_text: str) -> click.Command:
+        """Return the command `ls`."""
+
+        @click.command("ls", cls=Command, help=help_text)
+        @flags.tenant
+        @flags.all_items
+        @flags.as_json
+        @flags.quiet
+        @click.pass_obj
+        def ls(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+            found = of_tenant(master.client(), self.plural, tenant, all_items=all_items)
+            click.echo(self.listing.show(found, as_json=as_json, quiet=quiet), nl=False)
+
+        return ls
+
+    def inspector(self, help_text: str) -> click.Command:
+        """Return the command `inspect`."""
+
+        @self._named("inspect", help_text)
+        @flags.tenant
+        @click.pass_obj
+        def inspect(master: Master, /, tenant: str, **words: str) -> None:
+            found = master.client().inspect(self.plural, _key(tenant, words))
+            click.echo(indented(found), nl=False)
+
+        return inspect
+
+    def remover(self, help_text: str, *, saying: str = "") -> click.Command:
+        """Return the command `rm`; what it says, if anything, ends with the object's key."""
+
+        @self._named("rm", help_text)
+        @flags.tenant
+        @click.pass_obj
+        def remove(master: Master, /, tenant: str, **words: str) -> None:
+            key = _key(tenant, words)
+            if saying:
+                click.echo(f"{saying} {key}")
+            master.client().delete(self.plural, key)
+
+        return remove
+
+    def _named(self, name: str, help_text: str) -> Callable[[Callback], click.Command]:
+        return click.command(
+            name,
+            cls=Command,
+            help=help_text,
+            words=(self.word,),
+            wrong_words=self.name_required,
+        )
+
+
+def _key(tenant: str, words: Mapping[str, str]) -> str:
+    """Return an object's key from its tenant and the one word that names it."""
+    (name,) = words.values()
+    return f"{tenant}:{name}"
