@@ -9,6 +9,7 @@ that answers is one that works.
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +18,10 @@ from typing import Final
 from contivmodel.client import MasterClient
 from core import keys
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable, UsageError
+from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
-from netplugin import inspect, ports, registration
+from netplugin import echo, inspect, ports, registration
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
@@ -27,8 +29,10 @@ from netplugin.inspect import Inspector
 from netplugin.journal import Journal
 from netplugin.leaks import Leaks
 from netplugin.masters import Masters
+from netplugin.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.paths import Paths
 from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
 from netplugin.progress import Progress
@@ -102,6 +106,7 @@ class _Endpoints:
     """Who looks after this host's endpoints: calls, ports, what is to go, what nobody deletes."""
 
     pods: Pods
+    mtus: PodMtus
     ports: PodPorts
     removal: Removal
     leaks: Leaks
@@ -242,10 +247,18 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
     )
     facts = HostFacts(
         label=life.settings.host,
-        underlay_mtu=await doors.links.mtu_of_address(life.settings.vtep_ip),
         tx_off=plane.datapath == USERSPACE,
     )
     roster = Roster()
+    mtus = PodMtus(
+        links=doors.links,
+        roster=roster,
+        vtep_ip=life.settings.vtep_ip,
+        uplinks=life.settings.uplinks,
+        wanted=life.settings.mtu,
+        complain=partial(plane.progress.show, "MTU"),
+    )
+    await mtus.read()
     pod_ports = PodPorts(
         roster=roster,
         links=doors.links,
@@ -256,6 +269,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
     )
     pods = Pods(
         facts=facts,
+        mtus=mtus,
         master=masters,
         journal=journal,
         links=doors.links,
@@ -276,7 +290,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         world=plane.world,
         grace=life.settings.leak_grace,
     )
-    return _Endpoints(pods=pods, ports=pod_ports, removal=removal, leaks=leaks)
+    return _Endpoints(pods=pods, mtus=mtus, ports=pod_ports, removal=removal, leaks=leaks)
 
 
 async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoints) -> None:
@@ -299,8 +313,24 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     await _forwarding(plane)
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
+    life.sup.supervise("MTU", endpoints.mtus.run())
+    if life.settings.probe_interval:
+        life.sup.supervise("paths", _paths(life.settings, plane, endpoints.mtus).run())
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
     await _sweep(doors, endpoints)
+
+
+def _paths(settings: Settings, plane: _Plane, mtus: PodMtus) -> Paths:
+    def complain(faults: Mapping[HostLabel, str]) -> None:
+        plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
+
+    return Paths(
+        peers=plane.reconciler.peers,
+        size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
+        probe=partial(echo.passes, source=settings.vtep_ip),
+        interval=settings.probe_interval,
+        complain=complain,
+    )
 
 
 async def _forwarding(plane: _Plane) -> None:

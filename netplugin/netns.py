@@ -18,7 +18,15 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +54,8 @@ _RTNH_F_ONLINK: Final = 4
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_STXCSUM: Final = 0x17
 _OVS_FAMILY: Final = "ovs_datapath"
+_RTMGRP_LINK: Final = 1
+_NEWS: Final = 65_536
 _WORKERS: Final = 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -135,6 +145,35 @@ class HostLinks:
     async def mtu_of_address(self, address: Address) -> int:
         """Return the MTU of the link that has the address. Raises HostError when none has."""
         return await self._call(_mtu_of_address, address)
+
+    async def mtus(self) -> dict[str, int]:
+        """Return the MTUs of all links of this host."""
+        return await self._call(_mtus)
+
+    async def set_pod_mtu(self, host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
+        """Give both ends of a pod's link another MTU; the host's last, for it shows what both have.
+
+        Raises HostError.
+        """
+        await self._call(_set_pod_mtu, host_name, ifname, netns_path, mtu)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield at once, and then whenever links of this host have changed, for ever."""
+        loop = asyncio.get_running_loop()
+        kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as news:
+            news.bind((0, _RTMGRP_LINK))
+            while True:
+                yield
+                try:
+                    await loop.sock_recv(news, _NEWS)
+                    while True:
+                        news.recv(_NEWS)  # what came with it is the same news
+                except BlockingIOError:
+                    continue
+                except OSError as exc:
+                    if exc.errno != errno.ENOBUFS:  # some were lost, which is news too
+                        raise HostError(f"cannot follow links: {exc.strerror}") from exc
 
     async def macs(self, names: Iterable[str]) -> dict[str, str]:
         """Return the MAC address of each link of this host. Raises HostError if one is absent."""
@@ -360,6 +399,20 @@ def _required_index(name: str) -> int:
         return socket.if_nametoindex(name)
     except OSError as exc:
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV)) from exc
+
+
+def _mtus() -> dict[str, int]:
+    with _host_errors("cannot look at the links"), _netlink() as netlink:
+        return {str(link.get("ifname")): int(link.get("mtu")) for link in netlink.get_links()}
+
+
+def _set_pod_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
+    what = f"MTU of {host_name} and {ifname} in {netns_path}"
+    with _namespace(netns_path) as namespace, _host_errors(what):
+        with _inside(namespace), _netlink() as netlink:
+            netlink.link("set", index=_required_index(ifname), mtu=mtu)
+        with _netlink() as netlink:
+            netlink.link("set", index=_required_index(host_name), mtu=mtu)
 
 
 def _macs(names: Iterable[str]) -> dict[str, str]:

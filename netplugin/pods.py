@@ -36,6 +36,7 @@ from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.journal import Entry, Journal, State
 from netplugin.masters import Master, WantedEndpoint
+from netplugin.mtu import PodMtus
 from netplugin.netns import HostLinks, PodLink
 from netplugin.podports import RECLAIMED, PodPorts
 from netplugin.reconcile import Reconciler
@@ -52,8 +53,6 @@ NETWORK_KNOWN: Final = 3.0
 """Seconds a network may take to reach this host after netmaster has spoken of it."""
 POLICIES_KNOWN: Final = 5.0
 """Seconds the switches may take to have what netmaster knew of policies when it was asked."""
-VXLAN_OVERHEAD: Final = 50
-"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
 OLD_GONE: Final = 4.0
 """Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
 FLOWS_GONE: Final = 2.0
@@ -66,17 +65,11 @@ UNDONE: Final = 2.0
 class HostFacts:
     """What does not change while the agent runs.
 
-    `underlay_mtu` is that of the link tunnels leave by; `tx_off` says that pods compute their own
-    checksums, which the userspace datapath demands.
+    `tx_off` says that pods compute their own checksums, which the userspace datapath demands.
     """
 
     label: HostLabel
-    underlay_mtu: int
     tx_off: bool
-
-    def mtu(self, bridge: Bridge) -> int:
-        """Return what a pod on a bridge can send in one piece."""
-        return self.underlay_mtu - (VXLAN_OVERHEAD if bridge is Bridge.VXLAN else 0)
 
 
 class Pods:
@@ -86,6 +79,7 @@ class Pods:
         self,
         *,
         facts: HostFacts,
+        mtus: PodMtus,
         master: Master,
         journal: Journal,
         links: HostLinks,
@@ -96,6 +90,7 @@ class Pods:
         removal: Removal,
     ) -> None:
         self._facts = facts
+        self._mtus = mtus
         self._master = master
         self._journal = journal
         self._links = links
@@ -272,7 +267,7 @@ class Pods:
                     host_name=ports.switch_name(entry.port),
                     ifname=entry.ifname,
                     netns_path=entry.netns,
-                    mtu=self._facts.mtu(Bridge(entry.bridge)),
+                    mtu=self._mtus.of(Bridge(entry.bridge)),
                     tx_off=self._facts.tx_off,
                 )
             )
@@ -304,7 +299,7 @@ class Pods:
             ipv6=ipv6,
             gateway=gateway,
             gateway6=gateway6,
-            mtu=self._facts.mtu(Bridge(entry.bridge)),
+            mtu=self._mtus.of(Bridge(entry.bridge)),
             host_ifname=ports.switch_name(entry.port),
         )
 

@@ -7,12 +7,11 @@ refused nothing new is. Nothing here waits or sends.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
-from core.ids import HostLabel
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 
@@ -39,7 +38,7 @@ class Progress:
         self._handed: Mapping[str, int] = {}
         self._realised: Mapping[str, int] = {}
         self._misunderstood: dict[str, str] = {}
-        self._tunnels: Mapping[HostLabel, str] = {}
+        self._shown: dict[str, tuple[str, ...]] = {}
         self._changed = asyncio.Event()
         for agent in agents.values():
             agent.observe(self._look)
@@ -84,10 +83,11 @@ class Progress:
         """Note that a record makes no sense."""
         self._misunderstood[key] = reason
 
-    def show_tunnels(self, faults: Mapping[HostLabel, str]) -> None:
-        """Note which peers have no tunnel that works, and why."""
-        if faults != self._tunnels:
-            self._tunnels = faults
+    def show(self, subject: str, faults: Iterable[str]) -> None:
+        """Note all that is wrong with one subject, tunnels say, in place of what was."""
+        found = tuple(faults)
+        if found != self._shown.get(subject, ()):
+            self._shown[subject] = found
             self._look()
 
     def _look(self) -> None:
@@ -102,7 +102,6 @@ class Progress:
                 yield f"bridge {bridge}: flow refused: {reason}: {flow}"
             for oid, reason in agent.faults.items():
                 yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
-        for peer, reason in self._tunnels.items():
-            yield f"no tunnel to {peer}: {reason}"
+        yield from chain.from_iterable(self._shown.values())
         for key, reason in {**self._unreadable, **self._misunderstood}.items():
             yield f"{key}: {reason}"

@@ -318,7 +318,7 @@ class Reconciler:
 
         One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
         """
-        peers = self._peers()
+        peers = self.peers()
         tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
         failures: dict[IPv4Address, ContivError] = {}
         try:
@@ -340,7 +340,7 @@ class Reconciler:
         for failure in failures.values():
             raise failure
 
-    def _peers(self) -> dict[HostLabel, IPv4Address]:
+    def peers(self) -> dict[HostLabel, IPv4Address]:
         """Return the other hosts that have a tunnel end of their own, and where it is."""
         addresses = {
             label: IPv4Address(record.vtep_ip)
@@ -365,7 +365,8 @@ class Reconciler:
             if row is not None and row.error != self._complaints.get(row.name):
                 self._complaints[row.name] = row.error
                 log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
-        self._progress.show_tunnels(faults)
+        lost = (f"no tunnel to {peer}: {reason}" for peer, reason in faults.items())
+        self._progress.show("tunnels", lost)
         self._world.set_vteps(ready)
 
     async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:

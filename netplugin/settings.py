@@ -22,6 +22,8 @@ from ofnet.world import FwdMode
 ANY_ADDRESS: Final = "0.0.0.0"
 LONGEST_GRACE: Final = 365 * 86400
 LONGEST_AUDIT_INTERVAL: Final = 86400
+SMALLEST_MTU: Final = 1280
+LARGEST_MTU: Final = 65_535
 
 FLAGS: Final = (
     *daemon_flags.COMMON,
@@ -122,6 +124,20 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("mtu",),
+        env="MTU",
+        help="what pods can send in one piece, 0 for what the links carry",
+        default="0",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("probe-interval",),
+        env="PROBE_INTERVAL",
+        help="seconds between looks whether long packets pass to other hosts, 0 for never",
+        default="300",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("leak-grace",),
         env="LEAK_GRACE",
         help="seconds after which an endpoint whose pod is gone is released, 0 for never",
@@ -174,6 +190,9 @@ class Settings:
     vlan_rpc_port: int
     vxlan_openflow_port: int
     vlan_openflow_port: int
+    mtu: int | None
+    """What pods can send in one piece; None for what the links carry."""
+    probe_interval: int
     leak_grace: int
     audit_interval: int
     source_guard: bool = True
@@ -211,6 +230,8 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
         vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
+        mtu=_mtu(values),
+        probe_interval=values.number("probe-interval", 0, LONGEST_AUDIT_INTERVAL),
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         source_guard=not values.on("no-source-guard"),
@@ -225,6 +246,13 @@ def cni_socket(values: Values) -> Path:
 def journal_dir(values: Values) -> Path:
     """Return the directory of the endpoint journal."""
     return Path(values["data-dir"]) / "endpoints"
+
+
+def _mtu(values: Values) -> int | None:
+    """Return the MTU wanted; less than IPv6's smallest is of no use (RFC 8200 §5)."""
+    if values["mtu"] == "0":
+        return None
+    return values.number("mtu", SMALLEST_MTU, LARGEST_MTU)
 
 
 def _ip(what: str, text: str) -> IPv4Address:

@@ -245,6 +245,30 @@ async def test_mtu_of_an_address(links: HostLinks, host: Namespace) -> None:
         await links.mtu_of_address(ip_address("192.0.2.8"))
 
 
+async def test_both_ends_of_a_pods_link_get_another_mtu(
+    links: HostLinks, host: Namespace, pod: Namespace
+) -> None:
+    await links.add_pod_link(spec(pod))
+    assert (await links.mtus())["vvport1"] == 1450
+    await links.set_pod_mtu("vvport1", "eth0", str(pod.path), 1400)
+    assert (await links.mtus())["vvport1"] == 1400
+    for namespace, name in ((host, "vvport1"), (pod, "eth0")):
+        assert [link["mtu"] for link in shown(namespace, "link", "show", name)] == [1400]
+    with pytest.raises(HostError, match=r"MTU of vvport1 and eth7 in .*: No such device"):
+        await links.set_pod_mtu("vvport1", "eth7", str(pod.path), 1300)
+
+
+async def test_changes_of_links_are_told(links: HostLinks, host: Namespace) -> None:
+    changes = links.changes()
+    await anext(changes)
+    for command in ("add up0 type veth peer name up1", "set up0 mtu 1400", "del up0"):
+        host.run(["ip", "link", *command.split()])
+        await asyncio.wait_for(anext(changes), 10)
+    host.run(["ip", "address", "add", "192.0.2.7/32", "dev", "lo"])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(changes), 0.2)
+
+
 async def test_a_host_link_is_configured(links: HostLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
     address = IPv4Interface("172.19.255.254/16")

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from ipaddress import IPv4Address
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.cni.request import PodRequest
+from netplugin.mtu import PodMtus, Underlay
+from netplugin.netns import HostLinks
 from netplugin.ovsdb import PortSpec
 from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
@@ -71,6 +75,7 @@ class Agent:
     removal: Removal
     roster: Roster
     pod_ports: PodPorts
+    mtus: PodMtus
     pods: Pods
     sup: Supervisor
     base: set[object]
@@ -126,6 +131,7 @@ def wire(
         supervisor=sup,
     )
     roster = Roster()
+    mtus = pod_mtus(outside.links, roster, progress)
     pod_ports = PodPorts(
         roster=roster,
         links=outside.links,
@@ -135,7 +141,8 @@ def wire(
         removal=removal,
     )
     pods = Pods(
-        facts=HostFacts(label=HOST, underlay_mtu=1500, tx_off=True),
+        facts=HostFacts(label=HOST, tx_off=True),
+        mtus=mtus,
         master=outside.master,
         journal=outside.journal,
         links=outside.links,
@@ -156,10 +163,32 @@ def wire(
         removal=removal,
         roster=roster,
         pod_ports=pod_ports,
+        mtus=mtus,
         pods=pods,
         sup=sup,
         base=set(),
     )
+
+
+def pod_mtus(
+    links: HostLinks,
+    roster: Roster,
+    progress: Progress,
+    *,
+    uplinks: tuple[str, ...] = (),
+    wanted: int | None = None,
+) -> PodMtus:
+    """Return the MTUs as they are before the links have been read: those of an Ethernet."""
+    mtus = PodMtus(
+        links=links,
+        roster=roster,
+        vtep_ip=IPv4Address("192.0.2.1"),
+        uplinks=uplinks,
+        wanted=wanted,
+        complain=partial(progress.show, "MTU"),
+    )
+    mtus.underlay = Underlay(1500)
+    return mtus
 
 
 @asynccontextmanager

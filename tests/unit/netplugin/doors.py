@@ -6,7 +6,7 @@ about even if whoever asked for it has been cancelled meanwhile.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -25,6 +25,8 @@ from state.records import EndpointRecord
 from tests.unit.netplugin.records import NET, endpoint
 
 T = TypeVar("T")
+UNDERLAY_CARD = "eth0"
+"""The link that has the tunnels' address."""
 QUICK = 0.002
 """Seconds that work outside this process takes."""
 
@@ -129,6 +131,10 @@ class FakeLinks(HostLinks):
         self.there: dict[str, PodLink | None] = {}
         self.inside: dict[tuple[str, str], Inside] = {}
         self.watchers: list[Callable[[], None]] = []
+        self.cards = {UNDERLAY_CARD: 1500}
+        """The MTUs of the links that are not pods'."""
+        self.changed = asyncio.Event()
+        """Set: some link is another."""
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
         self._faults = faults
@@ -160,6 +166,30 @@ class FakeLinks(HostLinks):
 
     async def netns_alive(self, path: str) -> bool:
         return path not in self.dead
+
+    async def mtus(self) -> dict[str, int]:
+        pods = {name: spec.mtu for name, spec in self.there.items() if spec is not None}
+        return {**self.cards, **pods}
+
+    async def mtu_of_address(self, address: Address) -> int:
+        if UNDERLAY_CARD not in self.cards:
+            raise HostError(f"no link of this host has the address {address}")
+        return self.cards[UNDERLAY_CARD]
+
+    async def set_pod_mtu(self, host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
+        def change() -> None:
+            spec = self.there.get(host_name)
+            if spec is None or (spec.ifname, spec.netns_path) != (ifname, netns_path):
+                raise HostError(f"link {host_name}: No such device")
+            self.there[host_name] = replace(spec, mtu=mtu)
+
+        await self._faults.work("mtu", change)
+
+    async def changes(self) -> AsyncIterator[None]:
+        while True:
+            self.changed.clear()
+            yield
+            await self.changed.wait()
 
     def end(self, netns: str) -> None:
         """End a pod's namespace, and with it both ends of its link."""

@@ -76,7 +76,10 @@ class Start:
     def __init__(self, outside: Outside, sup: Supervisor, store: MemoryBackend) -> None:
         self.agent = wire(outside, sup, (), run=False)
         self.life = _Life(
-            settings=replace(SETTINGS, host=HOST), version="1", sup=sup, stack=AsyncExitStack()
+            settings=replace(SETTINGS, host=HOST, probe_interval=0),
+            version="1",
+            sup=sup,
+            stack=AsyncExitStack(),
         )
         self.doors = _Doors(store=store, ovsdb=outside.ovsdb, links=outside.links)
         self.plane = _Plane(
@@ -103,7 +106,11 @@ class Start:
             grace=0,
         )
         endpoints = _Endpoints(
-            pods=agent.pods, ports=agent.pod_ports, removal=agent.removal, leaks=leaks
+            pods=agent.pods,
+            mtus=agent.mtus,
+            ports=agent.pod_ports,
+            removal=agent.removal,
+            leaks=leaks,
         )
         await _settle(self.life, self.doors, self.plane, endpoints)
 

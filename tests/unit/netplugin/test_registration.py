@@ -44,6 +44,8 @@ SETTINGS = Settings(
     vlan_rpc_port=0,
     vxlan_openflow_port=0,
     vlan_openflow_port=0,
+    mtu=None,
+    probe_interval=300,
     leak_grace=600,
     audit_interval=60,
 )

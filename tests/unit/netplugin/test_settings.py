@@ -65,6 +65,8 @@ def refusal_of(**changes: str) -> str:
         ({"vlan_rpc_port": "x"}, "netplugin vlan-rpc-port is an integer"),
         ({"vxlan_openflow_port": "x"}, "netplugin vxlan-openflow-port is an integer"),
         ({"vlan_openflow_port": ""}, "netplugin vlan-openflow-port is an integer"),
+        ({"mtu": "1279"}, "netplugin mtu is an integer between 1280-65535, got '1279'"),
+        ({"probe_interval": "-1"}, "netplugin probe-interval is an integer between 0-86400"),
         ({"audit_interval": "0"}, "netplugin audit-interval is an integer between 1-86400"),
         ({"rest_address": "9090"}, "bind address is not in 'ip:port' format, got 9090"),
         ({"rest_address": "a:70000"}, "bind address is not in 'ip:port' format, got a:70000"),
@@ -118,6 +120,8 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         vlan_rpc_port=9003,
         vxlan_openflow_port=6633,
         vlan_openflow_port=6634,
+        mtu=None,
+        probe_interval=300,
         leak_grace=600,
         audit_interval=60,
     )
@@ -141,6 +145,8 @@ ALL = {
     "VLAN_RPC_PORT": "1",
     "VXLAN_OPENFLOW_PORT": "2",
     "VLAN_OPENFLOW_PORT": "3",
+    "MTU": "1400",
+    "PROBE_INTERVAL": "6",
     "LEAK_GRACE": "4",
     "AUDIT_INTERVAL": "5",
 }
@@ -161,6 +167,8 @@ MEANT: dict[str, Any] = {
     "vlan_rpc_port": 1,
     "vxlan_openflow_port": 2,
     "vlan_openflow_port": 3,
+    "mtu": 1400,
+    "probe_interval": 6,
     "leak_grace": 4,
     "audit_interval": 5,
 }

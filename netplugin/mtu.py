@@ -1,0 +1,136 @@
+"""What a pod can send in one piece: derived from the links that carry its packets, and kept true.
+
+In come the MTUs of the link tunnels leave by and of the uplinks, as the kernel has them; out goes
+the MTU of each bridge's pods, which `--mtu` may lower. When links change, the links of pods that
+run follow. The original took the lowest of all links there happened to be, once, so that a bridge
+of somebody else's decided (spec/ofnet-ovsdb.md §5, spec/user-issues.md #21).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from core.errors import HostError, UsageError
+from core.logs import fields
+from netplugin import ports
+from netplugin.journal import Entry
+from netplugin.netns import HostLinks
+from netplugin.roster import Roster
+from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
+
+VXLAN_OVERHEAD: Final = 50
+"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
+LOOK_AGAIN: Final = 1.0
+"""Seconds between looks: each pod that comes or goes is a change of links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Underlay:
+    """The MTUs of the links that carry pods' packets to other hosts."""
+
+    tunnels: int
+    uplinks: tuple[int, ...] = ()
+
+    def carries(self, bridge: Bridge) -> int:
+        """Return the longest packet of a pod on a bridge that goes through in one piece."""
+        if bridge is Bridge.VXLAN:
+            return self.tunnels - VXLAN_OVERHEAD
+        return min(self.uplinks, default=self.tunnels)
+
+
+class PodMtus:
+    """The MTUs of this host's pods. One per agent; `read` comes first.
+
+    `wanted` is what the command line says, None for what the links carry. `complain` is given all
+    that is wrong whenever that may have changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        links: HostLinks,
+        roster: Roster,
+        vtep_ip: IPv4Address,
+        uplinks: Sequence[str],
+        wanted: int | None,
+        complain: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._links = links
+        self._roster = roster
+        self._vtep_ip = vtep_ip
+        self._uplinks = uplinks
+        self._wanted = wanted
+        self._complain = complain
+        self.underlay = Underlay(0)
+
+    def of(self, bridge: Bridge) -> int:
+        """Return the MTU of a bridge's pods."""
+        return self._wanted or self.underlay.carries(bridge)
+
+    async def read(self) -> None:
+        """Read the links.
+
+        Raises HostError where one is missing, UsageError for a wanted MTU that they do not carry.
+        """
+        self.underlay = await self._read()
+        if faults := self._faults():
+            raise UsageError(faults[0])
+
+    async def run(self) -> None:
+        """Follow the links, for ever, and have those of pods follow them."""
+        async for _ in self._links.changes():
+            await self._look()
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _look(self) -> None:
+        try:
+            found = await self._read()
+        except HostError as exc:  # a card that is being replaced: what was known stays
+            self._complain([f"MTU unknown: {exc}"])
+            return
+        if found != self.underlay:
+            log.warning("MTU of links changed", extra=fields(before=self.underlay, state=found))
+            self.underlay = found
+        self._complain([*self._faults(), *await self._correct()])
+
+    async def _correct(self) -> list[str]:
+        """Set the links of pods that have another MTU; return what could not be."""
+        have, faults = await self._links.mtus(), []
+        for entry in self._roster.settled():
+            name, wanted = ports.switch_name(entry.port), self.of(Bridge(entry.bridge))
+            if have.get(name, wanted) != wanted:
+                faults += await self._set(entry, name, wanted)
+        return faults
+
+    async def _set(self, entry: Entry, name: str, mtu: int) -> list[str]:
+        try:
+            await self._links.set_pod_mtu(name, entry.ifname, entry.netns, mtu)
+        except HostError as exc:
+            return [f"MTU of pod {entry.container_id} not set: {exc}"]
+        log.info("MTU of pod set", extra=fields(endpoint=entry.key, count=mtu))
+        return []
+
+    async def _read(self) -> Underlay:
+        have = await self._links.mtus()
+        missing = [name for name in self._uplinks if name not in have]
+        if missing:
+            raise HostError(f"uplink {missing[0]}: no such link")
+        tunnels = await self._links.mtu_of_address(self._vtep_ip)
+        return Underlay(tunnels, tuple(have[name] for name in self._uplinks))
+
+    def _faults(self) -> list[str]:
+        wanted = self._wanted
+        if wanted is None:
+            return []
+        bridges = [Bridge.VXLAN, *([Bridge.VLAN] if self._uplinks else [])]
+        return [
+            f"pods have an MTU of {wanted}, and links carry {carried} for {bridge}: "
+            f"set --mtu to {carried} or less, or raise that of the links"
+            for bridge in bridges
+            if (carried := self.underlay.carries(bridge)) < wanted
+        ]

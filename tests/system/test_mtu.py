@@ -1,0 +1,92 @@
+"""What pods can send in one piece fits the links between hosts, also when these change."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.netns import Namespace
+from tests.bed.pods import IFNAME, Pod
+from tests.bed.waiting import eventually
+from tests.system.rest import ask
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+HEADERS = 28
+"""Bytes of IPv4 and ICMP around what an echo request carries."""
+
+
+@pytest.fixture(scope="module")
+def flags() -> Mapping[str, Sequence[str]]:
+    return {"netplugin": ["--probe-interval", "1"]}
+
+
+@pytest.fixture(scope="module")
+def pods(bed: Bed) -> Iterator[list[Pod]]:
+    pods = [bed.add_pod(host, f"mtu-{host.label}") for host in bed.hosts]
+    yield pods
+    for pod in pods:
+        bed.delete_pod(pod)
+
+
+def set_mtu(namespace: Namespace, link: str, mtu: int) -> None:
+    namespace.run(["ip", "link", "set", link, "mtu", str(mtu)])
+
+
+def set_underlay(bed: Bed, mtu: int) -> None:
+    """Give every link between the hosts another MTU."""
+    for host in bed.hosts:
+        set_mtu(bed.fabric.namespace, host.link, mtu)
+        set_mtu(host.namespace, "eth0", mtu)
+
+
+def mtu_of(pod: Pod) -> int:
+    (link,) = json.loads(pod.namespace.run(["ip", "-json", "link", "show", IFNAME]).stdout)
+    return int(link["mtu"])
+
+
+def sent(pod: Pod, to: Pod, size: int) -> bool:
+    """Say whether a packet of so many bytes passes in one piece, and its answer too."""
+    words = ["ping", "-q", "-c1", "-W2", "-M", "do", "-s", str(size - HEADERS), to.address]
+    return pod.namespace.run(words, check=False).returncode == 0
+
+
+def errors(bed: Bed, host: str) -> str:
+    found = ask(bed, "GET", f"/hosts/{host}").json()
+    return "\n".join(found["errors"])
+
+
+def test_the_longest_packet_passes_and_no_longer_one(pods: list[Pod]) -> None:
+    one, two = pods
+    assert [mtu_of(pod) for pod in pods] == [1450, 1450]
+    eventually(lambda: sent(one, two, 1450), "the longest packet passes")
+    assert not sent(one, two, 1451)
+
+
+def test_pods_follow_the_links(bed: Bed, pods: list[Pod]) -> None:
+    one, two = pods
+    set_underlay(bed, 2000)
+    try:
+        eventually(lambda: [mtu_of(pod) for pod in pods] == [1950, 1950], "pods follow")
+        eventually(lambda: sent(one, two, 1950), "a longer packet passes")
+        late = bed.add_pod(bed.hosts[0], "late")
+        assert mtu_of(late) == 1950
+        bed.delete_pod(late)
+    finally:
+        set_underlay(bed, 1500)
+    eventually(lambda: [mtu_of(pod) for pod in pods] == [1450, 1450], "pods follow back")
+    eventually(lambda: sent(two, one, 1450), "the longest packet passes")
+    assert not sent(two, one, 1451)
+
+
+def test_a_link_between_that_carries_less_is_reported(bed: Bed) -> None:
+    link, wanted = bed.hosts[1].link, "path to h2: packets of 1500 bytes do not pass to "
+    assert errors(bed, "h1") == ""
+    set_mtu(bed.fabric.namespace, link, 1400)
+    try:
+        eventually(lambda: wanted in errors(bed, "h1"), "the path is reported", within=30)
+        assert "path to h2" in bed.netctl("host", "inspect", "h1")
+    finally:
+        set_mtu(bed.fabric.namespace, link, 1500)
+    eventually(lambda: errors(bed, "h1") == "", "and is no more", within=30)

@@ -1,0 +1,119 @@
+"""Pods send what the links carry, also when these change; what does not fit is said."""
+
+import pytest
+
+from core.errors import HostError, UsageError
+from core.tasks import background
+from netplugin import mtu, ports
+from netplugin.mtu import Underlay
+from ofnet.world import Bridge
+from tests.unit.netplugin.agent import Agent, Outside, eventually, pod_mtus, request, running
+from tests.unit.netplugin.doors import UNDERLAY_CARD
+
+
+def errors(agent: Agent) -> tuple[str, ...]:
+    return agent.progress.standing.errors
+
+
+def mtus_of_pods(outside: Outside) -> set[int]:
+    return {spec.mtu for spec in outside.links.there.values() if spec is not None}
+
+
+@pytest.mark.parametrize(
+    ("underlay", "vxlan", "vlan"),
+    [
+        (Underlay(1500), 1450, 1500),
+        (Underlay(1460, (9000,)), 1410, 9000),
+        (Underlay(9000, (1500, 1400)), 8950, 1400),
+    ],
+)
+def test_what_the_links_carry(underlay: Underlay, vxlan: int, vlan: int) -> None:
+    assert (underlay.carries(Bridge.VXLAN), underlay.carries(Bridge.VLAN)) == (vxlan, vlan)
+
+
+async def test_the_links_of_others_do_not_count(outside: Outside) -> None:
+    outside.links.cards = {UNDERLAY_CARD: 9000, "docker0": 1280, "eth1": 1500}
+    async with running(outside) as agent:
+        mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=("eth1",))
+        await mtus.read()
+        assert (mtus.of(Bridge.VXLAN), mtus.of(Bridge.VLAN)) == (8950, 1500)
+
+
+async def test_what_is_wanted_is_taken_if_it_fits(outside: Outside) -> None:
+    async with running(outside) as agent:
+        mtus = pod_mtus(outside.links, agent.roster, agent.progress, wanted=1300)
+        await mtus.read()
+        assert mtus.of(Bridge.VXLAN) == mtus.of(Bridge.VLAN) == 1300
+
+
+@pytest.mark.parametrize(("uplinks", "wanted"), [((), 1451), (("eth1",), 1401)])
+async def test_what_does_not_fit_is_refused_with_a_remedy(
+    outside: Outside, uplinks: tuple[str, ...], wanted: int
+) -> None:
+    outside.links.cards["eth1"] = 1400
+    async with running(outside) as agent:
+        mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=uplinks, wanted=wanted)
+        with pytest.raises(UsageError, match=rf"{wanted}.*set --mtu to {wanted - 1} or less"):
+            await mtus.read()
+
+
+async def test_without_its_links_an_agent_does_not_start(outside: Outside) -> None:
+    async with running(outside) as agent:
+        mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=("eth7",))
+        with pytest.raises(HostError, match="uplink eth7: no such link"):
+            await mtus.read()
+        outside.links.cards.clear()
+        with pytest.raises(HostError, match="no link of this host has the address"):
+            await pod_mtus(outside.links, agent.roster, agent.progress).read()
+
+
+async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+    async with running(outside) as agent, background("MTU", agent.mtus.run()):
+        assert (await agent.pods.add(request("c1"))).mtu == 1450
+        assert mtus_of_pods(outside) == {1450}
+        outside.links.cards[UNDERLAY_CARD] = 9000
+        outside.links.changed.set()
+        await eventually(lambda: mtus_of_pods(outside) == {8950})
+        assert (await agent.pods.add(request("c2"))).mtu == 8950
+        assert mtus_of_pods(outside) == {8950}
+        assert errors(agent) == ()
+
+
+async def test_pods_that_changed_while_the_agent_was_away_are_corrected(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request("c1"))
+    outside.links.cards[UNDERLAY_CARD] = 1400
+    async with running(outside) as agent, background("MTU", agent.mtus.run()):
+        await eventually(lambda: mtus_of_pods(outside) == {1350})
+
+
+async def test_what_is_wrong_is_reported_and_then_is_not(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+    async with running(outside) as agent:
+        mtus = pod_mtus(outside.links, agent.roster, agent.progress, wanted=1450)
+        await mtus.read()
+        async with background("MTU", mtus.run()):
+            outside.links.cards[UNDERLAY_CARD] = 1400
+            outside.links.changed.set()
+            await eventually(lambda: "links carry 1350" in "".join(errors(agent)))
+            del outside.links.cards[UNDERLAY_CARD]
+            outside.links.changed.set()
+            await eventually(lambda: "MTU unknown: no link" in "".join(errors(agent)))
+            assert mtus.of(Bridge.VXLAN) == 1450
+            outside.links.cards[UNDERLAY_CARD] = 1500
+            outside.links.changed.set()
+            await eventually(lambda: errors(agent) == ())
+
+
+async def test_a_pod_that_cannot_be_set_is_reported(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request("c1"))
+        outside.faults.failing["mtu"] = HostError("no")
+        outside.links.cards[UNDERLAY_CARD] = 1400
+        async with background("MTU", agent.mtus.run()):
+            await eventually(lambda: "MTU of pod c1 not set: no" in errors(agent))
+            (entry,) = agent.roster.entries()
+            assert ports.switch_name(entry.port) in outside.links.there
