@@ -77,9 +77,12 @@ class Consul(Daemon):
 
     def entries(self, prefix: str) -> dict[str, bytes]:
         """Read all that is stored under a prefix."""
-        status, _, answer = self.request("GET", f"/v1/kv{prefix}?recurse&consistent")
-        found = json.loads(answer) if status == HTTPStatus.OK else []
-        return {"/" + kv["Key"]: b64decode(kv["Value"] or "") for kv in found}
+        return {"/" + kv["Key"]: b64decode(kv["Value"] or "") for kv in self._under(prefix)}
+
+    def end_leases(self, prefix: str) -> None:
+        """End the sessions of all that is stored under a prefix, as time would."""
+        for session in {kv["Session"] for kv in self._under(prefix) if "Session" in kv}:
+            self.request("PUT", f"/v1/session/destroy/{session}")
 
     def put(self, key: str, value: bytes) -> None:
         """Write a key behind everybody's back."""
@@ -113,6 +116,11 @@ class Consul(Daemon):
             return answer.status, answer.headers, answer.read()
         finally:
             connection.close()
+
+    def _under(self, prefix: str) -> list[dict[str, Any]]:
+        status, _, answer = self.request("GET", f"/v1/kv{prefix}?recurse&consistent")
+        found: list[dict[str, Any]] = json.loads(answer) if status == HTTPStatus.OK else []
+        return found
 
     def _leads(self) -> bool:
         """Whether it has elected itself and serves reads, be it only to those with a token."""

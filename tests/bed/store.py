@@ -1,6 +1,6 @@
 """The stores a test can run on: what `tests.bed.etcd` and `tests.bed.consul` have in common.
 
-Both are daemons with `kind`, `url`, `revision`, `entries` and `delete`.
+Both are daemons with `kind`, `url`, `revision`, `entries`, `delete` and `end_leases`.
 """
 
 from typing import Final, Protocol

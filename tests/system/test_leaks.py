@@ -11,7 +11,6 @@ import pytest
 from core import keys
 from tests.bed.cluster import Bed
 from tests.bed.daemon import Daemon
-from tests.bed.etcd import Etcd
 from tests.bed.hosts import Host
 from tests.bed.netns import http_request
 from tests.bed.pods import CniFailed, Pod
@@ -62,14 +61,13 @@ def cut_off(agent: Daemon, pod: Pod, peer: Pod) -> None:
 
 def store_is_away(bed: Bed) -> None:
     """Take the store away until nobody leads; when it is back, all agents' registrations end."""
-    terms, etcd = terms_ended(bed), bed.store
-    assert isinstance(etcd, Etcd), "whose leases can be ended"
-    etcd.kill()
+    terms, store = terms_ended(bed), bed.store
+    store.kill()
     try:
         eventually(lambda: terms_ended(bed) > terms, "nobody leads", within=30)
     finally:
-        etcd.start()
-    etcd.end_leases(keys.SERVICES + keys.SERVICE_NETPLUGIN)
+        store.start()
+    store.end_leases(keys.SERVICES + keys.SERVICE_NETPLUGIN)
 
 
 def terms_ended(bed: Bed) -> int:
