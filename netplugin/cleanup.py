@@ -8,7 +8,6 @@ what it would take away.
 
 import asyncio
 import shutil
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from core.daemon_flags import Flag, Values
 from core.errors import Conflict, HostError
 from core.version import VERSION
 from netplugin import ports, settings
+from netplugin.cni.server import is_served
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
 from ofnet.world import Bridge
@@ -79,12 +79,8 @@ async def _clean_up(values: Values) -> None:
 
 def _refuse_beside_an_agent(door: Path) -> None:
     """Raise Conflict while an agent serves the CNI socket: it would make all of it again."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-        try:
-            end.connect(str(door))
-        except OSError:
-            return
-    raise Conflict(f"an agent answers at {door}: stop netplugin first")
+    if is_served(door):
+        raise Conflict(f"an agent answers at {door}: stop netplugin first")
 
 
 async def _find(ovsdb: Ovsdb, links: HostLinks, paths: Sequence[Path]) -> Leavings:

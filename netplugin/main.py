@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import uvloop
 
@@ -12,17 +13,19 @@ from core.collector import calm_collector
 from core.errors import ContivError
 from core.host_address import default_host_address
 from core.version import VERSION
-from netplugin import cleanup, settings
+from netplugin import cleanup, preflight, settings
 from netplugin.daemon import run
+
+_COMMANDS: Final = {cleanup.NAME: cleanup.run, preflight.NAME: preflight.run}
 
 log = logging.getLogger(__name__)
 
 
 def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the agent until it is told to stop, or clean up after it; return the exit code."""
+    """Run the agent until it is told to stop, or a command; return the exit code."""
     try:
-        if list(arguments[:1]) == [cleanup.NAME]:
-            cleanup.run(arguments[1:], environ)
+        if arguments and arguments[0] in _COMMANDS:
+            _COMMANDS[arguments[0]](arguments[1:], environ)
             return 0
         values = daemon_flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
         if values is None:

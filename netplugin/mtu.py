@@ -43,6 +43,15 @@ class Underlay:
         return min(self.uplinks, default=self.tunnels)
 
 
+async def underlay_of(links: HostLinks, vtep_ip: IPv4Address, uplinks: Sequence[str]) -> Underlay:
+    """Return the underlay of a host. Raises HostError where a link is missing."""
+    holder, have = await links.holder(vtep_ip), await links.mtus()
+    missing = [name for name in (holder, *uplinks) if name not in have]
+    if missing:
+        raise HostError(f"link {missing[0]}: no such link")
+    return Underlay(have[holder], tuple(have[name] for name in uplinks))
+
+
 class PodMtus:
     """The MTUs of this host's pods. One per agent; `read` comes first.
 
@@ -116,12 +125,7 @@ class PodMtus:
         return []
 
     async def _read(self) -> Underlay:
-        have = await self._links.mtus()
-        missing = [name for name in self._uplinks if name not in have]
-        if missing:
-            raise HostError(f"uplink {missing[0]}: no such link")
-        tunnels = await self._links.mtu_of_address(self._vtep_ip)
-        return Underlay(tunnels, tuple(have[name] for name in self._uplinks))
+        return await underlay_of(self._links, self._vtep_ip, self._uplinks)
 
     def _faults(self) -> list[str]:
         wanted = self._wanted

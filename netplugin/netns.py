@@ -142,9 +142,9 @@ class HostLinks:
         """Return the names of all links of the host."""
         return await self._call(_links)
 
-    async def mtu_of_address(self, address: Address) -> int:
-        """Return the MTU of the link that has the address. Raises HostError when none has."""
-        return await self._call(_mtu_of_address, address)
+    async def holder(self, address: Address) -> str:
+        """Return the name of the link that has the address. Raises HostError when none has."""
+        return await self._call(_holder, address)
 
     async def mtus(self) -> dict[str, int]:
         """Return the MTUs of all links of this host."""
@@ -424,12 +424,12 @@ def _macs(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _mtu_of_address(address: Address) -> int:
+def _holder(address: Address) -> str:
     with _host_errors(f"link with address {address}"), _netlink() as netlink:
         for held in netlink.get_addr():
             if held.get("address") == str(address):
                 (link,) = netlink.link("get", index=held["index"])
-                return int(link.get("mtu"))
+                return str(link.get("ifname"))
     raise HostError(f"no link of this host has the address {address}")
 
 

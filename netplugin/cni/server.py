@@ -90,16 +90,20 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
+def is_served(path: Path) -> bool:
+    """Say whether an agent listens at a path; one that cannot be asked does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0)
+        return probe.connect_ex(str(path)) not in {errno.ECONNREFUSED, errno.ENOENT}
+
+
 def _make_way(path: Path) -> None:
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise HostError(f"CNI socket {path}: the path exists and is not a socket")
     except FileNotFoundError:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0)
-        refused = probe.connect_ex(str(path)) in {errno.ECONNREFUSED, errno.ENOENT}
-    if not refused:
+    if is_served(path):
         raise HostError(f"CNI socket {path}: another agent listens there")
     path.unlink(missing_ok=True)
 

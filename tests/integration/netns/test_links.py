@@ -237,12 +237,13 @@ async def test_what_cannot_be_removed_is_said(links: HostLinks, pod: Namespace) 
     await links.delete_links(["vvport1"])
 
 
-async def test_mtu_of_an_address(links: HostLinks, host: Namespace) -> None:
+async def test_who_holds_an_address(links: HostLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "up0", "mtu", "1600", "type", "veth", "peer", "name", "up1"])
     host.run(["ip", "addr", "add", "192.0.2.7/24", "dev", "up0"])
-    assert await links.mtu_of_address(ip_address("192.0.2.7")) == 1600
+    assert await links.holder(ip_address("192.0.2.7")) == "up0"
+    assert (await links.mtus())["up0"] == 1600
     with pytest.raises(HostError, match=r"192\.0\.2\.8"):
-        await links.mtu_of_address(ip_address("192.0.2.8"))
+        await links.holder(ip_address("192.0.2.8"))
 
 
 async def test_both_ends_of_a_pods_link_get_another_mtu(

@@ -171,10 +171,10 @@ class FakeLinks(HostLinks):
         pods = {name: spec.mtu for name, spec in self.there.items() if spec is not None}
         return {**self.cards, **pods}
 
-    async def mtu_of_address(self, address: Address) -> int:
+    async def holder(self, address: Address) -> str:
         if UNDERLAY_CARD not in self.cards:
             raise HostError(f"no link of this host has the address {address}")
-        return self.cards[UNDERLAY_CARD]
+        return UNDERLAY_CARD
 
     async def set_pod_mtu(self, host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
         def change() -> None:

@@ -1,0 +1,209 @@
+"""`netplugin preflight`: what this host lacks to run an agent, each with the remedy.
+
+It takes the agent's own flags, looks and changes nothing. Each look is a small function that says
+what it found or raises what the agent itself would end with. Something that is lacking makes it
+exit with 1; a note does not.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core import daemon_flags, keys
+from core.errors import Conflict, ContivError, HostError, StoreUnavailable
+from core.host_address import default_host_address
+from core.version import VERSION
+from netplugin import settings
+from netplugin.cni.server import is_served
+from netplugin.mtu import VXLAN_OVERHEAD, underlay_of
+from netplugin.netns import HostLinks
+from netplugin.ovsdb import Ovsdb
+from netplugin.settings import SMALLEST_MTU, Settings
+from objdb.arrival import arrival
+from objdb.connect import connect
+from ofnet.world import Bridge
+from state import codec, schema
+from state.records import HostRecord
+
+NAME: Final = "preflight"
+OVSDB_WAIT: Final = 3.0
+STORE_WAIT: Final = 10.0
+
+_CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
+"""By their bits: links and routes, packets of every kind, pods' namespaces (capability.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found about one subject; `remedy` says what to do where it is lacking."""
+
+    subject: str
+    found: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        if self.remedy:
+            return f"LACKS  {self.subject}: {self.found}\n       -> {self.remedy}"
+        return f"ok     {self.subject}: {self.found}"
+
+
+Look = Callable[[Settings], Awaitable[str]]
+"""Returns what was found; raises ContivError where it does not do."""
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Look at this host and print what was found. Raises HostError if anything is lacking."""
+    values = daemon_flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
+    if values is None:
+        return
+    findings = asyncio.run(findings_of(settings.resolve(values, default_host_address)))
+    sys.stdout.write("".join(f"{finding}\n" for finding in findings))
+    lacking = sum(bool(finding.remedy) for finding in findings)
+    if lacking:
+        raise HostError(f"this host lacks {lacking} of {len(findings)} things an agent needs")
+
+
+async def findings_of(wanted: Settings) -> list[Finding]:
+    """Return what all looks find, in order."""
+    return [await _finding(subject, *look, wanted) for subject, look in LOOKS.items()]
+
+
+async def _finding(subject: str, look: Look, remedy: str, wanted: Settings) -> Finding:
+    try:
+        return Finding(subject, await look(wanted))
+    except (ContivError, OSError) as exc:
+        return Finding(subject, str(exc), remedy)
+
+
+async def _rights(_wanted: Settings) -> str:
+    held = _effective_capabilities()
+    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+    if lacking:
+        raise HostError("no right to " + ", ".join(lacking))
+    return "may change links, namespaces and send raw packets"
+
+
+def _effective_capabilities() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.splitlines() if line.startswith("CapEff:"))
+    return int(line.split()[1], 16)
+
+
+async def _switch(wanted: Settings) -> str:
+    ovsdb = await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT)
+    try:
+        bridges = sorted(ovsdb.bridges())
+    finally:
+        await ovsdb.close()
+    return f"database at {wanted.ovsdb}, bridges: {', '.join(bridges) or 'none'}"
+
+
+async def _datapath(wanted: Settings) -> str:
+    links = HostLinks()
+    try:
+        if await links.has_kernel_datapath():
+            return "the kernel's"
+        holder = await links.holder(wanted.vtep_ip)
+    finally:
+        links.close()
+    ovsdb = await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT)
+    try:
+        bridges = ovsdb.bridges()
+    finally:
+        await ovsdb.close()
+    if holder not in bridges:
+        raise HostError(f"userspace's, and {wanted.vtep_ip} is on {holder}, which is no bridge")
+    return f"userspace's, tunnels leave by bridge {holder}"
+
+
+async def _store(wanted: Settings) -> str:
+    backend = connect(wanted.store)
+    try:
+        async with asyncio.timeout(STORE_WAIT):
+            stamp = await arrival(wanted.store, backend, keys.SCHEMA)
+            schema.check(stamp.value if stamp else None)
+            entry = await backend.get(keys.host(wanted.host))
+    except TimeoutError as exc:
+        raise StoreUnavailable(f"{wanted.store}: no answer in {STORE_WAIT:g} s") from exc
+    finally:
+        await backend.close()
+    record = codec.decode(entry.key, entry.value) if entry else None
+    if isinstance(record, HostRecord) and record.vtep_ip != str(wanted.vtep_ip):
+        raise Conflict(f"a host {wanted.host} with tunnels from {record.vtep_ip} is known already")
+    return f"{wanted.store} answers" + ("" if stamp else ", no netmaster has used it yet")
+
+
+async def _links(wanted: Settings) -> str:
+    links = HostLinks()
+    try:
+        underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
+    finally:
+        links.close()
+    carried = underlay.carries(Bridge.VXLAN)
+    if carried < (wanted.mtu or SMALLEST_MTU):
+        raise HostError(
+            f"the link of {wanted.vtep_ip} has an MTU of {underlay.tunnels}, pods would have "
+            f"{carried}: {VXLAN_OVERHEAD} are the tunnel's"
+        )
+    uplinks = ", ".join(wanted.uplinks) or "none"
+    return f"tunnels from {wanted.vtep_ip}, pods' MTU {wanted.mtu or carried}; uplinks: {uplinks}"
+
+
+async def _ports(wanted: Settings) -> str:
+    if is_served(wanted.cni_socket):
+        return f"an agent runs already, at {wanted.cni_socket}"
+    places = {
+        ("127.0.0.1", wanted.vxlan_openflow_port): "--vxlan-openflow-port",
+        ("127.0.0.1", wanted.vlan_openflow_port): "--vlan-openflow-port",
+        ("0.0.0.0", wanted.vxlan_rpc_port): "--vxlan-rpc-port",
+        ("0.0.0.0", wanted.vlan_rpc_port): "--vlan-rpc-port",
+        (wanted.rest.host, wanted.rest.port): "--rest-address",
+    }
+    taken = [f"{port} ({flag})" for (host, port), flag in places.items() if _is_taken(host, port)]
+    if taken:
+        raise HostError(f"TCP ports in use: {', '.join(taken)}")
+    return ", ".join(str(port) for _, port in places) + " are free"
+
+
+def _is_taken(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return True
+    return False
+
+
+async def _directories(wanted: Settings) -> str:
+    for path in (wanted.journal, wanted.cni_socket.parent):
+        there = next(place for place in (path, *path.parents) if place.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise HostError(f"{path} cannot be made: {there} cannot be written")
+    return f"{wanted.journal}, {wanted.cni_socket.parent}"
+
+
+LOOKS: Final[Mapping[str, tuple[Look, str]]] = {
+    "rights": (_rights, "run as root, or give the unit AmbientCapabilities of these"),
+    "Open vSwitch": (
+        _switch,
+        "apt install openvswitch-switch; systemctl start openvswitch-switch; --ovsdb names another",
+    ),
+    "datapath": (_datapath, "modprobe openvswitch"),
+    "store": (
+        _store,
+        "start it, name it with --etcd or --consul, or give this host another --host",
+    ),
+    "links": (
+        _links,
+        "--vtep-ip names an address of this host, --vlan-uplinks its cards, --mtu the pods' MTU",
+    ),
+    "ports": (_ports, "end what uses them, or choose others with the flags named"),
+    "directories": (_directories, "choose others with --data-dir and --run-dir"),
+}
+"""Subject -> how to look, and what to do where it is lacking."""

@@ -1,0 +1,91 @@
+"""`netplugin preflight` on a host that lacks nothing, and with one thing amiss at a time."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import PROGRAMS, Bed
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs]
+
+
+@pytest.fixture(scope="module")
+def bed(bed_dirs: Iterator[Path], store_kind: str) -> Iterator[Bed]:
+    """Run the whole system on two hosts; on the first the agent has ended."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    bed = Bed(directory, hosts=2, store=store_kind).start()
+    bed.agents[0].kill()
+    try:
+        yield bed
+    finally:
+        bed.stop()
+
+
+def preflight(bed: Bed, *more: str, number: int = 0) -> tuple[int, dict[str, str]]:
+    """Run the command as the unit of a host's agent would; its status and lines by subject."""
+    host = bed.hosts[number]
+    places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
+    places += ["--cni-socket", str(bed.cni_socket(host)), "--host", host.label]
+    places += ["--ctrl-ip", host.address, "--vtep-ip", host.address]
+    modes = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
+    command = [str(PROGRAMS / "netplugin"), "preflight", *modes, *bed.store_flags(), *places, *more]
+    done = host.namespace.run(command, check=False, timeout=60)
+    findings = done.stdout.replace("\n ", " ").splitlines()
+    return done.returncode, {line.split(":")[0].split(maxsplit=1)[1]: line for line in findings}
+
+
+def test_a_host_that_lacks_nothing(bed: Bed) -> None:
+    status, lines = preflight(bed)
+    assert status == 0, lines
+    assert {line.split()[0] for line in lines.values()} == {"ok"}
+    assert "pods' MTU 1450" in lines["links"]
+    assert lines["datapath"].endswith("tunnels leave by bridge br-phy")
+
+
+def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
+    status, lines = preflight(bed, number=1)
+    assert status == 0, lines
+    assert "an agent runs already" in lines["ports"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "subject", "said"),
+    [
+        (["--ovsdb", "unix:/none"], "Open vSwitch", "apt install openvswitch-switch"),
+        (["--vtep-ip", "192.0.2.99"], "links", "no link of this host has the address 192.0.2.99"),
+        (["--vlan-uplinks", "eth9"], "links", "link eth9: no such link"),
+        (["--mtu", "1500"], "links", "pods would have 1450: 50 are the tunnel's"),
+        (["--vtep-ip", "127.0.0.1"], "datapath", "127.0.0.1 is on lo, which is no bridge"),
+        (["--host", "h2"], "store", "a host h2 with tunnels from"),
+        (["--data-dir", "/dev/null/x"], "directories", "/dev/null cannot be written"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_what_is_lacking_is_named_with_a_remedy(
+    bed: Bed, flags: list[str], subject: str, said: str
+) -> None:
+    status, lines = preflight(bed, *flags)
+    assert status == 1
+    assert lines[subject].startswith(f"LACKS  {subject}: ")
+    assert said in lines[subject]
+    assert "       -> " in lines[subject]
+
+
+def test_a_port_in_use_is_named_with_its_flag(bed: Bed) -> None:
+    with bed.hosts[0].namespace.call(lambda: socket.create_server(("0.0.0.0", 9003))):
+        status, lines = preflight(bed)
+    assert status == 1
+    assert "TCP ports in use: 9003 (--vlan-rpc-port)" in lines["ports"]
+
+
+def test_a_store_that_is_away_is_named(bed: Bed) -> None:
+    bed.store.kill()
+    try:
+        status, lines = preflight(bed)
+    finally:
+        bed.store.start()
+    assert status == 1
+    assert "no answer in 10 s" in lines["store"]
