@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from bench import cni, cni_start, endpoints, failover, flows, objects, rules, takeover
+from bench import cni, cni_start, endpoints, failover, flows, objects, rules, takeover, throughput
 from bench.table import Row, show
 
 BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "takeover": takeover.rows,
     "cni": cni.rows,
     "cni_start": cni_start.rows,
+    "throughput": throughput.rows,
 }
 
 

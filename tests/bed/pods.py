@@ -7,7 +7,6 @@ namespace. Must not know what the plugin does.
 
 import json
 import os
-import re
 import secrets
 import subprocess
 import uuid
@@ -17,6 +16,7 @@ from typing import Any
 
 from tests.bed.hosts import Host
 from tests.bed.netns import Namespace
+from tests.bed.traffic import round_trip
 
 IFNAME = "eth0"
 
@@ -84,12 +84,7 @@ class Pod:
 
     def ping(self, address: str, *, count: int = 1, interval: float = 0.2) -> float | None:
         """Send ICMP echo requests; the mean time in ms if every one was answered, else None."""
-        words = ["ping", "-q", "-n", "-c", str(count), "-i", str(interval), "-W", "1", address]
-        done = self.namespace.run(words, check=False)
-        times = re.search(
-            r" 0% packet loss.*\bmin/avg/max/mdev = [\d.]+/([\d.]+)/", done.stdout, re.DOTALL
-        )
-        return float(times[1]) if times else None
+        return round_trip(self.namespace, address, count=count, interval=interval)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace
 from tests.bed.pods import IFNAME, Pod
+from tests.bed.traffic import throughput
 from tests.bed.waiting import eventually
 from tests.system.rest import ask
 
@@ -64,12 +65,18 @@ def test_the_longest_packet_passes_and_no_longer_one(pods: list[Pod]) -> None:
     assert not sent(one, two, 1451)
 
 
+def test_a_connection_carries_what_it_is_given(pods: list[Pod]) -> None:
+    one, two = pods
+    assert throughput(one.namespace, two.namespace, two.address, seconds=1) > 0
+
+
 def test_pods_follow_the_links(bed: Bed, pods: list[Pod]) -> None:
     one, two = pods
     set_underlay(bed, 2000)
     try:
         eventually(lambda: [mtu_of(pod) for pod in pods] == [1950, 1950], "pods follow")
         eventually(lambda: sent(one, two, 1950), "a longer packet passes")
+        assert throughput(one.namespace, two.namespace, two.address, seconds=1) > 0
         late = bed.add_pod(bed.hosts[0], "late")
         assert mtu_of(late) == 1950
         bed.delete_pod(late)
