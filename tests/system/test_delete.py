@@ -18,8 +18,6 @@ from tests.system.rest import release
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
-QUICK = 15.0
-
 
 @pytest.fixture
 def before(bed: Bed) -> Footprint:
@@ -35,12 +33,10 @@ def pod(bed: Bed, before: Footprint) -> Pod:
 
 
 def delete(bed: Bed, pod: Pod, *, netns: str | None = None) -> None:
-    """Run a DEL, which must succeed soon and say nothing."""
+    """Run a DEL, which must succeed and say nothing."""
     netns = str(pod.namespace.path) if netns is None else netns
-    began = time.monotonic()
     done = bed.runtime.call("DEL", pod.host, pod.conf, pod.sandbox, netns=netns)
     assert (done.returncode, done.stdout) == (0, "")
-    assert time.monotonic() - began < QUICK
 
 
 def forget(bed: Bed, pod: Pod) -> None:

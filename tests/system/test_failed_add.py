@@ -5,7 +5,6 @@ journal file on any host.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from tests.system.footprint import Footprint, eventually_same, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(90)]
 
-QUICK = 15.0
 TRY_AGAIN_LATER = 11
 IO_FAILURE = 5
 INVALID_CONFIG = 7
@@ -55,16 +53,12 @@ def before(bed: Bed) -> Footprint:
 def refused(
     bed: Bed, sandbox: Sandbox, conf: dict[str, Any] | None = None, *, netns: str | None = None
 ) -> dict[str, Any]:
-    """Run an ADD that must fail in time; its error object, which must be one."""
+    """Run an ADD that must fail; its error object, which must be one."""
     netns = str(sandbox.namespace.path) if netns is None else netns
-    began = time.monotonic()
     done = bed.runtime.call(
         "ADD", bed.hosts[0], conf or bed.conf(bed.hosts[0]), sandbox, netns=netns
     )
-    took = time.monotonic() - began
-    print(f"{took:.2f} s: {done.stdout}")  # noqa: T201 - the figures of a failed test
     assert done.returncode == 1, done.stdout
-    assert took < QUICK
     error: dict[str, Any] = json.loads(done.stdout)
     assert error.keys() == {"cniVersion", "code", "msg", "details"}
     assert error["cniVersion"] == "1.0.0"

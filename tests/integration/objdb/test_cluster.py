@@ -1,7 +1,6 @@
 """Three etcd members: whichever dies or freezes, writes go on, the lock stays, nothing is lost."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from tests.integration.objdb.conftest import Connect, endpoint
 pytestmark = [pytest.mark.store, pytest.mark.stores("etcd")]
 
 ROOT = "/test/"
-ELECTION = 3.0
-"""Seconds without a leader of raft that a write may have to wait, on a busy machine."""
 
 
 @pytest.fixture
@@ -30,21 +27,18 @@ def members(bed_dir: Path) -> Iterator[list[Etcd]]:
 
 
 class Writer:
-    """Writes numbers one after the other and keeps the longest time one took."""
+    """Writes numbers one after the other."""
 
     def __init__(self, backend: Backend, fence: Fence) -> None:
         self._backend = backend
         self._fence = fence
         self.count = 0
-        self.longest = 0.0
 
     async def write(self) -> None:
         while True:
-            began = time.monotonic()
             change = Change((), (Put(f"{ROOT}{self.count}", b""),))
             (outcome,) = await self._backend.commit([change], fence=self._fence, writer="w")
             assert isinstance(outcome, Committed)
-            self.longest = max(self.longest, time.monotonic() - began)
             self.count += 1
 
 
@@ -67,5 +61,4 @@ async def test_a_lost_member_costs_time_and_nothing_else(
             await follower.until(lambda world: len(world) > before + 100, within=15)
         assert not lost.done()
         await follower.until(lambda world: len(world) >= writer.count)
-    assert writer.longest < (ELECTION if whom == "leader" else 1.8)
     await lock.release()
