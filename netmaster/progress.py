@@ -8,7 +8,7 @@ last is not known, for nothing in the store tells its revision; a later change u
 covers it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,9 +44,13 @@ _POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHost:
-    """A host, whether its agent is registered, and what each of that one's ends has said."""
+    """A host, whether its agent is registered, and what each of that one's ends has said.
+
+    `fault` says why the record, which is empty then, cannot be read.
+    """
 
     record: HostRecord
+    fault: str = ""
     registered: bool
     ends: Mapping[Node, Report | None]
 
@@ -85,7 +89,7 @@ def state_of(host: KnownHost, marks: Mapping[str, int], upkeep: Upkeep) -> dict[
         "ends": [str(node) for node in host.ends],
         "applied": not why,
         "behind": why,
-        "errors": list(dict.fromkeys(_errors(host.ends.values()))),
+        "errors": list(dict.fromkeys(_errors(host))),
         "endpoints": upkeep.endpoints,
         "drained": upkeep.drained,
     }
@@ -98,5 +102,9 @@ def _reached(report: Report | None, prefix: str) -> int:
     return 0 if report is None else report.revisions.get(prefix, 0)
 
 
-def _errors(reports: Iterable[Report | None]) -> Iterable[str]:
-    return (error for report in reports if report is not None for error in report.errors)
+def _errors(host: KnownHost) -> Iterator[str]:
+    if host.fault:
+        yield host.fault
+    for report in host.ends.values():
+        if report is not None:
+            yield from report.errors

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from core.errors import Conflict, NotFound
+from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster import registry
@@ -20,6 +20,7 @@ from netmaster.progress import KnownHost, Upkeep, state_of
 from netmaster.view import View
 from objdb.api import Backend
 from ofnet.control import Node, Report
+from state.records import HostRecord
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +83,14 @@ class Hosts:
         return [state_of(host, marks, one) for host, one in zip(known, upkeep, strict=True)]
 
     def _known_host(self, hosts: registry.Hosts, label: HostLabel) -> KnownHost:
+        record, fault = HostRecord(label=label, control_ip="", vtep_ip="", vxlan_port=0), ""
+        try:
+            record = hosts.record(label)
+        except Invalid as exc:  # the others' are as good as before
+            fault = str(exc)
         return KnownHost(
-            record=hosts.record(label),
+            record=record,
+            fault=fault,
             registered=label in hosts.services,
             ends={node: self._reports.get(node) for node in hosts.ends(label)},
         )

@@ -111,3 +111,12 @@ async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: 
     assert (first["missingSince"], "missingSince" in second) == (40.0, False)
     await leader.register(H1, NODES[0])
     assert "missingSince" not in (await leader.listed())[0]
+
+
+async def test_a_record_that_cannot_be_read_hides_no_other(leader: Leading) -> None:
+    await leader.put(keys.host(H1), b"{")
+    first, second = await leader.listed()
+    assert (first["label"], first["vtepIP"], second["vtepIP"]) == (H1, "", "v")
+    (error,) = first["errors"]
+    assert error.startswith(f"record {keys.host(H1)}: not JSON")
+    assert second["errors"] == []
