@@ -20,6 +20,7 @@ from tests.integration.ofnet.three_hosts import (
     host_name,
     line,
     mac,
+    pod,
     sites,
     tunnel,
 )
@@ -67,13 +68,13 @@ def of_host_port(site: Site) -> set[str]:
     }
 
 
-def routed(site: Site, number: int) -> set[str]:
-    """Return the flows by which a routed host reaches the pod of a host."""
-    if number == site.number:
+def routed(site: Site, number: int, *, at: int = 0) -> set[str]:
+    """Return the flows by which a routed host reaches the pod of a host, or where it is now."""
+    if (at or number) == site.number:
         way = (FROM_ROUTER, f"set_field:{mac(number)}->eth_dst", "output:5")
         own = {line(1, 10, "in_port=5", MARK, "goto_table:3")}
     else:
-        way = ("set_field:0x1->tun_id", TO_ROUTER, f"output:{tunnel(number)}")
+        way = ("set_field:0x1->tun_id", TO_ROUTER, f"output:{tunnel(at or number)}")
         own = set()
     ways = {line(7, 100, to, *way) for to in destinations(number)}
     return own | ways | groups(number)
@@ -102,13 +103,13 @@ async def test_vroute_add_delete(ovs_module: OvsHost) -> None:
                 assert site.routes() == before[site.number]
 
 
-def bridged(site: Site, number: int) -> set[str]:
-    """Return the flows by which a bridged host reaches the pod of a host."""
+def bridged(site: Site, number: int, *, at: int = 0) -> set[str]:
+    """Return the flows by which a bridged host reaches the pod of a host, or where it is now."""
     to_mac = f"dl_vlan=1,dl_dst={mac(number)}"
-    if number == site.number:
+    if (at or number) == site.number:
         own = {line(1, 10, "in_port=5", TAG, MARK, "goto_table:3")}
         return own | {line(9, 100, to_mac, "pop_vlan", "output:5")} | groups(number)
-    into_tunnel = ("set_field:0x1->tun_id", "pop_vlan", f"output:{tunnel(number)}")
+    into_tunnel = ("set_field:0x1->tun_id", "pop_vlan", f"output:{tunnel(at or number)}")
     return {line(9, 100, to_mac, *into_tunnel)} | groups(number)
 
 
@@ -189,6 +190,35 @@ async def test_a_tunnel_goes_and_comes(ovs_module: OvsHost, fwd_mode: FwdMode) -
         assert site.routes() - before == came
         await site.becomes(whole)
         assert site.routes() == before
+
+
+def with_pod(site: Site, bare: set[str], fwd_mode: FwdMode, at: int) -> set[str]:
+    """Return all that a host has when the pod of host 2 is the only one, and is on a host."""
+    if fwd_mode is FwdMode.ROUTING:
+        return bare | routed(site, 2, at=at)
+    before = flooding(pods=False, tunnels=tunnels_of(site))
+    flood = flooding(pods=at == site.number, tunnels=tunnels_of(site))
+    return bare - before | flood | bridged(site, 2, at=at)
+
+
+@pytest.mark.parametrize("fwd_mode", FwdMode)
+async def test_an_endpoint_moves_between_hosts(ovs_module: OvsHost, fwd_mode: FwdMode) -> None:
+    """The pod of host 2 comes to host 1, which still has the record from before for a while."""
+    async with sites(ovs_module, Bridge.VXLAN, fwd_mode) as hosts:
+        bare = {site.number: site.routes() for site in hosts}
+        key = pod(2).key
+        moved = replace(far(2), host=host_name(1))
+        for site in hosts:
+            await site.has_pods({2})
+            assert site.routes() == with_pod(site, bare[site.number], fwd_mode, at=2)
+        here, *others = hosts
+        await here.becomes(replace(here.agent.world, local={key: pod(2)}))
+        assert here.routes() == with_pod(here, bare[1], fwd_mode, at=1)
+        await here.becomes(replace(here.agent.world, remote={}))
+        for site in others:
+            await site.becomes(replace(site.agent.world, local={}, remote={key: moved}))
+        for site in hosts:
+            assert site.routes() == with_pod(site, bare[site.number], fwd_mode, at=1)
 
 
 async def test_remote_endpoints_of_vlan_networks(ovs_module: OvsHost) -> None:

@@ -175,9 +175,10 @@ def test_replies_are_counted_only(directory: Directory) -> None:
     assert react(reply, Mode.VROUTER, directory, FULL) == Reaction(("ArpPktRcvd", "ArpRespRcvd"))
 
 
-def test_dns_goes_on_untouched_through_the_tables(directory: Directory) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_dns_goes_on_untouched_through_the_tables(directory: Directory, mode: Mode) -> None:
     query = frames.udp(1, 2, 53)
-    assert react(PacketIn(0, POD, None, query), Mode.VROUTER, directory, FULL) == Reaction(
+    assert react(PacketIn(0, POD, None, query), mode, directory, FULL) == Reaction(
         ("dnsPktForward",),
         PacketOut(data=packets.tagged(query, 4093), actions=(Output(PORT_TABLE),), in_port=POD),
     )
