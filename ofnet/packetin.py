@@ -10,7 +10,7 @@ Intercepted DNS is sent on untouched (VLAN 4093 through the tables) as long as n
 answer it. Counter names are the original's; those ending in `-ERROR` are its error counters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -108,7 +108,9 @@ def _asked_by(pod: LocalEndpoint, network: Network, question: _Question) -> _Ans
     outputs = _ways_out(mode, question.world)
     if known or not outputs:
         return "ArpReqUnknownDest", None
-    actions = (*_marks(network, mode), *outputs)
+    # a group that a fabric gives a VLAN of its own is on that outside
+    own = replace(network, vlan=pod.group_vlan or network.vlan)
+    actions = (*_marks(own, mode), *outputs)
     packet = question.packet
     return "ArpReqReinject", PacketOut(data=packet.data, actions=actions, in_port=packet.in_port)
 

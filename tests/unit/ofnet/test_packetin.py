@@ -80,6 +80,19 @@ def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
         assert react(question, mode, directory, alone).counters[-1] == "ArpReqUnknownDest"
 
 
+def test_a_pod_of_a_group_with_its_own_vlan_asks_there() -> None:
+    asker = replace(local(1), group_id=5, group_vlan=700)
+    of = replace(BRIDGED, local={asker.key: asker})
+    known = directory_of(of)
+    on_the_wire, through_tunnels = (
+        react(arp(address(9)), mode, known, of).send for mode in (Mode.VLAN, Mode.VXLAN)
+    )
+    assert on_the_wire is not None
+    assert on_the_wire.actions == (*tag(700), Output(UPLINK))
+    assert through_tunnels is not None
+    assert through_tunnels.actions == (SetField("tunnel_id", 10001), Output(VTEP))
+
+
 def test_the_gateway_of_a_bridged_network_is_somebody_outside(bridged: Directory) -> None:
     for mode in (Mode.VXLAN, Mode.VLAN):
         reaction = react(arp(GATEWAY), mode, bridged, BRIDGED)
