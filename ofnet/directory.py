@@ -12,8 +12,9 @@ from typing import NamedTuple
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes, Kind, ObjectId, affected
 from ofnet.claims import Claims
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
+from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
+Endpoint = LocalEndpoint | RemoteEndpoint
 Address = tuple[int, IPv4Address | IPv6Address]
 """An address within a VRF."""
 
@@ -27,35 +28,43 @@ class Behind(NamedTuple):
 
 
 class Directory:
-    """Addresses of endpoints and gateways, and what is behind each port of the bridge."""
+    """Addresses of endpoints and routers, and what is behind each port of the bridge.
+
+    The gateway of a routed network is this host's router; that of a bridged one is somebody outside
+    whom nobody here knows (`ofnetAgent.go: AddNetwork`).
+    """
 
     def __init__(self) -> None:
-        self._addresses: Claims[Address, None] = Claims()
+        self._addresses: Claims[Address, Endpoint | None] = Claims()
         self._ports: Claims[int, Behind] = Claims()
 
     def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World."""
         known = chain(self._addresses.owners(), self._ports.owners())
         for oid in affected(world, changes, known):
-            self._addresses.claim(oid, dict.fromkeys(_addresses(oid, world)))
+            holder = _endpoint(oid, world)
+            self._addresses.claim(oid, dict.fromkeys(_addresses(oid, holder, world), holder))
             self._ports.claim(oid, dict(_ports(oid, world)))
 
     def knows(self, vrf: int, address: IPv4Address | IPv6Address) -> bool:
-        """Return whether an endpoint, here or elsewhere, or a gateway has the address."""
+        """Return whether an endpoint, here or elsewhere, or a router of ours has the address."""
         return (vrf, address) in self._addresses.values
+
+    def endpoint(self, vrf: int, address: IPv4Address | IPv6Address) -> Endpoint | None:
+        """Return the endpoint, here or elsewhere, that has the address."""
+        return self._addresses.values.get((vrf, address))
 
     def behind(self, ofport: int) -> Behind | None:
         """Return what is behind a port."""
         return self._ports.values.get(ofport)
 
 
-def _addresses(oid: ObjectId, world: World) -> Iterator[Address]:
-    if oid.kind is Kind.NETWORK:
+def _addresses(oid: ObjectId, endpoint: Endpoint | None, world: World) -> Iterator[Address]:
+    if oid.kind is Kind.NETWORK and world.fwd_mode is FwdMode.ROUTING:
         network = world.networks.get(NetworkId(oid.name))
         if network is not None and network.gateway is not None:
             yield network.vrf, network.gateway
         return
-    endpoint = _endpoint(oid, world)
     network = world.networks.get(endpoint.network) if endpoint is not None else None
     if endpoint is None or network is None:
         return
@@ -64,7 +73,7 @@ def _addresses(oid: ObjectId, world: World) -> Iterator[Address]:
         yield network.vrf, endpoint.ip6
 
 
-def _endpoint(oid: ObjectId, world: World) -> LocalEndpoint | RemoteEndpoint | None:
+def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:
     match oid.kind:
         case Kind.LOCAL:
             return world.local.get(EndpointKey(oid.name))

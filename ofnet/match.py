@@ -27,6 +27,7 @@ class Fields(TypedDict, total=False):
     eth_src: str
     eth_type: int
     vlan_vid: int
+    ip_dscp: int
     ip_proto: int
     ipv4_src: IPv4Address | IPv4Network
     ipv4_dst: IPv4Address | IPv4Network
@@ -77,7 +78,8 @@ class Match(_Content):
         for name in _TEXT_ORDER:
             if name in values and name not in implied:
                 known = oxm.FIELDS[name]
-                parts.append(f"{known.match_name}={known.text(values[name])}")
+                text = known.match_text or known.text
+                parts.append(f"{known.match_name}={text(values[name])}")
         return ",".join(parts)
 
 
@@ -87,7 +89,7 @@ _NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
 _TEXT_ORDER: Final = (
     *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
     *("ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
-    *("arp_sha", "tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type"),
+    *("arp_sha", "ip_dscp", "tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type"),
     *("nd_target", "tcp_flags"),
 )
 _ETHERTYPES: Final = {oxm.ETH_IPV4: "ip", oxm.ETH_ARP: "arp", oxm.ETH_IPV6: "ipv6"}

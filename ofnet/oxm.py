@@ -43,6 +43,8 @@ class Field(NamedTuple):
     match_name: str
     set_name: str
     text: Callable[[Any], str] = str
+    match_text: Callable[[Any], str] | None = None
+    """How a match prints the value, where that is not how a `set_field` does."""
 
 
 def header(number: int, size: int, *, masked: bool = False, oxm_class: int = BASIC_CLASS) -> bytes:
@@ -117,6 +119,11 @@ def _ipv6_text(value: Address6) -> str:
     return f"{inet_ntop(AF_INET6, value.network_address.packed)}/{value.prefixlen}"
 
 
+def _tos(dscp: int) -> str:
+    # Open vSwitch matches the whole byte, of which DSCP is the upper six bits
+    return str(dscp << 2)
+
+
 def _tcp_flags(value: Flags) -> bytes:
     # OpenFlow has the field from 1.5 on; ONF's extension brings it to 1.3
     return _TCP_FLAGS.pack(EXPERIMENTER_CLASS, 42 << 1 | 1, 8, ONF, value.value, value.mask)
@@ -139,7 +146,7 @@ FIELDS: Final = {
     "eth_src": Field(_mac(4), "dl_src", "eth_src"),
     "eth_type": Field(_integer(5, "H"), "dl_type", "eth_type", hex),
     "vlan_vid": Field(_integer(6, "H", flag=VLAN_PRESENT), "dl_vlan", "vlan_vid"),
-    "ip_dscp": Field(_integer(8, "B"), "ip_dscp", "ip_dscp"),
+    "ip_dscp": Field(_integer(8, "B"), "nw_tos", "ip_dscp", match_text=_tos),
     "ip_proto": Field(_integer(10, "B"), "nw_proto", "ip_proto"),
     "ipv4_src": Field(_ipv4(11), "nw_src", "ip_src"),
     "ipv4_dst": Field(_ipv4(12), "nw_dst", "ip_dst"),

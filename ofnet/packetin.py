@@ -2,14 +2,15 @@
 
 Who is known is answered by the switch (`ofnet.pipelines.neighbours`). Here come the questions it
 has no answer for, and those that no pod asks in its own name. Bridged networks ask on for an
-unknown address beyond this host, as the original does; routed ones leave it unanswered. The host's
-own questions are answered with the router's MAC, whatever they are for.
+unknown address beyond this host, as the original does; routed ones leave it unanswered. What comes
+from beyond a bridged network's host is answered for the pods of this host alone. The host's own
+questions are answered with the router's MAC, whatever they are for.
 
 Intercepted DNS is sent on untouched (VLAN 4093 through the tables) as long as nothing here can
 answer it. Counter names are the original's; those ending in `-ERROR` are its error counters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -21,14 +22,10 @@ from ofnet.packets import Arp
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
 from ofnet.wire import PacketIn
-from ofnet.world import LocalEndpoint, Network, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
 _NOBODY: Final = IPv4Address(0)
 _BRIDGED: Final = frozenset({Mode.VLAN, Mode.VXLAN})
-_FROM_OUTSIDE: Final[dict[Kind | None, str]] = {
-    Kind.UPLINKS: "ArpReqUnknownDestFromUplink",
-    Kind.VTEP: "ArpReqUnknownDestFromVtep",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,56 +55,117 @@ def react(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> R
     return Reaction()
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """An ARP request, and what there is to answer it from."""
+
+    packet: PacketIn
+    arp: Arp
+    mode: Mode
+    directory: Directory
+    world: World
+
+
+_Answer = tuple[str, PacketOut | None]
+"""How a question is counted, and what follows."""
+
+
 def _arp(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> Reaction:
     request = packets.parse_arp(packet.data)
     if request is None:
         return Reaction()
     if request.operation != packets.ARP_REQUEST:
         return Reaction(("ArpPktRcvd", "ArpRespRcvd"))
-    counter, out = _asked(packet, request, mode, directory, world)
+    counter, out = _asked(_Question(packet, request, mode, directory, world))
     return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out)
 
 
-def _asked(
-    packet: PacketIn, request: Arp, mode: Mode, directory: Directory, world: World
-) -> tuple[str, PacketOut | None]:
-    """Return how a question is counted, and what follows."""
+def _asked(question: _Question) -> _Answer:
+    packet, request = question.packet, question.arp
     if request.sender_ip in {_NOBODY, request.target_ip}:
         # a duplicate-address probe or an announcement: an answer would deny the asker its own
         return "ArpProbe", None
-    match directory.behind(packet.in_port):
+    match question.directory.behind(packet.in_port):
         case Behind(Kind.HOST_PORT):
             reply = packets.arp_reply(request, ROUTER_MAC)
             return "ArpReqRespSent", PacketOut(data=reply, actions=(Output(packet.in_port),))
-        case Behind(Kind.LOCAL, LocalEndpoint() as asker, Network() as network):
-            if world.guard and not _is_own(request, asker):
-                return "ArpReqSpoofed", None
-            if directory.knows(network.vrf, request.target_ip) or mode not in _BRIDGED:
-                return "ArpReqUnknownDest", None
-            return _asked_on(packet, network, mode, world)
-        case behind:
-            kind = behind.kind if behind is not None else None
-            return _FROM_OUTSIDE.get(kind, "ArpReqInvalidPortVlan"), None
+        case Behind(Kind.LOCAL, LocalEndpoint() as pod, Network() as network):
+            return _asked_by(pod, network, question)
+        case Behind(Kind.UPLINKS | Kind.VTEP) if question.mode in _BRIDGED:
+            return _asked_from_outside(question)
+        case Behind(Kind.UPLINKS):
+            return "ArpReqUnknownDest", None
+        case _:
+            return "ArpReqInvalidPortVlan", None
+
+
+def _asked_by(pod: LocalEndpoint, network: Network, question: _Question) -> _Answer:
+    """Have whoever is beyond this host hear a pod's question for an address nobody here knows."""
+    mode, request = question.mode, question.arp
+    if question.world.guard and not _is_own(request, pod):
+        return "ArpReqSpoofed", None
+    known = question.directory.knows(network.vrf, request.target_ip)
+    outputs = _ways_out(mode, question.world)
+    if known or not outputs:
+        return "ArpReqUnknownDest", None
+    # a group that a fabric gives a VLAN of its own is on that outside
+    own = replace(network, vlan=pod.group_vlan or network.vlan)
+    actions = (*_marks(own, mode), *outputs)
+    packet = question.packet
+    return "ArpReqReinject", PacketOut(data=packet.data, actions=actions, in_port=packet.in_port)
 
 
 def _is_own(request: Arp, asker: LocalEndpoint) -> bool:
     return request.sender_ip == asker.ip and request.sender_mac.lower() == asker.mac.lower()
 
 
-def _asked_on(
-    packet: PacketIn, network: Network, mode: Mode, world: World
-) -> tuple[str, PacketOut | None]:
-    """Have whoever is beyond this host hear a question for an address nobody here knows."""
+def _asked_from_outside(question: _Question) -> _Answer:
+    """Count a question from beyond this host as the original does, and answer for a pod here.
+
+    (`vlanBridge.go`, `vxlanBridge.go`: `processArp`. There no frame of a tunnel finds its network,
+    for it is looked for by a tag that such frames do not have.)
+    """
+    packet, request, directory = question.packet, question.arp, question.directory
+    network = _network(packet, question.mode, question.world)
+    if network is None:
+        return "ArpReqInvalidPortVlan", None
+    outside = "Vtep" if question.mode is Mode.VXLAN else "Uplink"
+    match directory.endpoint(network.vrf, request.target_ip):
+        case LocalEndpoint() as wanted:
+            reply = packets.arp_reply(request, wanted.mac)
+            back = (*_marks(network, question.mode), Output(packet.in_port))
+            return "ArpReqRespSent", PacketOut(data=reply, actions=back)
+        case RemoteEndpoint():
+            return f"ArpReqNonLocalDestFrom{outside}", None
+        case None if directory.knows(network.vrf, request.sender_ip):
+            return f"ArpReqUnknownDestFrom{outside}", None
+        case None:
+            return "ArpRequestUnknownSrcDst", None
+
+
+def _network(packet: PacketIn, mode: Mode, world: World) -> Network | None:
+    """Return the network whose VNI or VLAN a packet from outside bears."""
     if mode is Mode.VXLAN:
-        outputs = tuple(Output(vtep.ofport) for vtep in world.vteps.values())
-        marked: tuple[Action, ...] = (SetField("tunnel_id", network.vni),)
-    else:
-        outputs = tuple(Output(uplink.ofport) for uplink in world.uplinks)
-        marked = tag(network.vlan)
-    if not outputs:
-        return "ArpReqUnknownDest", None
-    actions = (*marked, *outputs)
-    return "ArpReqReinject", PacketOut(data=packet.data, actions=actions, in_port=packet.in_port)
+        known = {network.vni: network for network in world.networks.values() if network.vni}
+        return known.get(packet.tunnel_id or 0)
+    known = {network.vlan: network for network in world.networks.values() if network.vlan}
+    return known.get(packets.vlan(packet.data))
+
+
+def _ways_out(mode: Mode, world: World) -> tuple[Output, ...]:
+    """Return what sends a question to all who are beyond this host; nothing does if it routes."""
+    match mode:
+        case Mode.VXLAN:
+            return tuple(Output(vtep.ofport) for vtep in world.vteps.values())
+        case Mode.VLAN:
+            return tuple(Output(uplink.ofport) for uplink in world.uplinks)
+        case _:
+            return ()
+
+
+def _marks(network: Network, mode: Mode) -> tuple[Action, ...]:
+    """Return the actions that put a packet on a bridged network beyond this host."""
+    return (SetField("tunnel_id", network.vni),) if mode is Mode.VXLAN else tag(network.vlan)
 
 
 def _dns(packet: PacketIn, mode: Mode, behind: Behind | None, world: World) -> Reaction:

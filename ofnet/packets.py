@@ -47,6 +47,11 @@ def is_tagged(frame: bytes) -> bool:
     return frame[12:14] == b"\x81\x00"
 
 
+def vlan(frame: bytes) -> int:
+    """Return the VLAN of a frame, 0 without a tag."""
+    return int.from_bytes(frame[14:16], "big") & 0xFFF if is_tagged(frame) else 0
+
+
 def parse_arp(frame: bytes) -> Arp | None:
     """Return the ARP packet of a frame, or None if it is none or a broken one."""
     body = _payload(frame)

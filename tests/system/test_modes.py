@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ofnet.pipelines.stages import ROUTER_MAC
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.hosts import Host
-from tests.bed.netns import http_request
+from tests.bed.netns import Namespace, fresh_name, http_request
+from tests.bed.ovs import OvsHost
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, planes
@@ -58,6 +61,53 @@ def test_pods_reach_each_other(bed: Bed, network: str) -> None:
                 for address in addresses(target):
                     ping = partial(source.ping, address)
                     eventually(ping, f"{source.name} reaches {target.name} at {address}")
+
+
+@contextmanager
+def gateway_outside(bed: Bed) -> Iterator[str]:
+    """Have the vlan network's gateway on the physical VLAN; give its MAC address.
+
+    An Open vSwitch gives the tag, since not every kernel has VLANs.
+    """
+    _, four, _, six, _ = NETWORKS["vlan"]
+    router = Namespace(fresh_name("router")).create()
+    ovs = OvsHost(router, bed.dir / "router")
+    try:
+        bed.fabric.join(router, "prouter", switch="phys")
+        ovs.start()
+        ovs.vsctl(
+            *("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"),
+            *("--", "add-port", "br0", "eth0", "--", "add-port", "br0", "gw", "tag=61"),
+            *("--", "set", "interface", "gw", "type=internal"),
+        )
+        router.run(["ip", "address", "add", f"{four}/24", "dev", "gw"])
+        router.run(["ip", "address", "add", f"{six}/64", "dev", "gw", "nodad"])
+        router.run(["ip", "link", "set", "gw", "up"])
+        yield json.loads(router.run(["ip", "-json", "link", "show", "gw"]).stdout)[0]["address"]
+    finally:
+        ovs.kill()
+        router.delete()
+
+
+def told(pod: Pod, address: str) -> str:
+    """Have a pod ask for an address; return the MAC address it has been told, if any."""
+    pod.ping(address)
+    command = ["ip", "-json", "neigh", "show", address]
+    known = json.loads(pod.namespace.run(command).stdout)
+    return str(known[0].get("lladdr", "")) if known else ""
+
+
+def test_whose_the_gateway_is(bed: Bed) -> None:
+    """Of a bridged vlan network it is somebody's outside; where we route, it is the host's."""
+    _, four, _, six, _ = NETWORKS["vlan"]
+    with gateway_outside(bed) as outside:
+        for host in bed.hosts:
+            pod = bed.add_pod(host, f"on-{host.label}", network="vlan")
+            for address in (four, six):
+                wanted = outside if bed.fwd_mode == "bridge" else ROUTER_MAC
+                eventually(lambda p=pod, a=address, w=wanted: told(p, a) == w, address)  # type: ignore[misc]
+                if bed.fwd_mode == "bridge":
+                    eventually(partial(pod.ping, address), f"{address} is reached")
 
 
 def announcements(host: Host, side: str) -> int:

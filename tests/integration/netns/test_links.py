@@ -160,6 +160,19 @@ async def test_a_stale_host_link_makes_way(
     assert shown(pod, "link", "show", "eth0")
 
 
+async def test_names_the_original_gave_to_ends_of_pods_are_in_nobodys_way(
+    links: HostLinks, host: Namespace, pod: Namespace
+) -> None:
+    """The pod's end is born inside, under its final name."""
+    others = {"vport1", "vport2", "uport3"}
+    for name in others:
+        host.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"peer-{name}"])
+    before = await links.links()
+    await links.add_pod_link(spec(pod))
+    assert await links.links() == before | {"vvport1"}
+    assert before > others
+
+
 async def test_an_interface_of_that_name_in_the_pod_is_an_error(
     links: HostLinks, pod: Namespace
 ) -> None:

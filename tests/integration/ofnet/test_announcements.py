@@ -1,9 +1,7 @@
 """A pod that comes is heard of behind the uplink, on its VLAN."""
 
 import socket
-import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address
 
@@ -14,72 +12,24 @@ from ofnet import packets
 from ofnet.announcements import ROUNDS
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, Uplink
-from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.integration.ofnet.dialled import dialled, looked_after, until
+from tests.integration.ofnet.outside import UPLINK, arps, behind_uplink
+from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, world
 
 pytestmark = pytest.mark.ovs
 
-SOL_PACKET, PACKET_AUXDATA = 263, 8
-ETH_P_ALL = 3
-UPLINK = 30
 GROUP_VLAN = 700
-
-
-@contextmanager
-def behind_uplink(bridge: Dialled) -> Iterator[socket.socket]:
-    """Put an uplink on the bridge; give what listens at its other end."""
-    outside = Namespace(fresh_name("outside")).create()
-    port = f"u{bridge.name}"
-    try:
-        bridge.ovs.namespace.run(
-            [
-                *("ip", "link", "add", port, "up", "type", "veth", "peer", "name", "eth0"),
-                *("netns", outside.name),
-            ]
-        )
-        outside.run(["ip", "link", "set", "eth0", "up"])
-        bridge.ovs.vsctl(
-            *("add-port", bridge.name, port),
-            *("--", "set", "interface", port, f"ofport_request={UPLINK}"),
-        )
-        with outside.call(_listener) as ear:
-            yield ear
-    finally:
-        outside.delete()
-
-
-def _listener() -> socket.socket:
-    ear = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-    ear.bind(("eth0", ETH_P_ALL))
-    ear.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-    ear.setblocking(False)
-    return ear
 
 
 def announced(ear: socket.socket) -> Iterator[tuple[IPv4Address, str, int]]:
     """Take the announcements that have come in: whose, at which MAC, on which VLAN."""
-    while True:
-        try:
-            frame, ancillary, _, _ = ear.recvmsg(2048, 256)
-        except BlockingIOError:
-            return
-        arp = packets.parse_arp(frame)
-        if arp is not None and arp.operation == packets.ARP_REQUEST:
+    for arp, destination, vlan in arps(ear):
+        if arp.operation == packets.ARP_REQUEST:
             assert arp.sender_ip == arp.target_ip
-            assert frame[:6] == b"\xff" * 6
-            yield arp.sender_ip, arp.sender_mac, _vlan(frame, ancillary)
-
-
-def _vlan(frame: bytes, ancillary: list[tuple[int, int, bytes]]) -> int:
-    """Return the VLAN of a frame; the kernel may have taken the tag off it."""
-    if packets.is_tagged(frame):
-        return int.from_bytes(frame[14:16], "big") & 0xFFF
-    for level, kind, data in ancillary:
-        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
-            return int(struct.unpack("=IIIHHHH", data)[5]) & 0xFFF
-    return 0
+            assert destination == frames.BROADCAST
+            yield arp.sender_ip, arp.sender_mac, vlan
 
 
 async def test_a_pod_is_announced_at_once_and_its_group_in_rounds(ovs_module: OvsHost) -> None:

@@ -72,6 +72,29 @@ async def test_bridge_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) ->
     assert columns.split() == ["out-of-band", "1000", "10000"]
 
 
+@pytest.mark.parametrize("count", [1, 10])
+async def test_bridges_come_and_go_with_all_they_hold(
+    ovs_module: OvsHost, ovsdb: Ovsdb, count: int
+) -> None:
+    def rows() -> list[list[str]]:
+        columns = {"Bridge": "name", "Port": "name", "Interface": "name", "Controller": "target"}
+        return [
+            ovs_module.vsctl("--bare", f"--columns={column}", "list", table).split()
+            for table, column in columns.items()
+        ]
+
+    before = rows()
+    names = {f"ovsbr{number}": number for number in range(count)}
+    for name, number in names.items():
+        target = f"tcp:127.0.0.1:{7000 + number}"
+        await ovsdb.ensure_bridge(replace(SPEC, name=name, controller=target, datapath_id=None))
+        await ovsdb.add_port(name, internal(f"port{number}", tag=11))
+    assert set(ovs_module.vsctl("list-br").split()) == {*names, BRIDGE}
+    for name in names:
+        await ovsdb.delete_bridge(name)
+    assert rows() == before
+
+
 async def test_wrong_settings_are_corrected_and_ports_stay(
     ovs_module: OvsHost, ovsdb: Ovsdb
 ) -> None:

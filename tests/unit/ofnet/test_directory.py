@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address
 from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes, Kind
 from ofnet.directory import Behind, Directory
-from ofnet.world import Uplink
+from ofnet.world import FwdMode, Uplink
 from tests.unit.ofnet.worlds import (
     NET,
     PEER,
@@ -19,6 +19,7 @@ from tests.unit.ofnet.worlds import (
     world,
 )
 
+GATEWAY = IPv4Address("10.1.255.254")
 WORLD = world(here=(local(1),), there=(remote(2, v6=True),))
 
 
@@ -34,8 +35,23 @@ def test_endpoints_and_gateways_are_known_in_their_vrf() -> None:
         assert known.knows(1, address(number))
         assert not known.knows(2, address(number))
     assert known.knows(1, IPv6Address("2001:db8::2"))
-    assert known.knows(1, IPv4Address("10.1.255.254"))
+    assert known.knows(1, GATEWAY)
     assert not known.knows(1, address(3))
+
+
+def test_who_has_an_address_is_known_by_it() -> None:
+    known = directory()
+    assert known.endpoint(1, address(1)) == local(1)
+    assert known.endpoint(1, IPv6Address("2001:db8::2")) == remote(2, v6=True)
+    assert known.endpoint(1, GATEWAY) is None
+    assert known.endpoint(2, address(1)) is None
+
+
+def test_the_gateway_of_a_bridged_network_is_nobody_here() -> None:
+    known = directory()
+    known.update(replace(WORLD, fwd_mode=FwdMode.BRIDGE), EVERYTHING)
+    assert not known.knows(1, GATEWAY)
+    assert known.knows(1, address(1))
 
 
 def test_ports_have_a_kind() -> None:
@@ -59,7 +75,7 @@ def test_what_is_gone_is_forgotten() -> None:
     assert known.behind(2) is None
     known.update(replace(WORLD, networks={}), Changes(networks=frozenset({NET})))
     assert not known.knows(1, address(2))
-    assert not known.knows(1, IPv4Address("10.1.255.254"))
+    assert not known.knows(1, GATEWAY)
 
 
 def test_a_port_given_to_another_pod_is_the_other_pods() -> None:

@@ -49,6 +49,7 @@ def test_bytes_are_those_of_os_ken(match: Match) -> None:
             "udp,in_port=3,tp_dst=53",
         ),
         (Match(eth_type=0x0800, ip_proto=47), "ip,nw_proto=47"),
+        (Match(eth_type=0x0800, ip_dscp=46, in_port=1), "ip,in_port=1,nw_tos=184"),
         (Match(eth_type=0x88CC), "dl_type=0x88cc"),
         (
             Match(metadata=Bits(0, 1), vlan_vid=1, eth_dst="02:02:0a:01:01:01"),

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofnet import packets
-from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Output, SetField, tag
+from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.changes import EVERYTHING
 from ofnet.directory import Directory
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
 from ofnet.wire import PacketIn
-from ofnet.world import Uplink
+from ofnet.world import FwdMode, Uplink, World
 from tests.unit.ofnet import frames
-from tests.unit.ofnet.worlds import address, local, remote, world
+from tests.unit.ofnet.worlds import address, local, mac, remote, world
 
 POD, VTEP, HOST, UPLINK, UNKNOWN = 101, 2, 1, 30, 99
 
@@ -24,13 +24,25 @@ POD, VTEP, HOST, UPLINK, UNKNOWN = 101, 2, 1, 30, 99
 UPLINKS = (Uplink(ofport=UPLINK, mac="52:54:00:00:00:0a"),)
 FULL = replace(world(here=(local(1), local(2)), there=(remote(3),)), uplinks=UPLINKS)
 GUARDED = replace(FULL, guard=True)
+BRIDGED = replace(FULL, fwd_mode=FwdMode.BRIDGE)
+GATEWAY = IPv4Address("10.1.255.254")
+OUTSIDER = address(200)
+
+
+def directory_of(world: World) -> Directory:
+    made = Directory()
+    made.update(world, EVERYTHING)
+    return made
 
 
 @pytest.fixture(scope="module")
 def directory() -> Directory:
-    made = Directory()
-    made.update(FULL, EVERYTHING)
-    return made
+    return directory_of(FULL)
+
+
+@pytest.fixture(scope="module")
+def bridged() -> Directory:
+    return directory_of(BRIDGED)
 
 
 def arp(target: IPv4Address, *, port: int = POD, **more: bytes) -> PacketIn:
@@ -42,8 +54,8 @@ def arp(target: IPv4Address, *, port: int = POD, **more: bytes) -> PacketIn:
     [
         (arp(address(9)), "ArpReqUnknownDest"),
         (arp(address(2), port=UNKNOWN), "ArpReqInvalidPortVlan"),
-        (arp(address(2), port=VTEP), "ArpReqUnknownDestFromVtep"),
-        (arp(address(2), port=UPLINK), "ArpReqUnknownDestFromUplink"),
+        (arp(address(2), port=VTEP), "ArpReqInvalidPortVlan"),
+        (arp(address(2), port=UPLINK), "ArpReqUnknownDest"),
         (arp(address(2), sender_ip=frames.UNSET), "ArpProbe"),
         (arp(address(1)), "ArpProbe"),
     ],
@@ -66,6 +78,91 @@ def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
         assert reaction.send == PacketOut(data=question.data, actions=actions, in_port=POD)
         alone = replace(GUARDED, vteps={}, uplinks=())
         assert react(question, mode, directory, alone).counters[-1] == "ArpReqUnknownDest"
+
+
+def test_a_pod_of_a_group_with_its_own_vlan_asks_there() -> None:
+    asker = replace(local(1), group_id=5, group_vlan=700)
+    of = replace(BRIDGED, local={asker.key: asker})
+    known = directory_of(of)
+    on_the_wire, through_tunnels = (
+        react(arp(address(9)), mode, known, of).send for mode in (Mode.VLAN, Mode.VXLAN)
+    )
+    assert on_the_wire is not None
+    assert on_the_wire.actions == (*tag(700), Output(UPLINK))
+    assert through_tunnels is not None
+    assert through_tunnels.actions == (SetField("tunnel_id", 10001), Output(VTEP))
+
+
+def test_the_gateway_of_a_bridged_network_is_somebody_outside(bridged: Directory) -> None:
+    for mode in (Mode.VXLAN, Mode.VLAN):
+        reaction = react(arp(GATEWAY), mode, bridged, BRIDGED)
+        assert reaction.counters[-1] == "ArpReqReinject"
+        assert reaction.send is not None
+
+
+def from_outside(mode: Mode, sender: IPv4Address, target: IPv4Address) -> PacketIn:
+    """Return the question of somebody beyond this host, as it comes in on the pods' network."""
+    frame = frames.arp(77, target.packed, sender_ip=sender.packed)
+    if mode is Mode.VXLAN:
+        return PacketIn(0, VTEP, 10001, frame)
+    return PacketIn(0, UPLINK, None, packets.tagged(frame, 1))
+
+
+@pytest.mark.parametrize("mode", [Mode.VLAN, Mode.VXLAN])
+@pytest.mark.parametrize(
+    ("sender", "target", "counter"),
+    [
+        (OUTSIDER, address(201), "ArpRequestUnknownSrcDst"),
+        (address(1), address(201), "ArpReqUnknownDestFrom{}"),
+        (address(1), address(3), "ArpReqNonLocalDestFrom{}"),
+        (OUTSIDER, address(3), "ArpReqNonLocalDestFrom{}"),
+        (address(1), GATEWAY, "ArpReqUnknownDestFrom{}"),
+    ],
+)
+def test_who_is_outside_is_told_of_no_pod_elsewhere(
+    bridged: Directory, mode: Mode, sender: IPv4Address, target: IPv4Address, counter: str
+) -> None:
+    outside = "Vtep" if mode is Mode.VXLAN else "Uplink"
+    expected = Reaction(("ArpPktRcvd", "ArpReqRcvd", counter.format(outside)))
+    assert react(from_outside(mode, sender, target), mode, bridged, BRIDGED) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "back"),
+    [
+        (Mode.VLAN, (*tag(1), Output(UPLINK))),
+        (Mode.VXLAN, (SetField("tunnel_id", 10001), Output(VTEP))),
+    ],
+)
+def test_who_is_outside_is_told_of_a_pod_here(
+    bridged: Directory, mode: Mode, back: tuple[Action, ...]
+) -> None:
+    question = from_outside(mode, OUTSIDER, address(1))
+    reaction = react(question, mode, bridged, BRIDGED)
+    assert reaction.counters[-1] == "ArpReqRespSent"
+    assert reaction.send is not None
+    assert reaction.send.actions == back
+    assert packets.parse_arp(reaction.send.data) == packets.Arp(
+        operation=packets.ARP_REPLY,
+        sender_mac=mac(1),
+        sender_ip=address(1),
+        target_ip=OUTSIDER,
+    )
+
+
+@pytest.mark.parametrize("mode", [Mode.VLAN, Mode.VXLAN])
+def test_a_question_on_no_network_of_ours_is_left_alone(bridged: Directory, mode: Mode) -> None:
+    frame = frames.arp(77, address(1).packed, sender_ip=OUTSIDER.packed)
+    port = VTEP if mode is Mode.VXLAN else UPLINK
+    strange = [
+        PacketIn(0, port, None, frame),
+        PacketIn(0, port, 10002, packets.tagged(frame, 2)),
+        PacketIn(0, port, 0, packets.tagged(frame, 0)),
+    ]
+    for packet in strange:
+        assert react(packet, mode, bridged, BRIDGED) == Reaction(
+            ("ArpPktRcvd", "ArpReqRcvd", "ArpReqInvalidPortVlan")
+        )
 
 
 def test_a_question_in_anothers_name_goes_nowhere(directory: Directory) -> None:
@@ -91,9 +188,10 @@ def test_replies_are_counted_only(directory: Directory) -> None:
     assert react(reply, Mode.VROUTER, directory, FULL) == Reaction(("ArpPktRcvd", "ArpRespRcvd"))
 
 
-def test_dns_goes_on_untouched_through_the_tables(directory: Directory) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_dns_goes_on_untouched_through_the_tables(directory: Directory, mode: Mode) -> None:
     query = frames.udp(1, 2, 53)
-    assert react(PacketIn(0, POD, None, query), Mode.VROUTER, directory, FULL) == Reaction(
+    assert react(PacketIn(0, POD, None, query), mode, directory, FULL) == Reaction(
         ("dnsPktForward",),
         PacketOut(data=packets.tagged(query, 4093), actions=(Output(PORT_TABLE),), in_port=POD),
     )

@@ -63,6 +63,8 @@ def test_a_tag_leaves_all_else_untouched() -> None:
     assert packets.is_tagged(frame)
     assert frame[12:16] == b"\x81\x00\x0f\xfd"
     assert frame[:12] + frame[16:] == REQUEST
+    assert (packets.vlan(frame), packets.vlan(REQUEST)) == (4093, 0)
+    assert packets.vlan(packets.tagged(REQUEST, 0xE005)) == 5, "priority bits are no part of it"
 
 
 def test_udp_is_told_by_its_port() -> None:

@@ -1,0 +1,86 @@
+"""A question for a pod not known everywhere yet goes through a real tunnel, and is answered.
+
+Two hosts with an Open vSwitch each; the bridge of the first knows its own pod alone.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from core.ids import HostLabel
+from ofnet.packets import ARP_REPLY, Arp
+from ofnet.world import FwdMode, Vtep, World
+from tests.bed.hosts import Fabric, Host
+from tests.bed.netns import fresh_name
+from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.integration.ofnet.outside import arps
+from tests.integration.ofnet.test_packets import pod
+from tests.unit.ofnet import frames
+from tests.unit.ofnet.worlds import address, local, mac, world
+
+pytestmark = pytest.mark.ovs
+
+TUNNEL = 2
+
+
+@pytest.fixture
+def hosts(bed_dir: Path) -> Iterator[tuple[Host, Host]]:
+    """Run two hosts that reach each other, and have resolved each other's addresses."""
+    with ExitStack() as undo:
+        fabric = Fabric(fresh_name("fabric"))
+        undo.callback(fabric.stop)
+        fabric.start()
+        one, other = (Host(n, fresh_name(f"h{n}"), bed_dir / f"h{n}") for n in (1, 2))
+        for host in (one, other):
+            undo.callback(host.stop)
+            host.start(fabric)
+        one.namespace.run(["ping", "-q", "-c", "1", "-W", "5", other.address])
+        yield one, other
+
+
+def tunnel(bridge: Dialled, to: Host) -> Vtep:
+    """Give a bridge its tunnel to another host."""
+    bridge.ovs.vsctl(
+        *("add-port", bridge.name, "vx0", "--", "set", "interface", "vx0", "type=vxlan"),
+        *(f"options:remote_ip={to.address}", "options:key=flow", f"ofport_request={TUNNEL}"),
+    )
+    return Vtep(host=HostLabel(to.label), ip=IPv4Address(to.address), ofport=TUNNEL)
+
+
+def bridged(number: int, vtep: Vtep) -> World:
+    """Return the World of a host that knows its own pod and the tunnel."""
+    of = replace(world(here=(local(number),)), fwd_mode=FwdMode.BRIDGE, host_port=None)
+    return replace(of, vteps={vtep.host: vtep}, guard=True)
+
+
+async def test_a_pod_elsewhere_is_found_through_its_tunnel(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    async with dialled(here.ovs) as near, dialled(there.ovs) as far:
+        own, other = bridged(1, tunnel(near, there)), bridged(2, tunnel(far, here))
+        async with looked_after(near, own) as asking, looked_after(far, other) as answering:
+            with pod(near, 1) as one, one.frames() as wire:
+                found: list[Arp] = []
+                await until(lambda: asks(wire, found), "an answer")
+                assert found[0] == Arp(
+                    operation=ARP_REPLY,
+                    sender_mac=mac(2),
+                    sender_ip=address(2),
+                    target_ip=address(1),
+                )
+            assert asking.stats["ArpReqReinject"] >= 1
+            assert answering.stats["ArpReqRespSent"] >= 1
+
+
+def asks(wire: socket.socket, found: list[Arp]) -> bool:
+    """Ask for pod 2 once more; return whether there has been an answer.
+
+    The userspace switch drops what it has to send to a host it has not resolved yet.
+    """
+    wire.send(frames.arp(1, address(2).packed))
+    found.extend(arp for arp, _, _ in arps(wire) if arp.operation == ARP_REPLY)
+    return bool(found)
