@@ -61,7 +61,7 @@ class Field:
 
 
 RX_VTEP: Final = Field(0, 1)
-"""The packet came through a tunnel: it was judged at its source and must not be flooded back."""
+"""The packet came from beyond this host: it must not be flooded back there."""
 
 DESTINATION_GROUP: Final = Field(1, 15)
 SOURCE_GROUP: Final = Field(16, 15)

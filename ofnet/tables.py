@@ -2,8 +2,9 @@
 
 `ofnet.flows.Flow` refuses what its table does not declare, so a pipeline cannot send a packet
 where the story of the tables does not lead. Ids and priorities are the original's. A packet from
-a local endpoint visits 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8); from a tunnel or an uplink 0, 1, 6,
-then 9 or 7; from the host's own port 0, 2, 6, 7. Questions for neighbours go from 0 to 10 and 11.
+a local endpoint visits 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8); from a tunnel or an uplink 0, 1, 2,
+if a known pod sent it 4 and 5, 6, then 9 or 7; from the host's own port 0, 2, 6, 7. Questions for
+neighbours go from 0 to 10 and 11.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class TableId(IntEnum):
 
     INPUT = 0
     VLAN = 1
-    HOST_DNAT = 2
+    ARRIVALS = 2
     SRV_PROXY_DNAT = 3
     DST_GRP = 4
     POLICY = 5
@@ -109,24 +110,26 @@ _DECLARED: Final = (
         ),
         actions=frozenset({"output", "pop_vlan"}),
         writes=VRF.mask | RX_VTEP.mask,
-        next=frozenset({TableId.VLAN, TableId.HOST_DNAT, TableId.IP, TableId.NEIGHBOURS}),
+        next=frozenset({TableId.VLAN, TableId.ARRIVALS, TableId.IP, TableId.NEIGHBOURS}),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
     Table(
         id=TableId.VLAN,
-        matches=frozenset({"in_port", "eth_type", "tunnel_id"}),
+        matches=frozenset({"in_port", "eth_type", "tunnel_id", "vlan_vid"}),
         actions=frozenset({"ip_dscp", "push_vlan", "vlan_vid"}),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask,
-        next=frozenset({TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
+        next=frozenset(
+            {TableId.ARRIVALS, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
+        ),
         # vlan mode lets unknown ports through, the others drop what they do not know
         misses={**_everywhere(DROP), Mode.VLAN: goto(TableId.DST_GRP)},
     ),
     Table(
-        id=TableId.HOST_DNAT,
-        matches=frozenset({"in_port", "eth_type", "ipv4_dst"}),
+        id=TableId.ARRIVALS,
+        matches=frozenset({"in_port", "eth_type", "ipv4_dst", "metadata", "ipv4_src", "ipv6_src"}),
         actions=frozenset({"eth_dst", "ipv4_dst"}),
-        writes=VRF.mask,
-        next=frozenset({TableId.SRV_PROXY_SNAT}),
+        writes=VRF.mask | SOURCE_GROUP.mask,
+        next=frozenset({TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),
     Table(

@@ -15,7 +15,7 @@ from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
 from ofnet.tables import TABLES, Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink
 
 ROUTER_MAC: Final = "00:00:11:11:11:11"
 """The distributed router's address on every host."""
@@ -81,16 +81,11 @@ def dns_exemption(owner: Kind, ofport: int, table: TableId = TableId.VLAN) -> Fl
     return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(table))
 
 
-def uplink_input(uplink: Uplink) -> Iterator[Flow]:
-    """Yield the flows of a link to the physical network; its traffic was judged at its source."""
+def uplink_input(uplink: Uplink, arrived: Instructions) -> Iterator[Flow]:
+    """Yield the flows of a link to the physical network, and what is done with what arrives."""
     yield dns_exemption(Kind.UPLINKS, uplink.ofport)
-    yield Flow(
-        Kind.UPLINKS,
-        TableId.VLAN,
-        Priority.MATCH,
-        Match(in_port=uplink.ofport),
-        goto(TableId.SRV_PROXY_SNAT),
-    )
+    match = Match(in_port=uplink.ofport)
+    yield Flow(Kind.UPLINKS, TableId.VLAN, Priority.MATCH, match, arrived)
 
 
 def port_input(
@@ -133,6 +128,13 @@ def to_address(address: IPv4Address | IPv6Address) -> Fields:
     return {"eth_type": oxm.ETH_IPV6, "ipv6_dst": address}
 
 
+def from_address(address: IPv4Address | IPv6Address) -> Fields:
+    """Return what packets from an address have, whatever the VRF."""
+    if isinstance(address, IPv4Address):
+        return {"eth_type": oxm.ETH_IPV4, "ipv4_src": address}
+    return {"eth_type": oxm.ETH_IPV6, "ipv6_src": address}
+
+
 def addresses(
     endpoint: LocalEndpoint | RemoteEndpoint,
 ) -> Iterator[IPv4Address | IPv6Address]:
@@ -166,9 +168,3 @@ def destination_group(owner: Kind, to: Match, group_id: int) -> Flow:
 @lru_cache(maxsize=4096)
 def _group_mark(group_id: int) -> Instructions:
     return Instructions(metadata=DESTINATION_GROUP.put(group_id), goto=TableId.POLICY)
-
-
-def all_uplinks(world: World) -> Iterator[Flow]:
-    """Yield the flows of every uplink."""
-    for uplink in world.uplinks:
-        yield from uplink_input(uplink)

@@ -6,11 +6,12 @@ before it mark groups and apply policy.
 
 from collections.abc import Iterator
 
+from ofnet.actions import goto
 from ofnet.changes import Kind
 from ofnet.flows import Flow
-from ofnet.pipelines import neighbours, policy, stages
+from ofnet.pipelines import arrivals, neighbours, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
-from ofnet.tables import Mode
+from ofnet.tables import Mode, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 
@@ -18,12 +19,21 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
+    yield arrivals.strangers()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
         yield neighbours.unknown()
 
 
+def _uplinks(world: World) -> Iterator[Flow]:
+    """Yield what is done with what arrives on no network's VLAN."""
+    for uplink in world.uplinks:
+        yield from stages.uplink_input(uplink, goto(TableId.SRV_PROXY_SNAT))
+
+
 def _network(network: Network, world: World) -> Iterator[Flow]:
+    for uplink in world.uplinks:
+        yield arrivals.on_vlan(uplink, network.vlan, network.vrf)
     if world.arp_mode is ArpMode.PROXY:
         for uplink in world.uplinks:
             yield neighbours.questions_from_outside(
@@ -45,13 +55,14 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None:
         return
     yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+    yield from arrivals.source_groups(endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 
 
 PIPELINE = Pipeline(
     mode=Mode.VLAN,
     start=_start,
-    uplinks=stages.all_uplinks,
+    uplinks=_uplinks,
     network=_network,
     local=_local,
     remote=_remote,

@@ -14,7 +14,7 @@ from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
-from ofnet.pipelines import neighbours, source_guard, stages
+from ofnet.pipelines import arrivals, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
@@ -31,6 +31,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
+    yield arrivals.strangers()
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)
     yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
@@ -41,7 +42,7 @@ def _start(world: World) -> Iterator[Flow]:
 def _uplinks(world: World) -> Iterator[Flow]:
     """Yield the first uplink's flows: a routed host has one way out."""
     for uplink in world.uplinks[:1]:
-        yield from stages.uplink_input(uplink)
+        yield from stages.uplink_input(uplink, arrivals.mark(FLAT_VRF))
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
@@ -80,6 +81,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None:
         return
     yield from stages.destination_groups(Kind.REMOTE, endpoint, FLAT_VRF)
+    yield from arrivals.source_groups(endpoint, FLAT_VRF)
     yield from neighbours.answers(
         Kind.REMOTE, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )

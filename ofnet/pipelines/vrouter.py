@@ -2,7 +2,7 @@
 
 Inside a VRF packets are forwarded by address alone: table 7 rewrites the MACs and sends to a port
 or into a tunnel. What table 7 does not know goes to the host through `contivh0`, behind the pod's
-private address (tables 2 and 8).
+private address (tables 2 and 8; in table 2 the original has nothing else).
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from ipaddress import IPv4Address
 from ofnet import oxm
 from ofnet.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.changes import Kind
-from ofnet.fields import RX_VTEP, VRF
+from ofnet.fields import VRF
 from ofnet.flows import Flow
 from ofnet.match import Match
-from ofnet.pipelines import neighbours, source_guard, stages
+from ofnet.pipelines import arrivals, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -25,6 +25,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
+    yield arrivals.strangers()
     yield stages.arp_to_controller(requests_only=False)
     yield neighbours.unknown()
     yield neighbours.advertisement(stages.ROUTER_MAC)
@@ -39,9 +40,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     yield from neighbours.answers(Kind.NETWORK, VRF.put(network.vrf), gateways, stages.ROUTER_MAC)
     if not network.vni:
         return
-    arrived = Instructions(
-        metadata=VRF.put(network.vrf) | RX_VTEP.put(1), goto=TableId.SRV_PROXY_SNAT
-    )
+    arrived = arrivals.mark(network.vrf)
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -82,6 +81,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         to = stages.destination(address, network.vrf)
         yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
         yield stages.destination_group(Kind.REMOTE, to, endpoint.group_id)
+    yield from arrivals.source_groups(endpoint, network.vrf)
     yield from _neighbours(Kind.REMOTE, endpoint, network.vrf)
 
 
@@ -107,11 +107,9 @@ def _host_port(world: World) -> Iterator[Flow]:
     if port is None:
         return
     from_host = Match(in_port=port.ofport)
-    yield Flow(
-        Kind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.HOST_DNAT)
-    )
+    yield Flow(Kind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS))
     # the host's MAC looks like a pod's
-    yield stages.dns_exemption(Kind.HOST_PORT, port.ofport, TableId.HOST_DNAT)
+    yield stages.dns_exemption(Kind.HOST_PORT, port.ofport, TableId.ARRIVALS)
     # what the host sends to no pod must not come back to it through table 8
     yield Flow(Kind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
@@ -136,7 +134,7 @@ def _host_nat(
     )
     yield Flow(
         Kind.LOCAL,
-        TableId.HOST_DNAT,
+        TableId.ARRIVALS,
         Priority.MATCH,
         Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_dst=private),
         Instructions(

@@ -17,6 +17,8 @@ from tests.golden.run import Case
 GONE_PORT: Final = re.compile(r"\bgone\d+\b")
 TAGGING: Final = re.compile(r"push_vlan:0x8100,set_field:\d+->vlan_vid,")
 BGP_PORT: Final = "inb01"
+ARRIVED: Final = "write_metadata:0x100000001/0xff00000001,"
+"""What marks that a packet arrived; in routed vlan mode all are in one VRF."""
 SERVICE_STEPS: Final = range(24, 29)
 RESTARTED: Final = {Mode.VLAN: 37, Mode.VXLAN: 38}
 """The step that shows what bridge modes had after an agent's restart."""
@@ -104,7 +106,17 @@ def _tunnel_by_services(recorded: Line, ours: Line, case: Case) -> bool:
     """Tell whether only the next table of what a tunnel brings differs."""
     if (ours.table, case.mode) != (1, Mode.VXLAN) or "tun_id=" not in ours.match:
         return False
-    return ours.actions.replace("goto_table:6", "goto_table:9") == recorded.actions
+    return ours.actions.replace("goto_table:2", "goto_table:9") == recorded.actions
+
+
+def _arrivals_judged(recorded: Line, ours: Line, case: Case) -> bool:
+    """Tell whether ours only has what arrives looked at in table 2 first."""
+    if ours.table != 1 or not ours.actions.endswith("goto_table:2"):
+        return False
+    unmarked = ours.actions.replace("goto_table:2", "goto_table:6")
+    if case.mode is Mode.VLROUTER:
+        unmarked = unmarked.removeprefix(ARRIVED)
+    return unmarked == recorded.actions
 
 
 def _ipv6_tagged(recorded: Line, ours: Line, case: Case) -> bool:
@@ -122,6 +134,7 @@ def _host_port_renumbered(recorded: Line, ours: Line, _case: Case) -> bool:
 CHANGED: Final[Mapping[str, Callable[[Line, Line, Case], bool]]] = {
     "flood-without-groups": _flooded_to_ports,
     "tunnel-by-services": _tunnel_by_services,
+    "judged-at-both-ends": _arrivals_judged,
     "vlrouter-ipv6-tagged": _ipv6_tagged,
     "host-port-found-again": _host_port_renumbered,
 }
@@ -210,6 +223,13 @@ def _marked_dns(line: Line) -> bool:
     return (line.table, line.priority) == (0, 101) and "dl_vlan=4093" in line.match
 
 
+def _judges_arrivals(ours: Line, case: Case) -> bool:
+    """Tell whether a flow has what arrives from other hosts judged."""
+    if (case.mode, ours.table, ours.priority) == (Mode.VLAN, 1, 101):
+        return ours.match.startswith("in_port=up0,dl_vlan=")
+    return ours.table == 2 and "metadata=0x" in ours.match
+
+
 def _dns_of_host(ours: Line, _case: Case) -> bool:
     wanted = Line(0, 102, "udp,in_port=contivh0,tp_dst=53", "goto_table:2")
     return ours == wanted
@@ -264,5 +284,6 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "host-port-found-again": _host_port_found,
     "dns-mark": lambda ours, _case: _marked_dns(ours),
     "dns-of-host": _dns_of_host,
+    "judged-at-both-ends": _judges_arrivals,
     "group-source": _group_source,
 }

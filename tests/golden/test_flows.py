@@ -36,7 +36,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "deviations.md"
 RECORDED = sorted(path.stem for path in FLOWS.glob("*-node?.txt"))
 NAMES = {*CHANGED, *LEFT_OUT, *ADDED}
 GUARDED = {"dns-mark", "source-guard"}
-EVERYWHERE = {"neighbours-by-switch", "rules-ipv6", "services-later", *GUARDED}
+EVERYWHERE = {
+    *("judged-at-both-ends", "neighbours-by-switch", "rules-ipv6", "services-later"),
+    *GUARDED,
+}
 OCCURRING: Mapping[Mode, set[str]] = {
     Mode.VLAN: {*EVERYWHERE, "arp-mode-kept", "rules-spare-neighbours", "vlan-ipv6-groups"},
     Mode.VXLAN: {

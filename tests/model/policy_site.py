@@ -122,9 +122,12 @@ class Site:
         self._update()
 
     def meet(self, sender: Placed, receiver: Placed) -> bool:
-        """Tell whether packets get from one pod to the other at all: bridges keep to a network."""
+        """Tell whether packets get from one pod to the other through here.
+
+        Bridges keep to a network.
+        """
         apart = self._fwd_mode is FwdMode.BRIDGE and sender.net != receiver.net
-        return sender.host == HERE and sender != receiver and not apart
+        return HERE in {sender.host, receiver.host} and sender != receiver and not apart
 
     def outcome(self, sender: Placed, receiver: Placed, talk: Talk) -> Outcome:
         """Return what the flows do with a packet; AssertionError if it goes astray."""
@@ -136,7 +139,7 @@ class Site:
             assert verdict.path[-1].table == TableId.POLICY, verdict.path
             return Outcome.DENIED
         (leaving,) = verdict.sent
-        assert self._leaving(leaving) == self._way_to(receiver), verdict.path
+        assert self._leaving(leaving) == self._way_to(sender, receiver), verdict.path
         return Outcome.ALLOWED
 
     def _update(self) -> None:
@@ -145,31 +148,42 @@ class Site:
         self._tables = tables_of(self._desired.flows.values())
 
     def _packet(self, sender: Placed, receiver: Placed, talk: Talk) -> Packet:
+        """Return a packet as a pod sends it here, or as it comes from another host."""
         routed = self._fwd_mode is FwdMode.ROUTING
         fields: dict[str, Value] = {
-            "in_port": sender.ofport,
             "eth_src": sender.mac,
             "eth_dst": ROUTER_MAC if routed else receiver.mac,
             **_addresses(sender.pod, receiver.pod, talk.family),
             **_transport(talk),
         }
-        return Packet(fields)
+        if sender.host == HERE:
+            return Packet({"in_port": sender.ofport, **fields})
+        if self._bridge is Bridge.VLAN:
+            frame = {"eth_src": PEER_MAC, "eth_dst": UPLINK_MAC} if routed else {}
+            return Packet({"in_port": UPLINK, **fields, **frame}, (receiver.net,))
+        return Packet({"in_port": TUNNEL, "tunnel_id": _vni(receiver), **fields})
 
     def _leaving(self, leaving: Sent) -> tuple[Value | None, ...]:
         packet = leaving.packet
         vlan = packet.tags[0] if packet.tags else 0
         return leaving.port, packet.get("eth_dst"), vlan, packet.get("tunnel_id")
 
-    def _way_to(self, receiver: Placed) -> tuple[Value, ...]:
+    def _way_to(self, sender: Placed, receiver: Placed) -> tuple[Value, ...]:
         """Return port, MAC, VLAN and VNI of a packet that is on its way to a pod."""
         routed = self._fwd_mode is FwdMode.ROUTING
+        came_in = sender.host != HERE
         if self._bridge is Bridge.VLAN and not routed:
-            return PORT_NORMAL, receiver.mac, 0, 0
+            return PORT_NORMAL, receiver.mac, receiver.net if came_in else 0, 0
         if receiver.host == HERE:
-            return receiver.ofport, receiver.mac, 0, 0
+            tunnel_id = _vni(receiver) if came_in and self._bridge is Bridge.VXLAN else 0
+            return receiver.ofport, receiver.mac, 0, tunnel_id
         if self._bridge is Bridge.VLAN:
             return UPLINK, PEER_MAC, receiver.net, 0
-        return TUNNEL, ROUTER_MAC if routed else receiver.mac, 0, 10_000 + receiver.net
+        return TUNNEL, ROUTER_MAC if routed else receiver.mac, 0, _vni(receiver)
+
+
+def _vni(receiver: Placed) -> int:
+    return 10_000 + receiver.net
 
 
 def _addresses(sender: Pod, receiver: Pod, family: Literal[4, 6]) -> dict[str, Value]:

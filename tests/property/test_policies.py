@@ -1,7 +1,7 @@
 """Rules of policies in all four modes: the flows do what an oracle says that rules mean.
 
 First every combination of what a rule can be about, beside one for everything else; then random
-sets of rules.
+sets of rules. What a host sends to another is judged there and here, by the same rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +69,7 @@ def site(kind: Bridge, fwd_mode: FwdMode) -> Site:
 
 @cache
 def everything_said(fwd_mode: FwdMode) -> tuple[Said, ...]:
-    """Return every packet from this host that gets to its pod if no rule is against it."""
+    """Return every packet from or to this host that gets to its pod if no rule is against it."""
     at = site(Bridge.VXLAN, fwd_mode)
     ends = [(one, other) for one, other in product(PODS, PODS) if at.meet(one, other)]
     return tuple((*pair, talk) for pair, talk in product(ends, TALKS))

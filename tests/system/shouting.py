@@ -42,11 +42,6 @@ class Ear:
                 self._heard.add(self._door.recv(64).decode())
         return set(self._heard)
 
-    def forget(self) -> None:
-        """Hear anew."""
-        self.heard()
-        self._heard.clear()
-
 
 class Mouth:
     """Sends datagrams from a pod to ports of some addresses."""

@@ -47,6 +47,14 @@ def groups(number: int) -> set[str]:
     return {line(4, 100, to, *NO_GROUP) for to in destinations(number)}
 
 
+def senders(number: int) -> set[str]:
+    """Return the flows that have judged what another host's pod sends; the original has none."""
+    arrived = "metadata=0x100000001/0xff00000001"
+    four, six = f"nw_src=10.10.{number}.{number}", f"ipv6_src=2016::{number}:{number}"
+    froms = [f"ip,{arrived},{four}", *([f"ipv6,{arrived},{six}"] if number == 2 else [])]
+    return {line(2, 100, sender, "goto_table:4") for sender in froms}
+
+
 def host_nat(site: Site) -> set[str]:
     """Return the flows between a pod and its host."""
     port, n = 555 + site.number, site.number
@@ -75,7 +83,7 @@ def routed(site: Site, number: int, *, at: int = 0) -> set[str]:
         own = {line(1, 10, "in_port=5", MARK, "goto_table:3")}
     else:
         way = ("set_field:0x1->tun_id", TO_ROUTER, f"output:{tunnel(at or number)}")
-        own = set()
+        own = senders(number)
     ways = {line(7, 100, to, *way) for to in destinations(number)}
     return own | ways | groups(number)
 
@@ -110,7 +118,7 @@ def bridged(site: Site, number: int, *, at: int = 0) -> set[str]:
         own = {line(1, 10, "in_port=5", TAG, MARK, "goto_table:3")}
         return own | {line(9, 100, to_mac, "pop_vlan", "output:5")} | groups(number)
     into_tunnel = ("set_field:0x1->tun_id", "pop_vlan", f"output:{tunnel(at or number)}")
-    return {line(9, 100, to_mac, *into_tunnel)} | groups(number)
+    return {line(9, 100, to_mac, *into_tunnel)} | groups(number) | senders(number)
 
 
 def flooding(*, pods: bool, tunnels: list[int]) -> set[str]:
@@ -180,7 +188,7 @@ async def test_a_tunnel_goes_and_comes(ovs_module: OvsHost, fwd_mode: FwdMode) -
         arrived = (TAG, FROM_TUNNEL) if fwd_mode is FwdMode.BRIDGE else (FROM_TUNNEL,)
         gone = way(site, 2) | {
             line(0, 102, "udp,in_port=12,tp_dst=53", "goto_table:1"),
-            line(1, 100, "tun_id=0x1,in_port=12", *arrived, "goto_table:6"),
+            line(1, 100, "tun_id=0x1,in_port=12", *arrived, "goto_table:2"),
         }
         came = set[str]()
         if fwd_mode is FwdMode.BRIDGE:
@@ -213,7 +221,7 @@ async def test_an_endpoint_moves_between_hosts(ovs_module: OvsHost, fwd_mode: Fw
             assert site.routes() == with_pod(site, bare[site.number], fwd_mode, at=2)
         here, *others = hosts
         await here.becomes(replace(here.agent.world, local={key: pod(2)}))
-        assert here.routes() == with_pod(here, bare[1], fwd_mode, at=1)
+        assert here.routes() == with_pod(here, bare[1], fwd_mode, at=1) | senders(2)
         await here.becomes(replace(here.agent.world, remote={}))
         for site in others:
             await site.becomes(replace(site.agent.world, local={}, remote={key: moved}))
@@ -229,7 +237,8 @@ async def test_remote_endpoints_of_vlan_networks(ovs_module: OvsHost) -> None:
         await site.becomes(replace(site.agent.world, networks={NET.id: on_vlan}, vteps={}))
         before = site.routes()
         await site.becomes(replace(site.agent.world, remote={far(n).key: far(n) for n in (2, 3)}))
-        assert site.routes() - before == groups(2) | groups(3)
+        wanted = groups(2) | groups(3) | senders(2) | senders(3)
+        assert site.routes() - before == wanted
         assert not before - site.routes()
         await site.has_pods(())
         assert site.routes() == before

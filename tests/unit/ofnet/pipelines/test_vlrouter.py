@@ -56,9 +56,9 @@ def test_a_pod_elsewhere_is_reached_through_its_host_on_its_vlan(family: str) ->
 
 
 @pytest.mark.parametrize("tag", [{}, {"vlan_vid": VLAN}], ids=str)
-def test_what_comes_in_reaches_its_pod_without_a_tag_and_unjudged(tag: Packet) -> None:
+def test_what_nobody_known_sends_reaches_its_pod_without_a_tag_and_unjudged(tag: Packet) -> None:
     plain = arrival(UPLINK.ofport, BOB, **tag)
-    ends6 = {"eth_type": 0x86DD, "ipv6_src": v6(4), "ipv6_dst": BOB.ip6}
+    ends6 = {"eth_type": 0x86DD, "ipv6_src": v6(99), "ipv6_dst": BOB.ip6}
     for packet in (plain, {**plain, **ends6}):
         assert sent(packet, routed(deny_all(8))) == delivered(packet, BOB)
 
