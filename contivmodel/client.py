@@ -76,8 +76,8 @@ class AddressReply(WireModel):
 
 REVISIONS_HEADER: Final = "Contiv-Revisions"
 """Header of createEndpoint's answer: JSON, for each prefix of the store that says which policies
-hold for an endpoint the revision of the last change there. An agent that has realised these has the
-endpoint's policies in place."""
+hold for an endpoint, and between whom, the revision of the last change there. An agent that has
+realised these has the endpoint's policies in place."""
 
 R = TypeVar("R", bound=WireModel)
 

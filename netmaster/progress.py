@@ -35,11 +35,11 @@ class Marks:
 
 
 def policy_marks(marks: Mapping[str, int]) -> dict[str, int]:
-    """Return the marks of what says which policies hold for an endpoint, and what they are."""
+    """Return the marks of what says which policies hold for an endpoint, and between whom."""
     return {prefix: marks[prefix] for prefix in _POLICIES if prefix in marks}
 
 
-_POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES)
+_POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES, keys.ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

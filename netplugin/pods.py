@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 NETWORK_KNOWN: Final = 3.0
 """Seconds a network may take to reach this host after netmaster has spoken of it."""
 POLICIES_KNOWN: Final = 5.0
-"""Seconds the switches may take to have what netmaster knew of policies when it was asked."""
+"""Seconds until this host has what netmaster knew of policies and endpoints when it was asked."""
 OLD_GONE: Final = 4.0
 """Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
 FLOWS_GONE: Final = 2.0
@@ -255,6 +255,7 @@ class Pods:
         except NotFound as exc:  # netmaster's words do not say what was not found
             group = f", group {entry.group}" if entry.group else ""
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
+        # of any two pods the younger one's host knows the other: one of them can always judge
         await self._reconciler.caught_up(granted.revisions, POLICIES_KNOWN)
         record = granted.record
         return record, await self._reconciler.network(record.network, NETWORK_KNOWN)

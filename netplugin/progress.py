@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
+from core import keys
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 
@@ -50,11 +51,16 @@ class Progress:
         return Standing(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
 
     def late(self, revisions: Mapping[str, int]) -> str:
-        """Return the first prefix that has not been realised up to its revision; "" if all are."""
+        """Return the first prefix that has not been realised up to its revision; "" if all are.
+
+        Of endpoints it is enough to be told: they go to the switches before whatever is put next,
+        and a flow of theirs that is refused is in nobody else's way.
+        """
+        there = {**self._realised, keys.ENDPOINTS: self._told.get(keys.ENDPOINTS, 0)}
         behind = (
             f"{prefix} at {reached} of {rev}"
             for prefix, rev in revisions.items()
-            if (reached := self._realised.get(prefix, 0)) < rev
+            if (reached := there.get(prefix, 0)) < rev
         )
         return next(behind, "")
 

@@ -171,8 +171,9 @@ class Reconciler:
         return record
 
     async def caught_up(self, revisions: Mapping[str, int], patience: float) -> None:
-        """Return when both switches have all that the store says up to these revisions, by prefix.
+        """Return when all that the store says up to these revisions, by prefix, is in force here.
 
+        Of policies both switches have it then; endpoints they get before whatever is put next.
         Raises SwitchUnavailable if that is not so within `patience` seconds.
         """
         late = ""

@@ -3,9 +3,11 @@
 The sender's host judges by what it knows, and it may not have heard yet of a pod that is new here,
 or that has an address another one had. So what arrives in the name of a pod known to be elsewhere
 goes through tables 4 and 5 once more, with the groups of both ends: the same rules on the same
-packet, so that what may leave may enter. What arrives in nobody's name known here goes on as it is:
-people outside the cluster, and pods so new that their own host knows all older ones
-(`netplugin.pods`). The original judges at the sender's host alone.
+packet, so that what may leave may enter. The original judges at the sender's host alone.
+
+What arrives in a name unknown here goes on as it is. It is of people outside the cluster, or of a
+pod that is younger than all those here: then its own host knows these, and has judged
+(`netplugin.pods`).
 """
 
 from collections.abc import Iterator

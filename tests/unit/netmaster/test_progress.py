@@ -6,7 +6,16 @@ import pytest
 
 from core import keys
 from core.ids import HostLabel, NetworkId
-from netmaster.progress import NO_AGENT, SILENT, KnownHost, Marks, Upkeep, behind, state_of
+from netmaster.progress import (
+    NO_AGENT,
+    SILENT,
+    KnownHost,
+    Marks,
+    Upkeep,
+    behind,
+    policy_marks,
+    state_of,
+)
 from ofnet.control import Node, Report
 from state.records import HostRecord
 
@@ -30,6 +39,11 @@ def test_marks_are_the_highest_of_what_agents_follow() -> None:
     ):
         marks.note(key, rev)
     assert marks.revisions == {keys.NETWORKS: 7, keys.MASTER_CONFIG: 2}
+
+
+def test_what_a_new_pod_waits_for_is_what_policies_are_made_of() -> None:
+    marks = {keys.RULES: 3, keys.ENDPOINTS: 9, keys.MASTER_CONFIG: 2, keys.HOSTS: 4}
+    assert policy_marks(marks) == {keys.RULES: 3, keys.ENDPOINTS: 9}
 
 
 @pytest.mark.parametrize(

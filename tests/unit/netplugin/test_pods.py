@@ -37,7 +37,7 @@ from tests.unit.netplugin.agent import (
     wire,
 )
 from tests.unit.netplugin.doors import Inside
-from tests.unit.netplugin.records import endpoint, key, network, nid_of
+from tests.unit.netplugin.records import PEER, endpoint, key, network, nid_of
 
 pytestmark = pytest.mark.usefixtures("hurried")
 FLOWS = f"flows {Bridge.VXLAN}"
@@ -248,6 +248,22 @@ async def test_a_pod_waits_for_its_policies(outside: Outside) -> None:
         agent.reconciler.apply(Reached(keys.RULES, 7))
         (result,) = await adding
         assert result.endpoint_id == "c1"
+
+
+async def test_a_pod_waits_for_all_older_ones(outside: Outside) -> None:
+    """Of two new pods that do not know each other's group nobody could judge what they say."""
+    async with running(outside) as agent:
+        outside.master.revisions = {keys.ENDPOINTS: 7}
+        adding = asyncio.gather(agent.pods.add(request()))
+        await outside.faults.until("create")
+        agent.reconciler.apply(Reached(keys.ENDPOINTS, 6))
+        await asyncio.sleep(0.05)
+        assert not agent.world.take(Bridge.VXLAN)[0].local
+        agent.learn(f"{keys.ENDPOINTS}2", endpoint(2, host=PEER))
+        agent.reconciler.apply(Reached(keys.ENDPOINTS, 7))
+        await adding
+        known = agent.world.take(Bridge.VXLAN)[0]
+        assert (len(known.local), len(known.remote)) == (1, 1)
 
 
 async def test_without_its_policies_a_pod_is_refused(

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from core import keys
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.progress import MAX_ERRORS, MAX_LENGTH, Progress
 from ofnet.diff import Stamp
@@ -82,6 +83,17 @@ async def test_a_later_round_does_not_cover_up_a_failed_one(outside: Outside) ->
         assert realised(agent) == 0
         outside.faults.failing.clear()
         await eventually(lambda: realised(agent) == 6)
+
+
+async def test_a_pod_need_not_wait_for_the_flows_of_others(outside: Outside) -> None:
+    async with running(outside) as agent:
+        outside.faults.failing[FLOWS] = SwitchRefused("no answer")
+        agent.learn("/nets/n2", network("n2", tag=9))
+        agent.reconciler.apply(Reached(keys.NETWORKS, 5))
+        agent.reconciler.apply(Reached(keys.ENDPOINTS, 6))
+        await agent.reconciler.caught_up({keys.ENDPOINTS: 6}, 5)
+        assert agent.progress.late({keys.NETWORKS: 5})
+        assert agent.progress.late({keys.ENDPOINTS: 7}) == f"{keys.ENDPOINTS} at 6 of 7"
 
 
 async def test_a_refused_flow_holds_the_revision_and_is_named(
