@@ -116,9 +116,8 @@ class Journal:
     def _write(self, entry: Entry) -> None:
         path = self._path(entry.key)
         half = path.with_suffix(_HALF)
-        with half.open("w", encoding="utf-8") as file:
-            json.dump(asdict(entry), file)
-            file.flush()
+        with half.open("wb", buffering=0) as file:
+            file.write(json.dumps(asdict(entry)).encode())
             os.fsync(file.fileno())
         half.replace(path)
         self._sync()

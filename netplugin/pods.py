@@ -1,7 +1,7 @@
 """Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
 
-An ADD makes the veth pair (`netplugin.netns`) and the port (`netplugin.podports`) while it writes
-the journal and then asks netmaster for the endpoint; when netmaster has answered, flows
+An ADD writes the journal, then makes the veth pair (`netplugin.netns`) and the port
+(`netplugin.podports`) while it asks netmaster for the endpoint; when netmaster has answered, flows
 (`netplugin.reconcile`) and the inside of the namespace follow. It returns when the port has its
 OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a pod's
 first packet is not lost (spec/host-notes.md §3). Where a switch delivers to ports it has no flows
@@ -218,9 +218,10 @@ class Pods:
         known = self._world.network(network_id(entry.network, entry.tenant))
         if known is not None and self._world.delivers_unasked(known.encap):
             known = None  # the port has to wait for the flows
+        await self._keep(entry)
         try:
             async with asyncio.TaskGroup() as steps:
-                wanted = steps.create_task(self._obtain(entry))
+                wanted = steps.create_task(self._ask(entry))
                 linked = steps.create_task(self._link(entry))
                 tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
@@ -240,10 +241,6 @@ class Pods:
         except BaseExceptionGroup as group:
             raise _reason(group) from group
         return self._result(entry, record, network)
-
-    async def _obtain(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
-        await self._keep(entry)
-        return await self._ask(entry)
 
     async def _ask(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
         wanted = WantedEndpoint(

@@ -95,6 +95,19 @@ async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: 
     assert (route6["gateway"], route6["dev"]) == ("2001:db8::1", "eth0")
 
 
+async def test_the_host_is_no_neighbour_of_its_pod(
+    links: HostLinks, host: Namespace, pod: Namespace
+) -> None:
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
+    # an interface gets its link-local address together with its carrier, before this is read
+    (outer,) = shown(host, "addr", "show", "vvport1")
+    assert "LOWER_UP" in outer["flags"]
+    assert outer["addr_info"] == []
+    (inner,) = shown(pod, "addr", "show", "eth0")
+    assert [a["local"] for a in inner["addr_info"] if a["scope"] == "link"] != []
+
+
 async def test_the_ipv6_address_works_at_once(links: HostLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], [])
