@@ -61,29 +61,32 @@ def send(*requests: bytes) -> list[int]:
 
 
 def veth(name: str, peer: str, namespace: int, mtu: int) -> bytes:
-    """Ask for a veth whose other end is born in a namespace (a file descriptor)."""
+    """Ask for a veth that is up, whose other end is born in a namespace (a file descriptor).
+
+    Up from the first: ovs-vswitchd, which makes it promiscuous as soon as it sees it, writes back
+    all flags that it has read.
+    """
     far = {"attrs": _attributes(IFLA_IFNAME=peer, IFLA_NET_NS_FD=namespace, IFLA_MTU=mtu)}
     data = {"attrs": _attributes(VETH_INFO_PEER=far)}
     info = {"attrs": _attributes(IFLA_INFO_KIND="veth", IFLA_INFO_DATA=data)}
     attributes = _attributes(IFLA_IFNAME=name, IFLA_MTU=mtu, IFLA_LINKINFO=info)
-    return _request(_message(ifinfmsg, attributes), RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL)
+    message = _message(ifinfmsg, attributes, flags=IFF_UP, change=IFF_UP)
+    return _request(message, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL)
 
 
-def link_up(link: int | str, mac: str | None = None) -> bytes:
-    """Ask for a link, by index or name, to be up, and to have a MAC address."""
-    index, attributes = _named(link)
-    if mac is not None:
-        attributes += _attributes(IFLA_ADDRESS=mac)
+def link_up(index: int, mac: str | None = None) -> bytes:
+    """Ask for a link to be up, and to have a MAC address."""
+    attributes = [] if mac is None else _attributes(IFLA_ADDRESS=mac)
     message = _message(ifinfmsg, attributes, index=index, flags=IFF_UP, change=IFF_UP)
     return _request(message, RTM_NEWLINK)
 
 
-def without_link_local(link: int | str) -> bytes:
+def without_link_local(name: str) -> bytes:
     """Ask for a link to get no IPv6 address of its own; EAFNOSUPPORT where there is no IPv6."""
-    index, attributes = _named(link)
     inet6 = {"attrs": _attributes(IFLA_INET6_ADDR_GEN_MODE=_NO_ADDRESS)}
-    attributes += _attributes(IFLA_AF_SPEC={"attrs": _attributes(AF_INET6=inet6)})
-    return _request(_message(ifinfmsg, attributes, index=index), RTM_NEWLINK)
+    families = {"attrs": _attributes(AF_INET6=inet6)}
+    attributes = _attributes(IFLA_IFNAME=name, IFLA_AF_SPEC=families)
+    return _request(_message(ifinfmsg, attributes), RTM_NEWLINK)
 
 
 def in_group(index: int, group: int) -> bytes:
@@ -132,10 +135,6 @@ def default_route(index: int, gateway: Address, *, on_link: bool) -> bytes:
 
 def _family(of: Address | Interface) -> int:
     return socket.AF_INET if of.version == 4 else socket.AF_INET6
-
-
-def _named(link: int | str) -> tuple[int, list[tuple[str, Any]]]:
-    return (0, _attributes(IFLA_IFNAME=link)) if isinstance(link, str) else (link, [])
 
 
 def _attributes(**named: Any) -> list[tuple[str, Any]]:

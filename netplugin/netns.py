@@ -19,6 +19,7 @@ import os
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -41,7 +42,12 @@ T = TypeVar("T")
 
 _CLONE_NEWNET: Final = 0x4000_0000
 _NS_GET_NSTYPE: Final = 0xB703
+_SIOCGIFFLAGS: Final = 0x8913
+_IFF_RUNNING: Final = 0x40
+_CARRIER: Final = 5.0
+_CARRIER_POLL: Final = 0.0005
 _SIOCETHTOOL: Final = 0x8946
+_ETHTOOL_GLINK: Final = 0x0A
 _ETHTOOL_STXCSUM: Final = 0x17
 _OVS_FAMILY: Final = "ovs_datapath"
 _WORKERS: Final = 4
@@ -96,6 +102,18 @@ class HostLinks:
         What is there already is left as it is.
         """
         await self._call(_configure_pod, netns_path, ifname, mac, addresses, gateways)
+
+    async def passing(self, name: str) -> None:
+        """Return when a link of this host passes what it is given, its other end being up.
+
+        The kernel lets it a moment later, by work of its own; what comes before is dropped. Raises
+        HostError if it never does.
+        """
+        give_up_at = time.monotonic() + _CARRIER
+        while not _running(name):
+            if time.monotonic() > give_up_at:
+                raise HostError(f"link {name} has no carrier after {_CARRIER:g} s")
+            await asyncio.sleep(_CARRIER_POLL)
 
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
@@ -225,7 +243,6 @@ def _add_pod_link(spec: PodLink) -> None:
                 netlink.veth(spec.host_name, spec.ifname, namespace, spec.mtu),
                 # the host is no neighbour of its pods
                 netlink.without_link_local(spec.host_name),
-                netlink.link_up(spec.host_name),
                 unless=errno.EAFNOSUPPORT,
             )
             if spec.tx_off:
@@ -292,10 +309,29 @@ def _enable_ipv6(ifname: str) -> None:
 
 
 def _tx_checksum_off(ifname: str) -> None:
-    value = ctypes.create_string_buffer(struct.pack("II", _ETHTOOL_STXCSUM, 0))
+    with _ioctl_door() as door:
+        _ethtool(door, ifname, _ETHTOOL_STXCSUM)
+
+
+def _ioctl_door() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def _ethtool(door: socket.socket, ifname: str, command: int) -> int:
+    """Do a command with the value 0; return the value it leaves."""
+    value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
     request = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(value))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
-        fcntl.ioctl(door, _SIOCETHTOOL, request)
+    fcntl.ioctl(door, _SIOCETHTOOL, request)
+    return int(struct.unpack("II", value.raw)[1])
+
+
+def _running(name: str) -> bool:
+    """Tell whether a link has a carrier, and the kernel has drawn its conclusions from that."""
+    request = struct.pack("16sh14x", name.encode(), 0)
+    with _host_errors(f"link {name}"), _ioctl_door() as door:
+        carrier = _ethtool(door, name, _ETHTOOL_GLINK)
+        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(door, _SIOCGIFFLAGS, request))
+    return bool(carrier and flags & _IFF_RUNNING)
 
 
 def _delete_links(names: Collection[str]) -> dict[str, str]:

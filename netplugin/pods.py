@@ -230,14 +230,13 @@ class Pods:
                 if entry.bridge is not BRIDGE_OF[network.encap]:
                     # what was known of the network, if anything, was wrong
                     entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
+                steps.create_task(self._furnish(linked, entry, record, network))
                 forwarded = steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
                 if self._world.delivers_unasked(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
-                await linked
-                steps.create_task(self._furnish(entry, record, network))
         except BaseExceptionGroup as group:
             raise _reason(group) from group
         return self._result(entry, record, network)
@@ -278,7 +277,14 @@ class Pods:
     async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
         await self._reconciler.put_port(entry.key, LocalPort(record=record, ofport=entry.port))
 
-    async def _furnish(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> None:
+    async def _furnish(
+        self,
+        linked: asyncio.Task[None],
+        entry: Entry,
+        record: EndpointRecord,
+        network: NetworkRecord,
+    ) -> None:
+        await linked
         ipv4, ipv6 = _addresses(record, network)
         gateways = _gateways(record, network)
         await unbroken(
@@ -290,6 +296,7 @@ class Pods:
                 [gateway for gateway in gateways if gateway is not None],
             )
         )
+        await self._links.passing(ports.switch_name(entry.port))
 
     def _result(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> PodResult:
         ipv4, ipv6 = _addresses(record, network)

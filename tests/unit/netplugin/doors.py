@@ -137,6 +137,9 @@ class FakeLinks(HostLinks):
     async def add_pod_link(self, spec: PodLink) -> None:
         await self._faults.work("link", lambda: self._add(spec))
 
+    async def passing(self, name: str) -> None:
+        """Every link passes at once."""
+
     async def configure_pod(
         self,
         netns_path: str,
