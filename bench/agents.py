@@ -207,6 +207,8 @@ def _restart(bed: Bed) -> float:
 def _pinged(pods: list[Pod]) -> Iterator[list["subprocess.Popen[str]"]]:
     """Send echo requests from the first pod to the others, longer than the body takes."""
     source, *targets = pods
+    for target in targets:  # a path that has been idle loses the first packet of its tunnel
+        eventually(partial(source.ping, target.address), f"{target.name} answers")
     words = ["ping", "-q", "-n", "-c", str(PINGS), "-i", str(PING_EVERY), "-W", "2"]
     pings = [
         subprocess.Popen(
