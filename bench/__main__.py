@@ -4,7 +4,18 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from bench import cni, cni_start, endpoints, failover, flows, objects, rules, takeover, throughput
+from bench import (
+    agents,
+    cni,
+    cni_start,
+    endpoints,
+    failover,
+    flows,
+    objects,
+    rules,
+    takeover,
+    throughput,
+)
 from bench.table import Row, show
 
 BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
@@ -15,6 +26,7 @@ BENCHMARKS: Final[dict[str, Callable[[], Iterable[Row]]]] = {
     "objects": objects.rows,
     "failover": failover.rows,
     "takeover": takeover.rows,
+    "agents": agents.rows,
     "cni": cni.rows,
     "cni_start": cni_start.rows,
     "throughput": throughput.rows,

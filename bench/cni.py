@@ -1,32 +1,37 @@
 """CNI ADD and DEL as a runtime sees them, beside Debian's `bridge` + `host-local` plugins.
 
 The whole system runs: etcd and netmaster, an agent, Open vSwitch (userspace datapath). Calls take
-turns with the reference, one at a time, started directly in the host's network namespace. What is
-timed is spawn to exit; a DEL of ours answers before the veth and the port are gone, the reference
-waits for its veth.
+turns with the reference, one, ten or fifty at once, started directly in the host's network
+namespace. What is timed is spawn to exit; a DEL of ours answers before the veth and the port are
+gone, the reference waits for its veth.
+
+The agent reaches netmaster and etcd by a link of its own: the bed's other way to them is through
+the userspace switch, whose one thread is at that moment busy with the pod's port.
 """
 
-import ctypes
 import json
 import os
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.table import Row, show
+from bench.table import Row, at, show
 from tests.bed.cluster import Bed
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.pods import Sandbox, new_sandbox
 
-ROUNDS = 60
+CALLS = {1: 60, 10: 100, 50: 200}
+"""How many calls are measured, by how many are made at once."""
 WARM_UP = 5
 DEBIAN = Path("/usr/lib/cni")
 NETWORK = ("--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
 TARGETS = {"ADD": 2.0, "DEL": 1.0}
+LINK = "management"
 
 
 def rows() -> Iterable[Row]:
@@ -34,35 +39,73 @@ def rows() -> Iterable[Row]:
     with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
         bed = Bed(Path(directory), hosts=1).start()
         try:
+            manage(bed)
             bed.netctl("net", "create", *NETWORK)
-            yield from _table(_measure(bed, Path(directory)))
+            runs = _Runs(bed, Path(directory))
+            runs.measure(at_once=1, calls=WARM_UP)
+            for at_once, calls in CALLS.items():
+                yield from _table(at_once, runs.measure(at_once=at_once, calls=calls))
         finally:
             bed.stop()
 
 
-def _measure(bed: Bed, directory: Path) -> dict[tuple[str, str], list[float]]:
-    host = bed.hosts[0]
-    plugins = {
-        "ours": (bed.runtime.plugin, bed.conf(host)),
-        "theirs": (DEBIAN / "bridge", _bridge_conf(directory)),
-    }
-    times: dict[tuple[str, str], list[float]] = {}
-    with _inside(host.namespace):
-        for turn in range(ROUNDS + WARM_UP):
-            sandboxes = {who: new_sandbox(who, Namespace(fresh_name(who))) for who in plugins}
-            try:
-                for verb in ("ADD", "DEL"):
-                    for who, (plugin, conf) in plugins.items():
-                        took = _call(plugin, verb, conf, sandboxes[who])
-                        if turn >= WARM_UP:
-                            times.setdefault((who, verb), []).append(took * 1000)
-            finally:
-                for sandbox in sandboxes.values():
-                    sandbox.namespace.delete()
-    return times
+def manage(bed: Bed) -> None:
+    """Join each host of a bed with its store and netmaster by a link of its own."""
+    for host in bed.hosts:
+        ends = (
+            (host.namespace, "eth1", bed.fabric.address),
+            (bed.fabric.namespace, host.label, host.address),
+        )
+        peer = ["peer", "name", host.label, "netns", bed.fabric.namespace.name]
+        host.namespace.run(["ip", "link", "add", "eth1", "type", "veth", *peer])
+        for namespace, link, other in ends:
+            namespace.run(["ip", "link", "set", link, "up"])
+            namespace.run(["ip", "route", "add", f"{other}/32", "dev", link])
 
 
-def _call(plugin: Path, verb: str, conf: dict[str, Any], sandbox: Sandbox) -> float:
+Times = dict[tuple[str, str], list[float]]
+"""Milliseconds, by who was called and what for."""
+
+
+class _Runs:
+    """Calls of both plugins on one host."""
+
+    def __init__(self, bed: Bed, directory: Path) -> None:
+        self._host = bed.hosts[0]
+        self._plugins = {
+            "ours": (bed.runtime.plugin, bed.conf(self._host)),
+            "theirs": (DEBIAN / "bridge", _bridge_conf(directory)),
+        }
+
+    def measure(self, *, at_once: int, calls: int) -> Times:
+        """Make as many ADDs, then as many DELs, and take turns in who begins."""
+        # threads, and what they start, stand in the namespace of the one that made them
+        return self._host.namespace.call(partial(self._measure, at_once, calls))
+
+    def _measure(self, at_once: int, calls: int) -> Times:
+        times: Times = {}
+        with ThreadPoolExecutor(at_once) as pool:
+            for turn in range(calls // at_once):
+                order = sorted(self._plugins, reverse=turn % 2 == 0)
+                self._turn(pool, at_once, order, times)
+        return times
+
+    def _turn(self, pool: ThreadPoolExecutor, at_once: int, order: list[str], times: Times) -> None:
+        sandboxes = {
+            who: [new_sandbox(who, Namespace(fresh_name(f"{who}{n}"))) for n in range(at_once)]
+            for who in order
+        }
+        try:
+            for verb in ("ADD", "DEL"):
+                for who in order:
+                    took = pool.map(partial(_call, *self._plugins[who], verb), sandboxes[who])
+                    times.setdefault((who, verb), []).extend(took)
+        finally:
+            for sandbox in (one for some in sandboxes.values() for one in some):
+                sandbox.namespace.delete()
+
+
+def _call(plugin: Path, conf: dict[str, Any], verb: str, sandbox: Sandbox) -> float:
     env = {
         "PATH": os.environ["PATH"],
         "CNI_COMMAND": verb,
@@ -75,7 +118,7 @@ def _call(plugin: Path, verb: str, conf: dict[str, Any], sandbox: Sandbox) -> fl
     stdin = json.dumps(conf).encode()
     began = time.perf_counter()
     done = subprocess.run([str(plugin)], input=stdin, env=env, capture_output=True, check=False)
-    took = time.perf_counter() - began
+    took = (time.perf_counter() - began) * 1000
     if done.returncode:
         raise RuntimeError(f"{plugin.name} {verb}: {done.stdout!r} {done.stderr!r}")
     return took
@@ -97,39 +140,20 @@ def _bridge_conf(directory: Path) -> dict[str, Any]:
     }
 
 
-def _table(times: dict[tuple[str, str], list[float]]) -> Iterator[Row]:
+def _table(at_once: int, times: Times) -> Iterator[Row]:
+    crowd = "one at a time" if at_once == 1 else f"{at_once} at once"
     for verb, target in TARGETS.items():
         for name, rank in (("p50", 0.50), ("p99", 0.99)):
-            ours, theirs = (_at(times[who, verb], rank) for who in ("ours", "theirs"))
+            ours, theirs = (at(sorted(times[who, verb]), rank) for who in ("ours", "theirs"))
+            goal = f"; target ratio {1 / target:g}" if at_once == 1 and name == "p50" else ""
             yield Row(
-                what=f"CNI {verb} {name}, one at a time",
+                what=f"CNI {verb} {name}, {crowd}",
                 ours=ours,
                 unit="ms",
                 reference=theirs,
                 ratio=theirs / ours,
-                note=f"n={ROUNDS}; target p50 ratio {1 / target:g}; reference: bridge + host-local",
+                note=f"n={CALLS[at_once]}{goal}; reference: bridge + host-local",
             )
-
-
-def _at(series: list[float], rank: float) -> float:
-    ordered = sorted(series)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * rank))]
-
-
-@contextmanager
-def _inside(namespace: Namespace) -> Iterator[None]:
-    """Put this thread, and the processes it starts, into a host's network namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    there = os.open(namespace.path, os.O_RDONLY)
-    try:
-        if libc.setns(there, 0):
-            raise OSError(ctypes.get_errno(), f"cannot enter {namespace.name}")
-        yield
-    finally:
-        libc.setns(home, 0)
-        os.close(there)
-        os.close(home)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.table import Row, show
+from bench.table import Row, at, show
 
 ROUNDS = 300
 PLUGIN = Path(__file__).parents[1] / "contivk8s" / "main.py"
@@ -65,11 +65,6 @@ def measure(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> list[l
             if turn >= 5:
                 series.append(took * 1000)
     return [sorted(series) for series in times]
-
-
-def at(series: Sequence[float], rank: float) -> float:
-    """Return the value at a rank of a sorted series."""
-    return series[min(len(series) - 1, int(len(series) * rank))]
 
 
 @contextlib.contextmanager

@@ -3,15 +3,27 @@
 First into an empty policy, then into one that has thousands; then the policy goes, with all its
 rules. The clients and the reference are those of `bench.endpoints`: what the same etcd does in the
 same run when 16 writers put one small key each at a time.
+
+Then the whole system, on one simulated host: from the first request until the switch has the last
+rule's flow, beside the time in which the same requests were answered.
 """
 
 import asyncio
+import socket
+import tempfile
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
+import uvloop
+
+from bench.cni import manage
 from bench.endpoints import CLIENTS, Client, puts_per_second
+from bench.monitor import Monitor, monitor
 from bench.netmaster import on_a_netmaster
 from bench.table import Row, show
+from ofnet.world import Bridge
+from tests.bed.cluster import NETMASTER_PORT, Bed
 from tests.bed.master import Master
 from tests.bed.store import Store
 
@@ -31,12 +43,52 @@ SCENE = (
         b'{"tenantName":"default","groupName":"g1","networkName":"n1","policies":["p1"]}',
     ),
 )
+RULE = r"tcp,.*tp_dst=\d"
 DETACHED = b'{"tenantName":"default","groupName":"g1","networkName":"n1"}'
 
 
 def rows() -> Iterable[Row]:
-    """Measure on a private etcd and a netmaster of their own."""
-    return on_a_netmaster(_measure)
+    """Measure on a private etcd and a netmaster of their own, then with an agent and a switch."""
+    yield from on_a_netmaster(_measure)
+    yield _to_the_switch()
+
+
+def _to_the_switch() -> Row:
+    with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
+        bed = Bed(Path(directory), hosts=1).start()
+        try:
+            manage(bed)
+            with monitor(bed.hosts[0], Bridge.VXLAN) as flows:
+                return uvloop.run(_realised(bed, flows))
+        finally:
+            bed.stop()
+
+
+async def _realised(bed: Bed, flows: Monitor) -> Row:
+    where = bed.fabric.address, NETMASTER_PORT
+    dialled = [
+        bed.fabric.namespace.call(lambda: socket.create_connection(where)) for _ in range(CLIENTS)
+    ]
+    clients = [Client(*await asyncio.open_connection(sock=one)) for one in dialled]
+    for path, body in SCENE:
+        await clients[0].post(f"/api/v1/{path}/", body)
+    rates = []
+    for start in range(0, MEASURED * ROUNDS, MEASURED):
+        began = time.monotonic()
+        answered = await _post(clients, range(start, start + MEASURED))
+        rates.append((MEASURED / (flows.wait(RULE, MEASURED) - began), answered))
+    for client in clients:
+        client.close()
+    ours, reference = sorted(rates)[len(rates) // 2]
+    return Row(
+        what=f"rules, {MEASURED} posted, to flows in the switch",
+        ours=ours,
+        unit="1/s",
+        reference=reference,
+        ratio=ours / reference,
+        note=f"{CLIENTS} clients, median of {ROUNDS}; target {TARGET:g}, the original "
+        f"{ORIGINAL:g}; reference: the same requests answered",
+    )
 
 
 async def _measure(master: Master, store: Store) -> list[Row]:

@@ -1,6 +1,6 @@
 """The table of `make bench`: each figure beside a reference measured in the same run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -14,6 +14,11 @@ class Row:
     reference: float | None = None
     ratio: float | None = None
     note: str = ""
+
+
+def at(ordered: Sequence[float], rank: float) -> float:
+    """Return the value at a rank (0.5 is the median) of a sorted series."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * rank))]
 
 
 def show(rows: Iterable[Row]) -> None:

@@ -9,30 +9,25 @@ import asyncio
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from ipaddress import IPv4Address
-from itertools import islice
 from pathlib import Path
 
 import uvloop
 
 from bench.failover import outage
 from bench.objects import rss
+from bench.records import Crowd, write
 from bench.stores import STORES, Server, Store
 from bench.table import Row, show
 from core import ids, keys
-from core.addresses import mac_text
-from core.ids import HostLabel, NetworkName, TenantName
-from objdb.api import Absent, Backend, Change, Put
-from state import codec
-from state.records import EndpointRecord, GrantOwner, GrantRecord
+from core.ids import NetworkName, TenantName
+from objdb.api import Backend
 from tests.bed.master import Master
 
 ENDPOINTS = 100_000
 TARGET = 5.0
 TAKEOVERS = 3
-WRITERS = 4
-FIRST = IPv4Address("10.2.0.1")
 NETWORK = {
     "tenantName": "default",
     "networkName": "big",
@@ -40,7 +35,9 @@ NETWORK = {
     "subnet": "10.2.0.0/15",
     "gateway": "10.3.255.254",
 }
-NETWORK_ID = ids.network_id(NetworkName("big"), TenantName("default"))
+CROWD = Crowd(
+    ids.network_id(NetworkName("big"), TenantName("default")), IPv4Address("10.2.0.1"), hosts=100
+)
 
 
 def rows() -> Iterable[Row]:
@@ -97,55 +94,13 @@ async def _measure(store: Store, server: Server, masters: list[Master]) -> list[
 
 async def _seed(backend: Backend) -> float:
     """Write the endpoints; return the ms it takes to read them again."""
-    # one change of many operations is the largest commit there is
-    width = backend.limits.budget - 1
-    puts = _puts()
-    commits = map(_created, iter(lambda: tuple(islice(puts, width)), ()))
-
-    async def write() -> None:
-        for change in commits:
-            await backend.commit([change])
-
     try:
-        await asyncio.gather(*(write() for _ in range(WRITERS)))
+        await write(backend, CROWD.puts(range(ENDPOINTS)))
         began = time.perf_counter()
         await backend.snapshot(keys.ROOT)
         return (time.perf_counter() - began) * 1000
     finally:
         await backend.close()
-
-
-def _created(puts: tuple[Put, ...]) -> Change:
-    return Change(tuple(Absent(put.key) for put in puts), puts)
-
-
-def _puts() -> Iterator[Put]:
-    for number in range(ENDPOINTS):
-        endpoint = _endpoint(number)
-        grant = GrantRecord(owner=GrantOwner.ENDPOINT, owner_id=endpoint.key, seq=number + 1_000)
-        yield Put(keys.endpoint(endpoint.key), codec.encode(endpoint))
-        yield Put(keys.grant(NETWORK_ID, endpoint.ip_address), codec.encode(grant))
-
-
-def _endpoint(number: int) -> EndpointRecord:
-    container, address = f"{number:064x}", FIRST + number
-    return EndpointRecord(
-        key=ids.endpoint_key(NETWORK_ID, container),
-        network=NETWORK_ID,
-        endpoint_id=container,
-        service_name="",
-        group_id=0,
-        group_key="",
-        ip_address=str(address),
-        ipv6_address="",
-        mac_address=mac_text(int(address)),
-        homing_host=HostLabel(f"h{number % 100}"),
-        intf_name="",
-        vtep_ip="",
-        labels=None,
-        container_id="",
-        common_name=container,
-    )
 
 
 if __name__ == "__main__":

@@ -80,7 +80,10 @@ class Journal:
         return await self._call(self._load)
 
     async def write(self, entry: Entry) -> None:
-        """Return when the entry is on the disk, in place of one with its key. Raises HostError."""
+        """Return when the entry is on the disk, in place of one with its key. Raises HostError.
+
+        After a loss of power the one replaced may be back, and no pod to go with it.
+        """
         await self._call(lambda: self._write(entry))
 
     async def remove(self, key: EndpointKey) -> None:
@@ -115,13 +118,13 @@ class Journal:
 
     def _write(self, entry: Entry) -> None:
         path = self._path(entry.key)
-        half = path.with_suffix(_HALF)
-        with half.open("w", encoding="utf-8") as file:
-            json.dump(asdict(entry), file)
-            file.flush()
+        half, new = path.with_suffix(_HALF), not path.exists()
+        with half.open("wb", buffering=0) as file:
+            file.write(json.dumps(asdict(entry)).encode())
             os.fsync(file.fileno())
         half.replace(path)
-        self._sync()
+        if new:
+            self._sync()
 
     def _remove(self, key: EndpointKey) -> None:
         self._path(key).unlink(missing_ok=True)

@@ -1,9 +1,10 @@
-"""Links, addresses and namespaces of this host: the only module that imports pyroute2 (design D7).
+"""Links, addresses and namespaces of this host (design D7).
 
 In come names, paths and addresses, out go interfaces as the kernel has them; `netplugin.pods`
-decides which. Netlink blocks for as long as the kernel works, so each call runs in a small pool of
-threads, removals in a thread of their own. What the kernel refuses is a HostError that names link
-and namespace.
+decides which. Changes are requests of `netplugin.netlink`; only it and this module, which has
+pyroute2 read what is there, import pyroute2. Netlink blocks for as long as the kernel works, so
+each call runs in a small pool of threads, removals in a thread of their own. What the kernel
+refuses is a HostError that names link and namespace.
 
 A pod's end of a veth is born in the pod's namespace: to move a link there takes the kernel 17 ms.
 Work inside a namespace is done by a thread that enters it for the moment; pyroute2's own way forks.
@@ -18,6 +19,7 @@ import os
 import secrets
 import socket
 import struct
+import time
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -30,7 +32,6 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -39,19 +40,22 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.generic import GenericNetlinkSocket
 
 from core.errors import HostError
+from netplugin import netlink
+from netplugin.netlink import Address, Interface
 
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Address = IPv4Address | IPv6Address
-Interface = IPv4Interface | IPv6Interface
 
 _CLONE_NEWNET: Final = 0x4000_0000
 _NS_GET_NSTYPE: Final = 0xB703
-_IFA_F_NODAD: Final = 0x02
-_RTNH_F_ONLINK: Final = 4
+_SIOCGIFFLAGS: Final = 0x8913
+_IFF_RUNNING: Final = 0x40
+_CARRIER: Final = 5.0
+_CARRIER_POLL: Final = 0.0005
 _SIOCETHTOOL: Final = 0x8946
+_ETHTOOL_GLINK: Final = 0x0A
 _ETHTOOL_STXCSUM: Final = 0x17
 _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1
@@ -108,6 +112,18 @@ class HostLinks:
         What is there already is left as it is.
         """
         await self._call(_configure_pod, netns_path, ifname, mac, addresses, gateways)
+
+    async def passing(self, name: str) -> None:
+        """Return when a link of this host passes what it is given, its other end being up.
+
+        The kernel lets it a moment later, by work of its own; what comes before is dropped. Raises
+        HostError if it never does.
+        """
+        give_up_at = time.monotonic() + _CARRIER
+        while not _running(name):
+            if time.monotonic() > give_up_at:
+                raise HostError(f"link {name} has no carrier after {_CARRIER:g} s")
+            await asyncio.sleep(_CARRIER_POLL)
 
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
@@ -251,25 +267,31 @@ def _host_errors(what: str) -> Iterator[None]:
         raise HostError(f"{what}: {exc.strerror or exc}") from exc
 
 
-def _netlink() -> Any:
+def _reader() -> Any:
     return IPRoute(groups=0)
 
 
 def _add_pod_link(spec: PodLink) -> None:
     what = f"link {spec.host_name} to {spec.ifname} in {spec.netns_path}"
-    with _namespace(spec.netns_path) as namespace, _host_errors(what), _netlink() as netlink:
+    with _namespace(spec.netns_path) as namespace, _host_errors(what):
         stale = _index(spec.host_name)
         if stale is not None:
-            netlink.link("del", index=stale)
-        peer = {"ifname": spec.ifname, "net_ns_fd": namespace, "mtu": spec.mtu}
-        netlink.link("add", ifname=spec.host_name, kind="veth", mtu=spec.mtu, state="up", peer=peer)
-        if spec.tx_off:
-            try:
+            _change(netlink.no_link(stale))
+        try:
+            _change(
+                netlink.veth(spec.host_name, spec.ifname, namespace, spec.mtu),
+                # the host is no neighbour of its pods
+                netlink.without_link_local(spec.host_name),
+                unless=errno.EAFNOSUPPORT,
+            )
+            if spec.tx_off:
                 with _inside(namespace):
                     _tx_checksum_off(spec.ifname)
-            except OSError:
-                netlink.link("del", index=_index(spec.host_name))
-                raise
+        except OSError:
+            made = _index(spec.host_name)
+            if made is not None:
+                _change(netlink.no_link(made))
+            raise
 
 
 def _configure_pod(
@@ -283,54 +305,40 @@ def _configure_pod(
         _namespace(netns_path) as namespace,
         _host_errors(f"link {ifname} in {netns_path}"),
         _inside(namespace),
-        _netlink() as netlink,
     ):
-        netlink.link("set", index=_required_index("lo"), state="up")
         index = _required_index(ifname)
         if any(address.version == 6 for address in addresses):
             _enable_ipv6(ifname)
-        netlink.link("set", index=index, address=mac, state="up")
-        _add_addresses(netlink, index, addresses)
-        for gateway in gateways:
-            _replace_default_route(netlink, index, gateway, addresses)
+        _change(
+            netlink.link_up(_required_index("lo")),
+            netlink.link_up(index, mac),
+            *(netlink.address(index, address) for address in addresses),
+            *(_default_route(index, gateway, addresses) for gateway in gateways),
+        )
 
 
 def _configure_host_link(name: str, mac: str, addresses: Sequence[Interface]) -> None:
-    with _host_errors(f"link {name}"), _netlink() as netlink:
+    with _host_errors(f"link {name}"):
         index = _required_index(name)
-        netlink.link("set", index=index, address=mac, state="up")
-        _add_addresses(netlink, index, addresses)
+        _change(
+            netlink.link_up(index, mac),
+            *(netlink.address(index, address) for address in addresses),
+        )
 
 
-def _add_addresses(netlink: Any, index: int, addresses: Iterable[Interface]) -> None:
-    for address in addresses:
-        # with duplicate address detection an IPv6 address cannot be used for 1.4 s
-        flags = {"flags": _IFA_F_NODAD} if address.version == 6 else {}
-        try:
-            netlink.addr(
-                "add",
-                index=index,
-                address=str(address.ip),
-                prefixlen=address.network.prefixlen,
-                **flags,
-            )
-        except NetlinkError as exc:
-            if exc.code != errno.EEXIST:
-                raise
+def _change(*requests: bytes, unless: int = 0) -> None:
+    """Have the kernel do requests in order.
+
+    Raises OSError for the first that it refuses, for any reason but `unless`.
+    """
+    for error in netlink.send(*requests):
+        if error not in {0, unless}:
+            raise OSError(error, os.strerror(error))
 
 
-def _replace_default_route(
-    netlink: Any, index: int, gateway: Address, addresses: Iterable[Interface]
-) -> None:
+def _default_route(index: int, gateway: Address, addresses: Iterable[Interface]) -> bytes:
     reachable = any(gateway in address.network for address in addresses)
-    netlink.route(
-        "replace",
-        family=socket.AF_INET if gateway.version == 4 else socket.AF_INET6,
-        dst="default",
-        gateway=str(gateway),
-        oif=index,
-        flags=0 if reachable else _RTNH_F_ONLINK,
-    )
+    return netlink.default_route(index, gateway, on_link=not reachable)
 
 
 def _enable_ipv6(ifname: str) -> None:
@@ -340,46 +348,60 @@ def _enable_ipv6(ifname: str) -> None:
 
 
 def _tx_checksum_off(ifname: str) -> None:
-    value = ctypes.create_string_buffer(struct.pack("II", _ETHTOOL_STXCSUM, 0))
+    with _ioctl_door() as door:
+        _ethtool(door, ifname, _ETHTOOL_STXCSUM)
+
+
+def _ioctl_door() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def _ethtool(door: socket.socket, ifname: str, command: int) -> int:
+    """Do a command with the value 0; return the value it leaves."""
+    value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
     request = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(value))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
-        fcntl.ioctl(door, _SIOCETHTOOL, request)
+    fcntl.ioctl(door, _SIOCETHTOOL, request)
+    return int(struct.unpack("II", value.raw)[1])
+
+
+def _running(name: str) -> bool:
+    """Tell whether a link has a carrier, and the kernel has drawn its conclusions from that."""
+    request = struct.pack("16sh14x", name.encode(), 0)
+    with _host_errors(f"link {name}"), _ioctl_door() as door:
+        carrier = _ethtool(door, name, _ETHTOOL_GLINK)
+        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(door, _SIOCGIFFLAGS, request))
+    return bool(carrier and flags & _IFF_RUNNING)
 
 
 def _delete_links(names: Collection[str]) -> dict[str, str]:
     """Remove links; return those still there, with the reason."""
     present = {name: index for index, name in socket.if_nameindex() if name in names}
-    with _host_errors("links to remove"), _netlink() as netlink:
+    with _host_errors("links to remove"):
         if len(present) > 1:
             try:
-                _delete_group(netlink, present.values())
-            except NetlinkError as exc:
+                _delete_group(present.values())
+            except OSError as exc:
                 log.warning("links are removed one by one", extra={"error": str(exc)})
             else:
                 return {}
-        return _delete_each(netlink, present)
+        return _delete_each(present)
 
 
-def _delete_group(netlink: Any, indexes: Iterable[int]) -> None:
+def _delete_group(indexes: Iterable[int]) -> None:
     """Remove many links in one go, by a group nothing else is in."""
     group = secrets.randbits(30) | 1 << 30
     for index in indexes:
-        try:
-            netlink.link("set", index=index, group=group)
-        except NetlinkError as exc:
-            if exc.code != errno.ENODEV:
-                raise
-    netlink.link("del", group=group)
+        _change(netlink.in_group(index, group), unless=errno.ENODEV)
+    _change(netlink.no_group(group))
 
 
-def _delete_each(netlink: Any, links: Mapping[str, int]) -> dict[str, str]:
+def _delete_each(links: Mapping[str, int]) -> dict[str, str]:
     stuck: dict[str, str] = {}
     for name, index in links.items():
         try:
-            netlink.link("del", index=index)
-        except NetlinkError as exc:
-            if exc.code != errno.ENODEV:
-                stuck[name] = os.strerror(exc.code)
+            _change(netlink.no_link(index), unless=errno.ENODEV)
+        except OSError as exc:
+            stuck[name] = str(exc.strerror)
     return stuck
 
 
@@ -402,33 +424,32 @@ def _required_index(name: str) -> int:
 
 
 def _mtus() -> dict[str, int]:
-    with _host_errors("cannot look at the links"), _netlink() as netlink:
-        return {str(link.get("ifname")): int(link.get("mtu")) for link in netlink.get_links()}
+    with _host_errors("cannot look at the links"), _reader() as reader:
+        return {str(link.get("ifname")): int(link.get("mtu")) for link in reader.get_links()}
 
 
 def _set_pod_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
     what = f"MTU of {host_name} and {ifname} in {netns_path}"
     with _namespace(netns_path) as namespace, _host_errors(what):
-        with _inside(namespace), _netlink() as netlink:
-            netlink.link("set", index=_required_index(ifname), mtu=mtu)
-        with _netlink() as netlink:
-            netlink.link("set", index=_required_index(host_name), mtu=mtu)
+        with _inside(namespace):
+            _change(netlink.with_mtu(_required_index(ifname), mtu))
+        _change(netlink.with_mtu(_required_index(host_name), mtu))
 
 
 def _macs(names: Iterable[str]) -> dict[str, str]:
     found = {}
-    with _host_errors("cannot look at the uplinks"), _netlink() as netlink:
+    with _host_errors("cannot look at the uplinks"), _reader() as reader:
         for name in names:
-            (link,) = netlink.get_links(_required_index(name))
+            (link,) = reader.get_links(_required_index(name))
             found[name] = str(link.get_attr("IFLA_ADDRESS"))
     return found
 
 
 def _holder(address: Address) -> str:
-    with _host_errors(f"link with address {address}"), _netlink() as netlink:
-        for held in netlink.get_addr():
+    with _host_errors(f"link with address {address}"), _reader() as reader:
+        for held in reader.get_addr():
             if held.get("address") == str(address):
-                (link,) = netlink.link("get", index=held["index"])
+                (link,) = reader.link("get", index=held["index"])
                 return str(link.get("ifname"))
     raise HostError(f"no link of this host has the address {address}")
 
@@ -443,9 +464,9 @@ def _netns_alive(path: str) -> bool:
 
 def _has_family(name: str) -> bool:
     """Tell whether the kernel speaks a family of generic netlink."""
-    with GenericNetlinkSocket() as netlink:
+    with GenericNetlinkSocket() as reader:
         try:
-            netlink.bind(name, None)
+            reader.bind(name, None)
         except NetlinkError:
             return False
         return True

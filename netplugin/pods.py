@@ -1,7 +1,7 @@
 """Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
 
-An ADD makes the veth pair (`netplugin.netns`) and the port (`netplugin.podports`) while it writes
-the journal and then asks netmaster for the endpoint; when netmaster has answered, flows
+An ADD writes the journal, then makes the veth pair (`netplugin.netns`) and the port
+(`netplugin.podports`) while it asks netmaster for the endpoint; when netmaster has answered, flows
 (`netplugin.reconcile`) and the inside of the namespace follow. It returns when the port has its
 OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a pod's
 first packet is not lost (spec/host-notes.md §3). Where a switch delivers to ports it has no flows
@@ -213,9 +213,10 @@ class Pods:
         known = self._world.network(network_id(entry.network, entry.tenant))
         if known is not None and self._world.delivers_unasked(known.encap):
             known = None  # the port has to wait for the flows
+        await self._keep(entry)
         try:
             async with asyncio.TaskGroup() as steps:
-                wanted = steps.create_task(self._obtain(entry))
+                wanted = steps.create_task(self._ask(entry))
                 linked = steps.create_task(self._link(entry))
                 tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
@@ -224,21 +225,16 @@ class Pods:
                 if entry.bridge is not BRIDGE_OF[network.encap]:
                     # what was known of the network, if anything, was wrong
                     entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
+                steps.create_task(self._furnish(linked, entry, record, network))
                 forwarded = steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
                 if self._world.delivers_unasked(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
-                await linked
-                steps.create_task(self._furnish(entry, record, network))
         except BaseExceptionGroup as group:
             raise _reason(group) from group
         return self._result(entry, record, network)
-
-    async def _obtain(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
-        await self._keep(entry)
-        return await self._ask(entry)
 
     async def _ask(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
         wanted = WantedEndpoint(
@@ -277,7 +273,14 @@ class Pods:
     async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
         await self._reconciler.put_port(entry.key, LocalPort(record=record, ofport=entry.port))
 
-    async def _furnish(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> None:
+    async def _furnish(
+        self,
+        linked: asyncio.Task[None],
+        entry: Entry,
+        record: EndpointRecord,
+        network: NetworkRecord,
+    ) -> None:
+        await linked
         ipv4, ipv6 = _addresses(record, network)
         gateways = _gateways(record, network)
         await unbroken(
@@ -289,6 +292,7 @@ class Pods:
                 [gateway for gateway in gateways if gateway is not None],
             )
         )
+        await self._links.passing(ports.switch_name(entry.port))
 
     def _result(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> PodResult:
         ipv4, ipv6 = _addresses(record, network)

@@ -5,6 +5,7 @@ A table's declaration (`ofnet.tables`) lists actions by their `name`.
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar, Final
 
@@ -164,7 +165,7 @@ class Instructions:
         if self.goto is not None:
             out += _GOTO.pack(1, 8, self.goto)
         object.__setattr__(self, "wire", out)
-        object.__setattr__(self, "names", frozenset([action.name for action in self.actions]))
+        object.__setattr__(self, "names", _names(tuple([action.name for action in self.actions])))
 
     def __str__(self) -> str:
         parts = [str(action) for action in self.actions]
@@ -173,6 +174,12 @@ class Instructions:
         if self.goto is not None:
             parts.append(f"goto_table:{self.goto:d}")
         return ",".join(parts) or "drop"
+
+
+@cache
+def _names(names: tuple[str, ...]) -> frozenset[str]:
+    # tens of thousands of instructions share a dozen sets, of 200 bytes each
+    return frozenset(names)
 
 
 DROP: Final = Instructions()

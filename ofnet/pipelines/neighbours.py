@@ -37,6 +37,13 @@ TARGET_LINK_LAYER: Final = 2
 
 SOLICITED_OVERRIDE: Final = 0x60000000
 
+_TO_ASKER: Final = Move("eth_src", "eth_dst")
+_REPLY: Final = SetField("arp_op", ARP_REPLY)
+_ASKERS_MAC: Final = Move("arp_sha", "arp_tha")
+_ASKERS_ADDRESS: Final = Move("arp_spa", "arp_tpa")
+_BACK: Final = Output(PORT_IN_PORT)
+"""What answers to all have in common, once: there are as many answers as endpoints."""
+
 _NOBODY4: Final = IPv4Address(0)
 _NOBODY6: Final = IPv6Address("::")
 
@@ -99,14 +106,14 @@ def answer4(owner: Kind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
     match = Match(metadata=asker, eth_type=oxm.ETH_ARP, arp_tpa=address)
     reply = Instructions(
         (
-            Move("eth_src", "eth_dst"),
+            _TO_ASKER,
             SetField("eth_src", mac),
-            SetField("arp_op", ARP_REPLY),
-            Move("arp_sha", "arp_tha"),
-            Move("arp_spa", "arp_tpa"),
+            _REPLY,
+            _ASKERS_MAC,
+            _ASKERS_ADDRESS,
             SetField("arp_sha", mac),
             SetField("arp_spa", address),
-            Output(PORT_IN_PORT),
+            _BACK,
         )
     )
     return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
@@ -123,7 +130,7 @@ def answer6(owner: Kind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
     )
     reply = Instructions(
         (
-            Move("eth_src", "eth_dst"),
+            _TO_ASKER,
             SetField("eth_src", mac),
             Move("ipv6_src", "ipv6_dst"),
             SetField("ipv6_src", address),

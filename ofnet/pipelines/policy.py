@@ -6,6 +6,7 @@ neighbours is no rule's business, as ARP is none.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
@@ -18,6 +19,7 @@ from ofnet.match import Fields, Match
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
+_REMEMBERED: Final = 1 << 15
 _PASS: Final = goto(TableId.SRV_PROXY_SNAT)
 
 
@@ -30,11 +32,19 @@ def neighbour_discovery() -> Iterator[Flow]:
 
 def flows(rule: Rule, _world: World) -> Iterator[Flow]:
     """Yield the flow of a rule for each family of addresses it holds for."""
+    yield from _flows(rule)
+
+
+@lru_cache(_REMEMBERED)
+def _flows(rule: Rule) -> tuple[Flow, ...]:
+    # both bridges of a host have them: made once, and kept once
     addresses = (rule.source, rule.destination)
-    if not any(isinstance(address, IPv6Network) for address in addresses):
-        yield _flow(rule, oxm.ETH_IPV4)
-    if not any(isinstance(address, IPv4Network) for address in addresses):
-        yield _flow(rule, oxm.ETH_IPV6)
+    excluded = {oxm.ETH_IPV4: IPv6Network, oxm.ETH_IPV6: IPv4Network}
+    return tuple(
+        _flow(rule, eth_type)
+        for eth_type, other in excluded.items()
+        if not any(isinstance(address, other) for address in addresses)
+    )
 
 
 def _flow(rule: Rule, eth_type: int) -> Flow:

@@ -95,6 +95,35 @@ async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: 
     assert (route6["gateway"], route6["dev"]) == ("2001:db8::1", "eth0")
 
 
+async def test_a_link_passes_once_its_other_end_is_up(
+    links: HostLinks, host: Namespace, pod: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netns, "_CARRIER", 0.1)
+    with pytest.raises(HostError, match="link vvport1: No such device"):
+        await links.passing("vvport1")
+    await links.add_pod_link(spec(pod))
+    with pytest.raises(HostError, match="vvport1 has no carrier"):
+        await links.passing("vvport1")
+    monkeypatch.undo()
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [])
+    await links.passing("vvport1")
+    (outer,) = shown(host, "link", "show", "vvport1")
+    assert outer["operstate"] == "UP"
+
+
+async def test_the_host_is_no_neighbour_of_its_pod(
+    links: HostLinks, host: Namespace, pod: Namespace
+) -> None:
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
+    await links.passing("vvport1")  # a link-local address would come with the carrier
+    (outer,) = shown(host, "addr", "show", "vvport1")
+    assert "LOWER_UP" in outer["flags"]
+    assert outer["addr_info"] == []
+    (inner,) = shown(pod, "addr", "show", "eth0")
+    assert [a["local"] for a in inner["addr_info"] if a["scope"] == "link"] != []
+
+
 async def test_the_ipv6_address_works_at_once(links: HostLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], [])

@@ -14,7 +14,8 @@ from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefus
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
-from netplugin.netns import Address, HostLinks, Interface, PodLink
+from netplugin.netlink import Address, Interface
+from netplugin.netns import HostLinks, PodLink
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from ofnet.diff import Stamp
@@ -141,6 +142,9 @@ class FakeLinks(HostLinks):
 
     async def add_pod_link(self, spec: PodLink) -> None:
         await self._faults.work("link", lambda: self._add(spec))
+
+    async def passing(self, name: str) -> None:
+        """Every link passes at once."""
 
     async def configure_pod(
         self,
