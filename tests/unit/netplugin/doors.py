@@ -15,7 +15,7 @@ from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_k
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netns import Address, HostLinks, Interface, PodLink
-from netplugin.ovsdb import BridgeSpec, Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
@@ -238,8 +238,9 @@ class FakeOvsdb(Ovsdb):
 
         await self._faults.work("external ids", change)
 
-    async def add_port(self, bridge: str, spec: PortSpec) -> None:
-        await self._faults.work("row", lambda: self._add(bridge, spec))
+    async def add_port(self, bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
+        gone = {*spec.members, *replaces}
+        await self._faults.work("row", lambda: self._add(bridge, spec, gone))
 
     async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
         await self._faults.work("policing", lambda: self.police(name, rate, burst))
@@ -263,9 +264,10 @@ class FakeOvsdb(Ovsdb):
     def _bridges(self) -> dict[str, dict[str, str]]:
         return {name: dict(self.bridge_external_ids(name)) for name in self.bridges()}
 
-    def _add(self, bridge: str, spec: PortSpec) -> None:
+    def _add(self, bridge: str, spec: PortSpec, gone: set[str]) -> None:
         if bridge not in self.bridges():
             raise SwitchRefused(f"bridge {bridge} does not exist")
+        self.lose(*gone)
         row = PortRow(
             name=spec.name,
             bridge=bridge,
@@ -279,6 +281,7 @@ class FakeOvsdb(Ovsdb):
             link_state=None,
             policing_rate=spec.policing_rate,
             policing_burst=spec.policing_burst,
+            members=tuple(map(_card, sorted(spec.members))),
         )
         self.given.setdefault(spec.name, spec.ofport_request or 0)
         self.show(ports={**self.ports(), spec.name: row})
@@ -290,11 +293,21 @@ class FakeOvsdb(Ovsdb):
             self.show(ports=rows)
 
     def _numbered(self, row: PortRow) -> PortRow:
+        if row.members:
+            return replace(row, members=tuple(map(self._numbered_card, row.members)))
         if row.type == "" and row.name not in self._links.there:
             return replace(row, ofport=-1, error=f"could not open network device {row.name}")
         if row.ofport is None or row.ofport < 0:
             return replace(row, ofport=self.given.get(row.name) or 60_000, error=None)
         return row
+
+    def _numbered_card(self, card: Member) -> Member:
+        there = card.name in self._links.there
+        return replace(card, ofport=self.given.get(card.name) or 60_000 if there else -1)
+
+
+def _card(name: str) -> Member:
+    return Member(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
 
 
 class FakeMaster:

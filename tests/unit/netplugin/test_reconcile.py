@@ -1,6 +1,7 @@
 """Facts become flows and tunnel ports; nobody is told of a success that was none."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from ipaddress import IPv4Address
 
@@ -415,10 +416,10 @@ async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
         tell(agent, *(host(f"h{n}", f"192.0.2.{n}") for n in range(5, 8)))
         add = outside.ovsdb.add_port
 
-        async def refusing(bridge: str, spec: PortSpec) -> None:
+        async def refusing(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
             if spec.name == "vxif192026":
                 raise SwitchRefused("constraint")
-            await add(bridge, spec)
+            await add(bridge, spec, replaces)
 
         outside.ovsdb.add_port = refusing  # type: ignore[method-assign]
         with pytest.raises(SwitchRefused, match="constraint"):
