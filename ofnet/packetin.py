@@ -20,6 +20,7 @@ from ofnet.directory import Behind, Directory
 from ofnet.packets import Arp
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
+from ofnet.ways_out import way_out
 from ofnet.wire import PacketIn
 from ofnet.world import LocalEndpoint, Network, World
 
@@ -84,7 +85,7 @@ def _asked(
                 return "ArpReqSpoofed", None
             if directory.knows(network.vrf, request.target_ip) or mode not in _BRIDGED:
                 return "ArpReqUnknownDest", None
-            return _asked_on(packet, network, mode, world)
+            return _asked_on(packet, asker, network, mode, world)
         case behind:
             kind = behind.kind if behind is not None else None
             return _FROM_OUTSIDE.get(kind, "ArpReqInvalidPortVlan"), None
@@ -95,14 +96,15 @@ def _is_own(request: Arp, asker: LocalEndpoint) -> bool:
 
 
 def _asked_on(
-    packet: PacketIn, network: Network, mode: Mode, world: World
+    packet: PacketIn, asker: LocalEndpoint, network: Network, mode: Mode, world: World
 ) -> tuple[str, PacketOut | None]:
     """Have whoever is beyond this host hear a question for an address nobody here knows."""
     if mode is Mode.VXLAN:
         outputs = tuple(Output(vtep.ofport) for vtep in world.vteps.values())
         marked: tuple[Action, ...] = (SetField("tunnel_id", network.vni),)
     else:
-        outputs = tuple(Output(uplink.ofport) for uplink in world.uplinks)
+        uplink = way_out(world.uplinks, asker.mac)
+        outputs = (Output(uplink.ofport),) if uplink is not None else ()
         marked = tag(network.vlan)
     if not outputs:
         return "ArpReqUnknownDest", None

@@ -13,6 +13,7 @@ from ofnet.changes import EVERYTHING
 from ofnet.directory import Directory
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
+from ofnet.ways_out import way_out
 from ofnet.wire import PacketIn
 from ofnet.world import Uplink
 from tests.unit.ofnet import frames
@@ -66,6 +67,18 @@ def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
         assert reaction.send == PacketOut(data=question.data, actions=actions, in_port=POD)
         alone = replace(GUARDED, vteps={}, uplinks=())
         assert react(question, mode, directory, alone).counters[-1] == "ArpReqUnknownDest"
+
+
+def test_one_card_of_a_bond_that_works_asks_on(directory: Directory) -> None:
+    question = arp(address(9))
+    cards = [Uplink(ofport=UPLINK + n, mac="52:54:00:00:00:0a") for n in range(3)]
+    for broken in range(4):
+        uplinks = tuple(replace(card, up=n >= broken) for n, card in enumerate(cards))
+        sent = react(question, Mode.VLAN, directory, replace(FULL, uplinks=uplinks)).send
+        way = way_out(uplinks, local(1).mac)
+        actions = (*tag(1), Output(way.ofport)) if way is not None else None
+        assert (sent.actions if sent is not None else None) == actions
+        assert (way is None) == (broken == len(cards))
 
 
 def test_a_question_in_anothers_name_goes_nowhere(directory: Directory) -> None:
