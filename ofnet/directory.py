@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import chain
 from typing import NamedTuple
 
-from core.ids import EndpointKey, HostLabel, NetworkId
+from core.ids import EndpointKey, HostLabel
 from ofnet.changes import Changes, Kind, ObjectId, affected
 from ofnet.claims import Claims
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
@@ -27,7 +27,7 @@ class Behind(NamedTuple):
 
 
 class Directory:
-    """Addresses of endpoints and gateways, and what is behind each port of the bridge."""
+    """Addresses of endpoints, and what is behind each port of the bridge."""
 
     def __init__(self) -> None:
         self._addresses: Claims[Address, None] = Claims()
@@ -41,7 +41,7 @@ class Directory:
             self._ports.claim(oid, dict(_ports(oid, world)))
 
     def knows(self, vrf: int, address: IPv4Address | IPv6Address) -> bool:
-        """Return whether an endpoint, here or elsewhere, or a gateway has the address."""
+        """Return whether an endpoint, here or elsewhere, has the address."""
         return (vrf, address) in self._addresses.values
 
     def behind(self, ofport: int) -> Behind | None:
@@ -50,11 +50,6 @@ class Directory:
 
 
 def _addresses(oid: ObjectId, world: World) -> Iterator[Address]:
-    if oid.kind is Kind.NETWORK:
-        network = world.networks.get(NetworkId(oid.name))
-        if network is not None and network.gateway is not None:
-            yield network.vrf, network.gateway
-        return
     endpoint = _endpoint(oid, world)
     network = world.networks.get(endpoint.network) if endpoint is not None else None
     if endpoint is None or network is None:

@@ -19,6 +19,7 @@ from ofnet.world import Uplink
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, remote, world
 
+GATEWAY = IPv4Address("10.1.255.254")
 POD, VTEP, HOST, UPLINK, UNKNOWN = 101, 2, 1, 30, 99
 
 
@@ -65,6 +66,8 @@ def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
         reaction = react(question, mode, directory, GUARDED)
         assert reaction.counters[-1] == "ArpReqReinject"
         assert reaction.send == PacketOut(data=question.data, actions=actions, in_port=POD)
+        gateway = react(arp(GATEWAY), mode, directory, GUARDED)
+        assert gateway.counters[-1] == "ArpReqReinject"
         alone = replace(GUARDED, vteps={}, uplinks=())
         assert react(question, mode, directory, alone).counters[-1] == "ArpReqUnknownDest"
 
