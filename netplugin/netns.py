@@ -47,6 +47,8 @@ _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_STXCSUM: Final = 0x17
 _OVS_FAMILY: Final = "ovs_datapath"
 _WORKERS: Final = 4
+_FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
+_GLOBAL_SCOPE: Final = 0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -64,6 +66,19 @@ class PodLink:
     netns_path: str
     mtu: int
     tx_off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A network card of the host, and what of the host's own traffic is on it.
+
+    `addresses` are those that others can reach, with their prefix lengths.
+    """
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+    default_route: bool = False
 
 
 class HostLinks:
@@ -136,9 +151,9 @@ class HostLinks:
         """Return the MTU of the link that has the address. Raises HostError when none has."""
         return await self._call(_mtu_of_address, address)
 
-    async def macs(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the MAC address of each link of this host. Raises HostError if one is absent."""
-        return await self._call(_macs, list(names))
+    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+        """Return network cards of this host. Raises HostError if one is absent."""
+        return await self._call(_cards, list(names))
 
     async def netns_alive(self, path: str) -> bool:
         """Tell whether the path is that of a network namespace, not the host's own."""
@@ -362,13 +377,34 @@ def _required_index(name: str) -> int:
         raise OSError(errno.ENODEV, os.strerror(errno.ENODEV)) from exc
 
 
-def _macs(names: Iterable[str]) -> dict[str, str]:
-    found = {}
-    with _host_errors("cannot look at the uplinks"), _netlink() as netlink:
-        for name in names:
-            (link,) = netlink.get_links(_required_index(name))
-            found[name] = str(link.get_attr("IFLA_ADDRESS"))
-    return found
+def _cards(names: Iterable[str]) -> tuple[Card, ...]:
+    found = []
+    for name in names:
+        with _host_errors(f"uplink {name}"), _netlink() as netlink:
+            found.append(_card(netlink, name, _required_index(name)))
+    return tuple(found)
+
+
+def _card(netlink: Any, name: str, index: int) -> Card:
+    (link,) = netlink.get_links(index)
+    addresses = netlink.get_addr(index=index)
+    routes = [route for family in _FAMILIES for route in netlink.get_default_routes(family=family)]
+    return Card(
+        name=name,
+        mac=str(link.get_attr("IFLA_ADDRESS")),
+        addresses=tuple(
+            f"{held.get('address')}/{held['prefixlen']}"
+            for held in addresses
+            if held["scope"] == _GLOBAL_SCOPE
+        ),
+        default_route=any(index in _ways(route) for route in routes),
+    )
+
+
+def _ways(route: Any) -> set[int]:
+    """Return the links a route goes by, with those of its several next hops."""
+    hops = route.get_attr("RTA_MULTIPATH") or ()
+    return {route.get_attr("RTA_OIF"), *(hop["oif"] for hop in hops)}
 
 
 def _mtu_of_address(address: Address) -> int:

@@ -8,7 +8,7 @@ here. Next is `netplugin.world`.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from core.logs import fields
@@ -44,6 +44,11 @@ def cards(row: PortRow) -> tuple[Member, ...]:
             lacp_current=None,
         ),
     )
+
+
+def attached_cards(rows: Iterable[PortRow]) -> frozenset[str]:
+    """Return the names of the cards that are on the bridge as its uplink."""
+    return frozenset(card.name for row in rows if is_uplink(row) for card in cards(row))
 
 
 def usable(row: PortRow) -> frozenset[str]:

@@ -14,7 +14,7 @@ from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefus
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
-from netplugin.netns import Address, HostLinks, Interface, PodLink
+from netplugin.netns import Address, Card, HostLinks, Interface, PodLink
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from ofnet.diff import Stamp
@@ -128,6 +128,8 @@ class FakeLinks(HostLinks):
     def __init__(self, faults: Faults) -> None:
         self.there: dict[str, PodLink | None] = {}
         self.inside: dict[tuple[str, str], Inside] = {}
+        self.found: dict[str, Card] = {}
+        """Network cards."""
         self.watchers: list[Callable[[], None]] = []
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
@@ -157,6 +159,9 @@ class FakeLinks(HostLinks):
 
     async def links(self) -> frozenset[str]:
         return frozenset(self.there)
+
+    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+        return tuple(self.found[name] for name in names)
 
     async def netns_alive(self, path: str) -> bool:
         return path not in self.dead
