@@ -142,7 +142,8 @@ async def _open_doors(life: _Life) -> _Doors:
     log.info("waiting for Open vSwitch", extra=fields(path=settings.ovsdb))
     ovsdb = await Ovsdb.connect(settings.ovsdb, wait=OVSDB_WAIT)
     life.stack.push_async_callback(ovsdb.close)
-    life.sup.supervise("ovsdb replica", ovsdb.follow())
+    following = life.sup.supervise("ovsdb replica", ovsdb.follow())
+    life.stack.callback(following.cancel)  # its end would hide why the agent ends
     return _Doors(store=store, ovsdb=ovsdb, links=links)
 
 

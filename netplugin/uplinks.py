@@ -112,9 +112,13 @@ class Uplinks:
 
 def _spec(names: tuple[str, ...]) -> PortSpec:
     ids = {ports.ENDPOINT_ID: UPLINK_ENDPOINT_ID}
-    if len(names) == 1:
-        return PortSpec(name=names[0], external_ids=ids)
-    return PortSpec(name=BOND, external_ids=ids, members=names)
+    bonded = len(names) > 1
+    return PortSpec(
+        name=BOND if bonded else names[0],
+        ofport_request=ports.FIRST_UPLINK,
+        external_ids=ids,
+        members=names if bonded else (),
+    )
 
 
 def _fits(row: PortRow | None, spec: PortSpec) -> bool:

@@ -88,7 +88,9 @@ def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> Chang
             _remove_port(db, name)
         port = txn.insert(db.tables["Port"])
         port.name = spec.name
-        port.interfaces = [_interface(db, txn, name, spec) for name in devices]
+        port.interfaces = [
+            _interface(db, txn, name, spec, number) for number, name in enumerate(devices)
+        ]
         _set(port, "external_ids", dict(spec.external_ids))
         _set(port, "vlan_mode", ["access" if spec.tag else "trunk"])
         if spec.tag:
@@ -137,7 +139,7 @@ def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> Change:
     return change
 
 
-def _interface(db: Database, txn: Any, name: str, spec: PortSpec) -> Any:
+def _interface(db: Database, txn: Any, name: str, spec: PortSpec, number: int) -> Any:
     interface = txn.insert(db.tables["Interface"])
     interface.name = name
     _set(interface, "type", spec.type)
@@ -145,7 +147,7 @@ def _interface(db: Database, txn: Any, name: str, spec: PortSpec) -> Any:
     _set(interface, "options", dict(spec.options))
     _police(interface, spec.policing_rate, spec.policing_burst)
     if spec.ofport_request is not None:
-        _set(interface, "ofport_request", [spec.ofport_request])
+        _set(interface, "ofport_request", [spec.ofport_request + number])
     return interface
 
 

@@ -42,13 +42,19 @@ class PortRow:
     members: tuple[Member, ...] = ()
     active_mac: str | None = None
 
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The OpenFlow numbers it takes; a bond takes one for each member."""
+        taken = [member.ofport for member in self.members] if self.members else [self.ofport]
+        return frozenset(number for number in taken if number is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSpec:
     """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself.
 
     With `members` it is a bond of these devices, which speaks LACP and uses one of them alone
-    where nobody answers it (spec/ofnet-ovsdb.md §3).
+    where nobody answers it (spec/ofnet-ovsdb.md §3); they ask for numbers from `ofport_request` on.
     What comes in above `policing_rate` (kbit/s; 0 is no limit) is dropped, beyond bursts of
     `policing_burst` (kbit).
     """

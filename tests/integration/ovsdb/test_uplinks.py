@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.ids import HostLabel
+from netplugin import ports
 from netplugin.ovsdb import BridgeSpec, Ovsdb
 from netplugin.uplinks import BOND, Uplinks, usable
 from netplugin.world import WorldBuilder
@@ -89,8 +90,14 @@ async def test_uplinks_come_and_go_whole(cards: OvsHost, ovsdb: Ovsdb) -> None:
         '{lacp-fallback-ab="true"}',
         "{endpoint-id=uplinkPort}",
     ]
+    await in_use(ovsdb, BOND, {await alone(ovsdb)})
+    numbers = ovsdb.ports()[BOND].numbers
+    assert len(numbers) == 2
+    assert all(number > ports.LAST_ENDPOINT for number in numbers), "pods have the lower ones"
     await uplinks(ovsdb, "up1").converge()
     assert cards.vsctl("list-ifaces", Bridge.VLAN).split() == ["up1"]
+    await in_use(ovsdb, "up1", {"up1"})
+    assert all(number > ports.LAST_ENDPOINT for number in ovsdb.ports()["up1"].numbers)
     await uplinks(ovsdb).converge()
     assert cards.vsctl("list-ifaces", Bridge.VLAN).split() == []
 
