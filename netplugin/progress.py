@@ -40,6 +40,7 @@ class Progress:
         self._realised: Mapping[str, int] = {}
         self._misunderstood: dict[str, str] = {}
         self._tunnels: Mapping[HostLabel, str] = {}
+        self._cards: Mapping[str, str] = {}
         self._changed = asyncio.Event()
         for agent in agents.values():
             agent.observe(self._look)
@@ -90,6 +91,12 @@ class Progress:
             self._tunnels = faults
             self._look()
 
+    def show_cards(self, faults: Mapping[str, str]) -> None:
+        """Note which cards of the uplink are out of use, and why."""
+        if faults != self._cards:
+            self._cards = faults
+            self._look()
+
     def _look(self) -> None:
         if all(agent.in_step for agent in self._agents.values()):
             self._realised = self._handed
@@ -104,5 +111,7 @@ class Progress:
                 yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
         for peer, reason in self._tunnels.items():
             yield f"no tunnel to {peer}: {reason}"
+        for card, reason in self._cards.items():
+            yield f"uplink card {card} is out of use: {reason}"
         for key, reason in {**self._unreadable, **self._misunderstood}.items():
             yield f"{key}: {reason}"

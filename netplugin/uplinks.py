@@ -67,6 +67,16 @@ def usable(row: PortRow) -> frozenset[str]:
     return frozenset(card.name for card in linked if card.mac_in_use == row.active_mac)
 
 
+def unusable(row: PortRow) -> dict[str, str]:
+    """Return why frames may not leave by the other cards."""
+    used = usable(row)
+    return {
+        card.name: "no LACP partner" if card.link_state == "up" else "no link"
+        for card in cards(row)
+        if card.name not in used
+    }
+
+
 class Uplinks:
     """The uplink of one host. `macs` has the kernel's MAC address of each card."""
 
@@ -76,9 +86,17 @@ class Uplinks:
         self._world = world
         self._spec = _spec(tuple(macs)) if macs else None
         self._used: frozenset[str] = frozenset()
+        self.faults: Mapping[str, str] = {}
+        """Why which card is out of use, as of the last look."""
 
     async def converge(self) -> None:
         """Make the port match the command line, once. Raises SwitchUnavailable, SwitchRefused."""
+        try:
+            await self._mend()
+        finally:
+            self._show()
+
+    async def _mend(self) -> None:
         rows = self._ovsdb.ports(Bridge.VLAN)
         ours = {name for name, row in rows.items() if is_uplink(row)}
         if self._spec is not None:
@@ -89,12 +107,13 @@ class Uplinks:
         for name in ours & self._ovsdb.ports(Bridge.VLAN).keys():
             await self._ovsdb.delete_port(Bridge.VLAN, name)
             log.info("uplink removed", extra=fields(port=name))
-        self._show()
 
     def _show(self) -> None:
         rows = self._ovsdb.ports(Bridge.VLAN)
         row = rows.get(self._spec.name) if self._spec is not None else None
         used = usable(row) if row is not None else frozenset()
+        absent = dict.fromkeys(self._macs, "not on the bridge")
+        self.faults = unusable(row) if row is not None else absent
         if used != self._used:
             self._used = used
             log.info("uplink in use", extra=fields(cards=sorted(used)))

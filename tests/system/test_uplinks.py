@@ -178,12 +178,18 @@ def test_a_bond_lives_on_what_is_left_of_it(site: Site, pull: Pull, push: Pull) 
         pull(site, card)
         uses(host, *CARDS[number:])
         reach_each_other(site)
+        eventually(partial(named, site, card), f"netmaster knows of {card}", within=SLOW)
     for number in range(len(CARDS) - 1, 0, -1):
         push(site, CARDS[number - 1])
         uses(host, *CARDS[number - 1 :])
         reach_each_other(site)
     if site.bridged:
         reaches_outside(site.near)
+
+
+def named(site: Site, card: str) -> bool:
+    """Tell whether netmaster names a card as out of use on the first host."""
+    return f"uplink card {card} is out of use" in site.bed.netctl("host", "inspect", "h1")
 
 
 def announcements(host: Host) -> int:

@@ -1,9 +1,10 @@
 """An agent's inside, wired as `netplugin.daemon` does, on fake doors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
@@ -94,7 +95,12 @@ class Agent:
 
 
 def wire(
-    outside: Outside, sup: Supervisor, networks: tuple[NetworkRecord, ...], *, run: bool = True
+    outside: Outside,
+    sup: Supervisor,
+    networks: tuple[NetworkRecord, ...],
+    *,
+    run: bool = True,
+    macs: Mapping[str, str] = MappingProxyType({}),
 ) -> Agent:
     """Return an agent that knows the store and has placed nothing yet."""
     world = WorldBuilder(HOST, FwdMode.ROUTING)
@@ -113,7 +119,7 @@ def wire(
         world=world,
         agents=agents,
         make_bridges=make_bridges,
-        uplinks=Uplinks({}, outside.ovsdb, world),
+        uplinks=Uplinks(macs, outside.ovsdb, world),
         progress=progress,
     )
     for record in networks:
@@ -164,11 +170,14 @@ def wire(
 
 @asynccontextmanager
 async def running(
-    outside: Outside, networks: tuple[NetworkRecord, ...] = (network(),)
+    outside: Outside,
+    networks: tuple[NetworkRecord, ...] = (network(),),
+    *,
+    macs: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Agent]:
     """Run an agent from its journal on, as the daemon starts it."""
     async with supervisor() as sup:
-        agent = wire(outside, sup, networks)
+        agent = wire(outside, sup, networks, macs=macs)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put_endpoint(record)

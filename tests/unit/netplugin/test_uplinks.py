@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from netplugin.ovsdb import Member, PortRow, PortSpec
-from netplugin.uplinks import BOND, UPLINK_ENDPOINT_ID, Uplinks, usable
+from netplugin.uplinks import BOND, UPLINK_ENDPOINT_ID, Uplinks, unusable, usable
 from netplugin.world import WorldBuilder
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.unit.netplugin.agent import Outside
@@ -225,12 +225,14 @@ def test_active_links_follow_their_state() -> None:
     """Of five: one goes down and comes back."""
     assert usable(bond()) == all_but()
     assert usable(bond(card("eth0", link="down"))) == all_but("eth0")
+    assert unusable(bond(card("eth0", link="down"))) == {"eth0": "no link"}
     assert usable(bond()) == all_but()
 
 
 def test_active_links_follow_lacp() -> None:
     """Of five: LACP loses one and finds it again, then loses three at once."""
     assert usable(bond(card("eth0", lacp=False))) == all_but("eth0")
+    assert unusable(bond(card("eth0", lacp=False))) == {"eth0": "no LACP partner"}
     assert usable(bond()) == all_but()
     lost = [card(name, lacp=False) for name in FIVE[:3]]
     assert usable(bond(*lost)) == all_but(*FIVE[:3])
