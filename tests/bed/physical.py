@@ -79,6 +79,11 @@ class PhysicalNetwork:
         self.outside.run(["ip", "address", "add", f"{OUTSIDE}/24", "dev", "eth0"])
         self.outside.run(["ip", "route", "add", "default", "via", _TOWARDS_OUTSIDE])
 
+    def reached_from_outside(self, address: str) -> bool:
+        """Tell whether an address answers the host behind the router."""
+        ask = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
+        return self.outside.run(ask, check=False).returncode == 0
+
     def pull(self, label: str, card: str) -> None:
         """Take the switch's end of a card's link down."""
         self.namespace.run(["ip", "link", "set", cable(label, card), "down"])
