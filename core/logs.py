@@ -6,7 +6,7 @@ key=value` (spec/netmaster-daemon.md §1), the JSON form has one object per line
 across the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
-master, service, flag, key, revision, generation, flows, count, seconds, rate, burst, error,
+master, service, flag, key, revision, generation, flows, cards, count, seconds, rate, burst, error,
 path, method, status.
 """
 

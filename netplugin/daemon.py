@@ -23,6 +23,7 @@ from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin import echo, inspect, ports, registration
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
+from netplugin.cards import check_cards
 from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
 from netplugin.inspect import Inspector
@@ -40,7 +41,7 @@ from netplugin.reconcile import Reconciler, stored_vrfs
 from netplugin.removal import Removal
 from netplugin.roster import Roster
 from netplugin.settings import Settings
-from netplugin.uplinks import Uplinks
+from netplugin.uplinks import Uplinks, attached_cards
 from netplugin.world import WorldBuilder
 from objdb.api import Backend
 from objdb.arrival import arrival
@@ -116,8 +117,9 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
         life = _Life(settings=settings, version=version, sup=sup, stack=stack)
         doors = await _open_doors(life)
+        macs = await _uplink_macs(doors, settings)
         cluster = await _cluster_settings(doors.store, settings)
-        plane = await _open_plane(life, doors, FwdMode(cluster.fwd_mode))
+        plane = await _open_plane(life, doors, FwdMode(cluster.fwd_mode), macs)
         endpoints = await _open_endpoints(life, doors, plane)
         record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
@@ -145,7 +147,8 @@ async def _open_doors(life: _Life) -> _Doors:
     log.info("waiting for Open vSwitch", extra=fields(path=settings.ovsdb))
     ovsdb = await Ovsdb.connect(settings.ovsdb, wait=OVSDB_WAIT)
     life.stack.push_async_callback(ovsdb.close)
-    life.sup.supervise("ovsdb replica", ovsdb.follow())
+    following = life.sup.supervise("ovsdb replica", ovsdb.follow())
+    life.stack.callback(following.cancel)  # its end would hide why the agent ends
     return _Doors(store=store, ovsdb=ovsdb, links=links)
 
 
@@ -185,9 +188,20 @@ async def _some(feed: RecordFeed) -> None:
             log.warning("no netmaster has written settings yet", extra=fields(seconds=waited))
 
 
-async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
+async def _uplink_macs(doors: _Doors, settings: Settings) -> dict[str, str]:
+    """Return the MAC address of each card of the uplink.
+
+    Raises UsageError for one that this host lives on.
+    """
+    cards = await doors.links.cards(settings.uplinks)
+    check_cards(cards, attached_cards(doors.ovsdb.ports(Bridge.VLAN).values()))
+    return {card.name: card.mac for card in cards}
+
+
+async def _open_plane(
+    life: _Life, doors: _Doors, fwd_mode: FwdMode, macs: dict[str, str]
+) -> _Plane:
     switches = await _open_switches(life)
-    macs = await doors.links.macs(life.settings.uplinks)
     datapath = await choose_datapath(doors.links)
     controllers = {b: switch.port for b, switch in switches.items()}
     make_bridges = partial(ensure_bridges, doors.ovsdb, life.settings.host, datapath, controllers)

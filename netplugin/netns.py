@@ -61,6 +61,8 @@ _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1
 _NEWS: Final = 65_536
 _WORKERS: Final = 4
+_FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
+_GLOBAL_SCOPE: Final = 0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -78,6 +80,19 @@ class PodLink:
     netns_path: str
     mtu: int
     tx_off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A network card of the host, and what of the host's own traffic is on it.
+
+    `addresses` are those that others can reach, with their prefix lengths.
+    """
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+    default_route: bool = False
 
 
 class HostLinks:
@@ -191,9 +206,9 @@ class HostLinks:
                     if exc.errno != errno.ENOBUFS:  # some were lost, which is news too
                         raise HostError(f"cannot follow links: {exc.strerror}") from exc
 
-    async def macs(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the MAC address of each link of this host. Raises HostError if one is absent."""
-        return await self._call(_macs, list(names))
+    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+        """Return network cards of this host. Raises HostError if one is absent."""
+        return await self._call(_cards, list(names))
 
     async def netns_alive(self, path: str) -> bool:
         """Tell whether the path is that of a network namespace, not the host's own."""
@@ -436,13 +451,34 @@ def _set_pod_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None
         _change(netlink.with_mtu(_required_index(host_name), mtu))
 
 
-def _macs(names: Iterable[str]) -> dict[str, str]:
-    found = {}
-    with _host_errors("cannot look at the uplinks"), _reader() as reader:
-        for name in names:
-            (link,) = reader.get_links(_required_index(name))
-            found[name] = str(link.get_attr("IFLA_ADDRESS"))
-    return found
+def _cards(names: Iterable[str]) -> tuple[Card, ...]:
+    found = []
+    for name in names:
+        with _host_errors(f"uplink {name}"), _reader() as reader:
+            found.append(_card(reader, name, _required_index(name)))
+    return tuple(found)
+
+
+def _card(reader: Any, name: str, index: int) -> Card:
+    (link,) = reader.get_links(index)
+    addresses = reader.get_addr(index=index)
+    routes = [route for family in _FAMILIES for route in reader.get_default_routes(family=family)]
+    return Card(
+        name=name,
+        mac=str(link.get_attr("IFLA_ADDRESS")),
+        addresses=tuple(
+            f"{held.get('address')}/{held['prefixlen']}"
+            for held in addresses
+            if held["scope"] == _GLOBAL_SCOPE
+        ),
+        default_route=any(index in _ways(route) for route in routes),
+    )
+
+
+def _ways(route: Any) -> set[int]:
+    """Return the links a route goes by, with those of its several next hops."""
+    hops = route.get_attr("RTA_MULTIPATH") or ()
+    return {route.get_attr("RTA_OIF"), *(hop["oif"] for hop in hops)}
 
 
 def _holder(address: Address) -> str:

@@ -73,7 +73,9 @@ class PodPorts:
         """Return the number for a new port."""
         rows = self._ovsdb.ports()
         named = {ports.number_of(name) for name in rows}
-        given = {row.ofport for row in rows.values()}  # somebody else's port has a number too
+        given = {
+            n for row in rows.values() for n in row.numbers
+        }  # somebody else's port has a number too
         taken = self.in_use() | {number for number in named | given if number is not None}
         self._last = ports.next_number(self._last, taken)
         return self._last

@@ -2,9 +2,9 @@
 
 One number N makes everything of a local endpoint's port: the link in the host's namespace is
 `vvport<N>`, the OpenFlow port is N, and its address on the host's private network ends in N
-(spec/ofnet-ovsdb.md §2). Tunnel ports take OpenFlow numbers of a range of their own, so that an
-endpoint and a peer never want the same one. What exists on the switch is `netplugin.ovsdb`'s
-knowledge and comes in as an argument.
+(spec/ofnet-ovsdb.md §2). Tunnel ports and uplinks take OpenFlow numbers of ranges of their own, so
+that an endpoint and a peer never want the same one. What exists on the switch is
+`netplugin.ovsdb`'s knowledge and comes in as an argument.
 """
 
 import hashlib
@@ -19,6 +19,9 @@ FIRST_ENDPOINT: Final = 1
 LAST_ENDPOINT: Final = 0x7EFF
 HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
+FIRST_UPLINK: Final = 0x7F01
+"""OpenFlow number of the uplink's first card; those of the others follow."""
+
 FIRST_VTEP: Final = 0x8000
 LAST_VTEP: Final = 0xFEFF
 

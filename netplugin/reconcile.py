@@ -308,11 +308,20 @@ class Reconciler:
             self.wake()  # what was kept with the bridge is gone too
 
     async def converge(self) -> None:
-        """Make uplinks and tunnel ports as they should be, once. Raises as below."""
-        await self._uplinks.converge()
+        """Make the uplink and tunnel ports as they should be, once. Raises as below."""
+        refused: SwitchRefused | None = None
+        try:
+            await self._uplinks.converge()
+        except SwitchRefused as exc:  # which is no reason to be without tunnels
+            refused = exc
+        faults = self._uplinks.faults
+        lost = (f"uplink card {card} is out of use: {why}" for card, why in faults.items())
+        self._progress.show("uplink", lost)
         await self._converge_vteps()
         if any(self._world.dirty(bridge) for bridge in self._agents):
             self.wake()
+        if refused is not None:
+            raise refused
 
     async def _converge_vteps(self) -> None:
         """Make the tunnel ports match the peers once; tell the World which of them are ready.

@@ -48,7 +48,7 @@ FLAGS: Final = (
     Flag(
         names=("vlan-uplinks", "vlan-if"),
         env="VLAN_UPLINKS",
-        help="comma-delimited network cards for VLANs; may be repeated",
+        help="comma-delimited network cards for VLANs, several as one bond; may be repeated",
         repeatable=True,
         generation=Generation.BOTH,
     ),

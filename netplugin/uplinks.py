@@ -1,17 +1,19 @@
-"""The host's uplinks: network cards that tie the vlan bridge to the physical VLANs.
+"""The host's uplink: the network cards that tie the vlan bridge to the physical VLANs.
 
-`converge` puts the cards the command line names on the bridge as trunks and tells the World their
-OpenFlow numbers and MAC addresses. Ports it did not make are nobody's business here. Next is
-`netplugin.world`.
+One card is a trunk of its own name, several are one bond, `uplinkPort`, which speaks LACP
+(spec/ofnet-ovsdb.md §3). `converge` makes the port what the command line says and tells the World
+the OpenFlow number of each card and whether frames may leave by it now. A port that is right is
+left as it is, with what an administrator has set on it; ports it did not make are nobody's business
+here. Next is `netplugin.world`.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from core.logs import fields
 from netplugin import ports
-from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb import Member, Ovsdb, PortRow, PortSpec
 from netplugin.world import WorldBuilder
 from ofnet.world import Bridge, Uplink
 
@@ -20,44 +22,124 @@ log = logging.getLogger(__name__)
 UPLINK_ENDPOINT_ID: Final = "uplinkPort"
 """What the original writes into the external ids of an uplink's port."""
 
+BOND: Final = "uplinkPort"
+"""The bond's name; the original's bears no external ids."""
+
+_NO_MAC: Final = "00:00:00:00:00:00"
+
+
+def is_uplink(row: PortRow) -> bool:
+    """Tell whether a port is an uplink of ours or of the original's."""
+    return row.name == BOND or row.external_ids.get(ports.ENDPOINT_ID) == UPLINK_ENDPOINT_ID
+
+
+def cards(row: PortRow) -> tuple[Member, ...]:
+    """Return the cards of an uplink's port."""
+    return row.members or (
+        Member(
+            name=row.name,
+            ofport=row.ofport,
+            mac_in_use=row.mac_in_use,
+            link_state=row.link_state,
+            lacp_current=None,
+        ),
+    )
+
+
+def attached_cards(rows: Iterable[PortRow]) -> frozenset[str]:
+    """Return the names of the cards that are on the bridge as its uplink."""
+    return frozenset(card.name for row in rows if is_uplink(row) for card in cards(row))
+
+
+def usable(row: PortRow) -> frozenset[str]:
+    """Return the names of the cards that frames may leave by.
+
+    They have a link. Of a bond's, those that LACP has found a partner for; where it has found none,
+    the one that Open vSwitch uses alone, for whoever is at the other end takes each for another.
+    """
+    linked = [card for card in cards(row) if card.link_state == "up"]
+    if not row.members:
+        return frozenset(card.name for card in linked)
+    if row.active_mac in {None, _NO_MAC}:
+        return frozenset()  # the bond has not found out yet
+    if any(card.lacp_current for card in row.members):
+        return frozenset(card.name for card in linked if card.lacp_current)
+    return frozenset(card.name for card in linked if card.mac_in_use == row.active_mac)
+
+
+def unusable(row: PortRow) -> dict[str, str]:
+    """Return why frames may not leave by the other cards."""
+    used = usable(row)
+    return {
+        card.name: "no LACP partner" if card.link_state == "up" else "no link"
+        for card in cards(row)
+        if card.name not in used
+    }
+
 
 class Uplinks:
-    """The uplinks of one host. `macs` has the kernel's MAC address of each card."""
+    """The uplink of one host. `macs` has the kernel's MAC address of each card."""
 
     def __init__(self, macs: Mapping[str, str], ovsdb: Ovsdb, world: WorldBuilder) -> None:
         self._macs = macs
         self._ovsdb = ovsdb
         self._world = world
+        self._spec = _spec(tuple(macs)) if macs else None
+        self._used: frozenset[str] = frozenset()
+        self.faults: Mapping[str, str] = {}
+        """Why which card is out of use, as of the last look."""
 
     async def converge(self) -> None:
-        """Make the ports match the command line, once. Raises SwitchUnavailable, SwitchRefused."""
+        """Make the port match the command line, once. Raises SwitchUnavailable, SwitchRefused."""
+        try:
+            await self._mend()
+        finally:
+            self._show()
+
+    async def _mend(self) -> None:
         rows = self._ovsdb.ports(Bridge.VLAN)
+        ours = {name for name, row in rows.items() if is_uplink(row)}
+        if self._spec is not None:
+            if not _fits(rows.get(self._spec.name), self._spec):
+                await self._ovsdb.add_port(Bridge.VLAN, self._spec, replaces=ours)
+                log.info("uplink made", extra=fields(port=self._spec.name, cards=list(self._macs)))
+            ours.discard(self._spec.name)
+        for name in ours & self._ovsdb.ports(Bridge.VLAN).keys():
+            await self._ovsdb.delete_port(Bridge.VLAN, name)
+            log.info("uplink removed", extra=fields(port=name))
+
+    def _show(self) -> None:
+        rows = self._ovsdb.ports(Bridge.VLAN)
+        row = rows.get(self._spec.name) if self._spec is not None else None
+        used = usable(row) if row is not None else frozenset()
+        absent = dict.fromkeys(self._macs, "not on the bridge")
+        self.faults = unusable(row) if row is not None else absent
+        if used != self._used:
+            self._used = used
+            log.info("uplink in use", extra=fields(cards=sorted(used)))
+        self._world.set_uplinks(list(self._ready(row, used)) if row is not None else [])
+
+    def _ready(self, row: PortRow, used: frozenset[str]) -> Iterator[Uplink]:
+        """Yield the cards in the command line's order; a bond has the MAC address of its first."""
+        mac = next(iter(self._macs.values()))
+        numbers = {card.name: card.ofport for card in cards(row)}
         for name in self._macs:
-            if name not in rows:
-                await self._ovsdb.add_port(Bridge.VLAN, _spec(name))
-                log.info("uplink added", extra=fields(port=name))
-        for name in _ours(rows):
-            if name not in self._macs:
-                await self._ovsdb.delete_port(Bridge.VLAN, name)
-                log.info("uplink removed", extra=fields(port=name))
-        self._world.set_uplinks(self._ready())
-
-    def _ready(self) -> Sequence[Uplink]:
-        rows = self._ovsdb.ports(Bridge.VLAN)
-        return [
-            Uplink(ofport=row.ofport, mac=mac, up=row.link_state == "up")
-            for name, mac in self._macs.items()
-            if (row := rows.get(name)) is not None and row.ofport is not None and row.ofport > 0
-        ]
+            ofport = numbers.get(name)
+            if ofport is not None and ofport > 0:
+                yield Uplink(ofport=ofport, mac=mac, up=name in used)
 
 
-def _spec(name: str) -> PortSpec:
-    return PortSpec(name=name, external_ids={ports.ENDPOINT_ID: UPLINK_ENDPOINT_ID})
+def _spec(names: tuple[str, ...]) -> PortSpec:
+    ids = {ports.ENDPOINT_ID: UPLINK_ENDPOINT_ID}
+    bonded = len(names) > 1
+    return PortSpec(
+        name=BOND if bonded else names[0],
+        ofport_request=ports.FIRST_UPLINK,
+        external_ids=ids,
+        members=names if bonded else (),
+    )
 
 
-def _ours(rows: Mapping[str, PortRow]) -> list[str]:
-    return [
-        row.name
-        for row in rows.values()
-        if row.external_ids.get(ports.ENDPOINT_ID) == UPLINK_ENDPOINT_ID
-    ]
+def _fits(row: PortRow | None, spec: PortSpec) -> bool:
+    """Tell whether a port has the cards it should have."""
+    return row is not None and {card.name for card in row.members} == set(spec.members)

@@ -25,7 +25,11 @@ _PUSH_VLAN: Final = struct.pack(">HHH2x", 17, 8, oxm.ETH_VLAN)
 _POP_VLAN: Final = struct.pack(">HH4x", 18, 8)
 _HEAD: Final = struct.Struct(">HH")
 _MOVE: Final = struct.Struct(">HHIHHHH4s4s")
+_BUNDLE: Final = struct.Struct(">HHIHHHHIHH8x")
 _NICIRA: Final = 0x00002320
+_IN_PORT: Final = 0x00000002
+"""Open vSwitch's header of a field that holds a port."""
+
 _APPLY: Final = struct.Struct(">HH4x")
 _METADATA: Final = struct.Struct(">HH4xQQ")
 _GOTO: Final = struct.Struct(">HHB3x")
@@ -55,6 +59,29 @@ class Output:
                 return "IN_PORT"
             case _:
                 return f"output:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFirst:
+    """Send the packet out of the first of some ports that works (Open vSwitch's NXAST_BUNDLE).
+
+    The switch looks at links and LACP itself, packet by packet: nobody need tell it.
+    """
+
+    name: ClassVar = "output"
+
+    ports: tuple[int, ...]
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        length = _BUNDLE.size + 2 * len(self.ports)
+        padding = PADDING[length % 8]
+        head = (0xFFFF, length + len(padding), _NICIRA, 12, 0, 0, 0, _IN_PORT, len(self.ports), 0)
+        return _BUNDLE.pack(*head) + struct.pack(f">{len(self.ports)}H", *self.ports) + padding
+
+    def __str__(self) -> str:
+        ports = ",".join(map(str, self.ports))
+        return f"bundle(eth_src,0,active_backup,ofport,members:{ports})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +164,7 @@ _MOVABLE: Final = {
 }
 """Header, size in bits and Open vSwitch's name of the fields that are copied."""
 
-Action = Output | PushVlan | PopVlan | SetField | Move
+Action = Output | OutputFirst | PushVlan | PopVlan | SetField | Move
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Which local endpoints are announced by gratuitous ARP, and when (spec/ofnet-pipelines.md, GARP).
 
 Switches outside learn from an announcement on which port an address is: of the vlan bridge, in
-bridge mode; elsewhere nothing is announced. In come Worlds with what changed; out go frames for the
-first uplink that is up. A new endpoint is announced once, on its network's VLAN; the endpoints of a
-group, on the group's own VLAN, in `ROUNDS` rounds after one of them came and after its application
-profile was launched; all of them when there is an uplink again and when ARP begins to be flooded.
+bridge mode; elsewhere nothing is announced. In come Worlds with what changed; out go frames for one
+card of the uplink that works. A new endpoint is announced once, on its network's VLAN; the
+endpoints of a group, on the group's own VLAN, in `ROUNDS` rounds after one of them came and after
+its application profile was launched; all of them when there is an uplink again and when ARP begins
+to be flooded.
 
 Pure: `ofnet.announcer` has the clock.
 """
@@ -18,7 +19,8 @@ from ofnet.actions import Output, tag
 from ofnet.changes import Changes
 from ofnet.packetin import PacketOut
 from ofnet.tables import Mode, mode_of
-from ofnet.world import ArpMode, Bridge, LocalEndpoint, Uplink, World
+from ofnet.ways_out import way_out
+from ofnet.world import ArpMode, Bridge, LocalEndpoint, World
 
 ROUNDS: Final = 15
 
@@ -61,12 +63,9 @@ class Announcements:
         """Return one round of what groups have still to be announced, and count it as made."""
         groups = self._rounds
         self._rounds = {group: left - 1 for group, left in groups.items() if left > 1}
-        uplink = self._uplink()
-        return [
-            _announcement(endpoint, endpoint.group_vlan, uplink)
-            for endpoint in self._world.local.values()
-            if uplink is not None and endpoint.group_vlan and endpoint.group_id in groups
-        ]
+        members = (one for one in self._world.local.values() if one.group_id in groups)
+        sent = (self._announce(one, one.group_vlan) for one in members if one.group_vlan)
+        return [frame for frame in sent if frame is not None]
 
     def _add(self, keys: set[EndpointKey]) -> None:
         self._once |= keys
@@ -76,15 +75,20 @@ class Announcements:
                 self._rounds[endpoint.group_id] = ROUNDS
 
     def _frames(self, keys: set[EndpointKey]) -> Iterator[PacketOut]:
-        uplink = self._uplink()
         for key in sorted(keys & self._world.local.keys()):
             endpoint = self._world.local[key]
             network = self._world.networks.get(endpoint.network)
-            if uplink is not None and network is not None:
-                yield _announcement(endpoint, network.vlan, uplink)
+            frame = self._announce(endpoint, network.vlan) if network is not None else None
+            if frame is not None:
+                yield frame
 
-    def _uplink(self) -> Uplink | None:
-        return next((uplink for uplink in self._world.uplinks if uplink.up), None)
+    def _announce(self, endpoint: LocalEndpoint, vlan: int) -> PacketOut | None:
+        """Return the announcement of an endpoint, None if there is nowhere to send it."""
+        uplink = way_out(self._world.uplinks, endpoint.mac)
+        if uplink is None:
+            return None
+        frame = packets.arp_announcement(endpoint.mac, endpoint.ip)
+        return PacketOut(data=frame, actions=(*tag(vlan), Output(uplink.ofport)))
 
 
 def _heard_anew(before: World, after: World) -> bool:
@@ -107,8 +111,3 @@ def _seen(world: World, key: EndpointKey) -> tuple[object, ...] | None:
     network = world.networks.get(endpoint.network)
     vlan = network.vlan if network is not None else 0
     return endpoint.mac, endpoint.ip, endpoint.group_id, endpoint.group_vlan, vlan
-
-
-def _announcement(endpoint: LocalEndpoint, vlan: int, uplink: Uplink) -> PacketOut:
-    frame = packets.arp_announcement(endpoint.mac, endpoint.ip)
-    return PacketOut(data=frame, actions=(*tag(vlan), Output(uplink.ofport)))

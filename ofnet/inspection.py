@@ -14,7 +14,7 @@ from core.ids import split_network_id
 from ofnet.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import Mode
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
+from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 INTERNAL: Final = 2
 """The original's bit for an endpoint that is neither BGP's nor outside."""
@@ -62,7 +62,8 @@ def bridge_report(
 
 def _endpoints(world: World, identity: Identity) -> Iterator[dict[str, Any]]:
     for network in world.networks.values():
-        if network.gateway is not None:
+        # in bridge mode the gateway is somebody outside
+        if network.gateway is not None and world.fwd_mode is FwdMode.ROUTING:
             yield _entry(network, network.gateway)
     endpoints: list[LocalEndpoint | RemoteEndpoint] = [*world.local.values()]
     endpoints += world.remote.values()

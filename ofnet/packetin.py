@@ -21,6 +21,7 @@ from ofnet.directory import Behind, Directory
 from ofnet.packets import Arp
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
+from ofnet.ways_out import way_out
 from ofnet.wire import PacketIn
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
@@ -105,7 +106,7 @@ def _asked_by(pod: LocalEndpoint, network: Network, question: _Question) -> _Ans
     if question.world.guard and not _is_own(request, pod):
         return "ArpReqSpoofed", None
     known = question.directory.knows(network.vrf, request.target_ip)
-    outputs = _ways_out(mode, question.world)
+    outputs = _ways_out(pod, mode, question.world)
     if known or not outputs:
         return "ArpReqUnknownDest", None
     # a group that a fabric gives a VLAN of its own is on that outside
@@ -152,13 +153,14 @@ def _network(packet: PacketIn, mode: Mode, world: World) -> Network | None:
     return known.get(packets.vlan(packet.data))
 
 
-def _ways_out(mode: Mode, world: World) -> tuple[Output, ...]:
+def _ways_out(asker: LocalEndpoint, mode: Mode, world: World) -> tuple[Output, ...]:
     """Return what sends a question to all who are beyond this host; nothing does if it routes."""
     match mode:
         case Mode.VXLAN:
             return tuple(Output(vtep.ofport) for vtep in world.vteps.values())
         case Mode.VLAN:
-            return tuple(Output(uplink.ofport) for uplink in world.uplinks)
+            uplink = way_out(world.uplinks, asker.mac)
+            return (Output(uplink.ofport),) if uplink is not None else ()
         case _:
             return ()
 

@@ -103,9 +103,10 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
-    """A network card that ties the vlan bridge to the physical VLANs; `mac` is the kernel's.
+    """A network card that ties the vlan bridge to the physical VLANs.
 
-    `up` says that its link works; flows do not ask.
+    Several are the cards of one bond and have one MAC address, that of the first. `up` says that
+    frames may leave by it; flows do not ask, for the switch knows.
     """
 
     ofport: int

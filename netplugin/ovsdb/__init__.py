@@ -6,6 +6,6 @@ the asyncio side the agent uses.
 """
 
 from netplugin.ovsdb.client import Ovsdb
-from netplugin.ovsdb.rows import BridgeSpec, PortRow, PortSpec
+from netplugin.ovsdb.rows import BridgeSpec, Member, PortRow, PortSpec
 
-__all__ = ["BridgeSpec", "Ovsdb", "PortRow", "PortSpec"]
+__all__ = ["BridgeSpec", "Member", "Ovsdb", "PortRow", "PortSpec"]

@@ -4,8 +4,8 @@ A change reads the replica as it is and writes what differs, so it can be done a
 connection without knowing whether it was applied. Run by `netplugin.ovsdb.replica` on its thread.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from core.errors import SwitchRefused
 from netplugin.ovsdb.rows import BridgeSpec, PortSpec
@@ -23,6 +23,13 @@ class Database(Protocol):
         """Return the row in table Port and the name of the bridge that holds it."""
         ...
 
+
+BOND: Final[Mapping[str, Any]] = {
+    "bond_mode": ["balance-tcp"],
+    "lacp": ["active"],
+    "other_config": {"lacp-fallback-ab": "true"},
+}
+"""What makes a port with several devices the original's bond, by the columns of table Port."""
 
 Change = Callable[[Database, Any], None]
 """Reads the database, writes into the transaction; raises SwitchRefused if it cannot be done."""
@@ -70,27 +77,26 @@ def delete_bridge(name: str) -> Change:
     return change
 
 
-def add_port(bridge: str, spec: PortSpec) -> Change:
-    """Add the port; a row of the same name, on whatever bridge, makes way for it."""
+def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> Change:
+    """Add the port; those it replaces make way, and on whatever bridge those of its names."""
+    devices = spec.members or (spec.name,)
+    former = {spec.name, *devices, *replaces}
 
     def change(db: Database, txn: Any) -> None:
         target = _existing(db, bridge)
-        _remove_port(db, spec.name)
-        interface = txn.insert(db.tables["Interface"])
-        interface.name = spec.name
-        _set(interface, "type", spec.type)
-        _set(interface, "external_ids", dict(spec.external_ids))
-        _set(interface, "options", dict(spec.options))
-        _police(interface, spec.policing_rate, spec.policing_burst)
-        if spec.ofport_request is not None:
-            _set(interface, "ofport_request", [spec.ofport_request])
+        for name in former:
+            _remove_port(db, name)
         port = txn.insert(db.tables["Port"])
         port.name = spec.name
-        port.interfaces = [interface]
+        port.interfaces = [
+            _interface(db, txn, name, spec, number) for number, name in enumerate(devices)
+        ]
         _set(port, "external_ids", dict(spec.external_ids))
         _set(port, "vlan_mode", ["access" if spec.tag else "trunk"])
         if spec.tag:
             _set(port, "tag", [spec.tag])
+        for column, value in BOND.items() if spec.members else ():
+            _set(port, column, value)
         target.addvalue("ports", port)
 
     return change
@@ -131,6 +137,18 @@ def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> Change:
                 row.setkey("external_ids", key, value)
 
     return change
+
+
+def _interface(db: Database, txn: Any, name: str, spec: PortSpec, number: int) -> Any:
+    interface = txn.insert(db.tables["Interface"])
+    interface.name = name
+    _set(interface, "type", spec.type)
+    _set(interface, "external_ids", dict(spec.external_ids))
+    _set(interface, "options", dict(spec.options))
+    _police(interface, spec.policing_rate, spec.policing_burst)
+    if spec.ofport_request is not None:
+        _set(interface, "ofport_request", [spec.ofport_request + number])
+    return interface
 
 
 def _police(interface: Any, rate: int, burst: int) -> None:

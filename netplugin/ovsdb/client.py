@@ -10,7 +10,7 @@ import concurrent.futures
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from core.errors import ContivError, SwitchUnavailable
@@ -101,9 +101,12 @@ class Ovsdb:
         """Remove a bridge with its ports; one that does not exist is a success."""
         await self._commit(changes.delete_bridge(name))
 
-    async def add_port(self, bridge: str, spec: PortSpec) -> None:
-        """Add a port in place of any of the same name; `wait_ofport` tells when it is there."""
-        await self._commit(changes.add_port(bridge, spec))
+    async def add_port(self, bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
+        """Add a port in place of others and of any that has a name of it.
+
+        `wait_ofport` tells when it is there.
+        """
+        await self._commit(changes.add_port(bridge, spec, tuple(replaces)))
 
     async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
         """Limit what a port brings in, in kbit/s and kbit; traffic goes on meanwhile."""

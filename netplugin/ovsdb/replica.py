@@ -56,7 +56,17 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "external_ids",
     ),
     "Controller": ("target", "connection_mode", "max_backoff", "inactivity_probe"),
-    "Port": ("name", "interfaces", "tag", "vlan_mode", "external_ids"),
+    "Port": (
+        "name",
+        "interfaces",
+        "tag",
+        "vlan_mode",
+        "external_ids",
+        "bond_mode",
+        "bond_active_slave",
+        "lacp",
+        "other_config",
+    ),
     "Interface": (
         "name",
         "type",
@@ -67,6 +77,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "options",
         "error",
         "link_state",
+        "lacp_current",
         "ingress_policing_rate",
         "ingress_policing_burst",
     ),
@@ -291,17 +302,20 @@ def _port_facts(row: Any) -> PortFacts[Any]:
         tag=_first(row.tag) or 0,
         external_ids=dict(row.external_ids),
         interfaces=tuple(_uuids(row, "interfaces")),
+        active_mac=_first(row.bond_active_slave),
     )
 
 
 def _interface_facts(row: Any) -> InterfaceFacts:
     return InterfaceFacts(
+        name=row.name,
         type=row.type,
         ofport=_first(row.ofport),
         mac_in_use=_first(row.mac_in_use),
         options=dict(row.options),
         error=_first(row.error),
         link_state=_first(row.link_state),
+        lacp_current=_first(row.lacp_current),
         policing_rate=row.ingress_policing_rate,
         policing_burst=row.ingress_policing_burst,
     )

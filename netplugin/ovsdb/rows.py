@@ -9,10 +9,22 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A card of a bond as it is; `lacp_current` is None where LACP is not spoken."""
+
+    name: str
+    ofport: int | None
+    mac_in_use: str | None
+    link_state: str | None
+    lacp_current: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PortRow:
     """A port as it is. `ofport` is None before Open vSwitch has looked at the row.
 
-    An ofport of -1 is "not yet", with the reason in `error`: a row may come before its device.
+    An ofport of -1 is "not yet", with the reason in `error`: a row may come before its device. A
+    bond has `members`, and `active_mac` says which of them Open vSwitch uses where it uses one.
     """
 
     name: str
@@ -27,12 +39,22 @@ class PortRow:
     link_state: str | None
     policing_rate: int
     policing_burst: int
+    members: tuple[Member, ...] = ()
+    active_mac: str | None = None
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The OpenFlow numbers it takes; a bond takes one for each member."""
+        taken = [member.ofport for member in self.members] if self.members else [self.ofport]
+        return frozenset(number for number in taken if number is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSpec:
     """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself.
 
+    With `members` it is a bond of these devices, which speaks LACP and uses one of them alone
+    where nobody answers it (spec/ofnet-ovsdb.md §3); they ask for numbers from `ofport_request` on.
     What comes in above `policing_rate` (kbit/s; 0 is no limit) is dropped, beyond bursts of
     `policing_burst` (kbit).
     """
@@ -45,6 +67,7 @@ class PortSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     policing_rate: int = 0
     policing_burst: int = 0
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,14 @@
 
 In come rows of the tables Bridge, Port and Interface, in any order and one change at a time; out
 goes a `PortRow` for each port a bridge holds. Only what changed is computed anew: with some
-hundred ports, building all of them for each change costs more than adding a pod. A bond is shown
-by its first interface.
+hundred ports, building all of them for each change costs more than adding a pod.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from netplugin.ovsdb.rows import PortRow
+from netplugin.ovsdb.rows import Member, PortRow
 
 Id = TypeVar("Id")
 
@@ -23,12 +22,14 @@ class PortFacts(Generic[Id]):
     tag: int
     external_ids: Mapping[str, str]
     interfaces: tuple[Id, ...]
+    active_mac: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceFacts:
     """What the row in table Interface contributes."""
 
+    name: str
     type: str
     ofport: int | None
     mac_in_use: str | None
@@ -37,6 +38,7 @@ class InterfaceFacts:
     link_state: str | None
     policing_rate: int
     policing_burst: int
+    lacp_current: bool | None = None
 
 
 class PortTable(Generic[Id]):
@@ -128,4 +130,23 @@ class PortTable(Generic[Id]):
             link_state=interface.link_state,
             policing_rate=interface.policing_rate,
             policing_burst=interface.policing_burst,
+            members=self._bonded(facts),
+            active_mac=facts.active_mac,
         )
+
+    def _bonded(self, facts: PortFacts[Id]) -> tuple[Member, ...]:
+        if len(facts.interfaces) == 1:
+            return ()
+        found = (self._interfaces.get(interface) for interface in facts.interfaces)
+        members = (
+            Member(
+                name=one.name,
+                ofport=one.ofport,
+                mac_in_use=one.mac_in_use,
+                link_state=one.link_state,
+                lacp_current=one.lacp_current,
+            )
+            for one in found
+            if one is not None
+        )
+        return tuple(sorted(members, key=lambda member: member.name))

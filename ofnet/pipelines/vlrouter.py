@@ -1,15 +1,25 @@
 """vlan networks, routed (contivVlanBridge): every host routes between its pods and the uplink.
 
 There is one flat space of addresses for all tenants, as in the original: table 7 looks at the
-address alone. A pod of another host is sent out of the first uplink, on its network's VLAN, to the
-MAC of that host's uplink.
+address alone. A pod of another host is sent out of the uplink, on its network's VLAN, to the MAC of
+that host's uplink. Of a bond's cards the switch takes the first that works.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from ofnet import oxm
-from ofnet.actions import Action, Instructions, Output, PopVlan, SetField, goto, tag
+from ofnet.actions import (
+    DROP,
+    Action,
+    Instructions,
+    Output,
+    OutputFirst,
+    PopVlan,
+    SetField,
+    goto,
+    tag,
+)
 from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF
 from ofnet.flows import Flow
@@ -17,7 +27,7 @@ from ofnet.match import Fields, Match
 from ofnet.pipelines import arrivals, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
 
 FLAT_VRF: Final = 1
 """The VRF of every tenant; the original's `default`."""
@@ -40,15 +50,18 @@ def _start(world: World) -> Iterator[Flow]:
 
 
 def _uplinks(world: World) -> Iterator[Flow]:
-    """Yield the first uplink's flows: a routed host has one way out."""
-    for uplink in world.uplinks[:1]:
+    for uplink in world.uplinks:
         yield from stages.uplink_input(uplink, arrivals.mark(FLAT_VRF))
+    if len(world.uplinks) > 1:
+        # nothing goes back where it came from, but from one card to another it would
+        for uplink in world.uplinks:
+            arrived = Match(in_port=uplink.ofport)
+            yield Flow(Kind.UPLINKS, TableId.IP, Priority.ABOVE_MATCH, arrived, DROP)
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
     yield from neighbours.answers(Kind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC)
-    if world.uplinks and network.vlan:
-        uplink = world.uplinks[0]
+    for uplink in world.uplinks if network.vlan else ():
         yield neighbours.questions_from_outside(Kind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF)
 
 
@@ -88,19 +101,17 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     peer_mac = world.peer_macs.get(endpoint.host)
     if peer_mac is None or not world.uplinks:
         return
-    uplink = world.uplinks[0]
     tagging = tag(network.vlan) if network.vlan else ()
-    to_peer = Instructions(
-        (
-            SetField("eth_src", uplink.mac),
-            SetField("eth_dst", peer_mac),
-            *tagging,
-            Output(uplink.ofport),
-        )
-    )
+    rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", peer_mac))
+    to_peer = Instructions((*rewrite, *tagging, _way_out(world.uplinks)))
     for address in stages.addresses(endpoint):
         to = Match(**stages.to_address(address))
         yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
+
+
+def _way_out(uplinks: tuple[Uplink, ...]) -> Output | OutputFirst:
+    cards = tuple(uplink.ofport for uplink in uplinks)
+    return Output(cards[0]) if len(cards) == 1 else OutputFirst(cards)
 
 
 PIPELINE = Pipeline(

@@ -17,6 +17,7 @@ from tests.bed.daemon import Daemon
 from tests.bed.hosts import UPLINK, Fabric, Host
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, answers, fresh_name
+from tests.bed.physical import PhysicalNetwork
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
 from tests.bed.store import STORES, Store
 
@@ -35,7 +36,8 @@ AGENT_PORT = 9090
 class Bed:
     """A cluster. `tell` hears about each step: what it is, and its command line.
 
-    `flags` are more of them, by the name of the daemon.
+    `flags` are more of them, by the name of the daemon. With `cards` each host
+    has these as its uplink, plugged into a `physical` network; else one, into a plain bridge.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Bed:
         fwd_mode: str = "routing",
         flags: Mapping[str, Sequence[str]] = MappingProxyType({}),
         store: str = "etcd",
+        cards: Sequence[str] = (),
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
@@ -61,6 +64,9 @@ class Bed:
             Host(number, self._name(f"h{number}"), dir / f"h{number}", keeper=keeper)
             for number in range(1, hosts + 1)
         ]
+        self.cards = tuple(cards) or (UPLINK,)
+        network = PhysicalNetwork(self._name("phys"), dir / "phys", keeper=keeper)
+        self._physical = network if cards else None
         self.runtime = Runtime(dir / "cni" / "contivk8s")
         self.pods: list[Pod] = []
         self.url = f"http://{self.fabric.address}:{NETMASTER_PORT}"
@@ -75,10 +81,14 @@ class Bed:
             self._install_plugin()
             undo.callback(self.fabric.stop)
             self.fabric.start()
+            if self._physical is not None:
+                undo.callback(self._physical.stop)
+                self._physical.start()
             for host in self.hosts:
                 self._tell(f"host {host.label}", f"namespace {host.namespace.name}, {host.address}")
                 undo.callback(host.stop)
                 host.start(self.fabric)
+                self._plug(host)
             self.store = self.new_store()
             daemons = self._daemons()
             for what, daemon in daemons:
@@ -96,6 +106,12 @@ class Bed:
             pod.namespace.delete()
         self.pods.clear()
         self._undo.close()
+
+    @property
+    def physical(self) -> PhysicalNetwork:
+        """The physical network of this cluster."""
+        assert self._physical is not None, "it has a plain bridge"
+        return self._physical
 
     def another_master(self, port: int) -> Daemon:
         """Return a master to be started beside the first; it is ready when it answers."""
@@ -182,6 +198,12 @@ class Bed:
         """List the log files of this cluster's daemons."""
         return sorted(self.dir.glob("**/*.log"))
 
+    def _plug(self, host: Host) -> None:
+        if self._physical is not None:
+            self._physical.plug(host.namespace, host.label, self.cards)
+        else:
+            self.fabric.join(host.namespace, f"p{host.label}", card=UPLINK, switch="phys")
+
     def _tell_call(self, verb: str, sandbox: Sandbox) -> None:
         self._tell(
             f"pod {sandbox.name}",
@@ -226,7 +248,7 @@ class Bed:
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),
                 *("--cni-socket", str(self.cni_socket(host))),
                 *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
-                *("--vlan-uplinks", UPLINK),
+                *("--vlan-uplinks", ",".join(self.cards)),
                 *self._flags.get("netplugin", ()),
             ],
             log=host.dir / "netplugin.log",

@@ -2,8 +2,9 @@
 
 In come numbers; out come hosts that reach each other at 192.168.77.<number>. The address of a host
 is on a bridge (`br-phy`) of its Open vSwitch, for in the userspace datapath tunnels leave only
-through such a bridge. A second card (`up0`) ties each host to a switch that carries every VLAN: the
-physical network of vlan networks. Must not know what runs on the hosts: `tests.bed.cluster` does.
+through such a bridge. A second card (`up0`) can tie each host to a bridge that carries every VLAN,
+a simple physical network; `tests.bed.physical` is a better one. Must not know what runs on the
+hosts: `tests.bed.cluster` does.
 """
 
 from pathlib import Path
@@ -77,7 +78,6 @@ class Host:
         self.label = f"h{number}"
         self.address = f"{UNDERLAY}.{number}"
         self.link = f"u{self.label}"
-        self.uplink = f"p{self.label}"
         self.dir = dir
         self.namespace = Namespace(name, keeper=keeper)
         self.ovs = OvsHost(self.namespace, dir / "ovs", keeper=keeper)
@@ -87,7 +87,6 @@ class Host:
         self.namespace.create()
         self.ovs.start()
         fabric.join(self.namespace, self.link)
-        fabric.join(self.namespace, self.uplink, card=UPLINK, switch="phys")
         bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
         self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
         address = f"{self.address}/{PREFIX_LENGTH}"

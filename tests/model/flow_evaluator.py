@@ -16,6 +16,7 @@ from ofnet.actions import (
     Instructions,
     Move,
     Output,
+    OutputFirst,
     PopVlan,
     PushVlan,
     SetField,
@@ -168,6 +169,9 @@ def _acted(action: Action, packet: Packet, sent: list[Sent]) -> Packet:
     match action:
         case Output(port):
             _send(port, packet, sent)
+            return packet
+        case OutputFirst(ports):
+            _send(ports[0], packet, sent)  # all ports of the model work
             return packet
         case SetField(name, value):
             return packet.put(name, value)

@@ -26,11 +26,16 @@ NO_FLAGS: Flags = MappingProxyType({})
 
 @contextmanager
 def planes(
-    directory: Path, fwd_mode: str, *, hosts: int = 2, flags: Flags = NO_FLAGS
+    directory: Path,
+    fwd_mode: str,
+    *,
+    hosts: int = 2,
+    flags: Flags = NO_FLAGS,
+    cards: Sequence[str] = (),
 ) -> Iterator[Bed]:
     """Run a cluster; each network has a group `web-<network>` with a policy `guard-<network>`."""
     directory.mkdir()
-    bed = Bed(directory, hosts, fwd_mode=fwd_mode, flags=flags).start()
+    bed = Bed(directory, hosts, fwd_mode=fwd_mode, flags=flags, cards=cards).start()
     try:
         for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
             words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]

@@ -15,7 +15,7 @@ import pytest
 
 from core.errors import HostError
 from netplugin import netns
-from netplugin.netns import HostLinks, PodLink
+from netplugin.netns import Card, HostLinks, PodLink
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 
@@ -327,3 +327,40 @@ async def test_kernel_datapath_is_found_or_not(links: HostLinks) -> None:
     loaded = os.path.exists("/sys/module/openvswitch")  # noqa: ASYNC240, PTH110 - one stat
     assert await links.has_kernel_datapath() is loaded
     assert await asyncio.to_thread(netns._has_family, "nlctrl")
+
+
+async def test_a_card_tells_what_of_the_host_is_on_it(links: HostLinks, host: Namespace) -> None:
+    host.run(["ip", "link", "add", "up0", "up", "type", "veth", "peer", "name", "far0"])
+    host.run(["ip", "link", "set", "far0", "up"])
+    (shown_link,) = shown(host, "link", "show", "up0")
+    bare = Card(name="up0", mac=shown_link["address"])
+    assert await links.cards(["up0"]) == (bare,), "link-local addresses do not count"
+    host.run(["ip", "address", "add", "192.0.2.5/24", "dev", "up0"])
+    host.run(["ip", "address", "add", "2001:db8::5/64", "dev", "up0", "nodad"])
+    (held,) = await links.cards(["up0"])
+    assert held.addresses == ("192.0.2.5/24", "2001:db8::5/64")
+    assert not held.default_route
+    with pytest.raises(HostError, match="uplink up9: No such device"):
+        await links.cards(["up0", "up9"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["default", "dev", "up0"],
+        ["-6", "default", "dev", "up0"],
+        ["default", "nexthop", "dev", "far0", "nexthop", "dev", "up0"],
+    ],
+)
+async def test_a_card_tells_of_the_default_route(
+    links: HostLinks, host: Namespace, words: list[str]
+) -> None:
+    host.run(["ip", "link", "add", "up0", "up", "type", "veth", "peer", "name", "far0"])
+    host.run(["ip", "link", "set", "far0", "up"])
+    host.run(["ip", "route", "add", "192.0.2.0/24", "dev", "up0"])
+    family = [word for word in words if word == "-6"]
+    (before,) = await links.cards(["up0"])
+    assert not before.default_route
+    host.run(["ip", *family, "route", "add", *(word for word in words if word != "-6")])
+    (after,) = await links.cards(["up0"])
+    assert after.default_route

@@ -1,11 +1,12 @@
 """An agent's inside, wired as `netplugin.daemon` does, on fake doors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import IPv4Address
+from types import MappingProxyType
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
@@ -99,7 +100,12 @@ class Agent:
 
 
 def wire(
-    outside: Outside, sup: Supervisor, networks: tuple[NetworkRecord, ...], *, run: bool = True
+    outside: Outside,
+    sup: Supervisor,
+    networks: tuple[NetworkRecord, ...],
+    *,
+    run: bool = True,
+    macs: Mapping[str, str] = MappingProxyType({}),
 ) -> Agent:
     """Return an agent that knows the store and has placed nothing yet."""
     world = WorldBuilder(HOST, FwdMode.ROUTING)
@@ -118,7 +124,7 @@ def wire(
         world=world,
         agents=agents,
         make_bridges=make_bridges,
-        uplinks=Uplinks({}, outside.ovsdb, world),
+        uplinks=Uplinks(macs, outside.ovsdb, world),
         progress=progress,
     )
     for record in networks:
@@ -193,11 +199,14 @@ def pod_mtus(
 
 @asynccontextmanager
 async def running(
-    outside: Outside, networks: tuple[NetworkRecord, ...] = (network(),)
+    outside: Outside,
+    networks: tuple[NetworkRecord, ...] = (network(),),
+    *,
+    macs: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Agent]:
     """Run an agent from its journal on, as the daemon starts it."""
     async with supervisor() as sup:
-        agent = wire(outside, sup, networks)
+        agent = wire(outside, sup, networks, macs=macs)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put_endpoint(record)

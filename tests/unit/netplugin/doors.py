@@ -15,8 +15,8 @@ from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_k
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netlink import Address, Interface
-from netplugin.netns import HostLinks, PodLink
-from netplugin.ovsdb import BridgeSpec, Ovsdb, PortRow, PortSpec
+from netplugin.netns import Card, HostLinks, PodLink
+from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
@@ -131,8 +131,10 @@ class FakeLinks(HostLinks):
     def __init__(self, faults: Faults) -> None:
         self.there: dict[str, PodLink | None] = {}
         self.inside: dict[tuple[str, str], Inside] = {}
+        self.found: dict[str, Card] = {}
+        """Network cards."""
         self.watchers: list[Callable[[], None]] = []
-        self.cards = {UNDERLAY_CARD: 1500}
+        self.underlay = {UNDERLAY_CARD: 1500}
         """The MTUs of the links that are not pods'."""
         self.changed = asyncio.Event()
         """Set: some link is another."""
@@ -168,15 +170,18 @@ class FakeLinks(HostLinks):
     async def links(self) -> frozenset[str]:
         return frozenset(self.there)
 
+    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+        return tuple(self.found[name] for name in names)
+
     async def netns_alive(self, path: str) -> bool:
         return path not in self.dead
 
     async def mtus(self) -> dict[str, int]:
         pods = {name: spec.mtu for name, spec in self.there.items() if spec is not None}
-        return {**self.cards, **pods}
+        return {**self.underlay, **pods}
 
     async def holder(self, address: Address) -> str:
-        if UNDERLAY_CARD not in self.cards:
+        if UNDERLAY_CARD not in self.underlay:
             raise HostError(f"no link of this host has the address {address}")
         return UNDERLAY_CARD
 
@@ -272,8 +277,9 @@ class FakeOvsdb(Ovsdb):
 
         await self._faults.work("external ids", change)
 
-    async def add_port(self, bridge: str, spec: PortSpec) -> None:
-        await self._faults.work("row", lambda: self._add(bridge, spec))
+    async def add_port(self, bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
+        gone = {*spec.members, *replaces}
+        await self._faults.work("row", lambda: self._add(bridge, spec, gone))
 
     async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
         await self._faults.work("policing", lambda: self.police(name, rate, burst))
@@ -297,9 +303,10 @@ class FakeOvsdb(Ovsdb):
     def _bridges(self) -> dict[str, dict[str, str]]:
         return {name: dict(self.bridge_external_ids(name)) for name in self.bridges()}
 
-    def _add(self, bridge: str, spec: PortSpec) -> None:
+    def _add(self, bridge: str, spec: PortSpec, gone: set[str]) -> None:
         if bridge not in self.bridges():
             raise SwitchRefused(f"bridge {bridge} does not exist")
+        self.lose(*gone)
         row = PortRow(
             name=spec.name,
             bridge=bridge,
@@ -313,6 +320,7 @@ class FakeOvsdb(Ovsdb):
             link_state=None,
             policing_rate=spec.policing_rate,
             policing_burst=spec.policing_burst,
+            members=tuple(map(_card, sorted(spec.members))),
         )
         self.given.setdefault(spec.name, spec.ofport_request or 0)
         self.show(ports={**self.ports(), spec.name: row})
@@ -324,11 +332,21 @@ class FakeOvsdb(Ovsdb):
             self.show(ports=rows)
 
     def _numbered(self, row: PortRow) -> PortRow:
+        if row.members:
+            return replace(row, members=tuple(map(self._numbered_card, row.members)))
         if row.type == "" and row.name not in self._links.there:
             return replace(row, ofport=-1, error=f"could not open network device {row.name}")
         if row.ofport is None or row.ofport < 0:
             return replace(row, ofport=self.given.get(row.name) or 60_000, error=None)
         return row
+
+    def _numbered_card(self, card: Member) -> Member:
+        there = card.name in self._links.there
+        return replace(card, ofport=self.given.get(card.name) or 60_000 if there else -1)
+
+
+def _card(name: str) -> Member:
+    return Member(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
 
 
 class FakeMaster:

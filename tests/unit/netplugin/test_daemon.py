@@ -1,9 +1,11 @@
 """The order of a start: what is waited for, and that absence means gone only when all is read."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,11 +21,13 @@ from netplugin.daemon import (
     _Life,
     _Plane,
     _settle,
+    _uplink_macs,
 )
 from netplugin.leaks import Leaks
-from netplugin.netns import PodLink
+from netplugin.netns import Card, PodLink
 from netplugin.ovsdb import PortSpec
 from netplugin.translation import LocalPort
+from netplugin.uplinks import BOND
 from objdb.api import Change, Put
 from objdb.memory import MemoryBackend
 from ofnet.world import Bridge, FwdMode
@@ -65,6 +69,37 @@ async def test_another_forwarding_mode_ends_the_agent_with_a_remedy() -> None:
     with pytest.raises(UsageError, match="start it with --fwdmode bridge"):
         await _cluster_settings(backend, replace(SETTINGS, fwd_mode=FwdMode.ROUTING))
     await backend.close()
+
+
+# -- the uplink's cards ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ({"addresses": ("192.0.2.5/24",)}, "uplink eth1 has the address 192.0.2.5/24"),
+        ({"default_route": True}, "uplink eth1 has the default route"),
+    ],
+)
+async def test_a_card_the_host_lives_on_is_refused_with_a_remedy(
+    outside: Outside, caplog: pytest.LogCaptureFixture, held: dict[str, Any], said: str
+) -> None:
+    outside.links.found["eth1"] = Card(name="eth1", mac="52:54:00:00:00:01", **held)
+    outside.links.found["eth2"] = Card(name="eth2", mac="52:54:00:00:00:02")
+    doors = _Doors(store=MemoryBackend(), ovsdb=outside.ovsdb, links=outside.links)
+    settings = replace(SETTINGS, uplinks=("eth2", "eth1"))
+    with pytest.raises(UsageError, match=said) as refused:
+        await _uplink_macs(doors, settings)
+    assert "name another card with --vlan-uplinks" in str(refused.value)
+    free = await _uplink_macs(doors, replace(SETTINGS, uplinks=("eth2",)))
+    assert free == {"eth2": "52:54:00:00:00:02"}
+    bond = PortSpec(name=BOND, members=("eth1", "eth2"))
+    await outside.ovsdb.add_port(Bridge.VLAN, bond)
+    with caplog.at_level(logging.WARNING):
+        assert (await _uplink_macs(doors, settings)).keys() == {"eth2", "eth1"}
+    (warned,) = [r for r in caplog.records if r.message == "uplink belongs to this host"]
+    assert warned.port == "eth1"  # type: ignore[attr-defined]
+    await doors.store.close()
 
 
 # -- settling ----------------------------------------------------------------------------------

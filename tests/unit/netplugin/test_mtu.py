@@ -32,7 +32,7 @@ def test_what_the_links_carry(underlay: Underlay, vxlan: int, vlan: int) -> None
 
 
 async def test_the_links_of_others_do_not_count(outside: Outside) -> None:
-    outside.links.cards = {UNDERLAY_CARD: 9000, "docker0": 1280, "eth1": 1500}
+    outside.links.underlay = {UNDERLAY_CARD: 9000, "docker0": 1280, "eth1": 1500}
     async with running(outside) as agent:
         mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=("eth1",))
         await mtus.read()
@@ -50,7 +50,7 @@ async def test_what_is_wanted_is_taken_if_it_fits(outside: Outside) -> None:
 async def test_what_does_not_fit_is_refused_with_a_remedy(
     outside: Outside, uplinks: tuple[str, ...], wanted: int
 ) -> None:
-    outside.links.cards["eth1"] = 1400
+    outside.links.underlay["eth1"] = 1400
     async with running(outside) as agent:
         mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=uplinks, wanted=wanted)
         with pytest.raises(UsageError, match=rf"{wanted}.*set --mtu to {wanted - 1} or less"):
@@ -62,7 +62,7 @@ async def test_without_its_links_an_agent_does_not_start(outside: Outside) -> No
         mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=("eth7",))
         with pytest.raises(HostError, match="link eth7: no such link"):
             await mtus.read()
-        outside.links.cards.clear()
+        outside.links.underlay.clear()
         with pytest.raises(HostError, match="no link of this host has the address"):
             await pod_mtus(outside.links, agent.roster, agent.progress).read()
 
@@ -72,7 +72,7 @@ async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.Monke
     async with running(outside) as agent, background("MTU", agent.mtus.run()):
         assert (await agent.pods.add(request("c1"))).mtu == 1450
         assert mtus_of_pods(outside) == {1450}
-        outside.links.cards[UNDERLAY_CARD] = 9000
+        outside.links.underlay[UNDERLAY_CARD] = 9000
         outside.links.changed.set()
         await eventually(lambda: mtus_of_pods(outside) == {8950})
         assert (await agent.pods.add(request("c2"))).mtu == 8950
@@ -83,7 +83,7 @@ async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.Monke
 async def test_pods_that_changed_while_the_agent_was_away_are_corrected(outside: Outside) -> None:
     async with running(outside) as agent:
         await agent.pods.add(request("c1"))
-    outside.links.cards[UNDERLAY_CARD] = 1400
+    outside.links.underlay[UNDERLAY_CARD] = 1400
     async with running(outside) as agent, background("MTU", agent.mtus.run()):
         await eventually(lambda: mtus_of_pods(outside) == {1350})
 
@@ -96,14 +96,14 @@ async def test_what_is_wrong_is_reported_and_then_is_not(
         mtus = pod_mtus(outside.links, agent.roster, agent.progress, wanted=1450)
         await mtus.read()
         async with background("MTU", mtus.run()):
-            outside.links.cards[UNDERLAY_CARD] = 1400
+            outside.links.underlay[UNDERLAY_CARD] = 1400
             outside.links.changed.set()
             await eventually(lambda: "links carry 1350" in "".join(errors(agent)))
-            del outside.links.cards[UNDERLAY_CARD]
+            del outside.links.underlay[UNDERLAY_CARD]
             outside.links.changed.set()
             await eventually(lambda: "MTU unknown: no link" in "".join(errors(agent)))
             assert mtus.of(Bridge.VXLAN) == 1450
-            outside.links.cards[UNDERLAY_CARD] = 1500
+            outside.links.underlay[UNDERLAY_CARD] = 1500
             outside.links.changed.set()
             await eventually(lambda: errors(agent) == ())
 
@@ -112,7 +112,7 @@ async def test_a_pod_that_cannot_be_set_is_reported(outside: Outside) -> None:
     async with running(outside) as agent:
         await agent.pods.add(request("c1"))
         outside.faults.failing["mtu"] = HostError("no")
-        outside.links.cards[UNDERLAY_CARD] = 1400
+        outside.links.underlay[UNDERLAY_CARD] = 1400
         async with background("MTU", agent.mtus.run()):
             await eventually(lambda: "MTU of pod c1 not set: no" in errors(agent))
             (entry,) = agent.roster.entries()

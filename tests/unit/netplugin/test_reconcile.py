@@ -1,6 +1,7 @@
 """Facts become flows and tunnel ports; nobody is told of a success that was none."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from ipaddress import IPv4Address
 
@@ -415,15 +416,40 @@ async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
         tell(agent, *(host(f"h{n}", f"192.0.2.{n}") for n in range(5, 8)))
         add = outside.ovsdb.add_port
 
-        async def refusing(bridge: str, spec: PortSpec) -> None:
+        async def refusing(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
             if spec.name == "vxif192026":
                 raise SwitchRefused("constraint")
-            await add(bridge, spec)
+            await add(bridge, spec, replaces)
 
         outside.ovsdb.add_port = refusing  # type: ignore[method-assign]
         with pytest.raises(SwitchRefused, match="constraint"):
             await agent.reconciler.converge()
         assert vteps(agent).keys() == {"h5", "h7"}
+
+
+async def test_a_refused_uplink_is_named_and_stops_no_tunnel(outside: Outside) -> None:
+    async with running(outside, macs={"eth1": "52:54:00:00:00:01"}) as agent:
+        tell(agent, host())
+        add = outside.ovsdb.add_port
+
+        async def refusing(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
+            if spec.name == "eth1":
+                raise SwitchRefused("constraint")
+            await add(bridge, spec, replaces)
+
+        outside.ovsdb.add_port = refusing  # type: ignore[method-assign]
+        with pytest.raises(SwitchRefused, match="constraint"):
+            await agent.reconciler.converge()
+        assert "192.0.2.2" in tunnels(outside)
+        absent = "uplink card eth1 is out of use: not on the bridge"
+        assert absent in agent.progress.standing.errors
+        outside.ovsdb.add_port = add  # type: ignore[method-assign]
+        outside.links.there["eth1"] = None
+        await agent.reconciler.converge()
+        row = replace(outside.ovsdb.ports()["eth1"], link_state="up")
+        outside.ovsdb.show(ports={**outside.ovsdb.ports(), "eth1": row})
+        await agent.reconciler.converge()
+        assert not [e for e in agent.progress.standing.errors if e.startswith("uplink")]
 
 
 async def test_an_outage_of_the_database_is_waited_out(outside: Outside) -> None:

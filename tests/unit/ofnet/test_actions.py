@@ -18,6 +18,7 @@ from ofnet.actions import (
     Instructions,
     Move,
     Output,
+    OutputFirst,
     PopVlan,
     PushVlan,
     SetField,
@@ -29,6 +30,7 @@ from tests.unit.ofnet.strategies import addresses, bits, macs
 actions = st.one_of(
     st.integers(1, 0xFEFF).map(Output),
     st.sampled_from([PORT_CONTROLLER, PORT_NORMAL, PORT_TABLE]).map(Output),
+    st.lists(st.integers(1, 0xFEFF), min_size=2, max_size=9).map(tuple).map(OutputFirst),
     st.sampled_from([Move("eth_src", "eth_dst"), Move("arp_spa", "arp_tpa")]),
     st.just(PushVlan()),
     st.just(PopVlan()),
@@ -40,10 +42,21 @@ actions = st.one_of(
 )
 
 
-def reference_action(action: Action) -> Any:
+def reference_action(action: Action) -> Any:  # noqa: PLR0911 - one for each kind
     match action:
         case Output(port):
             return reference.OFPActionOutput(port, 0xFFFF if port == PORT_CONTROLLER else 0)
+        case OutputFirst(ports):
+            return reference.NXActionBundle(
+                algorithm=0,
+                fields=0,
+                basis=0,
+                slave_type=2,
+                n_slaves=len(ports),
+                ofs_nbits=0,
+                dst=0,
+                slaves=list(ports),
+            )
         case Move(source, destination):
             return reference.NXActionRegMove(
                 src_field=source, dst_field=destination, n_bits=48 if "eth" in source else 32
@@ -89,6 +102,10 @@ def test_bytes_are_those_of_os_ken(
         (Instructions((Output(PORT_NORMAL),)), "NORMAL"),
         (Instructions((Output(PORT_TABLE),)), "TABLE"),
         (Instructions((Output(PORT_IN_PORT),)), "IN_PORT"),
+        (
+            Instructions((OutputFirst((3, 1, 2)),)),
+            "bundle(eth_src,0,active_backup,ofport,members:3,1,2)",
+        ),
         (Instructions((Move("arp_sha", "arp_tha"),)), "move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[]"),
         (Instructions((PopVlan(), Output(14))), "pop_vlan,output:14"),
         (
@@ -110,5 +127,11 @@ def test_text_is_that_of_open_vswitch(instructions: Instructions, text: str) -> 
 
 
 def test_different_actions_are_never_equal() -> None:
-    different: set[Action] = {Output(1), Move("eth_src", "eth_dst"), PushVlan(), PopVlan()}
-    assert len(different) == 4
+    different: set[Action] = {
+        Output(1),
+        OutputFirst((1, 2)),
+        Move("eth_src", "eth_dst"),
+        PushVlan(),
+        PopVlan(),
+    }
+    assert len(different) == 5

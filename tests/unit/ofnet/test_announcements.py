@@ -15,7 +15,7 @@ from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Uplink, World
 from tests.unit.ofnet.worlds import address, local, with_local, without_local, world
 
 UPLINKS = (Uplink(ofport=30, mac="52:54:00:00:00:0a"), Uplink(ofport=31, mac="52:54:00:00:00:0b"))
-EMPTY = replace(world(), fwd_mode=FwdMode.BRIDGE, uplinks=UPLINKS)
+EMPTY = replace(world(), fwd_mode=FwdMode.BRIDGE, uplinks=UPLINKS[:1])
 GROUP_VLAN = 700
 
 Heard = tuple[IPv4Address, int, int]
@@ -137,6 +137,80 @@ def test_the_first_uplink_to_come_up_has_all_announced(book: Announcements) -> N
     book.update(replace(one_up, uplinks=UPLINKS), Changes(uplinks=True))
     assert book.once() == []
     assert not book.rounds_left
+
+
+def test_each_endpoint_is_announced_by_the_same_card_of_a_bond(book: Announcements) -> None:
+    many = [local(number) for number in range(1, 20)]
+    bonded = replace(holding(*many), uplinks=UPLINKS)
+    book.update(bonded, of(*many))
+    first = heard(book.once())
+    assert {port for _, _, port in first} == {30, 31}
+    assert len(first) == len(many)
+    book.update(replace(bonded, arp_mode=ArpMode.FLOOD), EVERYTHING)
+    assert heard(book.once()) == first
+
+
+class Garps:
+    """The original's TestOfnetVlanGArpInject: what is sent in rounds, in units of 15 frames."""
+
+    def __init__(self) -> None:
+        self.world = replace(EMPTY, uplinks=())
+        self.book = Announcements(Bridge.VLAN, self.world)
+        self.sent = 0
+
+    def put(self, *endpoints: LocalEndpoint) -> None:
+        self._become(replace(self.world, local={e.key: e for e in endpoints}), of(*endpoints))
+
+    def launch(self, group: int) -> None:
+        launches = {group: self.world.launches.get(group, 0) + 1}
+        self._become(replace(self.world, launches=launches), Changes())
+
+    def uplinks(self, *up: bool) -> None:
+        cards = [Uplink(ofport=30 + n, mac="52:54:00:00:00:0a", up=one) for n, one in enumerate(up)]
+        self._become(replace(self.world, uplinks=tuple(cards)), Changes(uplinks=True))
+
+    def cycles(self) -> float:
+        while self.book.rounds_left:
+            self.sent += len(self.book.next_round())
+        return self.sent / ROUNDS
+
+    def _become(self, world: World, changes: Changes) -> None:
+        self.world = world
+        self.book.update(world, changes)
+
+
+def test_the_originals_announcements_of_groups_and_uplinks() -> None:
+    """Two groups, a third endpoint, one that goes; a bond, its cards by turns; a single uplink.
+
+    Nothing is sent into the void, so an uplink is there from the beginning.
+    """
+    garps = Garps()
+    garps.uplinks(True)
+    five, six, seven = grouped(5, group=5), grouped(6, group=6), grouped(7, group=6)
+    garps.put(five, six)
+    assert garps.cycles() == 2
+    garps.put(five, six, seven)
+    assert garps.cycles() == 4, "the group's first endpoint once more"
+    garps.put(five, seven)
+    garps.launch(6)
+    assert garps.cycles() == 5
+    garps.uplinks()
+    garps.uplinks(True, True, True)
+    assert garps.cycles() == 7, "a bond of three comes"
+    garps.uplinks(False, True, True)
+    garps.uplinks(True, True, True)
+    assert garps.cycles() == 7, "one of its cards went and came"
+    garps.uplinks(False, False, False)
+    garps.uplinks(True, False, False)
+    assert garps.cycles() == 9, "the first card after none"
+    garps.uplinks(True, True, True)
+    assert garps.cycles() == 9, "the others"
+    garps.uplinks()
+    garps.uplinks(True)
+    assert garps.cycles() == 11, "another uplink"
+    garps.uplinks(False)
+    garps.uplinks(True)
+    assert garps.cycles() == 13, "which went and came"
 
 
 def test_flooding_has_all_announced(book: Announcements) -> None:

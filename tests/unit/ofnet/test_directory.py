@@ -29,7 +29,7 @@ def directory() -> Directory:
     return made
 
 
-def test_endpoints_and_gateways_are_known_in_their_vrf() -> None:
+def test_endpoints_are_known_in_their_vrf() -> None:
     known = directory()
     for number in (1, 2):
         assert known.knows(1, address(number))

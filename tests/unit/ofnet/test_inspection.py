@@ -86,6 +86,11 @@ def test_an_agent_as_recorded_from_the_original() -> None:
     assert (gateway["MacAddrStr"], gateway["EndpointGroupVlan"], gateway["Vlan"]) == ("", 0, 6)
 
 
+def test_a_bridged_networks_gateway_is_somebody_outside() -> None:
+    bridged = replace(world(here=(local(1),)), fwd_mode=FwdMode.BRIDGE)
+    assert sorted(report(bridged, Mode.VLAN)["EndpointDb"]) == ["10.1.0.1:default"]
+
+
 def test_an_endpoint_of_an_unknown_network_or_host_breaks_nothing() -> None:
     stray = replace(local(1), key=EndpointKey("x"), network=NetworkId("gone.default"))
     lost = replace(world(there=(remote(2),)), vteps={}, local={stray.key: stray})

@@ -13,11 +13,13 @@ from ofnet.changes import EVERYTHING
 from ofnet.directory import Directory
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
+from ofnet.ways_out import way_out
 from ofnet.wire import PacketIn
 from ofnet.world import FwdMode, Uplink, World
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
 
+GATEWAY = IPv4Address("10.1.255.254")
 POD, VTEP, HOST, UPLINK, UNKNOWN = 101, 2, 1, 30, 99
 
 
@@ -163,6 +165,18 @@ def test_a_question_on_no_network_of_ours_is_left_alone(bridged: Directory, mode
         assert react(packet, mode, bridged, BRIDGED) == Reaction(
             ("ArpPktRcvd", "ArpReqRcvd", "ArpReqInvalidPortVlan")
         )
+
+
+def test_one_card_of_a_bond_that_works_asks_on(directory: Directory) -> None:
+    question = arp(address(9))
+    cards = [Uplink(ofport=UPLINK + n, mac="52:54:00:00:00:0a") for n in range(3)]
+    for broken in range(4):
+        uplinks = tuple(replace(card, up=n >= broken) for n, card in enumerate(cards))
+        sent = react(question, Mode.VLAN, directory, replace(FULL, uplinks=uplinks)).send
+        way = way_out(uplinks, local(1).mac)
+        actions = (*tag(1), Output(way.ofport)) if way is not None else None
+        assert (sent.actions if sent is not None else None) == actions
+        assert (way is None) == (broken == len(cards))
 
 
 def test_a_question_in_anothers_name_goes_nowhere(directory: Directory) -> None:

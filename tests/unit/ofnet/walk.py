@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-from ofnet.actions import Action, Move, Output, PopVlan, PushVlan, SetField
+from ofnet.actions import Action, Move, Output, OutputFirst, PopVlan, PushVlan, SetField
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.fields import Bits, Flags
@@ -83,6 +83,8 @@ def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
     match action:
         case Output():
             sent.append((action.port, {k: v for k, v in packet.items() if k != "metadata"}))
+        case OutputFirst():
+            sent.append((action.ports[0], {k: v for k, v in packet.items() if k != "metadata"}))
         case PushVlan():
             packet["vlan_vid"] = 0
         case PopVlan():

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,7 @@ def port(name: str = "vvport1", *, tag: int = 0, interface: int = INTERFACE) -> 
 
 def interface(ofport: int | None = 5, *, rate: int = 0, burst: int = 0) -> InterfaceFacts:
     return InterfaceFacts(
+        name="vvport1",
         type="",
         ofport=ofport,
         mac_in_use=None,
@@ -65,6 +67,23 @@ def test_a_change_of_the_interface_is_shown() -> None:
     table.set_interface(INTERFACE, interface(9, rate=10485, burst=2000))
     row = table.rows()["vvport1"]
     assert (row.policing_rate, row.policing_burst) == (10485, 2000)
+
+
+def test_a_bond_is_shown_with_its_cards() -> None:
+    table = whole()
+    facts = PortFacts(name="bond", tag=0, external_ids={}, interfaces=(12, 13), active_mac="m2")
+    table.set_port(2, facts)
+    table.set_members("br", frozenset({PORT, 2}))
+    for number in (13, 12):
+        table.set_interface(number, replace(interface(number), name=f"eth{number}"))
+    assert table.rows()["vvport1"].members == ()
+    table.set_interface(13, replace(interface(13), name="eth13", lacp_current=True))
+    row = table.rows()["bond"]
+    assert [(one.name, one.ofport, one.lacp_current) for one in row.members] == [
+        ("eth12", 12, None),
+        ("eth13", 13, True),
+    ]
+    assert row.active_mac == "m2"
 
 
 def test_a_change_of_the_port_is_shown() -> None:

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from ofnet.actions import OutputFirst
+from ofnet.changes import Kind
 from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Rule, Uplink, World
 from tests.unit.ofnet.pipelines.scene import (
     ANN,
@@ -21,7 +24,7 @@ from tests.unit.ofnet.pipelines.scene import (
     v6,
     world,
 )
-from tests.unit.ofnet.walk import Packet, send
+from tests.unit.ofnet.walk import Packet, flows_of, send
 from tests.unit.ofnet.worlds import NET, address
 
 SECOND = Uplink(ofport=10, mac="52:54:00:00:00:03")
@@ -82,10 +85,21 @@ def test_what_nobody_has_and_what_nobody_sent_ends(packet: Packet) -> None:
     assert not sent(packet)
 
 
-def test_the_first_uplink_is_the_way_out_and_in() -> None:
+def test_every_card_of_a_bond_is_a_way_in_and_the_first_that_works_the_way_out() -> None:
     of = replace(routed(), uplinks=(UPLINK, SECOND))
-    assert [port for port, _ in sent(ip(ANN, FAR), of)] == [UPLINK.ofport]
-    assert not sent(arrival(SECOND.ofport, BOB), of)
+    outward = [flow for flow in flows_of(of, Bridge.VLAN) if flow.owner is Kind.REMOTE]
+    last = {flow.instructions.actions[-1] for flow in outward if flow.table == TableId.IP}
+    assert last == {OutputFirst((UPLINK.ofport, SECOND.ofport))}
+    for card in (UPLINK, SECOND):
+        packet = arrival(card.ofport, BOB, vlan_vid=VLAN)
+        assert sent(packet, of) == delivered(packet, BOB)
+
+
+@pytest.mark.parametrize("uplinks", [(UPLINK,), (UPLINK, SECOND)])
+def test_what_comes_in_for_a_pod_elsewhere_does_not_go_out_again(uplinks: tuple[Uplink]) -> None:
+    of = replace(routed(), uplinks=uplinks)
+    for card in uplinks:
+        assert {port for port, _ in sent(arrival(card.ofport, FAR), of)} <= {card.ofport}
 
 
 @pytest.mark.parametrize("lack", ["uplinks", "peer_macs"])

@@ -1,0 +1,126 @@
+"""The physical network of vlan networks: a VLAN switch, a router on its VLANs, a host behind that.
+
+In come hosts' cards and VLANs; out comes a network whose cables can be pulled one by one. The
+switch is an Open vSwitch of its own, for kernels need not have bonds, VLANs or bridges that know
+them. One card of a host is plugged into a trunk, several into ports that become a bond, which
+insists on LACP. Must not know what runs on the hosts.
+"""
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_interface
+from pathlib import Path
+
+from tests.bed.janitor import Keeper
+from tests.bed.netns import Namespace, tx_checksum_off
+from tests.bed.ovs import OvsHost
+
+SWITCH = "phys"
+OUTSIDE = "198.51.100.2"
+_TOWARDS_OUTSIDE = "198.51.100.1"
+
+
+class PhysicalNetwork:
+    """The switch; with `route`, a router at the VLANs' gateways, and `OUTSIDE` behind it."""
+
+    def __init__(
+        self,
+        name: str,
+        dir: Path,  # noqa: A002 - the bed's word for it everywhere
+        *,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.namespace = Namespace(name, keeper=keeper)
+        self.ovs = OvsHost(self.namespace, dir, keeper=keeper)
+        self.router = Namespace(f"{name}-router", keeper=keeper)
+        self.outside = Namespace(f"{name}-outside", keeper=keeper)
+
+    def start(self) -> "PhysicalNetwork":
+        """Make the switch."""
+        self.namespace.create()
+        self.ovs.start()
+        userspace = ["--", "set", "bridge", SWITCH, "datapath_type=netdev"]
+        self.ovs.vsctl("add-br", SWITCH, *userspace)
+        return self
+
+    def stop(self) -> None:
+        """Remove all of it."""
+        self.ovs.kill()
+        for namespace in (self.outside, self.router, self.namespace):
+            namespace.delete()
+
+    def plug(self, namespace: Namespace, label: str, cards: Sequence[str]) -> None:
+        """Plug the cards of a host in; several are of no use before `aggregate`."""
+        for card in cards:
+            _cable(namespace, card, self.namespace, cable(label, card))
+        if len(cards) == 1:
+            self.ovs.vsctl("add-port", SWITCH, cable(label, cards[0]))
+
+    def aggregate(self, label: str, cards: Sequence[str]) -> None:
+        """Make a bond of a host's cards, which speaks LACP, and quickly."""
+        ports = [cable(label, card) for card in cards]
+        lacp = ["bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast"]
+        self.ovs.vsctl("add-bond", SWITCH, lag(label), *ports, *lacp)
+
+    def route(self, gateways: Mapping[int, Sequence[str]]) -> None:
+        """Put the router on VLANs, with the gateway's addresses of each, and a host behind it."""
+        self.router.create()
+        self.outside.create()
+        for family in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+            self.router.run(["sh", "-c", f"echo 1 > /proc/sys/net/{family}"])
+        for vlan, addresses in gateways.items():
+            leg = f"vlan{vlan}"
+            _cable(self.router, leg, self.namespace, f"r-{leg}")
+            self.ovs.vsctl("add-port", SWITCH, f"r-{leg}", f"tag={vlan}")
+            for address in addresses:
+                add = ["ip", "address", "add", address, "dev", leg]
+                self.router.run([*add, "nodad"] if ip_interface(address).version == 6 else add)
+        _cable(self.outside, "eth0", self.router, "out0")
+        self.router.run(["ip", "address", "add", f"{_TOWARDS_OUTSIDE}/24", "dev", "out0"])
+        self.outside.run(["ip", "address", "add", f"{OUTSIDE}/24", "dev", "eth0"])
+        self.outside.run(["ip", "route", "add", "default", "via", _TOWARDS_OUTSIDE])
+
+    def reached_from_outside(self, address: str) -> bool:
+        """Tell whether an address answers the host behind the router."""
+        ask = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
+        return self.outside.run(ask, check=False).returncode == 0
+
+    def pull(self, label: str, card: str) -> None:
+        """Take the switch's end of a card's link down."""
+        self.namespace.run(["ip", "link", "set", cable(label, card), "down"])
+
+    def push(self, label: str, card: str) -> None:
+        """Put it back up."""
+        self.namespace.run(["ip", "link", "set", cable(label, card), "up"])
+
+    def forget(self, label: str, card: str) -> None:
+        """Have the switch speak LACP no more on a card, whose link stays."""
+        interface = self.ovs.vsctl("get", "interface", cable(label, card), "_uuid").strip()
+        self.ovs.vsctl("remove", "port", lag(label), "interfaces", interface)
+
+    def remember(self, label: str, card: str) -> None:
+        """Have the switch speak LACP again."""
+        made = ["--id=@card", "create", "interface", f"name={cable(label, card)}"]
+        self.ovs.vsctl(*made, "--", "add", "port", lag(label), "interfaces", "@card")
+
+    def learnt(self, mac: str) -> set[int]:
+        """Return the VLANs on which the switch has seen a MAC address."""
+        rows = [row.split() for row in self.ovs.appctl("fdb/show", SWITCH).splitlines()[1:]]
+        return {int(vlan) for _port, vlan, seen, _age in rows if seen == mac}
+
+
+def cable(label: str, card: str) -> str:
+    """Name the switch's end of a card's link."""
+    return f"{label}-{card}"
+
+
+def lag(label: str) -> str:
+    """Name the switch's bond towards a host."""
+    return f"lag-{label}"
+
+
+def _cable(near: Namespace, card: str, far: Namespace, port: str) -> None:
+    peer = ["peer", "name", port, "netns", far.name]
+    near.run(["ip", "link", "add", card, "type", "veth", *peer])
+    for namespace, link in ((near, card), (far, port)):
+        tx_checksum_off(namespace, link)
+        namespace.run(["ip", "link", "set", link, "up"])

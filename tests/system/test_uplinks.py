@@ -1,0 +1,286 @@
+"""Uplinks on a physical network: one card or a bond, on trunks of a VLAN switch, in both modes.
+
+Beyond the switch there is a router on the VLANs and a host behind it. Packets are real all the way.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.bed.cluster import AGENT_PORT, PROGRAMS, Bed
+from tests.bed.hosts import Host
+from tests.bed.netns import http_request
+from tests.bed.physical import OUTSIDE
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.planes import NETWORKS, addresses, planes
+from tests.system.traffic import connects
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+
+CARDS = ("up0", "up1", "up2")
+BOND = "uplinkPort"
+VLAN, OTHER_VLAN = 61, 62
+OTHER_GATEWAY = "10.62.0.1"
+SITES = [
+    pytest.param(("bridge", CARDS[:1]), id="bridge-one-card"),
+    pytest.param(("bridge", CARDS), id="bridge-bond"),
+    pytest.param(("routing", CARDS[:1]), id="routing-one-card"),
+    pytest.param(("routing", CARDS), id="routing-bond"),
+]
+SLOW = 60.0
+"""Seconds within which LACP is through with a change, on a busy machine."""
+
+
+class Site(NamedTuple):
+    """A cluster on a physical network, with a pod on each host."""
+
+    bed: Bed
+    near: Pod
+    far: Pod
+
+    @property
+    def bonded(self) -> bool:
+        return len(self.bed.cards) > 1
+
+    @property
+    def bridged(self) -> bool:
+        return self.bed.fwd_mode == "bridge"
+
+
+@pytest.fixture(scope="module", params=SITES)
+def site(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Site]:
+    """Run a cluster of two hosts on a physical network, with a router on two VLANs."""
+    fwd_mode, cards = request.param
+    with planes(next(bed_dirs), fwd_mode, cards=cards) as bed:
+        _, gateway, _, gateway6, _ = NETWORKS["vlan"]
+        bed.physical.route(
+            {VLAN: [f"{gateway}/24", f"{gateway6}/64"], OTHER_VLAN: [f"{OTHER_GATEWAY}/24"]}
+        )
+        words = [f"--gateway={OTHER_GATEWAY}", "--encap=vlan", f"--pkt-tag={OTHER_VLAN}"]
+        bed.netctl("net", "create", "--subnet=10.62.0.0/24", *words, "other")
+        if len(cards) > 1:
+            aggregate(bed)
+        near, far = (bed.add_pod(host, f"on-{host.label}", network="vlan") for host in bed.hosts)
+        yield Site(bed, near, far)
+
+
+def aggregate(bed: Bed) -> None:
+    """Have LACP begin, at a pace at which a partner's silence is noticed within seconds."""
+    for host in bed.hosts:
+        host.ovs.vsctl("set", "port", BOND, "other_config:lacp-time=fast")
+        bed.physical.aggregate(host.label, bed.cards)
+    for host in bed.hosts:
+        uses(host, *bed.cards)
+
+
+def reach_each_other(site: Site) -> None:
+    """See that the pods reach each other, IPv4 and IPv6, there and back."""
+    for source, target in ((site.near, site.far), (site.far, site.near)):
+        for address in addresses(target):
+            ping = partial(source.ping, address)
+            eventually(ping, f"{source.name} reaches {address}", within=SLOW)
+        dial = partial(connects, source, target, target.address, 80)
+        eventually(dial, f"{source.name} is connected to {target.name}", within=SLOW)
+
+
+def reaches_outside(pod: Pod) -> None:
+    eventually(partial(pod.ping, OUTSIDE), f"{pod.name} reaches the outside", within=SLOW)
+
+
+def in_use(host: Host) -> set[str]:
+    """Return the cards that the agent last said to use."""
+    log = (host.dir / "netplugin.log").read_text()
+    said = [line for line in log.splitlines() if 'msg="uplink in use"' in line]
+    return {card for card in CARDS if card in said[-1]} if said else set()
+
+
+def uses(host: Host, *cards: str) -> None:
+    """Wait until the agent of a host uses just these cards."""
+    eventually(lambda: in_use(host) == set(cards), f"{host.label} uses {cards}", within=SLOW)
+
+
+def test_pods_reach_each_other_across_the_trunks(site: Site) -> None:
+    reach_each_other(site)
+    physical = site.bed.physical
+    for pod in (site.near, site.far):
+        if site.bridged:
+            assert physical.learnt(pod.mac) == {VLAN}
+        else:
+            assert VLAN in physical.learnt(card_mac(pod.host))
+            assert not physical.learnt(pod.mac), "its host speaks for it"
+
+
+def card_mac(host: Host) -> str:
+    (card,) = json.loads(host.namespace.run(["ip", "-json", "link", "show", CARDS[0]]).stdout)
+    return str(card["address"])
+
+
+def test_the_router_brings_pods_to_the_outside_and_to_the_other_vlan(site: Site) -> None:
+    """Bridged; routed, the outside is for BGP to tell of."""
+    if not site.bridged:
+        assert site.near.ping(OUTSIDE) is None
+        return
+    other = site.bed.add_pod(site.bed.hosts[1], "other", network="other")
+    for pod in (site.near, site.far, other):
+        reaches_outside(pod)
+        asked = partial(site.bed.physical.reached_from_outside, pod.address)
+        eventually(asked, f"{pod.name} is reached from outside", within=SLOW)
+    dial = partial(connects, site.near, other, other.address, 80)
+    eventually(dial, "from VLAN to VLAN through the router", within=SLOW)
+    assert site.bed.physical.learnt(other.mac) == {OTHER_VLAN}
+    site.bed.delete_pod(other)
+
+
+def pull_at_the_switch(site: Site, card: str) -> None:
+    site.bed.physical.pull("h1", card)
+
+
+def push_at_the_switch(site: Site, card: str) -> None:
+    site.bed.physical.push("h1", card)
+
+
+def pull_at_the_host(site: Site, card: str) -> None:
+    site.near.host.namespace.run(["ip", "link", "set", card, "down"])
+
+
+def push_at_the_host(site: Site, card: str) -> None:
+    site.near.host.namespace.run(["ip", "link", "set", card, "up"])
+
+
+def silence(site: Site, card: str) -> None:
+    site.bed.physical.forget("h1", card)
+
+
+def speak(site: Site, card: str) -> None:
+    site.bed.physical.remember("h1", card)
+
+
+Pull = Callable[[Site, str], None]
+WAYS = [
+    pytest.param(pull_at_the_switch, push_at_the_switch, id="switch"),
+    pytest.param(pull_at_the_host, push_at_the_host, id="host"),
+    pytest.param(silence, speak, id="lacp"),
+]
+
+
+@pytest.mark.parametrize(("pull", "push"), WAYS)
+def test_a_bond_lives_on_what_is_left_of_it(site: Site, pull: Pull, push: Pull) -> None:
+    """Cards are pulled one by one; the last that goes is the last that comes back."""
+    if not site.bonded:
+        pytest.skip("one card")
+    host = site.near.host
+    uses(host, *CARDS)
+    for number, card in enumerate(CARDS[:-1], 1):
+        pull(site, card)
+        uses(host, *CARDS[number:])
+        reach_each_other(site)
+        eventually(partial(named, site, card), f"netmaster knows of {card}", within=SLOW)
+    for number in range(len(CARDS) - 1, 0, -1):
+        push(site, CARDS[number - 1])
+        uses(host, *CARDS[number - 1 :])
+        reach_each_other(site)
+    if site.bridged:
+        reaches_outside(site.near)
+
+
+def named(site: Site, card: str) -> bool:
+    """Tell whether netmaster names a card as out of use on the first host."""
+    return f"uplink card {card} is out of use" in site.bed.netctl("host", "inspect", "h1")
+
+
+def announcements(host: Host) -> int:
+    url = f"http://127.0.0.1:{AGENT_PORT}/inspect/driver"
+    _, body = http_request(url, namespace=host.namespace)
+    return int(json.loads(body)["vlan"]["Stats"].get("GarpPktSent", 0))
+
+
+def test_without_a_card_nothing_passes_and_the_first_back_is_announced(site: Site) -> None:
+    host, cards = site.near.host, site.bed.cards
+    reach_each_other(site)
+    for card in cards:
+        pull_at_the_switch(site, card)
+    uses(host)
+    assert site.near.ping(site.far.address) is None
+    before = announcements(host)
+    push_at_the_switch(site, cards[-1])
+    uses(host, cards[-1])
+    reach_each_other(site)
+    if site.bridged:
+        eventually(lambda: announcements(host) > before, "an announcement")
+    for card in cards[:-1]:
+        push_at_the_switch(site, card)
+    uses(host, *cards)
+    reach_each_other(site)
+
+
+def numbers(host: Host) -> dict[str, str]:
+    """Return the OpenFlow numbers of the cards on the vlan bridge."""
+    cards = host.ovs.vsctl("list-ifaces", "contivVlanBridge").split()
+    return {
+        card: host.ovs.vsctl("get", "interface", card, "ofport").strip()
+        for card in cards
+        if card in CARDS
+    }
+
+
+def restart_with(site: Site, *cards: str) -> None:
+    agent = site.bed.agents[0]
+    agent.command[agent.command.index("--vlan-uplinks") + 1] = ",".join(cards)
+    agent.restart()
+
+
+def test_a_restarted_agent_finds_its_uplink_again_and_converts_it_if_told(site: Site) -> None:
+    host, cards = site.near.host, site.bed.cards
+    before = numbers(host)
+    assert before.keys() == set(cards)
+    restart_with(site, *cards)
+    assert numbers(host) == before
+    reach_each_other(site)
+    host.ovs.vswitchd.restart()
+    reach_each_other(site)
+    assert numbers(host) == before
+    if site.bonded:
+        restart_with(site, cards[0])
+        assert numbers(host).keys() == {cards[0]}
+        assert BOND not in host.ovs.vsctl("list-ports", "contivVlanBridge")
+        restart_with(site, *cards)
+        assert numbers(host).keys() == set(cards)
+        uses(host, *cards)
+        reach_each_other(site)
+
+
+def test_a_card_the_host_lives_on_is_refused(site: Site) -> None:
+    host = site.near.host
+    host.namespace.run(["ip", "link", "add", "spare", "type", "veth", "peer", "name", "erapS"])
+    host.namespace.run(["ip", "address", "add", "203.0.113.5/24", "dev", "spare"])
+    words = list(site.bed.agents[0].command)
+    words[words.index("--vlan-uplinks") + 1] = "spare"
+    done = host.namespace.run(words, check=False, timeout=60)
+    assert done.returncode == 22
+    assert "uplink spare has the address 203.0.113.5/24 of this host" in done.stderr
+    assert "name another card with --vlan-uplinks" in done.stderr
+    assert "spare" not in host.ovs.vsctl("list-ifaces", "contivVlanBridge")
+    host.namespace.run(["ip", "link", "delete", "spare"])
+    reach_each_other(site)
+
+
+def test_cleanup_lets_the_cards_go(site: Site) -> None:
+    host, agent = site.near.host, site.bed.agents[0]
+    for pod in list(site.bed.pods):
+        site.bed.delete_pod(pod)
+    agent.kill()
+    places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
+    places += ["--cni-socket", str(site.bed.cni_socket(host))]
+    host.namespace.run([str(PROGRAMS / "netplugin"), "cleanup", *places])
+    assert host.ovs.vsctl("list-br").split() == ["br-phy"]
+    left = host.ovs.vsctl("--bare", "--columns=name", "list", "interface").split()
+    assert sorted(left) == ["br-phy", "eth0"]
+    links = json.loads(host.namespace.run(["ip", "-json", "link"]).stdout)
+    assert set(site.bed.cards) <= {link["ifname"] for link in links}
+    agent.start()
+    assert numbers(host).keys() == set(site.bed.cards)
