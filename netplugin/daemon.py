@@ -23,6 +23,8 @@ from netplugin import inspect, ports, registration
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
+from netplugin.firewall import Firewall
+from netplugin.hostaccess import CHAINS, HostAccess, warn_unless_forwarding
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
 from netplugin.leaks import Leaks
@@ -92,6 +94,7 @@ class _Plane:
     world: WorldBuilder
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
+    host_access: HostAccess
     datapath: str
     macs: dict[str, str]
     """The uplinks' MAC addresses."""
@@ -211,6 +214,14 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
         world=world,
         agents=agents,
         reconciler=reconciler,
+        host_access=HostAccess(
+            ovsdb=doors.ovsdb,
+            links=doors.links,
+            firewall=Firewall(CHAINS),
+            world=world,
+            reconciler=reconciler,
+            interval=life.settings.audit_interval,
+        ),
         datapath=datapath,
         macs=macs,
     )
@@ -291,6 +302,11 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
         await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
         log.warning("tunnel ports not in step", extra=fields(error=exc))
+    try:
+        await plane.host_access.converge()
+    except ContivError as exc:  # `run` goes on with it
+        log.warning("host access not in step", extra=fields(error=exc))
+    warn_unless_forwarding()
     plane.world.set_complete()
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
@@ -298,6 +314,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
         life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
     await _forwarding(plane)
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
+    life.sup.supervise("host access", plane.host_access.run())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
     await _sweep(doors, endpoints)

@@ -102,7 +102,7 @@ class HostLinks:
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
     ) -> None:
-        """Bring a link of the host up with MAC and addresses."""
+        """Bring a link of the host up with MAC and addresses; other IPv4 ones of it go."""
         await self._call(_configure_host_link, name, mac, addresses)
 
     async def delete_links(self, names: Iterable[str]) -> None:
@@ -260,7 +260,15 @@ def _configure_host_link(name: str, mac: str, addresses: Sequence[Interface]) ->
     with _host_errors(f"link {name}"), _netlink() as netlink:
         index = _required_index(name)
         netlink.link("set", index=index, address=mac, state="up")
+        _remove_addresses(netlink, index, except_for=addresses)
         _add_addresses(netlink, index, addresses)
+
+
+def _remove_addresses(netlink: Any, index: int, except_for: Collection[Interface]) -> None:
+    kept = {(str(address.ip), address.network.prefixlen) for address in except_for}
+    for held in netlink.get_addr(family=socket.AF_INET, index=index):
+        if (held.get("local"), held["prefixlen"]) not in kept:
+            netlink.addr("del", index=index, address=held.get("local"), prefixlen=held["prefixlen"])
 
 
 def _add_addresses(netlink: Any, index: int, addresses: Iterable[Interface]) -> None:

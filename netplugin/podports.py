@@ -111,7 +111,8 @@ class PodPorts:
             elif port is not None:
                 self._world.put_port(entry.key, replace(port, ofport=row.ofport))
             elif record is not None:
-                self._world.put_port(entry.key, LocalPort(record=record, ofport=row.ofport))
+                port = LocalPort(record=record, ofport=row.ofport, number=entry.port)
+                self._world.put_port(entry.key, port)
             else:
                 missing[entry.key] = RECLAIMED
         return missing

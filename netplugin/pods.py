@@ -279,7 +279,8 @@ class Pods:
         )
 
     async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
-        await self._reconciler.put_port(entry.key, LocalPort(record=record, ofport=entry.port))
+        port = LocalPort(record=record, ofport=entry.port, number=entry.port)
+        await self._reconciler.put_port(entry.key, port)
 
     async def _furnish(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> None:
         ipv4, ipv6 = _addresses(record, network)

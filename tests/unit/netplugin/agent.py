@@ -9,6 +9,7 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.cni.request import PodRequest
+from netplugin.hostaccess import HostAccess
 from netplugin.ovsdb import PortSpec
 from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
@@ -23,6 +24,7 @@ from ofnet.world import Bridge, FwdMode
 from state.records import NetworkRecord, Record
 from state.watch import Changed
 from tests.unit.netplugin.doors import (
+    FakeFirewall,
     FakeJournal,
     FakeLinks,
     FakeMaster,
@@ -43,6 +45,7 @@ class Outside:
     journal: FakeJournal
     links: FakeLinks
     ovsdb: FakeOvsdb
+    firewall: FakeFirewall
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
 
@@ -55,6 +58,7 @@ class Outside:
             journal=FakeJournal(faults),
             links=links,
             ovsdb=FakeOvsdb(faults, links),
+            firewall=FakeFirewall(faults),
             master=FakeMaster(faults),
             switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
         )
@@ -72,6 +76,7 @@ class Agent:
     roster: Roster
     pod_ports: PodPorts
     pods: Pods
+    host_access: HostAccess
     sup: Supervisor
     base: set[object]
     """The flows every bridge has."""
@@ -145,6 +150,14 @@ def wire(
         reconciler=reconciler,
         removal=removal,
     )
+    host_access = HostAccess(
+        ovsdb=outside.ovsdb,
+        links=outside.links,
+        firewall=outside.firewall,
+        world=world,
+        reconciler=reconciler,
+        interval=60,
+    )
     if run:
         for bridge, agent in agents.items():
             sup.supervise(f"bridge {bridge}", agent.run())
@@ -157,6 +170,7 @@ def wire(
         roster=roster,
         pod_ports=pod_ports,
         pods=pods,
+        host_access=host_access,
         sup=sup,
         base=set(),
     )

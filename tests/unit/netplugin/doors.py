@@ -6,12 +6,13 @@ about even if whoever asked for it has been cancelled meanwhile.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
+from netplugin.firewall import Firewall, Rule
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netns import Address, HostLinks, Interface, PodLink
@@ -128,6 +129,8 @@ class FakeLinks(HostLinks):
     def __init__(self, faults: Faults) -> None:
         self.there: dict[str, PodLink | None] = {}
         self.inside: dict[tuple[str, str], Inside] = {}
+        self.own: dict[str, Inside] = {}
+        """What the host's own links were given."""
         self.watchers: list[Callable[[], None]] = []
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
@@ -150,6 +153,11 @@ class FakeLinks(HostLinks):
                 netns_path, ifname, Inside(mac, list(addresses), list(gateways))
             ),
         )
+
+    async def configure_host_link(
+        self, name: str, mac: str, addresses: Sequence[Interface]
+    ) -> None:
+        await self._faults.work("own link", lambda: self._configure_own(name, mac, addresses))
 
     async def delete_links(self, names: Iterable[str]) -> None:
         gone = set(names)
@@ -178,6 +186,11 @@ class FakeLinks(HostLinks):
         if not any((k.netns_path, k.ifname) == (netns, ifname) for k in taken):
             raise HostError(f"link {ifname} in {netns}: No such device")
         self.inside[netns, ifname] = wanted
+
+    def _configure_own(self, name: str, mac: str, addresses: Sequence[Interface]) -> None:
+        if name not in self.there:
+            raise HostError(f"link {name}: No such device")
+        self.own[name] = Inside(mac, list(addresses), [])
 
     def _delete(self, names: set[str]) -> None:
         for name in names & self.there.keys():
@@ -257,7 +270,11 @@ class FakeOvsdb(Ovsdb):
         await self._faults.work("unrow", lambda: self.lose(name))
 
     def lose(self, *names: str) -> None:
-        """Take rows away."""
+        """Take rows away, and with them the links the switch has made."""
+        for name in names:
+            row = self.ports().get(name)
+            if row is not None and row.type == "internal":
+                self._links.there.pop(name, None)
         self.show(ports={n: row for n, row in self.ports().items() if n not in names})
 
     def _bridges(self) -> dict[str, dict[str, str]]:
@@ -281,6 +298,8 @@ class FakeOvsdb(Ovsdb):
             policing_burst=spec.policing_burst,
         )
         self.given.setdefault(spec.name, spec.ofport_request or 0)
+        if spec.type == "internal":
+            self._links.there[spec.name] = None
         self.show(ports={**self.ports(), spec.name: row})
         self._number_ports()
 
@@ -295,6 +314,21 @@ class FakeOvsdb(Ovsdb):
         if row.ofport is None or row.ofport < 0:
             return replace(row, ofport=self.given.get(row.name) or 60_000, error=None)
         return row
+
+
+class FakeFirewall(Firewall):
+    """The host's rules."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.rules: list[Rule] = []
+        self._faults = faults
+
+    async def keep(self, wanted: Collection[Rule]) -> bool:
+        return await self._faults.work("rules", lambda: self._replace(list(wanted)))
+
+    def _replace(self, wanted: list[Rule]) -> bool:
+        before, self.rules = self.rules, wanted
+        return before != wanted
 
 
 class FakeMaster:
