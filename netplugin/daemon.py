@@ -220,6 +220,7 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
             firewall=Firewall(CHAINS),
             world=world,
             reconciler=reconciler,
+            address=life.settings.vtep_ip,
             interval=life.settings.audit_interval,
         ),
         datapath=datapath,

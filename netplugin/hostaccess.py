@@ -11,7 +11,7 @@ and rules are looked at on the audit interval. The World is told once the port i
 import asyncio
 import logging
 from collections.abc import Callable
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ from core.logs import fields
 from core.tasks import backoff
 from netplugin import ports
 from netplugin.firewall import Chain, Firewall, Rule
-from netplugin.netns import HostLinks
+from netplugin.netns import HostLinks, HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.reconcile import Reconciler
 from netplugin.world import WorldBuilder
@@ -56,7 +56,11 @@ def masquerade(private: IPv4Network) -> Rule:
 
 
 class HostAccess:
-    """The host's port. One per agent; `interval` is how often link and rules are looked at."""
+    """The host's port. One per agent; `interval` is how often link and rules are looked at.
+
+    `address` is what pods see their host speak under: answers to its private address are dropped,
+    lest a pod reach what else that network stands for.
+    """
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class HostAccess:
         firewall: Firewall,
         world: WorldBuilder,
         reconciler: Reconciler,
+        address: IPv4Address,
         interval: float,
     ) -> None:
         self._ovsdb = ovsdb
@@ -73,6 +78,7 @@ class HostAccess:
         self._firewall = firewall
         self._world = world
         self._reconciler = reconciler
+        self._address = address
         self._interval = interval
         self._look = asyncio.Event()
         self._told: HostPort | None = None
@@ -130,6 +136,8 @@ class HostAccess:
         mac = ports.private_mac(private, ports.HOST_NUMBER)
         address = ports.private_address(private, ports.HOST_NUMBER)
         await self._links.configure_host_link(ports.HOST_PORT, mac, [address])
+        route = HostRoute(subnet=private, source=self._address)
+        await self._links.ensure_routes(ports.HOST_PORT, [route])
         self._told = self._port()
         self._world.set_host_port(self._told)
         self._reconciler.wake()

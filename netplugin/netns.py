@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -41,7 +41,14 @@ Interface = IPv4Interface | IPv6Interface
 
 _CLONE_NEWNET: Final = 0x4000_0000
 _NS_GET_NSTYPE: Final = 0xB703
+ROUTE_PROTOCOL: Final = 201
+"""Who made a route, as the kernel keeps it: a number nobody is known to use."""
+
 _IFA_F_NODAD: Final = 0x02
+_IFA_F_NOPREFIXROUTE: Final = 0x200
+_MAIN_TABLE: Final = 254
+_SCOPE_LINK: Final = 253
+_IFF_UP: Final = 0x01
 _RTNH_F_ONLINK: Final = 4
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_STXCSUM: Final = 0x17
@@ -64,6 +71,14 @@ class PodLink:
     netns_path: str
     mtu: int
     tx_off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRoute:
+    """A route of the host over a link of ours; the host speaks as `source` to who is there."""
+
+    subnet: IPv4Network
+    source: IPv4Address
 
 
 class HostLinks:
@@ -102,8 +117,18 @@ class HostLinks:
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
     ) -> None:
-        """Bring a link of the host up with MAC and addresses; other IPv4 ones of it go."""
+        """Bring a link of the host up with MAC and addresses; other IPv4 ones of it go.
+
+        Routes are `ensure_routes`' alone: the kernel adds none for an IPv4 address.
+        """
         await self._call(_configure_host_link, name, mac, addresses)
+
+    async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
+        """Have these routes over a link of ours, and no other IPv4 ones.
+
+        Raises HostError when somebody else has a route to one of the subnets.
+        """
+        await self._call(_ensure_routes, name, routes)
 
     async def delete_links(self, names: Iterable[str]) -> None:
         """Remove links, and with a veth's host end its pod's end; missing ones are gone already.
@@ -259,9 +284,12 @@ def _configure_pod(
 def _configure_host_link(name: str, mac: str, addresses: Sequence[Interface]) -> None:
     with _host_errors(f"link {name}"), _netlink() as netlink:
         index = _required_index(name)
-        netlink.link("set", index=index, address=mac, state="up")
+        (link,) = netlink.get_links(index)
+        if link.get_attr("IFLA_ADDRESS") != mac or not link["flags"] & _IFF_UP:
+            # the switch looks at all of its ports whenever a link is told anything
+            netlink.link("set", index=index, address=mac, state="up")
         _remove_addresses(netlink, index, except_for=addresses)
-        _add_addresses(netlink, index, addresses)
+        _add_addresses(netlink, index, addresses, flags=_IFA_F_NOPREFIXROUTE)
 
 
 def _remove_addresses(netlink: Any, index: int, except_for: Collection[Interface]) -> None:
@@ -271,10 +299,33 @@ def _remove_addresses(netlink: Any, index: int, except_for: Collection[Interface
             netlink.addr("del", index=index, address=held.get("local"), prefixlen=held["prefixlen"])
 
 
-def _add_addresses(netlink: Any, index: int, addresses: Iterable[Interface]) -> None:
+def _ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
+    with _host_errors(f"routes of link {name}"), _netlink() as netlink:
+        index = _required_index(name)
+        missing = {(str(route.subnet), str(route.source)) for route in routes}
+        for held in netlink.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE):
+            subnet = f"{held.get('dst')}/{held['dst_len']}"
+            ours = subnet, held.get("prefsrc")
+            if held["proto"] == ROUTE_PROTOCOL and ours in missing:
+                missing.remove(ours)
+            else:
+                which = {"proto": held["proto"], "scope": held["scope"]}
+                netlink.route("del", dst=subnet, oif=index, **which)
+        for subnet, source in sorted(missing):
+            netlink.route(
+                "add",
+                dst=subnet,
+                oif=index,
+                prefsrc=source,
+                proto=ROUTE_PROTOCOL,
+                scope=_SCOPE_LINK,
+            )
+
+
+def _add_addresses(netlink: Any, index: int, addresses: Iterable[Interface], **more: int) -> None:
     for address in addresses:
         # with duplicate address detection an IPv6 address cannot be used for 1.4 s
-        flags = {"flags": _IFA_F_NODAD} if address.version == 6 else {}
+        flags = {"flags": _IFA_F_NODAD} if address.version == 6 else more
         try:
             netlink.addr(
                 "add",

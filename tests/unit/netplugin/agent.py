@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
@@ -156,6 +157,7 @@ def wire(
         firewall=outside.firewall,
         world=world,
         reconciler=reconciler,
+        address=IPv4Address("192.168.2.10"),
         interval=60,
     )
     if run:

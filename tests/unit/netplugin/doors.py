@@ -15,7 +15,7 @@ from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_k
 from netplugin.firewall import Firewall, Rule
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
-from netplugin.netns import Address, HostLinks, Interface, PodLink
+from netplugin.netns import Address, HostLinks, HostRoute, Interface, PodLink
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from ofnet.diff import Stamp
@@ -131,6 +131,7 @@ class FakeLinks(HostLinks):
         self.inside: dict[tuple[str, str], Inside] = {}
         self.own: dict[str, Inside] = {}
         """What the host's own links were given."""
+        self.routes: dict[str, list[HostRoute]] = {}
         self.watchers: list[Callable[[], None]] = []
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
@@ -158,6 +159,9 @@ class FakeLinks(HostLinks):
         self, name: str, mac: str, addresses: Sequence[Interface]
     ) -> None:
         await self._faults.work("own link", lambda: self._configure_own(name, mac, addresses))
+
+    async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
+        await self._faults.work("routes", lambda: self.routes.update({name: list(routes)}))
 
     async def delete_links(self, names: Iterable[str]) -> None:
         gone = set(names)

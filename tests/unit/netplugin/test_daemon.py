@@ -158,7 +158,7 @@ async def test_a_restart_changes_no_flow(outside: Outside) -> None:
         assert {b: s.table for b, s in outside.switches.items()} == before
         assert (dict(outside.ovsdb.ports()), dict(outside.links.there)) == (rows, links)
         changed = {step for step, times in outside.faults.reached.items() if times}
-        assert changed == {"own link", "rules"}, "these are looked at, and stay as they are"
+        assert changed == {"own link", "routes", "rules"}, "these are looked at alone"
 
 
 async def test_nothing_goes_before_all_has_been_read(outside: Outside) -> None:

@@ -9,6 +9,7 @@ from core import keys
 from core.errors import HostError
 from netplugin import ports
 from netplugin.hostaccess import masquerade, warn_unless_forwarding
+from netplugin.netns import HostRoute
 from netplugin.ovsdb import PortSpec
 from ofnet.world import Bridge, HostPort, World
 from state.records import GlobalRecord
@@ -34,6 +35,9 @@ async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
         assert row.external_ids == {"endpoint-id": "hostcontivh0"}
         address = IPv4Interface("172.19.255.254/16")
         assert outside.links.own[ports.HOST_PORT] == Inside("02:02:ac:13:ff:fe", [address], [])
+        assert outside.links.routes[ports.HOST_PORT] == [
+            HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=IPv4Address("192.168.2.10"))
+        ]
         (rule,) = map(str, outside.firewall.rules)
         assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contivh0 -m comment")
         assert rule.endswith("-j MASQUERADE")
