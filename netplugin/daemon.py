@@ -25,6 +25,8 @@ from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
 from netplugin.firewall import Firewall
 from netplugin.hostaccess import CHAINS, HostAccess, warn_unless_forwarding
+from netplugin.hostports import HostPorts
+from netplugin.infra import Infra
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
 from netplugin.leaks import Leaks
@@ -108,6 +110,7 @@ class _Endpoints:
     ports: PodPorts
     removal: Removal
     leaks: Leaks
+    infra: Infra
 
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
@@ -216,7 +219,7 @@ async def _open_plane(life: _Life, doors: _Doors, fwd_mode: FwdMode) -> _Plane:
         reconciler=reconciler,
         host_access=HostAccess(
             ovsdb=doors.ovsdb,
-            links=doors.links,
+            host_ports=HostPorts(doors.ovsdb, doors.links),
             firewall=Firewall(CHAINS),
             world=world,
             reconciler=reconciler,
@@ -288,7 +291,16 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         world=plane.world,
         grace=life.settings.leak_grace,
     )
-    return _Endpoints(pods=pods, ports=pod_ports, removal=removal, leaks=leaks)
+    infra = Infra(
+        host=life.settings.host,
+        master=masters,
+        ovsdb=doors.ovsdb,
+        host_ports=HostPorts(doors.ovsdb, doors.links),
+        world=plane.world,
+        reconciler=plane.reconciler,
+        interval=life.settings.audit_interval,
+    )
+    return _Endpoints(pods=pods, ports=pod_ports, removal=removal, leaks=leaks, infra=infra)
 
 
 async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoints) -> None:
@@ -299,6 +311,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     await read.wait()
     for key, reason in endpoints.ports.place().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
+    endpoints.infra.place()
     try:
         await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
@@ -316,6 +329,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     await _forwarding(plane)
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
     life.sup.supervise("host access", plane.host_access.run())
+    life.sup.supervise("infra networks", endpoints.infra.run())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
     await _sweep(doors, endpoints)

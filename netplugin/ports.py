@@ -19,6 +19,8 @@ FIRST_ENDPOINT: Final = 1
 LAST_ENDPOINT: Final = 0x7EFF
 HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
+FIRST_INFRA: Final = 0x7F01
+LAST_INFRA: Final = 0x7FFF
 FIRST_VTEP: Final = 0x8000
 LAST_VTEP: Final = 0xFEFF
 
@@ -81,6 +83,11 @@ def next_number(last: int, in_use: Container[int]) -> int:
 def next_vtep_ofport(last: int, in_use: Container[int]) -> int:
     """Return the next free OpenFlow number for a tunnel port. Raises Exhausted."""
     return _next(last, in_use, FIRST_VTEP, LAST_VTEP, "tunnel ports")
+
+
+def next_infra_ofport(in_use: Container[int]) -> int:
+    """Return a free OpenFlow number for an interface of the host. Raises Exhausted."""
+    return _next(0, in_use, FIRST_INFRA, LAST_INFRA, "ports of infra networks")
 
 
 def vtep_name(remote: IPv4Address, in_use: Container[str]) -> str:

@@ -163,6 +163,10 @@ class Reconciler:
         """Return the event that the next change of the cluster's settings sets, likewise."""
         return self._settings_changed
 
+    def learnt(self) -> asyncio.Event:
+        """Return the event that the next change of the store sets, likewise."""
+        return self._learnt
+
     async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
         """Return a network's record, waiting up to `patience` seconds for the store to tell of it.
 

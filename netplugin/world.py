@@ -295,6 +295,10 @@ class WorldBuilder:
         """Return the record of a network, None if it is not known here."""
         return self._networks.get(nid)
 
+    def networks(self) -> list[NetworkRecord]:
+        """Return the records of all networks."""
+        return list(self._networks.values())
+
     def realised(self, nid: NetworkId) -> bool:
         """Tell whether a bridge has the network; False for one without a VRF id."""
         return any(nid in side.networks for side in self._sides.values())

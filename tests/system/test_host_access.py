@@ -205,6 +205,7 @@ def test_pods_of_tenants_with_the_same_address_are_told_apart(bed: Bed, host: Ho
             assert dials(pod.namespace, host.address, 83)
         assert callers == [private_address(pod)]
         bed.delete_pod(pod)
+        bed.netctl("net", "rm", "-t", str(pod.conf["contiv"]["tenant"]), "same")
 
 
 def test_policies_are_judged_on_the_way_to_the_host(bed: Bed, host: Host) -> None:
@@ -226,6 +227,7 @@ def test_policies_are_judged_on_the_way_to_the_host(bed: Bed, host: Host) -> Non
             assert dials(namespace, address, 85), "the server listens"
             assert not dials(pod.namespace, address, 85, SILENCE)
     bed.delete_pod(pod)
+    bed.netctl("group", "rm", "walled")
 
 
 def test_a_restart_of_the_agent_loses_nothing(
@@ -276,14 +278,9 @@ def test_what_somebody_takes_away_comes_back(bed: Bed, host: Host, pod: Pod) -> 
 
 def test_another_private_subnet_holds_at_once(bed: Bed, host: Host) -> None:
     """The cluster changes it only while there are no networks."""
-    bed.netctl("group", "rm", "walled")
-    networks = [("red", "same"), ("blue", "same"), ("default", "default-net")]
-    for tenant, name in networks:
-        bed.netctl("net", "rm", "-t", tenant, name)
-    bed.netctl("global", "set", "--private-subnet", OTHER_SUBNET)
+    change_subnet(bed, OTHER_SUBNET)
     eventually(lambda: held_by(host) == ["172.22.255.254/16"], "the host's other address")
     eventually(lambda: rules(host) == [ours(OTHER_SUBNET)], "the rule of the other subnet")
-    bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
     pod = bed.add_pod(host, "later")
     for source, target in (
         (pod.namespace, bed.fabric.address),
@@ -292,3 +289,11 @@ def test_another_private_subnet_holds_at_once(bed: Bed, host: Host) -> None:
         eventually(partial(reaches, source, target), f"{target} is reached")
     assert not reaches(pod.namespace, "172.22.255.254")
     bed.delete_pod(pod)
+    change_subnet(bed, "172.19.0.0/16")
+    eventually(lambda: rules(host) == [ours()], "the rule of before")
+
+
+def change_subnet(bed: Bed, subnet: str) -> None:
+    bed.netctl("net", "rm", "default-net")
+    bed.netctl("global", "set", "--private-subnet", subnet)
+    bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")

@@ -11,6 +11,8 @@ from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.cni.request import PodRequest
 from netplugin.hostaccess import HostAccess
+from netplugin.hostports import HostPorts
+from netplugin.infra import Infra
 from netplugin.ovsdb import PortSpec
 from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
@@ -78,6 +80,7 @@ class Agent:
     pod_ports: PodPorts
     pods: Pods
     host_access: HostAccess
+    infra: Infra
     sup: Supervisor
     base: set[object]
     """The flows every bridge has."""
@@ -153,11 +156,20 @@ def wire(
     )
     host_access = HostAccess(
         ovsdb=outside.ovsdb,
-        links=outside.links,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
         firewall=outside.firewall,
         world=world,
         reconciler=reconciler,
         address=IPv4Address("192.168.2.10"),
+        interval=60,
+    )
+    infra = Infra(
+        host=HOST,
+        master=outside.master,
+        ovsdb=outside.ovsdb,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
+        world=world,
+        reconciler=reconciler,
         interval=60,
     )
     if run:
@@ -173,6 +185,7 @@ def wire(
         pod_ports=pod_ports,
         pods=pods,
         host_access=host_access,
+        infra=infra,
         sup=sup,
         base=set(),
     )

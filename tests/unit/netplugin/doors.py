@@ -226,8 +226,12 @@ class FakeOvsdb(Ovsdb):
         ports: dict[str, PortRow] | None = None,
         bridges: dict[str, dict[str, str]] | None = None,
     ) -> None:
-        """Make the database be as given."""
+        """Make the database be as given; links the switch has made go with their rows."""
         old = self._view
+        gone = [] if ports is None else [n for n in old.ports if n not in ports]
+        for name in gone:
+            if old.ports[name].type == "internal":
+                self._links.there.pop(name, None)
         self._take(
             View(
                 revision=old.revision + 1,
@@ -274,11 +278,7 @@ class FakeOvsdb(Ovsdb):
         await self._faults.work("unrow", lambda: self.lose(name))
 
     def lose(self, *names: str) -> None:
-        """Take rows away, and with them the links the switch has made."""
-        for name in names:
-            row = self.ports().get(name)
-            if row is not None and row.type == "internal":
-                self._links.there.pop(name, None)
+        """Take rows away."""
         self.show(ports={n: row for n, row in self.ports().items() if n not in names})
 
     def _bridges(self) -> dict[str, dict[str, str]]:

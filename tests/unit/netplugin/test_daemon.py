@@ -104,7 +104,11 @@ class Start:
             grace=0,
         )
         endpoints = _Endpoints(
-            pods=agent.pods, ports=agent.pod_ports, removal=agent.removal, leaks=leaks
+            pods=agent.pods,
+            ports=agent.pod_ports,
+            removal=agent.removal,
+            leaks=leaks,
+            infra=agent.infra,
         )
         await _settle(self.life, self.doors, self.plane, endpoints)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core import keys
-from core.errors import HostError
+from core.errors import Conflict, HostError
 from netplugin import ports
 from netplugin.hostaccess import masquerade, warn_unless_forwarding
 from netplugin.netns import HostRoute
@@ -74,11 +74,27 @@ async def test_the_switchs_own_number_is_taken(outside: Outside) -> None:
 
 @pytest.mark.parametrize("bridge", list(Bridge))
 async def test_a_port_that_is_wrong_is_replaced(outside: Outside, bridge: Bridge) -> None:
+    ids = {"endpoint-id": "hostcontivh0"}
+    wrong = PortSpec(name=ports.HOST_PORT, type="internal", tag=9, external_ids=ids)
     async with running(outside) as agent:
-        await outside.ovsdb.add_port(bridge, PortSpec(name=ports.HOST_PORT, type="internal", tag=9))
+        await outside.ovsdb.add_port(bridge, wrong)
         agent.learn(keys.GLOBAL_CONFIG, settings())
         await agent.host_access.converge()
         assert outside.ovsdb.ports(Bridge.VXLAN)[ports.HOST_PORT].tag == 2
+
+
+async def test_what_is_somebody_elses_is_not_taken(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        foreign = PortSpec(name=ports.HOST_PORT, type="internal")
+        await outside.ovsdb.add_port(Bridge.VLAN, foreign)
+        with pytest.raises(Conflict, match="somebody else's"):
+            await agent.host_access.converge()
+        outside.ovsdb.lose(ports.HOST_PORT)
+        outside.links.there[ports.HOST_PORT] = None
+        with pytest.raises(Conflict, match="somebody else's"):
+            await agent.host_access.converge()
+        assert ports.HOST_PORT not in outside.ovsdb.ports()
 
 
 async def test_what_is_taken_away_comes_back(outside: Outside) -> None:
