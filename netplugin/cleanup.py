@@ -99,7 +99,7 @@ async def _find(
     present = await links.links()
     return Leavings(
         bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
-        links=tuple(sorted(name for name in present if ports.number_of(name) is not None)),
+        links=tuple(sorted(name for name in present if ports.pod_number(name) is not None)),
         rules=tuple(rules),
         paths=tuple(path for path in paths if path.exists()),
     )

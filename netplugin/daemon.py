@@ -20,6 +20,7 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable, UsageErro
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin import inspect, ports, registration
+from netplugin.accessports import AccessPorts
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
@@ -111,6 +112,7 @@ class _Endpoints:
     removal: Removal
     leaks: Leaks
     infra: Infra
+    access: AccessPorts
 
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
@@ -269,6 +271,15 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         reconciler=plane.reconciler,
         removal=removal,
     )
+    access = AccessPorts(
+        roster=roster,
+        links=doors.links,
+        ovsdb=doors.ovsdb,
+        world=plane.world,
+        reconciler=plane.reconciler,
+        tx_off=facts.tx_off,
+        interval=life.settings.audit_interval,
+    )
     pods = Pods(
         facts=facts,
         master=masters,
@@ -276,6 +287,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         links=doors.links,
         roster=roster,
         pod_ports=pod_ports,
+        access=access,
         world=plane.world,
         reconciler=plane.reconciler,
         removal=removal,
@@ -300,7 +312,9 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         reconciler=plane.reconciler,
         interval=life.settings.audit_interval,
     )
-    return _Endpoints(pods=pods, ports=pod_ports, removal=removal, leaks=leaks, infra=infra)
+    return _Endpoints(
+        pods=pods, ports=pod_ports, removal=removal, leaks=leaks, infra=infra, access=access
+    )
 
 
 async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoints) -> None:
@@ -321,6 +335,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     except ContivError as exc:  # `run` goes on with it
         log.warning("host access not in step", extra=fields(error=exc))
     warn_unless_forwarding()
+    endpoints.access.place()
     plane.world.set_complete()
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
@@ -331,6 +346,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     life.sup.supervise("host access", plane.host_access.run())
     life.sup.supervise("infra networks", endpoints.infra.run())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
+    life.sup.supervise("interfaces to the host", endpoints.access.run())
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
     await _sweep(doors, endpoints)
 
@@ -352,10 +368,11 @@ async def _forwarding(plane: _Plane) -> None:
 
 async def _sweep(doors: _Doors, endpoints: _Endpoints) -> None:
     """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
-    used = {ports.switch_name(number) for number in endpoints.ports.in_use()}
-    links = {name for name in await doors.links.links() if ports.number_of(name) is not None}
+    in_use = endpoints.ports.in_use()
+    used = {name(number) for number in in_use for name in (ports.switch_name, ports.access_name)}
+    links = {name for name in await doors.links.links() if ports.pod_number(name) is not None}
     for bridge in Bridge:
-        rows = {n for n in doors.ovsdb.ports(bridge) if ports.number_of(n) is not None}
+        rows = {n for n in doors.ovsdb.ports(bridge) if ports.pod_number(n) is not None}
         endpoints.removal.sweep(bridge, rows - used)
         links -= rows
     endpoints.removal.sweep(Bridge.VXLAN, links - used)

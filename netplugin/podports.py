@@ -201,7 +201,7 @@ class PodPorts:
             return
         used = self.in_use()
         for name, row in rows.items():
-            number = ports.number_of(name)
+            number = ports.pod_number(name)
             if number is not None and number not in used and row.bridge in _BRIDGES:
                 self._removal.sweep(row.bridge, [name])
 

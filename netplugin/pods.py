@@ -32,6 +32,7 @@ from core.ids import EndpointKey, GroupName, HostLabel, endpoint_key, network_id
 from core.logs import fields
 from core.tasks import unbroken
 from netplugin import ports
+from netplugin.accessports import AccessPorts
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.journal import Entry, Journal, State
@@ -91,6 +92,7 @@ class Pods:
         links: HostLinks,
         roster: Roster,
         pod_ports: PodPorts,
+        access: AccessPorts,
         world: WorldBuilder,
         reconciler: Reconciler,
         removal: Removal,
@@ -101,6 +103,7 @@ class Pods:
         self._links = links
         self._roster = roster
         self._ports = pod_ports
+        self._access = access
         self._world = world
         self._reconciler = reconciler
         self._removal = removal
@@ -236,7 +239,9 @@ class Pods:
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
                 await linked
-                steps.create_task(self._furnish(entry, record, network))
+                await self._furnish(entry, record, network)
+                if not network.gateway:
+                    await self._access.attach(entry, self._facts.mtu(Bridge(entry.bridge)))
         except BaseExceptionGroup as group:
             raise _reason(group) from group
         return self._result(entry, record, network)

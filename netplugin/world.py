@@ -37,6 +37,7 @@ from netplugin.translation import (
 )
 from ofnet.changes import Changes
 from ofnet.world import (
+    AccessPort,
     ArpMode,
     Bridge,
     FwdMode,
@@ -226,8 +227,9 @@ class WorldBuilder:
         self._refresh_endpoint(key)
 
     def remove_port(self, key: EndpointKey) -> None:
-        """Forget the port of an endpoint of this host."""
+        """Forget the port of an endpoint of this host, and its pod's interface to the host."""
         self._ports.pop(key, None)
+        self._set_access(key, None)
         self._revoked.discard(key)
         self._refresh_endpoint(key)
 
@@ -247,6 +249,16 @@ class WorldBuilder:
             side.dirty.host_port = True
             for key in self._ports:
                 self._refresh_endpoint(key)
+
+    def put_access(self, key: EndpointKey, port: AccessPort) -> None:
+        """Learn the interface to this host that the pod of an endpoint has."""
+        self._set_access(key, port)
+
+    def _set_access(self, key: EndpointKey, port: AccessPort | None) -> None:
+        side = self._sides[Bridge.VXLAN]
+        if side.access.get(key) != port:
+            side.dirty.access.add(key)
+            _set(side.access, key, port)
 
     def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """Set the ports that tie the vlan bridge to the physical network."""
@@ -285,6 +297,11 @@ class WorldBuilder:
     def private_subnet(self) -> IPv4Network | None:
         """The network of the hosts' own addresses for pods, None while it is not known."""
         return None if self.global_config is None else private_subnet(self.global_config)
+
+    @property
+    def host_port(self) -> HostPort | None:
+        """The host's own port on the vxlan bridge, None while it is not there."""
+        return self._sides[Bridge.VXLAN].host_port
 
     @property
     def complete(self) -> bool:
@@ -400,8 +417,7 @@ class WorldBuilder:
     def _refresh_endpoint(self, key: EndpointKey) -> None:
         port = self._ports.get(key)
         record = port.record if port is not None else self._endpoints.get(key)
-        host_port = self._sides[Bridge.VXLAN].host_port
-        private = None if host_port is None else host_port.subnet
+        private = None if self.host_port is None else self.host_port.subnet
         for side in self._sides.values():
             local, remote = None, None
             if record is not None and record.network in side.networks:

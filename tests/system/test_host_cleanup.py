@@ -24,6 +24,8 @@ def bed(bed_dirs: Iterator[Path]) -> Iterator["Untouched"]:
     try:
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
         bed.netctl("net", "create", "--subnet=10.21.0.0/16", "--encap=vlan", "--pkt-tag=9", "wire")
+        bed.netctl("net", "create", "--subnet=10.22.0.0/16", "bare")
+        bed.netctl("net", "create", "--subnet=10.23.0.0/16", "--nw-type=infra", "contivh1")
         yield bed
     finally:
         bed.stop()
@@ -75,7 +77,7 @@ class Untouched(Bed):
 
 def test_a_host_is_left_as_it_was(bed: Untouched) -> None:
     (host,), (agent,) = bed.hosts, bed.agents
-    for network in ("default-net", "wire"):
+    for network in ("default-net", "wire", "bare"):
         bed.add_pod(host, f"pod-{network}", network=network)
     status, said = clean_up(bed)
     assert status != 0

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
+from netplugin.accessports import AccessPorts
 from netplugin.cni.request import PodRequest
 from netplugin.hostaccess import HostAccess
 from netplugin.hostports import HostPorts
@@ -80,6 +81,7 @@ class Agent:
     pod_ports: PodPorts
     pods: Pods
     host_access: HostAccess
+    access: AccessPorts
     infra: Infra
     sup: Supervisor
     base: set[object]
@@ -143,6 +145,15 @@ def wire(
         reconciler=reconciler,
         removal=removal,
     )
+    access = AccessPorts(
+        roster=roster,
+        links=outside.links,
+        ovsdb=outside.ovsdb,
+        world=world,
+        reconciler=reconciler,
+        tx_off=True,
+        interval=60,
+    )
     pods = Pods(
         facts=HostFacts(label=HOST, underlay_mtu=1500, tx_off=True),
         master=outside.master,
@@ -150,6 +161,7 @@ def wire(
         links=outside.links,
         roster=roster,
         pod_ports=pod_ports,
+        access=access,
         world=world,
         reconciler=reconciler,
         removal=removal,
@@ -185,6 +197,7 @@ def wire(
         pod_ports=pod_ports,
         pods=pods,
         host_access=host_access,
+        access=access,
         infra=infra,
         sup=sup,
         base=set(),

@@ -109,6 +109,7 @@ class Start:
             removal=agent.removal,
             leaks=leaks,
             infra=agent.infra,
+            access=agent.access,
         )
         await _settle(self.life, self.doors, self.plane, endpoints)
 
