@@ -1,9 +1,10 @@
 """Pods that have an interface of their own to their host: `host1`, on networks without a gateway.
 
 Such an interface is a port of the vxlan bridge beside the pod's own, with the pod's address on the
-host's private network; no network, VRF or policy of the cluster is concerned. Its flows join it to
-the host's port and to nothing else: other pods' private addresses are out of reach, as everywhere.
-The same in both forwarding modes.
+host's private network; no network, VRF or policy of the cluster is concerned, as on the bridge the
+original once had for it. Its flows join it to the host's port and to nothing else: other pods'
+private addresses are out of reach, as everywhere, and what it sends under another name ends in
+table 1, which does not know the port. The same in both forwarding modes.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,6 @@ def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     dns: Fields = {**sent, "ip_proto": oxm.PROTO_UDP, "udp_dst": stages.DNS_PORT}
     named: Fields = {"eth_type": oxm.ETH_ARP, "arp_sha": access.mac, "arp_spa": access.ip}
     to_host, on = Instructions((Output(port.ofport),)), goto(TableId.HOST_SNAT)
-    yield _flow(TableId.INPUT, Priority.GUARD, {"in_port": access.ofport}, DROP)
     yield _flow(TableId.INPUT, Priority.GUARD_PASS, sent, on)
     yield _flow(TableId.INPUT, Priority.EXEMPT, dns, on)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, {**own, **named}, to_host)
