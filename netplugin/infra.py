@@ -58,7 +58,7 @@ class Infra:
         """Tell the World of the interfaces that are there: a restart is to change no flow."""
         for network in self._networks():
             record, row = self._record(network), self._rows().get(self._key(network))
-            if record is not None and row is not None and row.ofport is not None:
+            if record is not None and row is not None and row.ofport is not None and row.ofport > 0:
                 self._world.put_port(record.key, LocalPort(record=record, ofport=row.ofport))
 
     async def run(self) -> None:

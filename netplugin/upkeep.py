@@ -58,7 +58,7 @@ async def _keep(upkeep: Upkeep, look: asyncio.Event) -> None:
         try:
             left = await upkeep.converge()
         except ContivError as exc:
-            log.warning(f"{upkeep.name} not in step", extra=fields(error=exc))  # noqa: G004 - few
+            log.warning("%s not in step", upkeep.name, extra=fields(error=exc))
             await asyncio.sleep(next(waits))
             continue
         waits = backoff(limit=LONGEST_PAUSE)

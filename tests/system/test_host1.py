@@ -10,9 +10,9 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.echoes import answering, dials, pinging, private_address, reaches
 from tests.system.footprint import eventually_same, steady
 from tests.system.planes import FWD_MODES, planes
-from tests.system.test_host_access import answering, dials, pinging, private_address, reaches
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 

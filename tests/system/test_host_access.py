@@ -1,12 +1,7 @@
 """Between a pod and its host, and beyond: `contivh0`, translated both ways (vxlan, routing)."""
 
 import json
-import re
-import socket
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,17 +9,15 @@ import pytest
 
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
-from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
+from tests.system.echoes import answering, dials, pinging, private_address, reaches
 from tests.system.planes import add_rules
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
 PORT = "contivh0"
 OTHER_SUBNET = "172.22.0.0/16"
-FEW = 10
-"""Answers by which a way shows that it is open."""
 SILENCE = 1.0
 """Seconds without an answer after which a connection counts as denied."""
 
@@ -57,20 +50,10 @@ def pod(bed: Bed, host: Host) -> Iterator[Pod]:
     bed.delete_pod(pod)
 
 
-def private_address(pod: Pod, network: str = "172.19") -> str:
-    """Return what its host knows a pod by: the number of its port."""
-    number = int(pod.result["interfaces"][0]["name"].removeprefix("vvport"))
-    return f"{network}.{number >> 8}.{number & 255}"
-
-
-def reaches(source: Namespace, address: str) -> bool:
-    ping = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
-    return source.run(ping, check=False).returncode == 0
-
-
 def held_by(host: Host) -> list[str]:
-    (link,) = json.loads(host.namespace.run(["ip", "-json", "-4", "addr", "show", PORT]).stdout)
-    return [f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"]]
+    shown = host.namespace.run(["ip", "-json", "-4", "addr", "show", PORT], check=False).stdout
+    held = [one for link in json.loads(shown or "[]") for one in link.get("addr_info", ())]
+    return [f"{one['local']}/{one['prefixlen']}" for one in held]
 
 
 def rules(host: Host) -> list[str]:
@@ -81,83 +64,6 @@ def rules(host: Host) -> list[str]:
 def ours(subnet: str = "172.19.0.0/16") -> str:
     comment = "-m comment --comment contiv"
     return f"-A POSTROUTING -s {subnet} ! -o {PORT} {comment} -j MASQUERADE"
-
-
-@contextmanager
-def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[str]]:
-    """Accept connections to an address; yield the addresses they came from."""
-
-    def listen() -> socket.socket:
-        return socket.create_server((address, port))
-
-    callers: list[str] = []
-    ended = threading.Event()
-
-    def serve() -> None:
-        while not ended.is_set():
-            try:
-                connection, (caller, _) = server.accept()
-            except TimeoutError:
-                continue
-            with connection:
-                callers.append(caller)
-
-    with namespace.call(listen) as server:
-        server.settimeout(0.1)
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield callers
-        finally:
-            ended.set()
-            thread.join()
-
-
-def dials(source: Namespace, address: str, port: int, patience: float = 10.0) -> bool:
-    with source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as client:
-        client.settimeout(patience)
-        try:
-            client.connect((address, port))
-        except OSError:
-            return False
-        return True
-
-
-@dataclass(frozen=True)
-class Way:
-    """Echo requests from a namespace to an address, one every 50 ms, and their answers."""
-
-    name: str
-    log: Path
-
-    def answered(self) -> set[int]:
-        return {int(n) for n in re.findall(r"bytes from .* icmp_seq=(\d+)", self.log.read_text())}
-
-    def goes_on(self) -> None:
-        begin = max(self.answered(), default=0)
-        wanted = begin + FEW
-        eventually(lambda: max(self.answered(), default=0) >= wanted, self.name, within=60)
-
-    def missing(self) -> set[int]:
-        answered = self.answered()
-        return set(range(min(answered), max(answered) + 1)) - answered
-
-
-@contextmanager
-def pinging(tmp_path: Path, **ways: tuple[Namespace, str]) -> Iterator[list[Way]]:
-    running = [
-        (
-            Way(name, tmp_path / name),
-            source.popen(["ping", "-n", "-i", "0.05", to], log=tmp_path / name),
-        )
-        for name, (source, to) in ways.items()
-    ]
-    try:
-        yield [way for way, _ in running]
-    finally:
-        for _, process in running:
-            process.kill()
-            process.wait()
 
 
 def test_a_pod_and_its_host_reach_each_other(host: Host, pod: Pod) -> None:

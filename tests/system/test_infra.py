@@ -11,8 +11,8 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually
+from tests.system.echoes import pinging, reaches
 from tests.system.footprint import inspect, steady
-from tests.system.test_host_access import pinging, reaches
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
