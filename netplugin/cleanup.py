@@ -1,9 +1,9 @@
 """`netplugin cleanup`: takes everything of ours off this host, and nothing else.
 
 Ours are both bridges with their ports (uplinks are let go, not removed), the links of pods' ports,
-the journal of endpoints and the CNI socket. What the cluster knows of the host stays until `netctl
-host rm`. It may be run again, whatever was there or was interrupted; with `--dry-run` it only says
-what it would take away.
+marked rules of iptables, the journal of endpoints and the CNI socket. What the cluster knows of the
+host stays until `netctl host rm`. It may be run again, whatever was there or was interrupted; with
+`--dry-run` it only says what it would take away.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from core.errors import Conflict, HostError
 from core.version import VERSION
 from netplugin import ports, settings
 from netplugin.cni.server import is_served
+from netplugin.firewall import Firewall
+from netplugin.hostaccess import CHAINS
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
 from ofnet.world import Bridge
@@ -44,12 +46,14 @@ class Leavings:
 
     bridges: tuple[str, ...]
     links: tuple[str, ...]
+    rules: tuple[str, ...]
     paths: tuple[Path, ...]
 
     def __str__(self) -> str:
         lines = [
             *(f"bridge {name}" for name in self.bridges),
             *(f"link {name}" for name in self.links),
+            *(f"rule {rule}" for rule in self.rules),
             *(f"path {path}" for path in self.paths),
         ]
         return "\n".join(lines)
@@ -67,11 +71,13 @@ async def _clean_up(values: Values) -> None:
     _refuse_beside_an_agent(door)
     ovsdb = await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT)
     links = HostLinks()
+    firewall = Firewall(CHAINS)
     try:
-        found = await _find(ovsdb, links, (door, settings.journal_dir(values)))
+        rules = await firewall.found()
+        found = await _find(ovsdb, links, rules, (door, settings.journal_dir(values)))
         sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
         if not values.on("dry-run"):
-            await _remove(ovsdb, links, found)
+            await _remove(ovsdb, links, firewall, found)
     finally:
         links.close()
         await ovsdb.close()
@@ -83,16 +89,21 @@ def _refuse_beside_an_agent(door: Path) -> None:
         raise Conflict(f"an agent answers at {door}: stop netplugin first")
 
 
-async def _find(ovsdb: Ovsdb, links: HostLinks, paths: Sequence[Path]) -> Leavings:
+async def _find(
+    ovsdb: Ovsdb, links: HostLinks, rules: Sequence[str], paths: Sequence[Path]
+) -> Leavings:
     present = await links.links()
     return Leavings(
         bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
-        links=tuple(sorted(name for name in present if ports.number_of(name) is not None)),
+        links=tuple(sorted(name for name in present if ports.pod_number(name) is not None)),
+        rules=tuple(rules),
         paths=tuple(path for path in paths if path.exists()),
     )
 
 
-async def _remove(ovsdb: Ovsdb, links: HostLinks, found: Leavings) -> None:
+async def _remove(ovsdb: Ovsdb, links: HostLinks, firewall: Firewall, found: Leavings) -> None:
+    if found.rules:
+        await firewall.keep(())
     for bridge in found.bridges:
         await ovsdb.delete_bridge(bridge)
     await links.delete_links(found.links)

@@ -22,10 +22,15 @@ from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin import echo, inspect, ports, registration
+from netplugin.accessports import AccessPorts
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cards import check_cards
 from netplugin.cni import server as cni
 from netplugin.control import ControlChannel
+from netplugin.firewall import Firewall
+from netplugin.hostaccess import CHAINS, HostAccess, warn_unless_forwarding
+from netplugin.hostports import HostPorts
+from netplugin.infra import Infra
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
 from netplugin.leaks import Leaks
@@ -97,6 +102,7 @@ class _Plane:
     world: WorldBuilder
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
+    host_access: HostAccess
     datapath: str
     macs: dict[str, str]
     """The uplinks' MAC addresses."""
@@ -111,6 +117,8 @@ class _Endpoints:
     ports: PodPorts
     removal: Removal
     leaks: Leaks
+    infra: Infra
+    access: AccessPorts
 
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
@@ -230,6 +238,15 @@ async def _open_plane(
         world=world,
         agents=agents,
         reconciler=reconciler,
+        host_access=HostAccess(
+            ovsdb=doors.ovsdb,
+            host_ports=HostPorts(doors.ovsdb, doors.links),
+            firewall=Firewall(CHAINS),
+            world=world,
+            reconciler=reconciler,
+            address=life.settings.vtep_ip,
+            interval=life.settings.audit_interval,
+        ),
         datapath=datapath,
         macs=macs,
     )
@@ -281,6 +298,15 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         reconciler=plane.reconciler,
         removal=removal,
     )
+    access = AccessPorts(
+        roster=roster,
+        links=doors.links,
+        ovsdb=doors.ovsdb,
+        world=plane.world,
+        reconciler=plane.reconciler,
+        tx_off=facts.tx_off,
+        interval=life.settings.audit_interval,
+    )
     pods = Pods(
         facts=facts,
         mtus=mtus,
@@ -289,6 +315,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         links=doors.links,
         roster=roster,
         pod_ports=pod_ports,
+        access=access,
         world=plane.world,
         reconciler=plane.reconciler,
         removal=removal,
@@ -304,7 +331,24 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         world=plane.world,
         grace=life.settings.leak_grace,
     )
-    return _Endpoints(pods=pods, mtus=mtus, ports=pod_ports, removal=removal, leaks=leaks)
+    infra = Infra(
+        host=life.settings.host,
+        master=masters,
+        ovsdb=doors.ovsdb,
+        host_ports=HostPorts(doors.ovsdb, doors.links),
+        world=plane.world,
+        reconciler=plane.reconciler,
+        interval=life.settings.audit_interval,
+    )
+    return _Endpoints(
+        pods=pods,
+        mtus=mtus,
+        ports=pod_ports,
+        removal=removal,
+        leaks=leaks,
+        infra=infra,
+        access=access,
+    )
 
 
 async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoints) -> None:
@@ -315,10 +359,17 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     await read.wait()
     for key, reason in endpoints.ports.place().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
+    endpoints.infra.place()
     try:
         await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
         log.warning("tunnel ports not in step", extra=fields(error=exc))
+    try:
+        await plane.host_access.converge()
+    except ContivError as exc:  # `run` goes on with it
+        log.warning("host access not in step", extra=fields(error=exc))
+    warn_unless_forwarding()
+    endpoints.access.place()
     plane.world.set_complete()
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
@@ -326,10 +377,13 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
         life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
     await _forwarding(plane)
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
+    life.sup.supervise("host access", plane.host_access.run())
+    life.sup.supervise("infra networks", endpoints.infra.run())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
     life.sup.supervise("MTU", endpoints.mtus.run())
     if life.settings.probe_interval:
         life.sup.supervise("paths", _paths(life.settings, plane, endpoints.mtus).run())
+    life.sup.supervise("interfaces to the host", endpoints.access.run())
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
     await _sweep(doors, endpoints)
 
@@ -364,10 +418,11 @@ async def _forwarding(plane: _Plane) -> None:
 
 async def _sweep(doors: _Doors, endpoints: _Endpoints) -> None:
     """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
-    used = {ports.switch_name(number) for number in endpoints.ports.in_use()}
-    links = {name for name in await doors.links.links() if ports.number_of(name) is not None}
+    in_use = endpoints.ports.in_use()
+    used = {name(number) for number in in_use for name in (ports.switch_name, ports.access_name)}
+    links = {name for name in await doors.links.links() if ports.pod_number(name) is not None}
     for bridge in Bridge:
-        rows = {n for n in doors.ovsdb.ports(bridge) if ports.number_of(n) is not None}
+        rows = {n for n in doors.ovsdb.ports(bridge) if ports.pod_number(n) is not None}
         endpoints.removal.sweep(bridge, rows - used)
         links -= rows
     endpoints.removal.sweep(Bridge.VXLAN, links - used)

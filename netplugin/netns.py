@@ -32,6 +32,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -54,6 +55,13 @@ _SIOCGIFFLAGS: Final = 0x8913
 _IFF_RUNNING: Final = 0x40
 _CARRIER: Final = 5.0
 _CARRIER_POLL: Final = 0.0005
+_IFA_F_NOPREFIXROUTE: Final = 0x200
+_MAIN_TABLE: Final = 254
+_SCOPE_LINK: Final = 253
+_IFF_UP: Final = 0x01
+ROUTE_PROTOCOL: Final = 201
+"""Who made a route, as the kernel keeps it: a number nobody is known to use."""
+
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_GLINK: Final = 0x0A
 _ETHTOOL_STXCSUM: Final = 0x17
@@ -93,6 +101,14 @@ class Card:
     mac: str
     addresses: tuple[str, ...] = ()
     default_route: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRoute:
+    """A route of the host over a link of ours; the host speaks as `source` to who is there."""
+
+    subnet: IPv4Network
+    source: IPv4Address
 
 
 class HostLinks:
@@ -143,8 +159,18 @@ class HostLinks:
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
     ) -> None:
-        """Bring a link of the host up with MAC and addresses."""
+        """Bring a link of the host up with MAC and addresses; other IPv4 ones of it go.
+
+        Routes are `ensure_routes`' alone: the kernel adds none for an IPv4 address.
+        """
         await self._call(_configure_host_link, name, mac, addresses)
+
+    async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
+        """Have these routes over a link of ours, and no other IPv4 ones.
+
+        Raises HostError when somebody else has a route to one of the subnets.
+        """
+        await self._call(_ensure_routes, name, routes)
 
     async def delete_links(self, names: Iterable[str]) -> None:
         """Remove links, and with a veth's host end its pod's end; missing ones are gone already.
@@ -282,7 +308,7 @@ def _host_errors(what: str) -> Iterator[None]:
         raise HostError(f"{what}: {exc.strerror or exc}") from exc
 
 
-def _reader() -> Any:
+def _iproute() -> Any:
     return IPRoute(groups=0)
 
 
@@ -333,12 +359,60 @@ def _configure_pod(
 
 
 def _configure_host_link(name: str, mac: str, addresses: Sequence[Interface]) -> None:
-    with _host_errors(f"link {name}"):
+    with _host_errors(f"link {name}"), _iproute() as iproute:
         index = _required_index(name)
-        _change(
-            netlink.link_up(index, mac),
-            *(netlink.address(index, address) for address in addresses),
-        )
+        (link,) = iproute.get_links(index)
+        if link.get_attr("IFLA_ADDRESS") != mac or not link["flags"] & _IFF_UP:
+            # the switch looks at all of its ports whenever a link is told anything
+            iproute.link("set", index=index, address=mac, state="up")
+        _remove_addresses(iproute, index, except_for=addresses)
+        _add_addresses(iproute, index, addresses)
+
+
+def _remove_addresses(iproute: Any, index: int, except_for: Collection[Interface]) -> None:
+    kept = {(str(address.ip), address.network.prefixlen) for address in except_for}
+    for held in iproute.get_addr(family=socket.AF_INET, index=index):
+        if (held.get("local"), held["prefixlen"]) not in kept:
+            iproute.addr("del", index=index, address=held.get("local"), prefixlen=held["prefixlen"])
+
+
+def _ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
+    with _host_errors(f"routes of link {name}"), _iproute() as iproute:
+        index = _required_index(name)
+        missing = {(str(route.subnet), str(route.source)) for route in routes}
+        for held in iproute.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE):
+            subnet = f"{held.get('dst')}/{held['dst_len']}"
+            ours = subnet, held.get("prefsrc")
+            if held["proto"] == ROUTE_PROTOCOL and ours in missing:
+                missing.remove(ours)
+            else:
+                which = {"proto": held["proto"], "scope": held["scope"]}
+                iproute.route("del", dst=subnet, oif=index, **which)
+        for subnet, source in sorted(missing):
+            iproute.route(
+                "add",
+                dst=subnet,
+                oif=index,
+                prefsrc=source,
+                proto=ROUTE_PROTOCOL,
+                scope=_SCOPE_LINK,
+            )
+
+
+def _add_addresses(iproute: Any, index: int, addresses: Iterable[Interface]) -> None:
+    """Give a link addresses that bring no routes with them."""
+    for address in addresses:
+        try:
+            iproute.addr(
+                "add",
+                index=index,
+                address=str(address.ip),
+                prefixlen=address.network.prefixlen,
+                flags=_IFA_F_NOPREFIXROUTE,
+            )
+        except NetlinkError as exc:
+            if exc.code != errno.EEXIST:
+                raise
 
 
 def _change(*requests: bytes, unless: int = 0) -> None:
@@ -439,8 +513,8 @@ def _required_index(name: str) -> int:
 
 
 def _mtus() -> dict[str, int]:
-    with _host_errors("cannot look at the links"), _reader() as reader:
-        return {str(link.get("ifname")): int(link.get("mtu")) for link in reader.get_links()}
+    with _host_errors("cannot look at the links"), _iproute() as iproute:
+        return {str(link.get("ifname")): int(link.get("mtu")) for link in iproute.get_links()}
 
 
 def _set_pod_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
@@ -454,15 +528,15 @@ def _set_pod_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None
 def _cards(names: Iterable[str]) -> tuple[Card, ...]:
     found = []
     for name in names:
-        with _host_errors(f"uplink {name}"), _reader() as reader:
-            found.append(_card(reader, name, _required_index(name)))
+        with _host_errors(f"uplink {name}"), _iproute() as iproute:
+            found.append(_card(iproute, name, _required_index(name)))
     return tuple(found)
 
 
-def _card(reader: Any, name: str, index: int) -> Card:
-    (link,) = reader.get_links(index)
-    addresses = reader.get_addr(index=index)
-    routes = [route for family in _FAMILIES for route in reader.get_default_routes(family=family)]
+def _card(iproute: Any, name: str, index: int) -> Card:
+    (link,) = iproute.get_links(index)
+    addresses = iproute.get_addr(index=index)
+    routes = [route for family in _FAMILIES for route in iproute.get_default_routes(family=family)]
     return Card(
         name=name,
         mac=str(link.get_attr("IFLA_ADDRESS")),
@@ -482,10 +556,10 @@ def _ways(route: Any) -> set[int]:
 
 
 def _holder(address: Address) -> str:
-    with _host_errors(f"link with address {address}"), _reader() as reader:
-        for held in reader.get_addr():
+    with _host_errors(f"link with address {address}"), _iproute() as iproute:
+        for held in iproute.get_addr():
             if held.get("address") == str(address):
-                (link,) = reader.link("get", index=held["index"])
+                (link,) = iproute.link("get", index=held["index"])
                 return str(link.get("ifname"))
     raise HostError(f"no link of this host has the address {address}")
 
@@ -500,9 +574,9 @@ def _netns_alive(path: str) -> bool:
 
 def _has_family(name: str) -> bool:
     """Tell whether the kernel speaks a family of generic netlink."""
-    with GenericNetlinkSocket() as reader:
+    with GenericNetlinkSocket() as generic:
         try:
-            reader.bind(name, None)
+            generic.bind(name, None)
         except NetlinkError:
             return False
         return True

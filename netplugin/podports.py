@@ -113,7 +113,8 @@ class PodPorts:
             elif port is not None:
                 self._world.put_port(entry.key, replace(port, ofport=row.ofport))
             elif record is not None:
-                self._world.put_port(entry.key, LocalPort(record=record, ofport=row.ofport))
+                port = LocalPort(record=record, ofport=row.ofport, number=entry.port)
+                self._world.put_port(entry.key, port)
             else:
                 missing[entry.key] = RECLAIMED
         return missing
@@ -202,7 +203,7 @@ class PodPorts:
             return
         used = self.in_use()
         for name, row in rows.items():
-            number = ports.number_of(name)
+            number = ports.pod_number(name)
             if number is not None and number not in used and row.bridge in _BRIDGES:
                 self._removal.sweep(row.bridge, [name])
 

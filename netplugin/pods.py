@@ -32,6 +32,7 @@ from core.ids import EndpointKey, GroupName, HostLabel, endpoint_key, network_id
 from core.logs import fields
 from core.tasks import unbroken
 from netplugin import ports
+from netplugin.accessports import AccessPorts
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.journal import Entry, Journal, State
@@ -85,6 +86,7 @@ class Pods:
         links: HostLinks,
         roster: Roster,
         pod_ports: PodPorts,
+        access: AccessPorts,
         world: WorldBuilder,
         reconciler: Reconciler,
         removal: Removal,
@@ -96,6 +98,7 @@ class Pods:
         self._links = links
         self._roster = roster
         self._ports = pod_ports
+        self._access = access
         self._world = world
         self._reconciler = reconciler
         self._removal = removal
@@ -271,7 +274,8 @@ class Pods:
         )
 
     async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
-        await self._reconciler.put_port(entry.key, LocalPort(record=record, ofport=entry.port))
+        port = LocalPort(record=record, ofport=entry.port, number=entry.port)
+        await self._reconciler.put_port(entry.key, port)
 
     async def _furnish(
         self,
@@ -293,6 +297,8 @@ class Pods:
             )
         )
         await self._links.passing(ports.switch_name(entry.port))
+        if not network.gateway:
+            await self._access.attach(entry, self._mtus.of(Bridge(entry.bridge)))
 
     def _result(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> PodResult:
         ipv4, ipv6 = _addresses(record, network)

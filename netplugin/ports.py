@@ -21,9 +21,12 @@ HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
 FIRST_UPLINK: Final = 0x7F01
 """OpenFlow number of the uplink's first card; those of the others follow."""
-
+FIRST_INFRA: Final = 0x7F40
+LAST_INFRA: Final = 0x7FFF
 FIRST_VTEP: Final = 0x8000
-LAST_VTEP: Final = 0xFEFF
+LAST_VTEP: Final = 0xBFFF
+FIRST_ACCESS: Final = 0xC000
+LAST_ACCESS: Final = 0xFEFF
 
 HOST_PORT: Final = "contivh0"
 HOST_NUMBER: Final = 0xFFFE
@@ -37,6 +40,7 @@ VTEP_HOST_ID: Final = "vtep-host"
 
 MAX_NAME: Final = 15
 _ENDPOINT_PORT: Final = re.compile(r"vvport([1-9][0-9]{0,4})")
+_ACCESS_PORT: Final = re.compile(r"hport([1-9][0-9]{0,4})")
 
 
 def switch_name(number: int) -> str:
@@ -51,7 +55,27 @@ def container_name(number: int) -> str:
 
 def number_of(name: str) -> int | None:
     """Return N of `vvport<N>`, None for any other name."""
-    match = _ENDPOINT_PORT.fullmatch(name)
+    return _number(_ENDPOINT_PORT, name)
+
+
+def access_name(number: int) -> str:
+    """Return the name of the host end of the interface to the host of the pod behind port N."""
+    return f"hport{number}"
+
+
+def is_access(name: str) -> bool:
+    """Tell whether a port name is one of `access_name`'s."""
+    return _number(_ACCESS_PORT, name) is not None
+
+
+def pod_number(name: str) -> int | None:
+    """Return N of either of a pod's ports, None for any other name."""
+    number = _number(_ENDPOINT_PORT, name)
+    return _number(_ACCESS_PORT, name) if number is None else number
+
+
+def _number(pattern: re.Pattern[str], name: str) -> int | None:
+    match = pattern.fullmatch(name)
     if match is None:
         return None
     number = int(match[1])
@@ -62,7 +86,7 @@ def is_ours(name: str, external_ids: Collection[str] = ()) -> bool:
     """Tell whether a port is one the agent makes; all others are foreign and never touched."""
     return (
         ENDPOINT_ID in external_ids
-        or number_of(name) is not None
+        or pod_number(name) is not None
         or name == HOST_PORT
         or is_vtep(name)
     )
@@ -84,6 +108,17 @@ def next_number(last: int, in_use: Container[int]) -> int:
 def next_vtep_ofport(last: int, in_use: Container[int]) -> int:
     """Return the next free OpenFlow number for a tunnel port. Raises Exhausted."""
     return _next(last, in_use, FIRST_VTEP, LAST_VTEP, "tunnel ports")
+
+
+def next_infra_ofport(in_use: Container[int]) -> int:
+    """Return a free OpenFlow number for an interface of the host. Raises Exhausted."""
+    return _next(0, in_use, FIRST_INFRA, LAST_INFRA, "ports of infra networks")
+
+
+def access_ofport(number: int, in_use: Container[int]) -> int:
+    """Return a free OpenFlow number for the interface to the host of port N. Raises Exhausted."""
+    last = FIRST_ACCESS + number % (LAST_ACCESS - FIRST_ACCESS)
+    return _next(last, in_use, FIRST_ACCESS, LAST_ACCESS, "interfaces to the host")
 
 
 def vtep_name(remote: IPv4Address, in_use: Container[str]) -> str:

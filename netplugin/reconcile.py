@@ -33,7 +33,7 @@ from netplugin.uplinks import Uplinks
 from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
-from state.records import GroupRecord, HostRecord, NetworkRecord
+from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
 from state.watch import Changed, Event, Reached, Removed
 
 log = logging.getLogger(__name__)
@@ -111,6 +111,7 @@ class Reconciler:
         self._ports_dirty.set()
         self._learnt = asyncio.Event()
         self._groups_changed = asyncio.Event()
+        self._settings_changed = asyncio.Event()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
         self._last_vtep = 0
@@ -150,10 +151,21 @@ class Reconciler:
         if isinstance(event.record, GroupRecord):
             changed, self._groups_changed = self._groups_changed, asyncio.Event()
             changed.set()
+        if isinstance(event.record, GlobalRecord):
+            changed, self._settings_changed = self._settings_changed, asyncio.Event()
+            changed.set()
 
     def groups_changed(self) -> asyncio.Event:
         """Return the event that the next change of a group sets: take it, look, then wait."""
         return self._groups_changed
+
+    def settings_changed(self) -> asyncio.Event:
+        """Return the event that the next change of the cluster's settings sets, likewise."""
+        return self._settings_changed
+
+    def learnt(self) -> asyncio.Event:
+        """Return the event that the next change of the store sets, likewise."""
+        return self._learnt
 
     async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
         """Return a network's record, waiting up to `patience` seconds for the store to tell of it.

@@ -23,6 +23,7 @@ from netplugin.journal import Entry, Journal
 from netplugin.masters import Master
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
+from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ class Removal:
         async with asyncio.TaskGroup() as steps:
             steps.create_task(self._release(job))
             steps.create_task(self._remove_port(entry.bridge, ports.switch_name(entry.port)))
+            steps.create_task(self._remove_access(ports.access_name(entry.port)))
         await _until_done("journal entry removed", lambda: self._journal.remove(entry.key))
         del self._jobs[entry.key]
         job.done.set()
@@ -160,6 +162,10 @@ class Removal:
             lambda: self._master.delete_endpoint(entry.tenant, entry.network, entry.container_id),
         )
         job.released.set()
+
+    async def _remove_access(self, name: str) -> None:
+        if name in self._ovsdb.ports() or name in await self._links.links():
+            await self._remove_port(Bridge.VXLAN, name)
 
     async def _remove_port(self, bridge: str, name: str) -> None:
         await _until_done(f"link {name} removed", lambda: self._links.delete_links([name]))

@@ -147,7 +147,7 @@ FLAGS: Final = (
     Flag(
         names=("audit-interval",),
         env="AUDIT_INTERVAL",
-        help="seconds between looks for flows that somebody else has changed",
+        help="seconds between looks for what somebody else has changed: flows, links, rules",
         default="60",
         generation=Generation.OURS,
     ),

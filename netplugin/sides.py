@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes
-from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Uplink, Vtep, World
+from ofnet.world import (
+    AccessPort,
+    HostPort,
+    LocalEndpoint,
+    Network,
+    RemoteEndpoint,
+    Uplink,
+    Vtep,
+    World,
+)
 
 
 @dataclass(slots=True)
@@ -17,6 +26,7 @@ class Dirty:
 
     networks: set[NetworkId] = field(default_factory=set)
     local: set[EndpointKey] = field(default_factory=set)
+    access: set[EndpointKey] = field(default_factory=set)
     remote: set[EndpointKey] = field(default_factory=set)
     vteps: set[HostLabel] = field(default_factory=set)
     peer_macs: set[HostLabel] = field(default_factory=set)
@@ -30,6 +40,7 @@ class Dirty:
         return Changes(
             networks=frozenset(self.networks),
             local=frozenset(self.local),
+            access=frozenset(self.access),
             remote=frozenset(self.remote),
             vteps=frozenset(self.vteps),
             peer_macs=frozenset(self.peer_macs),
@@ -49,6 +60,7 @@ class Side:
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
         self.vteps: dict[HostLabel, Vtep] = {}
         self.host_port: HostPort | None = None
+        self.access: dict[EndpointKey, AccessPort] = {}
         self.uplinks: tuple[Uplink, ...] = ()
         self.peer_macs: dict[HostLabel, str] = {}
         self.dirty = Dirty(everything=True)
@@ -62,6 +74,7 @@ class Side:
             remote=dict(self.remote),
             vteps=dict(self.vteps),
             host_port=self.host_port,
+            access=dict(self.access),
             uplinks=self.uplinks,
             peer_macs=dict(self.peer_macs),
         )

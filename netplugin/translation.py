@@ -8,23 +8,34 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
 from core.errors import Invalid
+from netplugin import ports
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
-from state.records import Encap, EndpointRecord, GroupRecord, HostRecord, NetworkRecord
+from state.records import (
+    Encap,
+    EndpointRecord,
+    GlobalRecord,
+    GroupRecord,
+    HostRecord,
+    NetworkRecord,
+)
 
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPort:
-    """The port of an endpoint of this host: its record, its ofport, its address for host NAT."""
+    """The port of an endpoint of this host: its record, its ofport, its number (`netplugin.ports`).
+
+    The host's own interfaces have no number, as they need no address on its private network.
+    """
 
     record: EndpointRecord
     ofport: int
-    nat_ip: IPv4Address | None = None
+    number: int | None = None
 
 
 def check_network(record: NetworkRecord) -> None:
@@ -49,6 +60,25 @@ def check_host(record: HostRecord) -> None:
         IPv4Address(record.vtep_ip or 0)
 
 
+def check_global(record: GlobalRecord) -> None:
+    """Raise Invalid unless the private network can be read."""
+    with _reading("the cluster's settings"):
+        private_subnet(record)
+
+
+def private_subnet(record: GlobalRecord) -> IPv4Network | None:
+    """Return the network of the hosts' own addresses for pods; older stores have none.
+
+    Raises ValueError unless it is a /16, two bytes of which a port's number fills.
+    """
+    if not record.pvt_subnet:
+        return None
+    subnet = IPv4Network(record.pvt_subnet, strict=False)
+    if subnet.prefixlen != 16:
+        raise ValueError(f"private subnet {subnet} must be a /16")
+    return subnet
+
+
 def addressed(record: EndpointRecord) -> bool:
     """Tell whether an endpoint can be sent to."""
     return bool(record.ip_address and record.mac_address)
@@ -66,9 +96,17 @@ def network_of(record: NetworkRecord, vrf: int) -> Network:
     )
 
 
-def local_of(port: LocalPort, group: GroupRecord | None) -> LocalEndpoint:
-    """Return the endpoint behind a port of this host; its group has its DSCP and VLAN."""
+def local_of(
+    port: LocalPort, group: GroupRecord | None, private: IPv4Network | None
+) -> LocalEndpoint:
+    """Return the endpoint behind a port of this host; its group has its DSCP and VLAN.
+
+    On the host's private network its address follows from its port's number.
+    """
     record = port.record
+    nat_ip = None
+    if private is not None and port.number is not None:
+        nat_ip = ports.private_address(private, port.number).ip
     return LocalEndpoint(
         key=record.key,
         network=record.network,
@@ -79,7 +117,7 @@ def local_of(port: LocalPort, group: GroupRecord | None) -> LocalEndpoint:
         group_id=record.group_id,
         dscp=group.dscp if group is not None else 0,
         group_vlan=group.pkt_tag if group is not None and group.encap is Encap.VLAN else 0,
-        nat_ip=port.nat_ip,
+        nat_ip=nat_ip,
     )
 
 

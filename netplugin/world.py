@@ -15,6 +15,8 @@ What a record says in a switch's terms is `netplugin.translation`. Three rules l
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Final, TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
@@ -25,14 +27,17 @@ from netplugin.translation import (
     LocalPort,
     addressed,
     check_endpoint,
+    check_global,
     check_host,
     check_network,
     local_of,
     network_of,
+    private_subnet,
     remote_of,
 )
 from ofnet.changes import Changes
 from ofnet.world import (
+    AccessPort,
     ArpMode,
     Bridge,
     FwdMode,
@@ -164,9 +169,7 @@ class WorldBuilder:
         self._by_network.setdefault(record.network, set()).add(record.key)
         port = self._ports.get(record.key)
         if port is not None and record.homing_host == self._host:
-            self._ports[record.key] = LocalPort(
-                record=record, ofport=port.ofport, nat_ip=port.nat_ip
-            )
+            self._ports[record.key] = replace(port, record=record)
         self._refresh_endpoint(record.key)
 
     def remove_endpoint(self, key: EndpointKey) -> None:
@@ -191,7 +194,11 @@ class WorldBuilder:
         self._refresh_group(key)
 
     def put_global(self, record: GlobalRecord) -> None:
-        """Learn the cluster-wide settings; another mode or fabric touches every flow."""
+        """Learn the cluster-wide settings; another mode or fabric touches every flow.
+
+        Raises Invalid, changing nothing, if they cannot be read.
+        """
+        check_global(record)
         before = self.arp_mode, self.fabric_enforces, self.fwd_mode
         self.global_config = record
         if record.fwd_mode in set(FwdMode):
@@ -220,8 +227,9 @@ class WorldBuilder:
         self._refresh_endpoint(key)
 
     def remove_port(self, key: EndpointKey) -> None:
-        """Forget the port of an endpoint of this host."""
+        """Forget the port of an endpoint of this host, and its pod's interface to the host."""
         self._ports.pop(key, None)
+        self._set_access(key, None)
         self._revoked.discard(key)
         self._refresh_endpoint(key)
 
@@ -234,11 +242,23 @@ class WorldBuilder:
         side.vteps = dict(vteps)
 
     def set_host_port(self, port: HostPort | None) -> None:
-        """Set or clear the host's own port on the vxlan bridge."""
+        """Set or clear the host's port on the vxlan bridge; pods get addresses of its subnet."""
         side = self._sides[Bridge.VXLAN]
         if side.host_port != port:
             side.host_port = port
             side.dirty.host_port = True
+            for key in self._ports:
+                self._refresh_endpoint(key)
+
+    def put_access(self, key: EndpointKey, port: AccessPort) -> None:
+        """Learn the interface to this host that the pod of an endpoint has."""
+        self._set_access(key, port)
+
+    def _set_access(self, key: EndpointKey, port: AccessPort | None) -> None:
+        side = self._sides[Bridge.VXLAN]
+        if side.access.get(key) != port:
+            side.dirty.access.add(key)
+            _set(side.access, key, port)
 
     def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """Set the ports that tie the vlan bridge to the physical network."""
@@ -274,6 +294,16 @@ class WorldBuilder:
         return self.global_config is not None and self.global_config.infra_type == ACI
 
     @property
+    def private_subnet(self) -> IPv4Network | None:
+        """The network of the hosts' own addresses for pods, None while it is not known."""
+        return None if self.global_config is None else private_subnet(self.global_config)
+
+    @property
+    def host_port(self) -> HostPort | None:
+        """The host's own port on the vxlan bridge, None while it is not there."""
+        return self._sides[Bridge.VXLAN].host_port
+
+    @property
     def complete(self) -> bool:
         """True once every source has been read: absence means gone."""
         return self._complete
@@ -281,6 +311,10 @@ class WorldBuilder:
     def network(self, nid: NetworkId) -> NetworkRecord | None:
         """Return the record of a network, None if it is not known here."""
         return self._networks.get(nid)
+
+    def networks(self) -> list[NetworkRecord]:
+        """Return the records of all networks."""
+        return list(self._networks.values())
 
     def realised(self, nid: NetworkId) -> bool:
         """Tell whether a bridge has the network; False for one without a VRF id."""
@@ -383,12 +417,13 @@ class WorldBuilder:
     def _refresh_endpoint(self, key: EndpointKey) -> None:
         port = self._ports.get(key)
         record = port.record if port is not None else self._endpoints.get(key)
+        private = None if self.host_port is None else self.host_port.subnet
         for side in self._sides.values():
             local, remote = None, None
             if record is not None and record.network in side.networks:
                 if port is not None:
                     group = self._groups.get(GroupKey(record.group_key))
-                    local = local_of(port, group) if addressed(record) else None
+                    local = local_of(port, group, private) if addressed(record) else None
                 elif record.homing_host != self._host and addressed(record):
                     remote = remote_of(record)
             if side.local.get(key) != local:

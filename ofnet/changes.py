@@ -30,6 +30,8 @@ class Kind(IntEnum):
     """The flooding of a network: named like it, made of its ports here and its peers."""
 
     RULE = 8
+    ACCESS = 9
+    """A pod's own interface to its host."""
 
 
 class ObjectId(NamedTuple):
@@ -49,6 +51,7 @@ class Changes:
 
     networks: frozenset[NetworkId] = frozenset()
     local: frozenset[EndpointKey] = frozenset()
+    access: frozenset[EndpointKey] = frozenset()
     remote: frozenset[EndpointKey] = frozenset()
     vteps: frozenset[HostLabel] = frozenset()
     peer_macs: frozenset[HostLabel] = frozenset()
@@ -62,6 +65,7 @@ class Changes:
         return Changes(
             networks=self.networks | other.networks,
             local=self.local | other.local,
+            access=self.access | other.access,
             remote=self.remote | other.remote,
             vteps=self.vteps | other.vteps,
             peer_macs=self.peer_macs | other.peer_macs,
@@ -89,6 +93,7 @@ def objects(world: World) -> Iterator[ObjectId]:
     yield from _ids(Kind.REMOTE, world.remote)
     yield from _ids(Kind.FLOOD, world.networks)
     yield from _ids(Kind.RULE, world.rules)
+    yield from _ids(Kind.ACCESS, world.access)
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -107,6 +112,7 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
         *_ids(Kind.REMOTE, changes.remote),
         *_ids(Kind.FLOOD, changes.networks),
         *_ids(Kind.RULE, changes.rules),
+        *_ids(Kind.ACCESS, changes.access),
     }
     if changes.uplinks:
         out.add(ObjectId(Kind.UPLINKS))
@@ -116,6 +122,7 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
     if changes.host_port:
         out.add(ObjectId(Kind.HOST_PORT))
         out.update(_ids(Kind.LOCAL, world.local))
+        out.update(_ids(Kind.ACCESS, world.access))
     if changes.vteps:
         out.update(_ids(Kind.NETWORK, world.networks))
     if changes.vteps or (changes.local and world.fwd_mode is FwdMode.BRIDGE):

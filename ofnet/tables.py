@@ -3,8 +3,8 @@
 `ofnet.flows.Flow` refuses what its table does not declare, so a pipeline cannot send a packet
 where the story of the tables does not lead. Ids and priorities are the original's. A packet from
 a local endpoint visits 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8); from a tunnel or an uplink 0, 1, 2,
-if a known pod sent it 4 and 5, 6, then 9 or 7; from the host's own port 0, 2, 6, 7. Questions for
-neighbours go from 0 to 10 and 11.
+if a known pod sent it 4 and 5, 6, then 9 or 7; from the host's own port 0, 2, 6, 7; from a pod's
+interface to its host 0, 8. Questions for neighbours go from 0 to 10 and 11.
 """
 
 from collections.abc import Mapping
@@ -110,7 +110,9 @@ _DECLARED: Final = (
         ),
         actions=frozenset({"output", "pop_vlan"}),
         writes=VRF.mask | RX_VTEP.mask,
-        next=frozenset({TableId.VLAN, TableId.ARRIVALS, TableId.IP, TableId.NEIGHBOURS}),
+        next=frozenset(
+            {TableId.VLAN, TableId.ARRIVALS, TableId.IP, TableId.HOST_SNAT, TableId.NEIGHBOURS}
+        ),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
     Table(
@@ -127,7 +129,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.ARRIVALS,
         matches=frozenset({"in_port", "eth_type", "ipv4_dst", "metadata", "ipv4_src", "ipv6_src"}),
-        actions=frozenset({"eth_dst", "ipv4_dst"}),
+        actions=frozenset({"eth_dst", "ipv4_dst", "output"}),
         writes=VRF.mask | SOURCE_GROUP.mask,
         next=frozenset({TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
         misses={Mode.VROUTER: DROP},

@@ -100,6 +100,20 @@ class HostPort:
     mac: str
     subnet: IPv4Network
 
+    @property
+    def address(self) -> IPv4Address:
+        """The host's own address on the private network: the last."""
+        return self.subnet.broadcast_address - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPort:
+    """A pod's own interface to its host, for pods on networks without a gateway."""
+
+    ofport: int
+    mac: str
+    ip: IPv4Address
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
@@ -152,6 +166,7 @@ class World:
     remote: Mapping[EndpointKey, RemoteEndpoint] = field(default_factory=dict)
     vteps: Mapping[HostLabel, Vtep] = field(default_factory=dict)
     host_port: HostPort | None = None
+    access: Mapping[EndpointKey, AccessPort] = field(default_factory=dict)
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)

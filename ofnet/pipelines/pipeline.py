@@ -9,7 +9,7 @@ from ofnet.changes import Kind, ObjectId
 from ofnet.flows import Flow
 from ofnet.pipelines import policy
 from ofnet.tables import Mode
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Rule, Vtep, World
+from ofnet.world import AccessPort, LocalEndpoint, Network, RemoteEndpoint, Rule, Vtep, World
 
 T = TypeVar("T")
 ForWorld = Callable[[World], Iterator[Flow]]
@@ -38,6 +38,7 @@ class Pipeline:
     local: Callable[[LocalEndpoint, World], Iterator[Flow]] = no_flows_for
     remote: Callable[[RemoteEndpoint, World], Iterator[Flow]] = no_flows_for
     flood: Callable[[Network, World], Iterator[Flow]] = no_flows_for
+    access: Callable[[AccessPort, World], Iterator[Flow]] = no_flows_for
     rule: Callable[[Rule, World], Iterator[Flow]] = policy.flows
 
     def flows(  # noqa: PLR0911 - one return per kind of object
@@ -63,6 +64,8 @@ class Pipeline:
                 return _of(self.flood, world.networks.get(NetworkId(of.name)), world)
             case Kind.RULE:
                 return _of(self.rule, world.rules.get(of.name), world)
+            case Kind.ACCESS:
+                return _of(self.access, world.access.get(EndpointKey(of.name)), world)
             case _:
                 assert_never(of.kind)
 

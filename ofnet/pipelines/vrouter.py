@@ -15,7 +15,7 @@ from ofnet.changes import Kind
 from ofnet.fields import VRF
 from ofnet.flows import Flow
 from ofnet.match import Match
-from ofnet.pipelines import arrivals, neighbours, source_guard, stages
+from ofnet.pipelines import arrivals, host_access, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -153,4 +153,5 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    access=host_access.flows,
 )

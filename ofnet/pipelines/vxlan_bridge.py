@@ -15,7 +15,7 @@ from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP
 from ofnet.flows import Flow
 from ofnet.match import Match
-from ofnet.pipelines import arrivals, neighbours, policy, stages
+from ofnet.pipelines import arrivals, host_access, neighbours, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -96,5 +96,6 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    access=host_access.flows,
     flood=_flood,
 )

@@ -10,7 +10,6 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.ids import EndpointKey, HostLabel
-from netplugin import ports
 from netplugin.translation import LocalPort
 from netplugin.world import WorldBuilder
 from ofnet.changes import EVERYTHING
@@ -92,9 +91,9 @@ class Node:
         number = ports_number(port)
         record = self.world.endpoint(key)
         assert record is not None, f"nothing is known of {key}"
-        private = ports.private_address(PRIVATE, number).ip if number < INFRA else None
         self.ports[port] = 1000 + number
-        self.world.put_port(key, LocalPort(record=record, ofport=1000 + number, nat_ip=private))
+        own = number if number < INFRA else None
+        self.world.put_port(key, LocalPort(record=record, ofport=1000 + number, number=own))
 
 
 INFRA: Final = 500

@@ -13,6 +13,7 @@ from ofnet import oxm
 from ofnet.fields import Flags
 from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.world import (
+    AccessPort,
     ArpMode,
     FwdMode,
     HostPort,
@@ -30,13 +31,22 @@ HOSTS: Final = {HostLabel("h2"): 2, HostLabel("h3"): 3}
 """The other hosts with their tunnel ports."""
 
 HOST_PORT: Final = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
+ACCESS: Final = {
+    number: AccessPort(
+        ofport=200 + number,
+        mac=f"02:02:00:00:00:{number:02x}",
+        ip=IPv4Address(f"172.19.0.{number}"),
+    )
+    for number in (1, 2)
+}
+"""Pods' interfaces to the host, with the MAC of a pod, so that packets meet them."""
 UPLINKS: Final = (
     Uplink(ofport=30, mac="52:54:00:00:00:0a"),
     Uplink(ofport=31, mac="52:54:00:00:00:0b"),
 )
 PEER_MACS: Final = {HostLabel("h2"): "52:54:00:00:00:0c", HostLabel("h3"): "52:54:00:00:00:0d"}
 PODS: Final = range(1, 7)
-PORTS: Final = (1, 2, 3, 30, 31, *(100 + number for number in PODS))
+PORTS: Final = (1, 2, 3, 30, 31, *(100 + number for number in PODS), 201, 202)
 GROUPS: Final = (0, 7, 8)
 NETWORKS: Final = tuple(
     Network(
@@ -67,6 +77,9 @@ def address6(net: int, number: int) -> IPv6Address:
 def _net(network: Network) -> int:
     assert network.gateway is not None
     return network.gateway.packed[1]
+
+
+_ACCESS: Final = st.sampled_from(sorted(ACCESS))
 
 
 @st.composite
@@ -142,6 +155,9 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
             for host, port in HOSTS.items()
         },
         host_port=draw(st.sampled_from([None, HOST_PORT])),
+        access={
+            EndpointKey(f"access-{n}"): ACCESS[n] for n in draw(st.sets(st.sampled_from([1, 2])))
+        },
         uplinks=UPLINKS[: draw(st.integers(0, 2))],
         peer_macs=PEER_MACS,
         rules={rule.id: rule for rule in draw(st.lists(_rules(), max_size=5))},

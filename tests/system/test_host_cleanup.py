@@ -8,20 +8,24 @@ from typing import Any
 import pytest
 
 from tests.bed.cluster import PROGRAMS, Bed
+from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
 
 @pytest.fixture(scope="module")
-def bed(bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+def bed(bed_dirs: Iterator[Path]) -> Iterator["Untouched"]:
     """Run the whole system on one host, with a network of either encapsulation."""
     directory = next(bed_dirs)
     directory.mkdir()
-    bed = Bed(directory, hosts=1).start()
+    bed = Untouched(directory, hosts=1)
+    bed.start()
     try:
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
         bed.netctl("net", "create", "--subnet=10.21.0.0/16", "--encap=vlan", "--pkt-tag=9", "wire")
+        bed.netctl("net", "create", "--subnet=10.22.0.0/16", "bare")
+        bed.netctl("net", "create", "--subnet=10.23.0.0/16", "--nw-type=infra", "contivh1")
         yield bed
     finally:
         bed.stop()
@@ -38,11 +42,18 @@ def clean_up(bed: Bed, *more: str) -> tuple[int, str]:
 
 
 def footprint(host: Host) -> dict[str, Any]:
-    """Return a host's links, addresses, routes, and rows of Open vSwitch."""
+    """Return a host's links, addresses, routes, rules, and rows of Open vSwitch."""
     links = json.loads(host.namespace.run(["ip", "-json", "address"]).stdout)
     return {
         "links": {link["ifname"]: [a["local"] for a in link["addr_info"]] for link in links},
-        "routes": sorted(host.namespace.run(["ip", "route"]).stdout.splitlines()),
+        **{
+            " ".join(words): sorted(host.namespace.run(["ip", *words]).stdout.splitlines())
+            for words in (["-4", "route", "show", "table", "all"], ["-6", "route"], ["rule"])
+        },
+        **{
+            table: host.namespace.run(["iptables", "-w", "-t", table, "-S"]).stdout
+            for table in ("filter", "nat", "mangle", "raw")
+        },
         **{
             table: host.ovs.vsctl("--bare", "--columns=name", "list", table).split()
             for table in ("Bridge", "Port", "Interface")
@@ -51,9 +62,22 @@ def footprint(host: Host) -> dict[str, Any]:
     }
 
 
-def test_a_host_is_left_as_it_was(bed: Bed) -> None:
+class Untouched(Bed):
+    """A cluster that notes what its host is like before anything of ours has been started."""
+
+    before: dict[str, Any]
+
+    def _daemons(self) -> list[tuple[str, Daemon]]:
+        (host,) = self.hosts
+        foreign = ["POSTROUTING", "-s", "192.0.2.0/24", "-j", "MASQUERADE"]
+        host.namespace.run(["iptables", "-w", "-t", "nat", "-A", *foreign])
+        self.before = footprint(host)
+        return super()._daemons()
+
+
+def test_a_host_is_left_as_it_was(bed: Untouched) -> None:
     (host,), (agent,) = bed.hosts, bed.agents
-    for network in ("default-net", "wire"):
+    for network in ("default-net", "wire", "bare"):
         bed.add_pod(host, f"pod-{network}", network=network)
     status, said = clean_up(bed)
     assert status != 0
@@ -61,14 +85,10 @@ def test_a_host_is_left_as_it_was(bed: Bed) -> None:
     agent.kill()
     status, said = clean_up(bed, "--dry-run")
     assert status == 0, said
-    assert {line.split()[0] for line in said.splitlines()} == {"bridge", "link", "path"}
+    assert {line.split()[0] for line in said.splitlines()} == {*("bridge", "link", "path", "rule")}
     assert "contivVlanBridge" in footprint(host)["Bridge"], "so far it was only said"
     assert clean_up(bed) == (0, said)
-    left = footprint(host)
-    assert left["Bridge"] == ["br-phy"]
-    assert sorted(left["Port"]) == sorted(left["Interface"]) == ["br-phy", "eth0"]
-    assert not left["controllers"]
-    assert left["links"].keys() == {"lo", "eth0", "up0", "br-phy", "ovs-netdev"}
+    assert footprint(host) == bed.before
     assert not (host.dir / "data" / "endpoints").exists()
     assert clean_up(bed) == (0, "nothing of contiv is on this host\n")
     for pod in list(bed.pods):
@@ -77,4 +97,4 @@ def test_a_host_is_left_as_it_was(bed: Bed) -> None:
     agent.start()
     agent.kill()
     assert clean_up(bed)[0] == 0
-    assert footprint(host) == left
+    assert footprint(host) == bed.before

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, ip_address
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from core.errors import HostError
 from netplugin import netns
-from netplugin.netns import Card, HostLinks, PodLink
+from netplugin.netns import Card, HostLinks, HostRoute, PodLink
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 
@@ -25,27 +25,6 @@ MAC = "02:02:0a:01:01:05"
 V4 = IPv4Interface("10.1.1.5/24")
 V6 = IPv6Interface("2001:db8::5/64")
 GATEWAYS = [ip_address("10.1.1.1"), ip_address("2001:db8::1")]
-
-
-def enter(descriptor: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.setns(descriptor, 0x40000000) == 0, os.strerror(ctypes.get_errno())
-
-
-@pytest.fixture
-def host(janitor: Janitor) -> Iterator[Namespace]:
-    """Put the test into a namespace that stands for the host's."""
-    namespace = Namespace(fresh_name("host"), keeper=janitor).create()
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    inside = os.open(namespace.path, os.O_RDONLY)
-    enter(inside)
-    try:
-        yield namespace
-    finally:
-        enter(home)
-        os.close(inside)
-        os.close(home)
-        namespace.delete()
 
 
 @pytest.fixture
@@ -364,3 +343,44 @@ async def test_a_card_tells_of_the_default_route(
     host.run(["ip", *family, "route", "add", *(word for word in words if word != "-6")])
     (after,) = await links.cards(["up0"])
     assert after.default_route
+
+
+async def test_a_link_of_ours_has_the_routes_it_is_to_have(
+    links: HostLinks, host: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
+    host.run(["ip", "link", "set", "contivh1", "up"])
+    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
+    await links.configure_host_link(
+        "contivh0", "02:02:ac:13:ff:fe", [IPv4Interface("172.19.255.254/16")]
+    )
+    source = IPv4Address("192.0.2.1")
+    for subnets in (["172.19.0.0/16"], ["172.19.0.0/16", "10.1.0.0/16"], ["10.1.0.0/16"], []):
+        routes = [HostRoute(subnet=IPv4Network(subnet), source=source) for subnet in subnets]
+        for _ in range(2):
+            await links.ensure_routes("contivh0", routes)
+        held = shown(host, "route", "show", "dev", "contivh0")
+        assert sorted(one["dst"] for one in held) == sorted(subnets)
+        assert {(one["prefsrc"], one["protocol"]) for one in held} <= {("192.0.2.1", "201")}
+
+
+async def test_a_route_of_somebody_else_is_left_alone(links: HostLinks, host: Namespace) -> None:
+    for name in ("contivh0", "docker0"):
+        host.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-end"])
+        host.run(["ip", "link", "set", f"{name}-end", "up"])
+        host.run(["ip", "link", "set", name, "up"])
+    host.run(["ip", "address", "add", "172.19.0.1/16", "dev", "docker0"])
+    route = HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=IPv4Address("172.19.0.1"))
+    with pytest.raises(HostError, match="routes of link contivh0: File exists"):
+        await links.ensure_routes("contivh0", [route])
+    (kept,) = shown(host, "route", "show", "172.19.0.0/16")
+    assert kept["dev"] == "docker0"
+
+
+async def test_other_addresses_of_a_link_of_ours_go(links: HostLinks, host: Namespace) -> None:
+    host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
+    for address in ("172.19.255.254/16", "172.22.255.254/16"):
+        await links.configure_host_link("contivh0", "02:02:ac:13:ff:fe", [IPv4Interface(address)])
+        (link,) = shown(host, "-4", "addr", "show", "contivh0")
+        assert [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"]] == [address]
+        assert shown(host, "route", "show", "dev", "contivh0") == []

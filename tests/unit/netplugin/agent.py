@@ -11,7 +11,11 @@ from types import MappingProxyType
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
+from netplugin.accessports import AccessPorts
 from netplugin.cni.request import PodRequest
+from netplugin.hostaccess import HostAccess
+from netplugin.hostports import HostPorts
+from netplugin.infra import Infra
 from netplugin.mtu import PodMtus, Underlay
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import PortSpec
@@ -28,6 +32,7 @@ from ofnet.world import Bridge, FwdMode
 from state.records import NetworkRecord, Record
 from state.watch import Changed
 from tests.unit.netplugin.doors import (
+    FakeFirewall,
     FakeJournal,
     FakeLinks,
     FakeMaster,
@@ -48,6 +53,7 @@ class Outside:
     journal: FakeJournal
     links: FakeLinks
     ovsdb: FakeOvsdb
+    firewall: FakeFirewall
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
 
@@ -60,6 +66,7 @@ class Outside:
             journal=FakeJournal(faults),
             links=links,
             ovsdb=FakeOvsdb(faults, links),
+            firewall=FakeFirewall(faults),
             master=FakeMaster(faults),
             switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
         )
@@ -78,6 +85,9 @@ class Agent:
     pod_ports: PodPorts
     mtus: PodMtus
     pods: Pods
+    host_access: HostAccess
+    access: AccessPorts
+    infra: Infra
     sup: Supervisor
     base: set[object]
     """The flows every bridge has."""
@@ -146,6 +156,15 @@ def wire(
         reconciler=reconciler,
         removal=removal,
     )
+    access = AccessPorts(
+        roster=roster,
+        links=outside.links,
+        ovsdb=outside.ovsdb,
+        world=world,
+        reconciler=reconciler,
+        tx_off=True,
+        interval=60,
+    )
     pods = Pods(
         facts=HostFacts(label=HOST, tx_off=True),
         mtus=mtus,
@@ -154,9 +173,28 @@ def wire(
         links=outside.links,
         roster=roster,
         pod_ports=pod_ports,
+        access=access,
         world=world,
         reconciler=reconciler,
         removal=removal,
+    )
+    host_access = HostAccess(
+        ovsdb=outside.ovsdb,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
+        firewall=outside.firewall,
+        world=world,
+        reconciler=reconciler,
+        address=IPv4Address("192.168.2.10"),
+        interval=60,
+    )
+    infra = Infra(
+        host=HOST,
+        master=outside.master,
+        ovsdb=outside.ovsdb,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
+        world=world,
+        reconciler=reconciler,
+        interval=60,
     )
     if run:
         for bridge, agent in agents.items():
@@ -171,6 +209,9 @@ def wire(
         pod_ports=pod_ports,
         mtus=mtus,
         pods=pods,
+        host_access=host_access,
+        access=access,
+        infra=infra,
         sup=sup,
         base=set(),
     )

@@ -6,16 +6,17 @@ about even if whoever asked for it has been cancelled meanwhile.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
+from netplugin.firewall import Firewall, Rule
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netlink import Address, Interface
-from netplugin.netns import Card, HostLinks, PodLink
+from netplugin.netns import Card, HostLinks, HostRoute, PodLink
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from ofnet.diff import Stamp
@@ -133,6 +134,9 @@ class FakeLinks(HostLinks):
         self.inside: dict[tuple[str, str], Inside] = {}
         self.found: dict[str, Card] = {}
         """Network cards."""
+        self.own: dict[str, Inside] = {}
+        """What the host's own links were given."""
+        self.routes: dict[str, list[HostRoute]] = {}
         self.watchers: list[Callable[[], None]] = []
         self.underlay = {UNDERLAY_CARD: 1500}
         """The MTUs of the links that are not pods'."""
@@ -162,6 +166,14 @@ class FakeLinks(HostLinks):
                 netns_path, ifname, Inside(mac, list(addresses), list(gateways))
             ),
         )
+
+    async def configure_host_link(
+        self, name: str, mac: str, addresses: Sequence[Interface]
+    ) -> None:
+        await self._faults.work("own link", lambda: self._configure_own(name, mac, addresses))
+
+    async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
+        await self._faults.work("routes", lambda: self.routes.update({name: list(routes)}))
 
     async def delete_links(self, names: Iterable[str]) -> None:
         gone = set(names)
@@ -218,6 +230,11 @@ class FakeLinks(HostLinks):
             raise HostError(f"link {ifname} in {netns}: No such device")
         self.inside[netns, ifname] = wanted
 
+    def _configure_own(self, name: str, mac: str, addresses: Sequence[Interface]) -> None:
+        if name not in self.there:
+            raise HostError(f"link {name}: No such device")
+        self.own[name] = Inside(mac, list(addresses), [])
+
     def _delete(self, names: set[str]) -> None:
         for name in names & self.there.keys():
             link = self.there.pop(name)
@@ -248,8 +265,12 @@ class FakeOvsdb(Ovsdb):
         ports: dict[str, PortRow] | None = None,
         bridges: dict[str, dict[str, str]] | None = None,
     ) -> None:
-        """Make the database be as given."""
+        """Make the database be as given; links the switch has made go with their rows."""
         old = self._view
+        gone = [] if ports is None else [n for n in old.ports if n not in ports]
+        for name in gone:
+            if old.ports[name].type == "internal":
+                self._links.there.pop(name, None)
         self._take(
             View(
                 revision=old.revision + 1,
@@ -323,6 +344,8 @@ class FakeOvsdb(Ovsdb):
             members=tuple(map(_card, sorted(spec.members))),
         )
         self.given.setdefault(spec.name, spec.ofport_request or 0)
+        if spec.type == "internal":
+            self._links.there[spec.name] = None
         self.show(ports={**self.ports(), spec.name: row})
         self._number_ports()
 
@@ -347,6 +370,21 @@ class FakeOvsdb(Ovsdb):
 
 def _card(name: str) -> Member:
     return Member(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
+
+
+class FakeFirewall(Firewall):
+    """The host's rules."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.rules: list[Rule] = []
+        self._faults = faults
+
+    async def keep(self, wanted: Collection[Rule]) -> bool:
+        return await self._faults.work("rules", lambda: self._replace(list(wanted)))
+
+    def _replace(self, wanted: list[Rule]) -> bool:
+        before, self.rules = self.rules, wanted
+        return before != wanted
 
 
 class FakeMaster:

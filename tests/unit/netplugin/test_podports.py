@@ -159,7 +159,7 @@ async def test_the_record_of_an_add_in_progress_is_the_newest(outside: Outside) 
         gate.set()
         (result,) = await added
         port = agent.world.port(key("c1"))
-        assert port == LocalPort(record=outside.master.endpoints[key("c1")], ofport=1)
+        assert port == LocalPort(record=outside.master.endpoints[key("c1")], ofport=1, number=1)
         assert str(result.ipv4.ip) == port.record.ip_address
         assert port.record.homing_host == HOST
 

@@ -19,7 +19,7 @@ from core.errors import (
     SwitchUnavailable,
 )
 from core.tasks import supervisor
-from netplugin import pods, ports
+from netplugin import podports, pods, ports
 from netplugin.journal import State
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord
@@ -94,7 +94,10 @@ async def test_a_failed_add_is_undone_before_it_is_answered(outside: Outside, st
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_an_add_that_is_cancelled_leaves_nothing(outside: Outside, step: str) -> None:
+async def test_an_add_that_is_cancelled_leaves_nothing(
+    outside: Outside, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podports, "PORT_READY", 5.0)  # it is cancelled before it gives up
     async with running(outside) as agent:
         gate = outside.faults.stop(step)
         async with asyncio.TaskGroup() as calls:

@@ -96,6 +96,20 @@ def test_two_addresses_have_two_names(one: IPv4Address, other: IPv4Address) -> N
     assert ports.vtep_name(other, {name}) != name
 
 
+def test_a_pod_has_two_ports_of_one_number() -> None:
+    assert [ports.pod_number(name) for name in ("vvport7", "hport7", "hport07", "contivh0")] == [
+        *(7, 7),
+        *(None, None),
+    ]
+    assert ports.access_name(7) == "hport7"
+    assert ports.number_of("hport7") is None
+    first = ports.access_ofport(7, ())
+    assert ports.FIRST_ACCESS <= first <= ports.LAST_ACCESS
+    assert ports.access_ofport(7, {first}) == first + 1
+    assert ports.access_ofport(ports.LAST_ENDPOINT, ()) <= ports.LAST_ACCESS
+    assert ports.next_infra_ofport({ports.FIRST_INFRA}) == ports.FIRST_INFRA + 1
+
+
 def test_private_address_and_mac_end_in_the_number() -> None:
     assert str(ports.private_address(SUBNET, 1)) == "172.19.0.1/16"
     assert str(ports.private_address(SUBNET, 300)) == "172.19.1.44/16"

@@ -1,7 +1,7 @@
 """Records in a switch's terms."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
 import pytest
 
@@ -30,10 +30,18 @@ def test_a_network_without_gateways_has_none() -> None:
 
 def test_a_local_endpoint_has_its_groups_mark() -> None:
     port = LocalPort(record=endpoint(group="web", group_id=7, v6=True), ofport=5)
-    local = local_of(port, group(dscp=46))
+    local = local_of(port, group(dscp=46), None)
     assert (local.ofport, local.group_id, local.dscp) == (5, 7, 46)
     assert local.ip6 == IPv6Address("2001:db8::1")
-    assert local_of(port, None).dscp == 0
+    assert local_of(port, None, None).dscp == 0
+
+
+def test_to_its_host_a_pod_is_its_ports_number() -> None:
+    private = IPv4Network("172.22.0.0/16")
+    port = LocalPort(record=endpoint(), ofport=5, number=300)
+    assert local_of(port, None, private).nat_ip == IPv4Address("172.22.1.44")
+    assert local_of(port, None, None).nat_ip is None
+    assert local_of(replace(port, number=None), None, private).nat_ip is None
 
 
 def test_a_remote_endpoint_is_where_its_record_says() -> None:

@@ -56,8 +56,8 @@ def port(record: EndpointRecord, ofport: int = 5) -> LocalPort:
     return LocalPort(record=record, ofport=ofport)
 
 
-def settings(arp_mode: str) -> GlobalRecord:
-    return GlobalRecord(infra_type="", fwd_mode="routing", arp_mode=arp_mode, pvt_subnet="")
+def settings(arp_mode: str = "", pvt_subnet: str = "") -> GlobalRecord:
+    return GlobalRecord(infra_type="", fwd_mode="routing", arp_mode=arp_mode, pvt_subnet=pvt_subnet)
 
 
 # -- endpoints ---------------------------------------------------------------------------------
@@ -134,12 +134,13 @@ def test_an_endpoint_that_moves_between_other_hosts_stays_remote(builder: WorldB
 
 
 def test_a_new_record_of_a_local_endpoint_keeps_its_port(builder: WorldBuilder) -> None:
-    builder.put_port(key("c1"), replace(port(endpoint()), nat_ip=IPv4Address("172.19.0.5")))
+    builder.put_port(key("c1"), replace(port(endpoint()), number=5))
     builder.put_endpoint(replace(endpoint(), ip_address="10.1.9.9"))
     local = now(builder).local[key("c1")]
     assert (local.ofport, str(local.ip)) == (5, "10.1.9.9")
-    assert local.nat_ip == IPv4Address("172.19.0.5")
-    assert builder.port(key("c1")) is not None
+    kept = builder.port(key("c1"))
+    assert kept is not None
+    assert kept.number == 5
     assert builder.port(key("c2")) is None
 
 
@@ -430,6 +431,26 @@ def test_the_hosts_port_comes_and_goes(builder: WorldBuilder) -> None:
     assert (world.host_port, changes) == (own, Changes(host_port=True))
     builder.set_host_port(None)
     assert now(builder).host_port is None
+
+
+def test_pods_have_addresses_of_the_hosts_private_network(builder: WorldBuilder) -> None:
+    builder.put_network(network())
+    builder.put_port(key("c1"), replace(port(endpoint()), number=7))
+    assert now(builder).local[key("c1")].nat_ip is None
+    for subnet, private in (("172.19.0.0/16", "172.19.0.7"), ("172.22.0.0/16", "172.22.0.7")):
+        own = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network(subnet))
+        builder.set_host_port(own)
+        world, changes = builder.take(Bridge.VXLAN)
+        assert world.local[key("c1")].nat_ip == IPv4Address(private)
+        assert changes.local == {key("c1")}
+
+
+def test_a_private_network_that_cannot_be_read_is_refused(builder: WorldBuilder) -> None:
+    builder.put_global(settings(pvt_subnet="172.22.5.0/16"))
+    for wrong in ("172.22/16x", "172.23.0.0/24"):
+        with pytest.raises(Invalid):
+            builder.put_global(settings(pvt_subnet=wrong))
+    assert builder.private_subnet == IPv4Network("172.22.0.0/16")
 
 
 def test_completeness_is_said_once_and_to_both_bridges(builder: WorldBuilder) -> None:

@@ -1,10 +1,11 @@
 """A change touches its own objects and those that depend on them, no others."""
 
 from dataclasses import replace
+from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId, affected, objects
-from ofnet.world import FwdMode
+from ofnet.world import AccessPort, FwdMode
 from tests.unit.ofnet.worlds import NET, PEER, local, remote, world
 
 WORLD = world(here=(local(1), local(2)), there=(remote(3),))
@@ -71,6 +72,18 @@ def test_the_host_port_concerns_the_local_endpoints() -> None:
         ObjectId(Kind.LOCAL, POD1),
         ObjectId(Kind.LOCAL, POD2),
     }
+
+
+def test_a_pods_interface_to_the_host_concerns_itself_and_follows_the_hosts_port() -> None:
+    key = EndpointKey("ann")
+    port = AccessPort(ofport=9, mac="02:02:ac:13:00:09", ip=IPv4Address("172.19.0.9"))
+    world = replace(WORLD, access={key: port})
+    own = ObjectId(Kind.ACCESS, key)
+    assert affected(world, Changes(access=frozenset({key})), ()) == {own}
+    assert own in affected(world, Changes(host_port=True), ())
+    assert own in set(objects(world))
+    both = Changes(access=frozenset({key})) | Changes()
+    assert both.access == {key}
 
 
 def test_everything_includes_what_is_gone() -> None:

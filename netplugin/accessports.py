@@ -1,0 +1,138 @@
+"""`host1`: a second interface, to the host, of pods on networks without a gateway.
+
+In comes an endpoint whose network has none; its pod gets a link to the vxlan bridge (`hport<N>` at
+this end) with its address on the host's private network, and its default route by the host. The
+World is told, and `ofnet.pipelines.host_access` joins it to `contivh0`. What somebody takes away
+comes back; what is nobody's any more is swept with the pod's other port (`netplugin.podports`).
+"""
+
+import logging
+from typing import Final
+
+from core.errors import SwitchUnavailable
+from core.logs import fields
+from core.tasks import unbroken
+from netplugin import ports
+from netplugin.journal import Entry
+from netplugin.netns import HostLinks, PodLink
+from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.reconcile import Reconciler
+from netplugin.roster import Roster
+from netplugin.upkeep import Upkeep, keep
+from netplugin.world import WorldBuilder
+from ofnet.world import AccessPort, Bridge
+
+log = logging.getLogger(__name__)
+
+IFNAME: Final = "host1"
+PORT_READY: Final = 10.0
+"""Seconds a new port may take to get its OpenFlow number."""
+
+
+class AccessPorts:
+    """The pods' interfaces to this host. One per agent."""
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        links: HostLinks,
+        ovsdb: Ovsdb,
+        world: WorldBuilder,
+        reconciler: Reconciler,
+        tx_off: bool,
+        interval: float,
+    ) -> None:
+        self._roster = roster
+        self._links = links
+        self._ovsdb = ovsdb
+        self._world = world
+        self._reconciler = reconciler
+        self._tx_off = tx_off
+        self._interval = interval
+
+    async def attach(self, entry: Entry, mtu: int) -> None:
+        """Give a pod its interface to the host; return when the switch has its flows.
+
+        Raises SwitchUnavailable while this host has no port of its own.
+        """
+        host = self._world.host_port
+        if host is None:
+            raise SwitchUnavailable(f"{ports.HOST_PORT} is not there yet, by which a pod is to go")
+        name, mac = ports.access_name(entry.port), ports.private_mac(host.subnet, entry.port)
+        await unbroken(
+            self._links.add_pod_link(
+                PodLink(
+                    host_name=name,
+                    ifname=IFNAME,
+                    netns_path=entry.netns,
+                    mtu=mtu,
+                    tx_off=self._tx_off,
+                )
+            )
+        )
+        await unbroken(self._add_row(entry))
+        self._show(entry, await self._ovsdb.wait_ofport(name, PORT_READY))
+        await self._reconciler.flush()
+        address = ports.private_address(host.subnet, entry.port)
+        await unbroken(
+            self._links.configure_pod(entry.netns, IFNAME, mac, [address], [host.address])
+        )
+
+    def place(self) -> None:
+        """Tell the World of the interfaces that are there."""
+        rows = self._rows()
+        for entry in self._roster.settled():
+            row = rows.get(ports.access_name(entry.port))
+            there = self._world.port(entry.key) is not None  # not so if it was reclaimed
+            if there and row is not None and row.ofport is not None and row.ofport > 0:
+                self._show(entry, row.ofport)
+
+    async def run(self) -> None:
+        """Keep them, for ever."""
+        await keep(
+            Upkeep(
+                name="interfaces to the host",
+                converge=self.converge,
+                facts=self._rows,
+                news=(self._ovsdb.changed,),
+                interval=self._interval,
+            )
+        )
+
+    async def converge(self) -> object:
+        """Make the ports of links that lost theirs again, once, and return what there is then."""
+        links = await self._links.links()
+        for entry in self._roster.settled():
+            name = ports.access_name(entry.port)
+            if name in links and name not in self._rows():
+                async with self._roster.serial(entry.container_id):
+                    if self._roster.get(entry.key) is entry:
+                        log.warning("port was gone, made again", extra=fields(port=name))
+                        await self._add_row(entry)
+        self.place()
+        self._reconciler.wake()
+        return self._rows()
+
+    def _rows(self) -> dict[str, PortRow]:
+        rows = self._ovsdb.ports(Bridge.VXLAN)
+        return {name: row for name, row in rows.items() if ports.is_access(name)}
+
+    def _show(self, entry: Entry, ofport: int) -> None:
+        host = self._world.host_port
+        if host is not None:
+            mac = ports.private_mac(host.subnet, entry.port)
+            ip = ports.private_address(host.subnet, entry.port).ip
+            self._world.put_access(entry.key, AccessPort(ofport=ofport, mac=mac, ip=ip))
+
+    async def _add_row(self, entry: Entry) -> None:
+        rows = self._ovsdb.ports().values()
+        taken = {row.ofport for row in rows if row.ofport is not None}
+        await self._ovsdb.add_port(
+            Bridge.VXLAN,
+            PortSpec(
+                name=ports.access_name(entry.port),
+                ofport_request=ports.access_ofport(entry.port, taken),
+                external_ids={ports.ENDPOINT_ID: f"{IFNAME}-{entry.key}"},
+            ),
+        )

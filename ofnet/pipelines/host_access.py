@@ -1,0 +1,61 @@
+"""Pods that have an interface of their own to their host: `host1`, on networks without a gateway.
+
+Such an interface is a port of the vxlan bridge beside the pod's own, with the pod's address on the
+host's private network; no network, VRF or policy of the cluster is concerned, as on the bridge the
+original once had for it. Its flows join it to the host's port and to nothing else: other pods'
+private addresses are out of reach, as everywhere, and what it sends under another name ends in
+table 1, which does not know the port. The same in both forwarding modes.
+"""
+
+from collections.abc import Iterator
+
+from ofnet import oxm
+from ofnet.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.changes import Kind
+from ofnet.flows import Flow
+from ofnet.match import Fields, Match
+from ofnet.pipelines import stages
+from ofnet.tables import Priority, TableId
+from ofnet.world import AccessPort, HostPort, World
+
+
+def flows(access: AccessPort, world: World) -> Iterator[Flow]:
+    """Yield what joins a pod's `host1` to the host's port; nothing while there is none."""
+    port = world.host_port
+    if port is None:
+        return
+    yield from _from_pod(access, port)
+    yield from _to_pod(access, port)
+
+
+def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
+    own: Fields = {"in_port": access.ofport, "eth_src": access.mac}
+    sent: Fields = {**own, "eth_type": oxm.ETH_IPV4, "ipv4_src": access.ip}
+    dns: Fields = {**sent, "ip_proto": oxm.PROTO_UDP, "udp_dst": stages.DNS_PORT}
+    named: Fields = {"eth_type": oxm.ETH_ARP, "arp_sha": access.mac, "arp_spa": access.ip}
+    to_host, on = Instructions((Output(port.ofport),)), goto(TableId.HOST_SNAT)
+    yield _flow(TableId.INPUT, Priority.GUARD_PASS, sent, on)
+    yield _flow(TableId.INPUT, Priority.EXEMPT, dns, on)
+    yield _flow(TableId.INPUT, Priority.OWN_ARP, {**own, **named}, to_host)
+    ip: Fields = {"in_port": access.ofport, "eth_type": oxm.ETH_IPV4}
+    private: Fields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": port.subnet}
+    yield _flow(TableId.HOST_SNAT, Priority.MATCH, ip, to_host)
+    yield _flow(TableId.HOST_SNAT, Priority.ABOVE_MATCH, private, DROP)
+    yield _flow(TableId.HOST_SNAT, Priority.EXEMPT, {**ip, "ipv4_dst": port.address}, to_host)
+
+
+def _to_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
+    from_host: Fields = {"in_port": port.ofport}
+    asked: Fields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
+    sent: Fields = {**from_host, "eth_type": oxm.ETH_IPV4, "ipv4_dst": access.ip}
+    out = Output(access.ofport)
+    yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS))
+    yield stages.dns_exemption(Kind.ACCESS, port.ofport, TableId.ARRIVALS)
+    yield _flow(TableId.INPUT, Priority.OWN_ARP, asked, Instructions((out,)))
+    # above the flow that would translate it to the pod's other interface
+    to_pod = Instructions((SetField("eth_dst", access.mac), out))
+    yield _flow(TableId.ARRIVALS, Priority.ABOVE_MATCH, sent, to_pod)
+
+
+def _flow(table: TableId, priority: Priority, fields: Fields, instructions: Instructions) -> Flow:
+    return Flow(Kind.ACCESS, table, priority, Match(**fields), instructions)

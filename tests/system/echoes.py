@@ -1,0 +1,108 @@
+"""Ways between pods, their host and the outside: whether one is open, and whether it stays so.
+
+In come namespaces and addresses; out come echoes, connections and who they came from. Must not know
+what makes a way.
+"""
+
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bed.netns import Namespace
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+
+FEW = 10
+"""Answers by which a way shows that it is open."""
+
+
+def private_address(pod: Pod, network: str = "172.19") -> str:
+    """Return what its host knows a pod by: the number of its port."""
+    number = int(pod.result["interfaces"][0]["name"].removeprefix("vvport"))
+    return f"{network}.{number >> 8}.{number & 255}"
+
+
+def reaches(source: Namespace, address: str) -> bool:
+    ping = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
+    return source.run(ping, check=False).returncode == 0
+
+
+@contextmanager
+def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[str]]:
+    """Accept connections to an address; yield the addresses they came from."""
+
+    def listen() -> socket.socket:
+        return socket.create_server((address, port))
+
+    callers: list[str] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                connection, (caller, _) = server.accept()
+            except TimeoutError:
+                continue
+            with connection:
+                callers.append(caller)
+
+    with namespace.call(listen) as server:
+        server.settimeout(0.1)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield callers
+        finally:
+            ended.set()
+            thread.join()
+
+
+def dials(source: Namespace, address: str, port: int, patience: float = 10.0) -> bool:
+    with source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as client:
+        client.settimeout(patience)
+        try:
+            client.connect((address, port))
+        except OSError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Way:
+    """Echo requests from a namespace to an address, one every 50 ms, and their answers."""
+
+    name: str
+    log: Path
+
+    def answered(self) -> set[int]:
+        return {int(n) for n in re.findall(r"bytes from .* icmp_seq=(\d+)", self.log.read_text())}
+
+    def goes_on(self) -> None:
+        begin = max(self.answered(), default=0)
+        wanted = begin + FEW
+        eventually(lambda: max(self.answered(), default=0) >= wanted, self.name, within=60)
+
+    def missing(self) -> set[int]:
+        answered = self.answered()
+        return set(range(min(answered), max(answered) + 1)) - answered
+
+
+@contextmanager
+def pinging(tmp_path: Path, **ways: tuple[Namespace, str]) -> Iterator[list[Way]]:
+    running = [
+        (
+            Way(name, tmp_path / name),
+            source.popen(["ping", "-n", "-i", "0.05", to], log=tmp_path / name),
+        )
+        for name, (source, to) in ways.items()
+    ]
+    try:
+        yield [way for way, _ in running]
+    finally:
+        for _, process in running:
+            process.kill()
+            process.wait()

@@ -1,0 +1,102 @@
+"""Pods on networks without a gateway have a second interface, `host1`, and go by their host."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.echoes import answering, dials, pinging, private_address, reaches
+from tests.system.footprint import eventually_same, steady
+from tests.system.planes import FWD_MODES, planes
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+
+BARE: Mapping[str, Sequence[str]] = {
+    "vxlan-bare": ["--subnet=10.70.0.0/24", "--encap=vxlan"],
+    "vlan-bare": ["--subnet=10.71.0.0/24", "--encap=vlan", "--pkt-tag=71"],
+}
+FLAGS = {"netplugin": ["--audit-interval", "2"]}
+GATEWAY = "172.19.255.254"
+
+
+@pytest.fixture(scope="module", params=FWD_MODES)
+def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run a host in a forwarding mode, with a network without gateway of either encapsulation."""
+    with planes(next(bed_dirs), request.param, hosts=1, flags=FLAGS) as bed:
+        (host,) = bed.hosts
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        for name, words in BARE.items():
+            bed.netctl("net", "create", *words, name)
+        yield bed
+
+
+@pytest.fixture(params=list(BARE))
+def pod(request: pytest.FixtureRequest, bed: Bed) -> Iterator[Pod]:
+    """Run a pod without a gateway, and see that it leaves nothing."""
+    before = steady(bed)
+    pod = bed.add_pod(bed.hosts[0], "bare", network=request.param)
+    yield pod
+    bed.delete_pod(pod)
+    eventually_same(bed, before)
+
+
+def test_the_pod_has_a_way_by_its_host(bed: Bed, pod: Pod) -> None:
+    shown = pod.namespace.run(["ip", "-json", "route", "show", "default"]).stdout
+    (route,) = json.loads(shown)
+    assert (route["dev"], route["gateway"]) == ("host1", GATEWAY)
+    (host,) = bed.hosts
+    for target in (GATEWAY, host.address, bed.fabric.address):
+        eventually(partial(reaches, pod.namespace, target), f"{target} is reached")
+    with answering(bed.fabric.namespace, bed.fabric.address, 86) as callers:
+        assert dials(pod.namespace, bed.fabric.address, 86)
+    assert callers == [host.address], "the outside sees the host"
+    private = private_address(pod)
+    eventually(partial(reaches, host.namespace, private), "the host reaches the pod")
+    with answering(pod.namespace, private, 87) as callers:
+        assert dials(host.namespace, private, 87)
+    assert callers == [host.address]
+
+
+def test_it_reaches_no_other_pod_by_the_host(bed: Bed, pod: Pod) -> None:
+    (host,) = bed.hosts
+    other = bed.add_pod(host, "other", network="vxlan-bare")
+    target = private_address(other)
+    eventually(partial(reaches, host.namespace, target), "the host reaches the other one")
+    eventually(partial(reaches, pod.namespace, GATEWAY), "the way to the host is open")
+    assert not reaches(pod.namespace, target)
+    pod.namespace.run(["ip", "address", "add", "172.19.9.9/32", "dev", "lo"])
+    ping = ["ping", "-q", "-n", "-c", "1", "-W", "1", "-I", "172.19.9.9", GATEWAY]
+    assert pod.namespace.run(ping, check=False).returncode, "under its own address alone"
+    bed.delete_pod(other)
+
+
+def test_a_restart_loses_nothing(bed: Bed, pod: Pod, tmp_path: Path) -> None:
+    ways = {
+        "outside": (pod.namespace, bed.fabric.address),
+        "from-host": (bed.hosts[0].namespace, private_address(pod)),
+    }
+    before = steady(bed)
+    with pinging(tmp_path, **ways) as running:
+        for way in running:
+            way.goes_on()
+        bed.agents[0].kill()
+        bed.agents[0].start()
+        for way in running:
+            way.goes_on()
+        assert {way.name: way.missing() for way in running} == {name: set() for name in ways}
+    assert before.difference(steady(bed)) == []
+
+
+def test_its_port_comes_back(bed: Bed, pod: Pod) -> None:
+    (host,) = bed.hosts
+    port = str(pod.result["interfaces"][0]["name"]).replace("vvport", "hport")
+    for name in (port, "contivh0"):
+        eventually(partial(reaches, pod.namespace, bed.fabric.address), "the way is open")
+        host.ovs.vsctl("del-port", name)
+        back = partial(reaches, pod.namespace, bed.fabric.address)
+        eventually(back, f"{name} is back", within=30)

@@ -1,0 +1,137 @@
+"""Infra networks: each host has an interface on them, and by `contivh1` it reaches all pods."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.hosts import Host
+from tests.bed.waiting import eventually
+from tests.system.echoes import pinging, reaches
+from tests.system.footprint import inspect, steady
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+
+GATEWAY = "contivh1"
+
+
+@pytest.fixture(scope="module")
+def flags() -> Mapping[str, Sequence[str]]:
+    """Have the agents look at links often."""
+    return {"netplugin": ["--audit-interval", "2"]}
+
+
+def address_of(host: Host, name: str) -> str:
+    """Return the host's address on an infra network, once it has one."""
+
+    def held() -> str:
+        done = host.namespace.run(["ip", "-json", "-4", "addr", "show", name], check=False)
+        found = json.loads(done.stdout or "[]")
+        return next((a["local"] for link in found for a in link.get("addr_info", ())), "")
+
+    return eventually(held, f"{host.label} has an address on {name}")
+
+
+def routes(host: Host, name: str = GATEWAY) -> set[str]:
+    listed = host.namespace.run(["ip", "-json", "route", "show", "dev", name], check=False).stdout
+    return {route["dst"] for route in json.loads(listed or "[]")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gateway(bed: Bed) -> None:
+    """Make the network by which hosts reach pods."""
+    create(bed, GATEWAY, "123.4.5.0/24", "--nw-type=infra", "--gateway=123.4.5.254")
+
+
+def create(bed: Bed, name: str, subnet: str, *more: str) -> None:
+    bed.netctl("net", "create", f"--subnet={subnet}", *more, name)
+
+
+def test_a_host_reaches_all_pods_of_its_tenant_by_contivh1(bed: Bed) -> None:
+    create(bed, "bunker-net", "13.5.7.0/24", "--gateway=13.5.7.254")
+    create(bed, "wire", "10.8.0.0/24", "--gateway=10.8.0.254", "--encap=vlan", "--pkt-tag=8")
+    pods = [bed.add_pod(host, f"on-{host.label}") for host in bed.hosts]
+    pods += [bed.add_pod(host, f"b-{host.label}", network="bunker-net") for host in bed.hosts]
+    own = {host.label: address_of(host, GATEWAY) for host in bed.hosts}
+    assert len(set(own.values())) == 2
+    for host in bed.hosts:
+        there = {"123.4.5.0/24", "10.20.0.0/16", "13.5.7.0/24"}
+        eventually(lambda: routes(host) == there, f"routes of {host.label}")  # noqa: B023 - now
+    for host, pod in product(bed.hosts, pods):
+        to_pod = partial(reaches, host.namespace, pod.address)
+        eventually(to_pod, f"{host.label} reaches {pod.name}")
+        to_host = partial(reaches, pod.namespace, own[host.label])
+        eventually(to_host, f"{pod.name} reaches {host.label}")
+    for pod in list(bed.pods):
+        bed.delete_pod(pod)
+    bed.netctl("net", "rm", "bunker-net")
+    for host in bed.hosts:
+        rest = {"123.4.5.0/24", "10.20.0.0/16"}
+        eventually(lambda: routes(host) == rest, f"routes of {host.label}")  # noqa: B023 - now
+    bed.netctl("net", "rm", "wire")
+
+
+def test_a_restart_loses_nothing_and_changes_nothing(bed: Bed, tmp_path: Path) -> None:
+    host, other = bed.hosts
+    pod = bed.add_pod(other, "far")
+    ways = {
+        "to-pod": (host.namespace, pod.address),
+        "to-host": (pod.namespace, address_of(host, GATEWAY)),
+    }
+    before = steady(bed)
+    with pinging(tmp_path, **ways) as running:
+        for way in running:
+            way.goes_on()
+        bed.agents[0].kill()
+        bed.agents[0].start()
+        for way in running:
+            way.goes_on()
+        assert {way.name: way.missing() for way in running} == {name: set() for name in ways}
+    assert before.difference(steady(bed)) == []
+    bed.delete_pod(pod)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ip", "link", "delete", GATEWAY], ["ovs-vsctl", "del-port", GATEWAY], ["netplugin dies"]],
+    ids=["link", "port", "agent"],
+)
+def test_what_is_taken_away_comes_back(bed: Bed, words: list[str]) -> None:
+    host, other = bed.hosts
+    address = address_of(host, GATEWAY)
+    if words == ["netplugin dies"]:
+        bed.agents[0].kill()
+        host.namespace.run(["ip", "link", "delete", GATEWAY])
+        bed.agents[0].start()
+    else:
+        host.namespace.run(words, env=host.ovs.environment)
+    across = partial(reaches, other.namespace, address)
+    eventually(across, "the other host reaches it again", within=30)
+    assert address_of(host, GATEWAY) == address
+
+
+def test_it_goes_with_its_network(bed: Bed) -> None:
+    for number in (1, 2):
+        create(bed, f"infra{number}", f"10.{number}.1.0/24", "--nw-type=infra")
+    for host, number in product(bed.hosts, (1, 2)):
+        for peer in bed.hosts:
+            target = address_of(peer, f"infra{number}")
+            eventually(partial(reaches, host.namespace, target), f"{target} from {host.label}")
+    assert len(inspect(bed, "default", "infra1")["endpoints"]) == 2
+    bed.agents[0].kill()
+    for name in ("infra1", "infra2"):
+        bed.netctl("net", "rm", name)
+    bed.agents[0].start()
+    for host in bed.hosts:
+        links = partial(host.namespace.run, ["ip", "-json", "link"])
+        ours = {"infra1", "infra2"}
+        eventually(
+            lambda: not ours & {link["ifname"] for link in json.loads(links().stdout)},  # noqa: B023
+            f"no interface is left on {host.label}",
+        )
+    left = partial(bed.store.entries, "/contiv.io/state/eps/infra")
+    eventually(lambda: not left(), "no endpoint is left")
