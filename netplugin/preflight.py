@@ -7,6 +7,7 @@ exit with 1; a note does not.
 
 import asyncio
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,12 +19,14 @@ from core import daemon_flags, keys
 from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.host_address import default_host_address
 from core.version import VERSION
-from netplugin import settings
+from netplugin import firewall, settings
+from netplugin.cards import check_cards
 from netplugin.cni.server import is_served
 from netplugin.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
 from netplugin.settings import SMALLEST_MTU, Settings
+from netplugin.uplinks import attached_cards
 from objdb.arrival import arrival
 from objdb.connect import connect
 from ofnet.world import Bridge
@@ -150,8 +153,28 @@ async def _links(wanted: Settings) -> str:
             f"the link of {wanted.vtep_ip} has an MTU of {underlay.tunnels}, pods would have "
             f"{carried}: {VXLAN_OVERHEAD} are the tunnel's"
         )
-    uplinks = ", ".join(wanted.uplinks) or "none"
-    return f"tunnels from {wanted.vtep_ip}, pods' MTU {wanted.mtu or carried}; uplinks: {uplinks}"
+    return f"tunnels from {wanted.vtep_ip}, pods' MTU {wanted.mtu or carried}"
+
+
+async def _uplinks(wanted: Settings) -> str:
+    links = HostLinks()
+    try:
+        cards = await links.cards(wanted.uplinks)
+    finally:
+        links.close()
+    ovsdb = await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT)
+    try:
+        check_cards(cards, attached_cards(ovsdb.ports(Bridge.VLAN).values()))
+    finally:
+        await ovsdb.close()
+    return ", ".join(card.name for card in cards) or "none"
+
+
+async def _programs(_wanted: Settings) -> str:
+    found = shutil.which(firewall.PROGRAM)
+    if found is None:
+        raise HostError(f"no {firewall.PROGRAM}: pods cannot leave the host under its address")
+    return found
 
 
 async def _ports(wanted: Settings) -> str:
@@ -199,10 +222,9 @@ LOOKS: Final[Mapping[str, tuple[Look, str]]] = {
         _store,
         "start it, name it with --etcd or --consul, or give this host another --host",
     ),
-    "links": (
-        _links,
-        "--vtep-ip names an address of this host, --vlan-uplinks its cards, --mtu the pods' MTU",
-    ),
+    "links": (_links, "--vtep-ip names an address of this host, --mtu the pods' MTU"),
+    "uplinks": (_uplinks, "--vlan-uplinks names cards of this host that it does not live on"),
+    "programs": (_programs, "apt install iptables"),
     "ports": (_ports, "end what uses them, or choose others with the flags named"),
     "directories": (_directories, "choose others with --data-dir and --run-dir"),
 }

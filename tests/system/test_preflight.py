@@ -56,7 +56,8 @@ def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
     [
         (["--ovsdb", "unix:/none"], "Open vSwitch", "apt install openvswitch-switch"),
         (["--vtep-ip", "192.0.2.99"], "links", "no link of this host has the address 192.0.2.99"),
-        (["--vlan-uplinks", "eth9"], "links", "link eth9: no such link"),
+        (["--vlan-uplinks", "eth9"], "uplinks", "uplink eth9: No such device"),
+        (["--vlan-uplinks", "br-phy"], "uplinks", "uplink br-phy has the address"),
         (["--mtu", "1500"], "links", "pods would have 1450: 50 are the tunnel's"),
         (["--vtep-ip", "127.0.0.1"], "datapath", "127.0.0.1 is on lo, which is no bridge"),
         (["--host", "h2"], "store", "a host h2 with tunnels from"),
