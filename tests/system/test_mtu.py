@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pytest
 
@@ -47,10 +48,28 @@ def mtu_of(pod: Pod) -> int:
     return int(link["mtu"])
 
 
-def sent(pod: Pod, to: Pod, size: int) -> bool:
+def sent(pod: Pod, address: str, size: int) -> bool:
     """Say whether a packet of so many bytes passes in one piece, and its answer too."""
-    words = ["ping", "-q", "-c1", "-W2", "-M", "do", "-s", str(size - HEADERS), to.address]
+    words = ["ping", "-q", "-c1", "-W2", "-M", "do", "-s", str(size - HEADERS), address]
     return pod.namespace.run(words, check=False).returncode == 0
+
+
+def others(bed: Bed, pod: Pod) -> list[tuple[Namespace, str]]:
+    """Return whom a pod sends to: a pod on another host, its host, and somebody outside."""
+    peer = next(one for one in bed.pods if one.host is not pod.host)
+    pod.host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    return [
+        (peer.namespace, peer.address),
+        (pod.host.namespace, pod.host.address),
+        (bed.fabric.namespace, bed.fabric.address),
+    ]
+
+
+def carries(bed: Bed, pod: Pod, mtu: int) -> None:
+    """See that packets of this length, and connections, reach everybody."""
+    for namespace, address in others(bed, pod):
+        eventually(partial(sent, pod, address, mtu), f"{mtu} bytes pass to {address}")
+        assert throughput(pod.namespace, namespace, address, seconds=1) > 0
 
 
 def errors(bed: Bed, host: str) -> str:
@@ -58,16 +77,11 @@ def errors(bed: Bed, host: str) -> str:
     return "\n".join(found["errors"])
 
 
-def test_the_longest_packet_passes_and_no_longer_one(pods: list[Pod]) -> None:
+def test_the_longest_packet_passes_and_no_longer_one(bed: Bed, pods: list[Pod]) -> None:
     one, two = pods
     assert [mtu_of(pod) for pod in pods] == [1450, 1450]
-    eventually(lambda: sent(one, two, 1450), "the longest packet passes")
-    assert not sent(one, two, 1451)
-
-
-def test_a_connection_carries_what_it_is_given(pods: list[Pod]) -> None:
-    one, two = pods
-    assert throughput(one.namespace, two.namespace, two.address, seconds=1) > 0
+    carries(bed, one, 1450)
+    assert not sent(one, two.address, 1451)
 
 
 def test_pods_follow_the_links(bed: Bed, pods: list[Pod]) -> None:
@@ -75,16 +89,15 @@ def test_pods_follow_the_links(bed: Bed, pods: list[Pod]) -> None:
     set_underlay(bed, 2000)
     try:
         eventually(lambda: [mtu_of(pod) for pod in pods] == [1950, 1950], "pods follow")
-        eventually(lambda: sent(one, two, 1950), "a longer packet passes")
-        assert throughput(one.namespace, two.namespace, two.address, seconds=1) > 0
+        carries(bed, one, 1950)
         late = bed.add_pod(bed.hosts[0], "late")
         assert mtu_of(late) == 1950
         bed.delete_pod(late)
     finally:
         set_underlay(bed, 1500)
     eventually(lambda: [mtu_of(pod) for pod in pods] == [1450, 1450], "pods follow back")
-    eventually(lambda: sent(two, one, 1450), "the longest packet passes")
-    assert not sent(two, one, 1451)
+    carries(bed, two, 1450)
+    assert not sent(two, one.address, 1451)
 
 
 def test_a_link_between_that_carries_less_is_reported(bed: Bed) -> None:
