@@ -8,7 +8,6 @@ its link with MAC, addresses and routes, and its OpenFlow number. Done again, it
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from core.errors import Conflict, HostError
 from core.logs import fields
@@ -19,9 +18,6 @@ from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
-
-PORT_READY: Final = 10.0
-"""Seconds a port may take to get its OpenFlow number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +79,7 @@ class HostPorts:
     async def _ready(self, name: str) -> PortRow:
         row = self._ovsdb.ports().get(name)
         if row is None or row.ofport is None or row.ofport <= 0:
-            await self._ovsdb.wait_ofport(name, PORT_READY)
+            await self._ovsdb.wait_ofport(name)
             row = self._ovsdb.ports()[name]
         return row
 
