@@ -13,8 +13,9 @@ from core.errors import Conflict, HostError
 from core.logs import fields
 from netplugin import ports
 from netplugin.netlink import Interface
-from netplugin.netns import HostLinks, HostRoute
+from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.ownlinks import HostRoute
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)

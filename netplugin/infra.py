@@ -18,8 +18,8 @@ from core.logs import fields
 from netplugin import ports
 from netplugin.hostports import HostInterface, HostPorts
 from netplugin.masters import Master, WantedEndpoint
-from netplugin.netns import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
+from netplugin.ownlinks import HostRoute
 from netplugin.reconcile import Reconciler
 from netplugin.translation import LocalPort
 from netplugin.upkeep import Upkeep, keep
