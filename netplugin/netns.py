@@ -32,6 +32,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -109,6 +110,10 @@ class HostLinks:
         What is there already is left as it is.
         """
         await self._call(_configure_pod, netns_path, ifname, mac, addresses, gateways)
+
+    async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+        """Have a pod look for who is in a subnet on one of its links."""
+        await self._call(_route_pod, netns_path, ifname, subnet)
 
     async def passing(self, name: str) -> None:
         """Return when a link of this host passes what it is given, its other end being up.
@@ -308,6 +313,12 @@ def _configure_pod(
             *(netlink.address(index, address) for address in addresses),
             *(_default_route(index, gateway, addresses) for gateway in gateways),
         )
+
+
+def _route_pod(netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+    what = f"route to {subnet} by {ifname} in {netns_path}"
+    with _namespace(netns_path) as namespace, netlink.host_errors(what), _inside(namespace):
+        netlink.change(netlink.route(netlink.required_index(ifname), subnet))
 
 
 def _default_route(index: int, gateway: Address, addresses: Iterable[Interface]) -> bytes:
