@@ -174,6 +174,10 @@ class HostLinks:
         """Return the name of the link that has the address. Raises HostError when none has."""
         return await self._call(ownlinks.holder, address)
 
+    async def routed(self) -> list[tuple[IPv4Network, str]]:
+        """Return where IPv4 packets go: subnets, each with the name of a link of this host."""
+        return await self._call(ownlinks.routes)
+
     async def mtus(self) -> dict[str, int]:
         """Return the MTUs of all links of this host."""
         return await self._call(ownlinks.mtus)

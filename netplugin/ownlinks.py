@@ -112,6 +112,18 @@ def _add_routes(iproute: Any, index: int, wanted: Iterable[tuple[str, str]]) -> 
         raise refused
 
 
+def routes() -> list[tuple[IPv4Network, str]]:
+    """Return where IPv4 packets go: subnets, each with the name of a link."""
+    with netlink.host_errors("cannot look at the routes"), _iproute() as iproute:
+        links = {link["index"]: str(link.get("ifname")) for link in iproute.get_links()}
+        return [
+            (IPv4Network((route.get("dst") or "0.0.0.0", route["dst_len"])), links[way])
+            for route in iproute.get_routes(family=socket.AF_INET, table=_MAIN_TABLE)
+            for way in _ways(route)
+            if way in links
+        ]
+
+
 def cards(wanted: Iterable[str]) -> tuple[Card, ...]:
     """Return network cards by name."""
     found = []
