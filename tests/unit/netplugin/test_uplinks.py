@@ -221,21 +221,36 @@ def all_but(*names: str) -> set[str]:
     return set(FIVE) - set(names)
 
 
+def why(*changed: Member) -> dict[str, str]:
+    row = bond(*changed)
+    return unusable(row, usable(row))
+
+
 def test_active_links_follow_their_state() -> None:
     """Of five: one goes down and comes back."""
     assert usable(bond()) == all_but()
     assert usable(bond(card("eth0", link="down"))) == all_but("eth0")
-    assert unusable(bond(card("eth0", link="down"))) == {"eth0": "no link"}
+    assert why(card("eth0", link="down")) == {"eth0": "no link"}
     assert usable(bond()) == all_but()
 
 
 def test_active_links_follow_lacp() -> None:
     """Of five: LACP loses one and finds it again, then loses three at once."""
     assert usable(bond(card("eth0", lacp=False))) == all_but("eth0")
-    assert unusable(bond(card("eth0", lacp=False))) == {"eth0": "no LACP partner"}
+    assert why(card("eth0", lacp=False)) == {"eth0": "no LACP partner"}
     assert usable(bond()) == all_but()
     lost = [card(name, lacp=False) for name in FIVE[:3]]
     assert usable(bond(*lost)) == all_but(*FIVE[:3])
+
+
+def test_without_a_partner_the_first_counts_where_flows_choose() -> None:
+    """The `bundle` action knows of links and of LACP, not of the card that a bond falls back to."""
+    order = ["eth2", *FIVE]
+    alone = [card(name, lacp=False) for name in FIVE]
+    assert usable(bond(*alone, active="52:54:00:00:00:03"), order) == {"eth2"}
+    alone[2] = card("eth2", lacp=False, link="down")
+    assert usable(bond(*alone, active="52:54:00:00:00:03"), order) == {"eth0"}
+    assert usable(bond(*alone[:4], active="52:54:00:00:00:03"), order) == {"eth4"}, "LACP knows"
 
 
 @pytest.mark.parametrize("lacp", [False, None])
