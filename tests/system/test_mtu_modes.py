@@ -38,7 +38,7 @@ class Site(NamedTuple):
 
     def ways(self) -> Iterator[tuple[str, Pod, Namespace, str]]:
         """Yield each way: what it is, from whom, to whom, and to which address."""
-        for network in NETWORKS:
+        for network in (*NETWORKS, "bare"):
             source, target = self.pods[network]
             yield f"{network} to a pod", source, target.namespace, target.address
         bare, _ = self.pods["bare"]

@@ -58,6 +58,7 @@ async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: 
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
 
+    assert not {link["ifname"] for link in shown(host, "link", "show")} & {"eth0", "vport1"}
     (outer,) = shown(host, "link", "show", "vvport1")
     assert "UP" in outer["flags"]
     assert outer["mtu"] == 1450
