@@ -140,9 +140,8 @@ async def _kubernetes(wanted: Settings) -> str:
     if wanted.k8s_config is None:
         return f"not asked for in mode {wanted.mode}"
     services = service_subnet(wanted.k8s_config)
-    if services is None:
-        return f"{wanted.k8s_config} names no services, which is for Kubernetes alone to have"
-    return f"services in {services}"
+    said = f"services in {services}" if services else "no services"
+    return f"{said}, says {wanted.k8s_config}" if wanted.k8s_config.exists() else "no configuration"
 
 
 async def _ports(wanted: Settings) -> str:

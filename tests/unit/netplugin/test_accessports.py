@@ -111,11 +111,13 @@ async def test_its_group_limits_and_marks_what_it_sends(outside: Outside) -> Non
 
         assert limits() == (10485, 2000)
         assert shown(agent)[key("c1")].dscp == 10
-        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
         agent.sup.supervise("interfaces", agent.access.run())
-        agent.learn("g", group(bandwidth="20 mbps", burst=3000, dscp=11))
+        for dscp in (11, 12, 0):
+            agent.learn("g", group(bandwidth="10 mbps", burst=2000, dscp=dscp))
+            await eventually(lambda: shown(agent)[key("c1")].dscp == dscp)  # noqa: B023 - now
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        agent.learn("g", group(bandwidth="20 mbps", burst=3000))
         await eventually(lambda: limits() == (20971, 3000))
-        await eventually(lambda: shown(agent)[key("c1")].dscp == 11)
         outside.ovsdb.police("hport1", 0, 0)
         await eventually(lambda: limits() == (20971, 3000))
 
