@@ -1,6 +1,7 @@
 """Pods on networks without a gateway have a second interface, `host1`, and go by their host."""
 
 import json
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.bed.hosts import Host
+from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, dials, passes, pinging, private_address, reaches
@@ -74,6 +77,37 @@ def test_services_are_for_its_own_interface(pod: Pod) -> None:
     assert "gateway" not in way
     (route,) = json.loads(pod.namespace.run(["ip", "-json", "route", "show", SERVICES]).stdout)
     assert route["dev"] == "eth0"
+
+
+def mark_seen(source: Namespace, host: Host) -> int | None:
+    """Return the DSCP of a datagram from a namespace to its host, if it arrives."""
+    with (
+        host.namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as ear,
+        source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as mouth,
+    ):
+        ear.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+        ear.settimeout(1)
+        ear.bind((host.address, 88))
+        mouth.sendto(b"mark me", (host.address, 88))
+        try:
+            _, ((_, _, tos),), *_ = ear.recvmsg(16, 64)
+        except TimeoutError:
+            return None
+        return tos[0] >> 2
+
+
+def test_its_group_limits_and_marks_what_it_sends(bed: Bed) -> None:
+    (host,) = bed.hosts
+    bed.netctl("netprofile", "create", "--bandwidth=10 mbps", "--dscp=10", "--burst=2000", "gold")
+    bed.netctl("group", "create", "-n", "gold", "vxlan-bare", "marked")
+    pod = bed.add_pod(host, "marked", network="vxlan-bare", group="marked")
+    port = str(pod.result["interfaces"][0]["name"]).replace("vvport", "hport")
+    columns = ["ingress_policing_rate", "ingress_policing_burst"]
+    assert host.ovs.vsctl("get", "interface", port, *columns).split() == ["10485", "2000"]
+    eventually(lambda: mark_seen(pod.namespace, host) == 10, "the host sees the mark")
+    bed.netctl("group", "create", "vxlan-bare", "marked")
+    eventually(lambda: mark_seen(pod.namespace, host) == 0, "and then none")
+    bed.delete_pod(pod)
 
 
 def test_it_follows_the_links(bed: Bed, pod: Pod) -> None:
