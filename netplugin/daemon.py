@@ -295,6 +295,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
     roster = Roster()
     mtus = PodMtus(
         links=doors.links,
+        ovsdb=doors.ovsdb,
         roster=roster,
         vtep_ip=life.settings.vtep_ip,
         uplinks=life.settings.uplinks,

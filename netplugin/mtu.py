@@ -2,8 +2,9 @@
 
 In come the MTUs of the link tunnels leave by and of the uplinks, as the kernel has them; out goes
 the MTU of each bridge's pods, which `--mtu` may lower. When links change, the links of pods that
-run follow. The original took the lowest of all links there happened to be, once, so that a bridge
-of somebody else's decided (spec/ofnet-ovsdb.md §5, spec/user-issues.md #21).
+run follow, and the host's own interfaces on the bridges. The original took the lowest of all links
+there happened to be, once, so that a bridge of somebody else's decided (spec/ofnet-ovsdb.md §5,
+spec/user-issues.md #21).
 """
 
 import asyncio
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from core.errors import HostError, UsageError
+from core.errors import ContivError, HostError, UsageError
 from core.logs import fields
 from netplugin import ports
 from netplugin.journal import Entry
 from netplugin.netns import HostLinks
+from netplugin.ovsdb import Ovsdb
 from netplugin.roster import Roster
 from ofnet.world import Bridge
 
@@ -63,6 +65,7 @@ class PodMtus:
         self,
         *,
         links: HostLinks,
+        ovsdb: Ovsdb,
         roster: Roster,
         vtep_ip: IPv4Address,
         uplinks: Sequence[str],
@@ -70,6 +73,7 @@ class PodMtus:
         complain: Callable[[Sequence[str]], None],
     ) -> None:
         self._links = links
+        self._ovsdb = ovsdb
         self._roster = roster
         self._vtep_ip = vtep_ip
         self._uplinks = uplinks
@@ -105,7 +109,7 @@ class PodMtus:
         if found != self.underlay:
             log.warning("MTU of links changed", extra=fields(before=self.underlay, state=found))
             self.underlay = found
-        self._complain([*self._faults(), *await self._correct()])
+        self._complain([*self._faults(), *await self._correct(), *await self._correct_own()])
 
     async def _correct(self) -> list[str]:
         """Set the links of pods that have another MTU; return what could not be."""
@@ -117,6 +121,23 @@ class PodMtus:
                 wanted = self.of(bridge)
                 if have.get(name, wanted) != wanted:
                     faults += await self._set(entry, name, ifname, wanted)
+        return faults
+
+    async def _correct_own(self) -> list[str]:
+        """Ask for the MTU of the host's own interfaces on the bridges; return what was refused.
+
+        Left alone, the switch gives them the lowest of the pods that happen to be there.
+        """
+        faults = []
+        for row in self._ovsdb.ports().values():
+            if row.type != "internal" or ports.ENDPOINT_ID not in row.external_ids:
+                continue
+            mtu = self.of(Bridge(row.bridge))
+            if row.mtu_request != mtu:
+                try:
+                    await self._ovsdb.set_mtu(row.name, mtu)
+                except ContivError as exc:
+                    faults.append(f"MTU of {row.name} not set: {exc}")
         return faults
 
     async def _set(self, entry: Entry, name: str, ifname: str, mtu: int) -> list[str]:

@@ -124,6 +124,17 @@ def set_policing(name: str, rate: int, burst: int) -> Change:
     return change
 
 
+def set_mtu(name: str, mtu: int) -> Change:
+    """Ask for an MTU of a port of the switch's own making; it need not exist."""
+
+    def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
+        found = db.port(name)
+        for interface in found[0].interfaces if found is not None else ():
+            _set(interface, "mtu_request", [mtu])
+
+    return change
+
+
 def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> Change:
     """Write keys among the bridge's external ids, remove those that are None; others stay."""
 

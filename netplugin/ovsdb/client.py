@@ -126,6 +126,10 @@ class Ovsdb:
         """Limit what a port brings in, in kbit/s and kbit; traffic goes on meanwhile."""
         await self._commit(changes.set_policing(name, rate, burst))
 
+    async def set_mtu(self, name: str, mtu: int) -> None:
+        """Ask for an MTU of a port that the switch itself made."""
+        await self._commit(changes.set_mtu(name, mtu))
+
     async def delete_port(self, bridge: str, name: str) -> None:
         """Remove a port; one that does not exist is a success.
 

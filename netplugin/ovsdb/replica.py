@@ -80,6 +80,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "lacp_current",
         "ingress_policing_rate",
         "ingress_policing_burst",
+        "mtu_request",
     ),
 }
 _PROBE_MS: Final = 5000
@@ -318,6 +319,7 @@ def _interface_facts(row: Any) -> InterfaceFacts:
         lacp_current=_first(row.lacp_current),
         policing_rate=row.ingress_policing_rate,
         policing_burst=row.ingress_policing_burst,
+        mtu_request=_first(row.mtu_request),
     )
 
 

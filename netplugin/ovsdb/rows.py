@@ -25,6 +25,7 @@ class PortRow:
 
     An ofport of -1 is "not yet", with the reason in `error`: a row may come before its device. A
     bond has `members`, and `active_mac` says which of them Open vSwitch uses where it uses one.
+    `mtu_request` is what was asked for; nothing leaves it to the switch.
     """
 
     name: str
@@ -41,6 +42,7 @@ class PortRow:
     policing_burst: int
     members: tuple[Member, ...] = ()
     active_mac: str | None = None
+    mtu_request: int | None = None
 
     @property
     def numbers(self) -> frozenset[int]:

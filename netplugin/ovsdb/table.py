@@ -39,6 +39,7 @@ class InterfaceFacts:
     policing_rate: int
     policing_burst: int
     lacp_current: bool | None = None
+    mtu_request: int | None = None
 
 
 class PortTable(Generic[Id]):
@@ -132,6 +133,7 @@ class PortTable(Generic[Id]):
             policing_burst=interface.policing_burst,
             members=self._bonded(facts),
             active_mac=facts.active_mac,
+            mtu_request=interface.mtu_request,
         )
 
     def _bonded(self, facts: PortFacts[Id]) -> tuple[Member, ...]:

@@ -11,7 +11,7 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually
-from tests.system.echoes import pinging, reaches
+from tests.system.echoes import passes, pinging, reaches
 from tests.system.footprint import inspect, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
@@ -78,6 +78,18 @@ def test_a_host_reaches_all_pods_of_its_tenant_by_contivh1(bed: Bed) -> None:
         rest = {"123.4.5.0/24", "10.20.0.0/16", SERVICES}
         eventually(lambda: routes(host) == rest, f"routes of {host.label}")  # noqa: B023 - now
     bed.netctl("net", "rm", "wire")
+
+
+def test_long_packets_of_a_host_without_pods_arrive(bed: Bed) -> None:
+    """Its own pods, which are none, are not what says how long a packet may be."""
+    host, other = bed.hosts
+    pod = bed.add_pod(other, "alone")
+    shown = partial(host.namespace.run, ["ip", "-json", "link", "show", GATEWAY])
+    eventually(lambda: json.loads(shown().stdout)[0]["mtu"] == 1450, f"{GATEWAY} has its MTU")
+    eventually(partial(passes, host.namespace, pod.address, 1450), "1450 bytes pass")
+    longer = ["ping", "-q", "-n", "-c1", "-W2", "-s", "1472", pod.address]
+    assert host.namespace.run(longer, check=False).returncode == 0, "longer ones in pieces"
+    bed.delete_pod(pod)
 
 
 def test_a_restart_loses_nothing_and_changes_nothing(bed: Bed, tmp_path: Path) -> None:

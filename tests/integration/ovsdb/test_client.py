@@ -165,6 +165,19 @@ async def test_a_port_is_limited_and_freed_as_it_runs(ovs_module: OvsHost, ovsdb
     assert "vvport5" not in ovsdb.ports()
 
 
+async def test_a_port_of_the_switchs_own_has_the_mtu_asked_for(
+    ovsdb: Ovsdb, ovs_module: OvsHost
+) -> None:
+    await ovsdb.add_port(BRIDGE, internal("contivh1", 6))
+    await ovsdb.wait_ofport("contivh1", 5)
+    before = ovsdb.ports()["contivh1"]
+    assert before.mtu_request is None
+    await ovsdb.set_mtu("contivh1", 1400)
+    assert ovsdb.ports()["contivh1"] == replace(before, mtu_request=1400)
+    ovs_module.vsctl("--timeout=10", "wait-until", "interface", "contivh1", "mtu=1400")
+    await ovsdb.set_mtu("nobody", 1400)
+
+
 async def test_tunnel_port_is_a_trunk_with_options(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
     options = {"remote_ip": "192.0.2.9", "key": "flow", "tos": "inherit", "dst_port": "4789"}
     await ovsdb.add_port(

@@ -17,7 +17,6 @@ from netplugin.hostaccess import HostAccess
 from netplugin.hostports import HostPorts
 from netplugin.infra import Infra
 from netplugin.mtu import PodMtus, Underlay
-from netplugin.netns import HostLinks
 from netplugin.ovsdb import PortSpec
 from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
@@ -148,7 +147,7 @@ def wire(
         supervisor=sup,
     )
     roster = Roster()
-    mtus = pod_mtus(outside.links, roster, progress)
+    mtus = pod_mtus(outside, roster, progress)
     pod_ports = PodPorts(
         roster=roster,
         links=outside.links,
@@ -221,7 +220,7 @@ def wire(
 
 
 def pod_mtus(
-    links: HostLinks,
+    outside: Outside,
     roster: Roster,
     progress: Progress,
     *,
@@ -230,7 +229,8 @@ def pod_mtus(
 ) -> PodMtus:
     """Return the MTUs as they are before the links have been read: those of an Ethernet."""
     mtus = PodMtus(
-        links=links,
+        links=outside.links,
+        ovsdb=outside.ovsdb,
         roster=roster,
         vtep_ip=IPv4Address("192.0.2.1"),
         uplinks=uplinks,

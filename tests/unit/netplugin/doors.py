@@ -314,6 +314,13 @@ class FakeOvsdb(Ovsdb):
         row = replace(self.ports()[name], policing_rate=rate, policing_burst=burst)
         self.show(ports={**self.ports(), name: row})
 
+    async def set_mtu(self, name: str, mtu: int) -> None:
+        def change() -> None:
+            row = replace(self.ports()[name], mtu_request=mtu)
+            self.show(ports={**self.ports(), name: row})
+
+        await self._faults.work("own mtu", change)
+
     async def delete_port(self, bridge: str, name: str) -> None:
         row = self.ports(bridge).get(name)
         if row is None:  # seen in the replica, as it is now: nothing is sent

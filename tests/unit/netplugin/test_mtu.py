@@ -4,10 +4,11 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from core.errors import HostError, UsageError
+from core.errors import HostError, SwitchRefused, UsageError
 from core.tasks import background
 from netplugin import mtu, ports
 from netplugin.mtu import Underlay
+from netplugin.ovsdb import PortSpec
 from ofnet.world import Bridge, HostPort
 from state.records import Encap
 from tests.unit.netplugin.agent import Agent, Outside, eventually, pod_mtus, request, running
@@ -38,14 +39,14 @@ def test_what_the_links_carry(underlay: Underlay, vxlan: int, vlan: int) -> None
 async def test_the_links_of_others_do_not_count(outside: Outside) -> None:
     outside.links.underlay = {UNDERLAY_CARD: 9000, "docker0": 1280, "eth1": 1500}
     async with running(outside) as agent:
-        mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=("eth1",))
+        mtus = pod_mtus(outside, agent.roster, agent.progress, uplinks=("eth1",))
         await mtus.read()
         assert (mtus.of(Bridge.VXLAN), mtus.of(Bridge.VLAN)) == (8950, 1500)
 
 
 async def test_what_is_wanted_is_taken_if_it_fits(outside: Outside) -> None:
     async with running(outside) as agent:
-        mtus = pod_mtus(outside.links, agent.roster, agent.progress, wanted=1300)
+        mtus = pod_mtus(outside, agent.roster, agent.progress, wanted=1300)
         await mtus.read()
         assert mtus.of(Bridge.VXLAN) == mtus.of(Bridge.VLAN) == 1300
 
@@ -56,19 +57,19 @@ async def test_what_does_not_fit_is_refused_with_a_remedy(
 ) -> None:
     outside.links.underlay["eth1"] = 1400
     async with running(outside) as agent:
-        mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=uplinks, wanted=wanted)
+        mtus = pod_mtus(outside, agent.roster, agent.progress, uplinks=uplinks, wanted=wanted)
         with pytest.raises(UsageError, match=rf"{wanted}.*set --mtu to {wanted - 1} or less"):
             await mtus.read()
 
 
 async def test_without_its_links_an_agent_does_not_start(outside: Outside) -> None:
     async with running(outside) as agent:
-        mtus = pod_mtus(outside.links, agent.roster, agent.progress, uplinks=("eth7",))
+        mtus = pod_mtus(outside, agent.roster, agent.progress, uplinks=("eth7",))
         with pytest.raises(HostError, match="link eth7: no such link"):
             await mtus.read()
         outside.links.underlay.clear()
         with pytest.raises(HostError, match="no link of this host has the address"):
-            await pod_mtus(outside.links, agent.roster, agent.progress).read()
+            await pod_mtus(outside, agent.roster, agent.progress).read()
 
 
 async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +106,36 @@ async def test_interfaces_to_the_host_follow_tunnels(
         await eventually(lambda: have() == [9000, 8950])
 
 
+async def test_the_hosts_own_interfaces_follow_too(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+    ours = {ports.ENDPOINT_ID: "infra"}
+    wanted = {"contivh1": 1450, "ours": 1500, "theirs": None, "vvport7": None}
+    for name, bridge, kind, ids in (
+        ("contivh1", Bridge.VXLAN, "internal", ours),
+        ("ours", Bridge.VLAN, "internal", ours),
+        ("theirs", Bridge.VXLAN, "internal", {}),
+        ("vvport7", Bridge.VXLAN, "", ours),
+    ):
+        spec = PortSpec(name=name, type=kind, external_ids=ids)  # type: ignore[arg-type]
+        await outside.ovsdb.add_port(bridge, spec)
+
+    def asked() -> dict[str, int | None]:
+        return {name: row.mtu_request for name, row in outside.ovsdb.ports().items()}
+
+    async with running(outside) as agent, background("MTU", agent.mtus.run()):
+        await eventually(lambda: asked() == wanted)
+        outside.faults.failing["own mtu"] = SwitchRefused("no")
+        outside.links.underlay[UNDERLAY_CARD] = 9000
+        outside.links.changed.set()
+        await eventually(lambda: "MTU of contivh1 not set: no" in errors(agent))
+        outside.faults.failing.clear()
+        outside.links.changed.set()
+        await eventually(lambda: asked() == {**wanted, "contivh1": 8950, "ours": 9000})
+        await eventually(lambda: errors(agent) == ())
+
+
 async def test_pods_that_changed_while_the_agent_was_away_are_corrected(outside: Outside) -> None:
     async with running(outside) as agent:
         await agent.pods.add(request("c1"))
@@ -118,7 +149,7 @@ async def test_what_is_wrong_is_reported_and_then_is_not(
 ) -> None:
     monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
     async with running(outside) as agent:
-        mtus = pod_mtus(outside.links, agent.roster, agent.progress, wanted=1450)
+        mtus = pod_mtus(outside, agent.roster, agent.progress, wanted=1450)
         await mtus.read()
         async with background("MTU", mtus.run()):
             outside.links.underlay[UNDERLAY_CARD] = 1400
