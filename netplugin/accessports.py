@@ -25,8 +25,6 @@ from ofnet.world import AccessPort, Bridge
 log = logging.getLogger(__name__)
 
 IFNAME: Final = "host1"
-PORT_READY: Final = 10.0
-"""Seconds a new port may take to get its OpenFlow number."""
 
 
 class AccessPorts:
@@ -72,7 +70,7 @@ class AccessPorts:
             )
         )
         await unbroken(self._add_row(entry))
-        self._show(entry, await self._ovsdb.wait_ofport(name, PORT_READY))
+        self._show(entry, await self._ovsdb.wait_ofport(name))
         await self._reconciler.flush()
         address = ports.private_address(host.subnet, entry.port)
         await unbroken(
@@ -126,13 +124,11 @@ class AccessPorts:
             self._world.put_access(entry.key, AccessPort(ofport=ofport, mac=mac, ip=ip))
 
     async def _add_row(self, entry: Entry) -> None:
-        rows = self._ovsdb.ports().values()
-        taken = {row.ofport for row in rows if row.ofport is not None}
         await self._ovsdb.add_port(
             Bridge.VXLAN,
             PortSpec(
                 name=ports.access_name(entry.port),
-                ofport_request=ports.access_ofport(entry.port, taken),
+                ofport_request=ports.access_ofport(entry.port, self._ovsdb.numbers()),
                 external_ids={ports.ENDPOINT_ID: f"{IFNAME}-{entry.key}"},
             ),
         )

@@ -2,7 +2,7 @@
 
 What Open vSwitch takes over no longer brings the host its own packets: an address or the default
 route on an uplink cuts the host off, and with it whoever would have to put that right. Facts come
-from `netplugin.netns`; next is `netplugin.uplinks`.
+from `netplugin.ownlinks`; next is `netplugin.uplinks`.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import Final
 
 from core.errors import UsageError
 from core.logs import fields
-from netplugin.netns import Card
+from netplugin.ownlinks import Card
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,18 +70,14 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 async def _clean_up(values: Values) -> None:
     door = settings.cni_socket(values)
     _refuse_beside_an_agent(door)
-    ovsdb = await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT)
-    links = HostLinks()
     firewall = Firewall(CHAINS)
-    try:
-        rules = await firewall.found()
-        found = await _find(ovsdb, links, rules, (door, settings.journal_dir(values)))
-        sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
-        if not values.on("dry-run"):
-            await _remove(ovsdb, links, firewall, found)
-    finally:
-        links.close()
-        await ovsdb.close()
+    async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
+        with closing(HostLinks()) as links:
+            rules = await firewall.found()
+            found = await _find(ovsdb, links, rules, (door, settings.journal_dir(values)))
+            sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
+            if not values.on("dry-run"):
+                await _remove(ovsdb, links, firewall, found)
 
 
 def _refuse_beside_an_agent(door: Path) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -86,11 +86,12 @@ class _Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Doors:
-    """The agent's ways out: store, OVSDB, kernel."""
+    """The agent's ways out: store, OVSDB, kernel, and what takes the last two."""
 
     store: Backend
     ovsdb: Ovsdb
     links: HostLinks
+    host_ports: HostPorts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,14 +151,14 @@ async def _open_doors(life: _Life) -> _Doors:
     stamp = await arrival(settings.store, store, keys.SCHEMA)
     if stamp is not None:
         schema.check_version(stamp.value)
-    links = HostLinks()
-    life.stack.callback(links.close)
+    links = life.stack.enter_context(closing(HostLinks()))
     log.info("waiting for Open vSwitch", extra=fields(path=settings.ovsdb))
     ovsdb = await Ovsdb.connect(settings.ovsdb, wait=OVSDB_WAIT)
-    life.stack.push_async_callback(ovsdb.close)
+    await life.stack.enter_async_context(ovsdb)
     following = life.sup.supervise("ovsdb replica", ovsdb.follow())
     life.stack.callback(following.cancel)  # its end would hide why the agent ends
-    return _Doors(store=store, ovsdb=ovsdb, links=links)
+    host_ports = HostPorts(ovsdb, links)
+    return _Doors(store=store, ovsdb=ovsdb, links=links, host_ports=host_ports)
 
 
 async def _cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
@@ -240,7 +241,7 @@ async def _open_plane(
         reconciler=reconciler,
         host_access=HostAccess(
             ovsdb=doors.ovsdb,
-            host_ports=HostPorts(doors.ovsdb, doors.links),
+            host_ports=doors.host_ports,
             firewall=Firewall(CHAINS),
             world=world,
             reconciler=reconciler,
@@ -335,7 +336,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         host=life.settings.host,
         master=masters,
         ovsdb=doors.ovsdb,
-        host_ports=HostPorts(doors.ovsdb, doors.links),
+        host_ports=doors.host_ports,
         world=plane.world,
         reconciler=plane.reconciler,
         interval=life.settings.audit_interval,

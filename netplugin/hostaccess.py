@@ -16,8 +16,8 @@ from core.logs import fields
 from netplugin import ports
 from netplugin.firewall import Chain, Firewall, Rule
 from netplugin.hostports import HostInterface, HostPorts
-from netplugin.netns import HostRoute
 from netplugin.ovsdb import Ovsdb
+from netplugin.ownlinks import HostRoute
 from netplugin.reconcile import Reconciler
 from netplugin.upkeep import Upkeep, keep
 from netplugin.world import WorldBuilder

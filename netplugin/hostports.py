@@ -8,20 +8,17 @@ its link with MAC, addresses and routes, and its OpenFlow number. Done again, it
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from core.errors import Conflict, HostError
 from core.logs import fields
 from netplugin import ports
 from netplugin.netlink import Interface
-from netplugin.netns import HostLinks, HostRoute
+from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.ownlinks import HostRoute
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
-
-PORT_READY: Final = 10.0
-"""Seconds a port may take to get its OpenFlow number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +80,7 @@ class HostPorts:
     async def _ready(self, name: str) -> PortRow:
         row = self._ovsdb.ports().get(name)
         if row is None or row.ofport is None or row.ofport <= 0:
-            await self._ovsdb.wait_ofport(name, PORT_READY)
+            await self._ovsdb.wait_ofport(name)
             row = self._ovsdb.ports()[name]
         return row
 

@@ -18,8 +18,8 @@ from core.logs import fields
 from netplugin import ports
 from netplugin.hostports import HostInterface, HostPorts
 from netplugin.masters import Master, WantedEndpoint
-from netplugin.netns import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
+from netplugin.ownlinks import HostRoute
 from netplugin.reconcile import Reconciler
 from netplugin.translation import LocalPort
 from netplugin.upkeep import Upkeep, keep
@@ -155,13 +155,12 @@ class Infra:
         addresses: list[IPv4Interface | IPv6Interface] = [address]
         if record.ipv6_address:
             addresses.append(IPv6Interface((record.ipv6_address, network.ipv6_subnet_len)))
-        row = self._rows().get(record.key)
         return HostInterface(
             bridge=BRIDGE_OF[network.encap],
             name=network.name,
             owner=record.key,
             tag=network.pkt_tag,
-            ofport=self._free_ofport() if row is None or row.ofport is None else row.ofport,
+            ofport=self._ofport(self._rows().get(record.key)),
             mac=record.mac_address,
             addresses=addresses,
             routes=[
@@ -170,9 +169,10 @@ class Infra:
             ],
         )
 
-    def _free_ofport(self) -> int:
-        taken = {row.ofport for row in self._ovsdb.ports().values() if row.ofport is not None}
-        return ports.next_infra_ofport(taken)
+    def _ofport(self, row: PortRow | None) -> int:
+        if row is None or row.ofport is None:
+            return ports.next_infra_ofport(self._ovsdb.numbers())
+        return row.ofport
 
     def _routed(self, network: NetworkRecord) -> Iterator[IPv4Network]:
         """Yield the subnets that the host reaches by an infra network, beside its own."""

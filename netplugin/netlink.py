@@ -1,14 +1,18 @@
-"""Changes of links, addresses and routes: requests to the kernel, and a way to send some at once.
+"""Changes of links, addresses and routes: requests to the kernel, and ways to send some at once.
 
-In come indexes, names and addresses; `send` tells what became of each request. The codec is
-pyroute2's, the socket is a plain one: pyroute2's own run an event loop for each request, and took
-three quarters of the time an ADD spends on netlink. Whoever calls stands in the namespace it means
-(`netplugin.netns`), and must not be the event loop: the kernel may take its time.
+In come indexes, names and addresses; `send` tells what became of each request, `change` raises what
+the kernel refuses. The codec is pyroute2's, the socket is a plain one: pyroute2's own run an event
+loop for each request, and took three quarters of the time an ADD spends on netlink. Whoever calls
+stands in the namespace it means (`netplugin.netns`, `netplugin.ownlinks`), and must not be the
+event loop: the kernel may take its time.
 """
 
+import errno
+import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
@@ -20,6 +24,7 @@ from pyroute2.netlink import (
     NLM_F_REQUEST,
     NLMSG_ERROR,
 )
+from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import (
     RTM_DELLINK,
     RTM_NEWADDR,
@@ -32,10 +37,13 @@ from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD, ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP, ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
+from core.errors import HostError
+
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 
 _MAIN_TABLE: Final = 254
+_IFA_F_NOPREFIXROUTE: Final = 0x200
 _ON_LINK: Final = 4
 _NO_ADDRESS: Final = 1
 _HEADER: Final = struct.Struct("=IHHII")
@@ -48,6 +56,8 @@ def send(*requests: bytes) -> list[int]:
 
     One that fails keeps none of the others from being done.
     """
+    if not requests:
+        return []  # the kernel takes no empty message
     results = dict.fromkeys(range(len(requests)), 0)
     numbered = (_numbered(request, number) for number, request in enumerate(requests))
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as door:
@@ -58,6 +68,43 @@ def send(*requests: bytes) -> list[int]:
                 results[number] = error
                 left.discard(number)
     return list(results.values())
+
+
+def change(*requests: bytes, unless: int = 0) -> None:
+    """Have the kernel do requests in order.
+
+    Raises OSError for the first that it refuses, for any reason but `unless`.
+    """
+    for error in send(*requests):
+        if error not in {0, unless}:
+            raise OSError(error, os.strerror(error))
+
+
+@contextmanager
+def host_errors(what: str) -> Iterator[None]:
+    """Make a HostError that says `what` of whatever the kernel refuses in the body."""
+    try:
+        yield
+    except NetlinkError as exc:
+        raise HostError(f"{what}: {os.strerror(exc.code)}") from exc
+    except OSError as exc:
+        raise HostError(f"{what}: {exc.strerror or exc}") from exc
+
+
+def index_of(name: str) -> int | None:
+    """Return the index of a link, None if there is no such link."""
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        return None
+
+
+def required_index(name: str) -> int:
+    """Return the index of a link. Raises OSError if there is no such link."""
+    index = index_of(name)
+    if index is None:
+        raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+    return index
 
 
 def veth(name: str, peer: str, namespace: int, mtu: int) -> bytes:
@@ -109,16 +156,19 @@ def no_group(group: int) -> bytes:
     return _request(_message(ifinfmsg, _attributes(IFLA_GROUP=group)), RTM_DELLINK)
 
 
-def address(index: int, held: Interface) -> bytes:
-    """Ask for a link to have an address, which it may have already."""
+def address(index: int, held: Interface, *, routed: bool = True) -> bytes:
+    """Ask for a link to have an address, which it may have already.
+
+    The kernel adds the route to its subnet, unless `routed` is False.
+    """
     text = str(held.ip)
+    # with duplicate address detection an IPv6 address cannot be used for 1.4 s
+    flags = (IFA_F_NODAD if held.version == 6 else 0) | (0 if routed else _IFA_F_NOPREFIXROUTE)
     message = _message(
         ifaddrmsg,
-        _attributes(IFA_LOCAL=text, IFA_ADDRESS=text),
+        _attributes(IFA_LOCAL=text, IFA_ADDRESS=text, IFA_FLAGS=flags),
         family=_family(held),
         prefixlen=held.network.prefixlen,
-        # with duplicate address detection an IPv6 address cannot be used for 1.4 s
-        flags=IFA_F_NODAD if held.version == 6 else 0,
         index=index,
     )
     return _request(message, RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE)

@@ -1,8 +1,8 @@
 """Links, addresses and namespaces of this host (design D7).
 
 In come names, paths and addresses, out go interfaces as the kernel has them; `netplugin.pods`
-decides which. Changes are requests of `netplugin.netlink`; only it and this module, which has
-pyroute2 read what is there, import pyroute2. Netlink blocks for as long as the kernel works, so
+decides which. What is done to the pods' links is here, by requests of `netplugin.netlink`; what
+concerns the host's own is `netplugin.ownlinks`. Netlink blocks for as long as the kernel works, so
 each call runs in a small pool of threads, removals in a thread of their own. What the kernel
 refuses is a HostError that names link and namespace.
 
@@ -32,17 +32,13 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
-
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.generic import GenericNetlinkSocket
+from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
-from netplugin import netlink
+from netplugin import netlink, ownlinks
 from netplugin.netlink import Address, Interface
+from netplugin.ownlinks import Card, HostRoute
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +51,6 @@ _SIOCGIFFLAGS: Final = 0x8913
 _IFF_RUNNING: Final = 0x40
 _CARRIER: Final = 5.0
 _CARRIER_POLL: Final = 0.0005
-_IFA_F_NOPREFIXROUTE: Final = 0x200
-_MAIN_TABLE: Final = 254
-_SCOPE_LINK: Final = 253
-_IFF_UP: Final = 0x01
-ROUTE_PROTOCOL: Final = 201
-"""Who made a route, as the kernel keeps it: a number nobody is known to use."""
-
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_GLINK: Final = 0x0A
 _ETHTOOL_STXCSUM: Final = 0x17
@@ -69,8 +58,6 @@ _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1
 _NEWS: Final = 65_536
 _WORKERS: Final = 4
-_FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
-_GLOBAL_SCOPE: Final = 0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -88,27 +75,6 @@ class PodLink:
     netns_path: str
     mtu: int
     tx_off: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """A network card of the host, and what of the host's own traffic is on it.
-
-    `addresses` are those that others can reach, with their prefix lengths.
-    """
-
-    name: str
-    mac: str
-    addresses: tuple[str, ...] = ()
-    default_route: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRoute:
-    """A route of the host over a link of ours; the host speaks as `source` to who is there."""
-
-    subnet: IPv4Network
-    source: IPv4Address
 
 
 class HostLinks:
@@ -163,14 +129,14 @@ class HostLinks:
 
         Routes are `ensure_routes`' alone: the kernel adds none for an IPv4 address.
         """
-        await self._call(_configure_host_link, name, mac, addresses)
+        await self._call(ownlinks.configure, name, mac, addresses)
 
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
         """Have these routes over a link of ours, and no other IPv4 ones.
 
         Raises HostError when somebody else has a route to one of the subnets.
         """
-        await self._call(_ensure_routes, name, routes)
+        await self._call(ownlinks.ensure_routes, name, routes)
 
     async def delete_links(self, names: Iterable[str]) -> None:
         """Remove links, and with a veth's host end its pod's end; missing ones are gone already.
@@ -197,15 +163,15 @@ class HostLinks:
 
     async def links(self) -> frozenset[str]:
         """Return the names of all links of the host."""
-        return await self._call(_links)
+        return await self._call(ownlinks.names)
 
     async def holder(self, address: Address) -> str:
         """Return the name of the link that has the address. Raises HostError when none has."""
-        return await self._call(_holder, address)
+        return await self._call(ownlinks.holder, address)
 
     async def mtus(self) -> dict[str, int]:
         """Return the MTUs of all links of this host."""
-        return await self._call(_mtus)
+        return await self._call(ownlinks.mtus)
 
     async def set_pod_mtu(self, host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
         """Give both ends of a pod's link another MTU; the host's last, for it shows what both have.
@@ -234,7 +200,7 @@ class HostLinks:
 
     async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
         """Return network cards of this host. Raises HostError if one is absent."""
-        return await self._call(_cards, list(names))
+        return await self._call(ownlinks.cards, list(names))
 
     async def netns_alive(self, path: str) -> bool:
         """Tell whether the path is that of a network namespace, not the host's own."""
@@ -242,7 +208,7 @@ class HostLinks:
 
     async def has_kernel_datapath(self) -> bool:
         """Tell whether the kernel has Open vSwitch's datapath; without it there is userspace's."""
-        return await self._call(_has_family, _OVS_FAMILY)
+        return await self._call(ownlinks.has_family, _OVS_FAMILY)
 
     async def _call(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
@@ -298,28 +264,14 @@ def _setns(namespace: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-@contextmanager
-def _host_errors(what: str) -> Iterator[None]:
-    try:
-        yield
-    except NetlinkError as exc:
-        raise HostError(f"{what}: {os.strerror(exc.code)}") from exc
-    except OSError as exc:
-        raise HostError(f"{what}: {exc.strerror or exc}") from exc
-
-
-def _iproute() -> Any:
-    return IPRoute(groups=0)
-
-
 def _add_pod_link(spec: PodLink) -> None:
     what = f"link {spec.host_name} to {spec.ifname} in {spec.netns_path}"
-    with _namespace(spec.netns_path) as namespace, _host_errors(what):
-        stale = _index(spec.host_name)
+    with _namespace(spec.netns_path) as namespace, netlink.host_errors(what):
+        stale = netlink.index_of(spec.host_name)
         if stale is not None:
-            _change(netlink.no_link(stale))
+            netlink.change(netlink.no_link(stale))
         try:
-            _change(
+            netlink.change(
                 netlink.veth(spec.host_name, spec.ifname, namespace, spec.mtu),
                 # the host is no neighbour of its pods
                 netlink.without_link_local(spec.host_name),
@@ -329,9 +281,9 @@ def _add_pod_link(spec: PodLink) -> None:
                 with _inside(namespace):
                     _tx_checksum_off(spec.ifname)
         except OSError:
-            made = _index(spec.host_name)
+            made = netlink.index_of(spec.host_name)
             if made is not None:
-                _change(netlink.no_link(made))
+                netlink.change(netlink.no_link(made))
             raise
 
 
@@ -344,85 +296,18 @@ def _configure_pod(
 ) -> None:
     with (
         _namespace(netns_path) as namespace,
-        _host_errors(f"link {ifname} in {netns_path}"),
+        netlink.host_errors(f"link {ifname} in {netns_path}"),
         _inside(namespace),
     ):
-        index = _required_index(ifname)
+        index = netlink.required_index(ifname)
         if any(address.version == 6 for address in addresses):
             _enable_ipv6(ifname)
-        _change(
-            netlink.link_up(_required_index("lo")),
+        netlink.change(
+            netlink.link_up(netlink.required_index("lo")),
             netlink.link_up(index, mac),
             *(netlink.address(index, address) for address in addresses),
             *(_default_route(index, gateway, addresses) for gateway in gateways),
         )
-
-
-def _configure_host_link(name: str, mac: str, addresses: Sequence[Interface]) -> None:
-    with _host_errors(f"link {name}"), _iproute() as iproute:
-        index = _required_index(name)
-        (link,) = iproute.get_links(index)
-        if link.get_attr("IFLA_ADDRESS") != mac or not link["flags"] & _IFF_UP:
-            # the switch looks at all of its ports whenever a link is told anything
-            iproute.link("set", index=index, address=mac, state="up")
-        _remove_addresses(iproute, index, except_for=addresses)
-        _add_addresses(iproute, index, addresses)
-
-
-def _remove_addresses(iproute: Any, index: int, except_for: Collection[Interface]) -> None:
-    kept = {(str(address.ip), address.network.prefixlen) for address in except_for}
-    for held in iproute.get_addr(family=socket.AF_INET, index=index):
-        if (held.get("local"), held["prefixlen"]) not in kept:
-            iproute.addr("del", index=index, address=held.get("local"), prefixlen=held["prefixlen"])
-
-
-def _ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
-    with _host_errors(f"routes of link {name}"), _iproute() as iproute:
-        index = _required_index(name)
-        missing = {(str(route.subnet), str(route.source)) for route in routes}
-        for held in iproute.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE):
-            subnet = f"{held.get('dst')}/{held['dst_len']}"
-            ours = subnet, held.get("prefsrc")
-            if held["proto"] == ROUTE_PROTOCOL and ours in missing:
-                missing.remove(ours)
-            else:
-                which = {"proto": held["proto"], "scope": held["scope"]}
-                iproute.route("del", dst=subnet, oif=index, **which)
-        for subnet, source in sorted(missing):
-            iproute.route(
-                "add",
-                dst=subnet,
-                oif=index,
-                prefsrc=source,
-                proto=ROUTE_PROTOCOL,
-                scope=_SCOPE_LINK,
-            )
-
-
-def _add_addresses(iproute: Any, index: int, addresses: Iterable[Interface]) -> None:
-    """Give a link addresses that bring no routes with them."""
-    for address in addresses:
-        try:
-            iproute.addr(
-                "add",
-                index=index,
-                address=str(address.ip),
-                prefixlen=address.network.prefixlen,
-                flags=_IFA_F_NOPREFIXROUTE,
-            )
-        except NetlinkError as exc:
-            if exc.code != errno.EEXIST:
-                raise
-
-
-def _change(*requests: bytes, unless: int = 0) -> None:
-    """Have the kernel do requests in order.
-
-    Raises OSError for the first that it refuses, for any reason but `unless`.
-    """
-    for error in netlink.send(*requests):
-        if error not in {0, unless}:
-            raise OSError(error, os.strerror(error))
 
 
 def _default_route(index: int, gateway: Address, addresses: Iterable[Interface]) -> bytes:
@@ -456,7 +341,7 @@ def _ethtool(door: socket.socket, ifname: str, command: int) -> int:
 def _running(name: str) -> bool:
     """Tell whether a link has a carrier, and the kernel has drawn its conclusions from that."""
     request = struct.pack("16sh14x", name.encode(), 0)
-    with _host_errors(f"link {name}"), _ioctl_door() as door:
+    with netlink.host_errors(f"link {name}"), _ioctl_door() as door:
         carrier = _ethtool(door, name, _ETHTOOL_GLINK)
         (flags,) = struct.unpack_from("16xh", fcntl.ioctl(door, _SIOCGIFFLAGS, request))
     return bool(carrier and flags & _IFF_RUNNING)
@@ -465,7 +350,7 @@ def _running(name: str) -> bool:
 def _delete_links(names: Collection[str]) -> dict[str, str]:
     """Remove links; return those still there, with the reason."""
     present = {name: index for index, name in socket.if_nameindex() if name in names}
-    with _host_errors("links to remove"):
+    with netlink.host_errors("links to remove"):
         if len(present) > 1:
             try:
                 _delete_group(present.values())
@@ -480,88 +365,26 @@ def _delete_group(indexes: Iterable[int]) -> None:
     """Remove many links in one go, by a group nothing else is in."""
     group = secrets.randbits(30) | 1 << 30
     for index in indexes:
-        _change(netlink.in_group(index, group), unless=errno.ENODEV)
-    _change(netlink.no_group(group))
+        netlink.change(netlink.in_group(index, group), unless=errno.ENODEV)
+    netlink.change(netlink.no_group(group))
 
 
 def _delete_each(links: Mapping[str, int]) -> dict[str, str]:
     stuck: dict[str, str] = {}
     for name, index in links.items():
         try:
-            _change(netlink.no_link(index), unless=errno.ENODEV)
+            netlink.change(netlink.no_link(index), unless=errno.ENODEV)
         except OSError as exc:
             stuck[name] = str(exc.strerror)
     return stuck
 
 
-def _links() -> frozenset[str]:
-    return frozenset(name for _, name in socket.if_nameindex())
-
-
-def _index(name: str) -> int | None:
-    try:
-        return socket.if_nametoindex(name)
-    except OSError:
-        return None
-
-
-def _required_index(name: str) -> int:
-    try:
-        return socket.if_nametoindex(name)
-    except OSError as exc:
-        raise OSError(errno.ENODEV, os.strerror(errno.ENODEV)) from exc
-
-
-def _mtus() -> dict[str, int]:
-    with _host_errors("cannot look at the links"), _iproute() as iproute:
-        return {str(link.get("ifname")): int(link.get("mtu")) for link in iproute.get_links()}
-
-
 def _set_pod_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
     what = f"MTU of {host_name} and {ifname} in {netns_path}"
-    with _namespace(netns_path) as namespace, _host_errors(what):
+    with _namespace(netns_path) as namespace, netlink.host_errors(what):
         with _inside(namespace):
-            _change(netlink.with_mtu(_required_index(ifname), mtu))
-        _change(netlink.with_mtu(_required_index(host_name), mtu))
-
-
-def _cards(names: Iterable[str]) -> tuple[Card, ...]:
-    found = []
-    for name in names:
-        with _host_errors(f"uplink {name}"), _iproute() as iproute:
-            found.append(_card(iproute, name, _required_index(name)))
-    return tuple(found)
-
-
-def _card(iproute: Any, name: str, index: int) -> Card:
-    (link,) = iproute.get_links(index)
-    addresses = iproute.get_addr(index=index)
-    routes = [route for family in _FAMILIES for route in iproute.get_default_routes(family=family)]
-    return Card(
-        name=name,
-        mac=str(link.get_attr("IFLA_ADDRESS")),
-        addresses=tuple(
-            f"{held.get('address')}/{held['prefixlen']}"
-            for held in addresses
-            if held["scope"] == _GLOBAL_SCOPE
-        ),
-        default_route=any(index in _ways(route) for route in routes),
-    )
-
-
-def _ways(route: Any) -> set[int]:
-    """Return the links a route goes by, with those of its several next hops."""
-    hops = route.get_attr("RTA_MULTIPATH") or ()
-    return {route.get_attr("RTA_OIF"), *(hop["oif"] for hop in hops)}
-
-
-def _holder(address: Address) -> str:
-    with _host_errors(f"link with address {address}"), _iproute() as iproute:
-        for held in iproute.get_addr():
-            if held.get("address") == str(address):
-                (link,) = iproute.link("get", index=held["index"])
-                return str(link.get("ifname"))
-    raise HostError(f"no link of this host has the address {address}")
+            netlink.change(netlink.with_mtu(netlink.required_index(ifname), mtu))
+        netlink.change(netlink.with_mtu(netlink.required_index(host_name), mtu))
 
 
 def _netns_alive(path: str) -> bool:
@@ -570,13 +393,3 @@ def _netns_alive(path: str) -> bool:
             return True
     except HostError:
         return False
-
-
-def _has_family(name: str) -> bool:
-    """Tell whether the kernel speaks a family of generic netlink."""
-    with GenericNetlinkSocket() as generic:
-        try:
-            generic.bind(name, None)
-        except NetlinkError:
-            return False
-        return True

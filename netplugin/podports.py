@@ -9,7 +9,7 @@ here; how a row is written is `netplugin.ovsdb`'s knowledge.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -25,14 +25,13 @@ from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
 from netplugin.roster import Roster
 from netplugin.translation import LocalPort
+from netplugin.upkeep import follow
 from netplugin.world import WorldBuilder
 from ofnet.world import Bridge
 from state.records import GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
-PORT_READY: Final = 10.0
-"""Seconds a new port may take to get its OpenFlow number."""
 LOOK_AGAIN: Final = 0.2
 """Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
 RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
@@ -71,13 +70,9 @@ class PodPorts:
 
     def next_number(self) -> int:
         """Return the number for a new port."""
-        rows = self._ovsdb.ports()
-        named = {ports.number_of(name) for name in rows}
-        given = {
-            n for row in rows.values() for n in row.numbers
-        }  # somebody else's port has a number too
-        taken = self.in_use() | {number for number in named | given if number is not None}
-        self._last = ports.next_number(self._last, taken)
+        named = {n for name in self._ovsdb.ports() if (n := ports.number_of(name)) is not None}
+        given = self._ovsdb.numbers()  # somebody else's port has a number too
+        self._last = ports.next_number(self._last, self.in_use() | named | given)
         return self._last
 
     def tag(self, entry: Entry, network: NetworkRecord) -> int:
@@ -93,7 +88,7 @@ class PodPorts:
         name = ports.switch_name(entry.port)
         with self._removal.paused():
             await unbroken(self._add_row(entry, network))  # OVSDB does what it was sent anyway
-            ofport = await self._ovsdb.wait_ofport(name, PORT_READY)
+            ofport = await self._ovsdb.wait_ofport(name)
         if ofport != entry.port:
             raise SwitchUnavailable(f"port {name} got number {ofport} instead of {entry.port}")
 
@@ -122,15 +117,9 @@ class PodPorts:
     async def run(self) -> None:
         """Keep the ports as they should be, for ever; failures are tried again."""
         async with asyncio.TaskGroup() as following:
-            following.create_task(self._follow(self._ovsdb.changed))
-            following.create_task(self._follow(self._reconciler.groups_changed))
+            for news in (self._ovsdb.changed, self._reconciler.groups_changed):
+                following.create_task(follow(news, self._look))
             await self._look_for_ever()
-
-    async def _follow(self, news: Callable[[], asyncio.Event]) -> None:
-        while True:
-            changed = news()
-            self._look.set()
-            await changed.wait()
 
     async def _look_for_ever(self) -> None:
         waits = backoff()

@@ -11,6 +11,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -98,27 +99,18 @@ def _effective_capabilities() -> int:
 
 
 async def _switch(wanted: Settings) -> str:
-    ovsdb = await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT)
-    try:
+    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
         bridges = sorted(ovsdb.bridges())
-    finally:
-        await ovsdb.close()
     return f"database at {wanted.ovsdb}, bridges: {', '.join(bridges) or 'none'}"
 
 
 async def _datapath(wanted: Settings) -> str:
-    links = HostLinks()
-    try:
+    with closing(HostLinks()) as links:
         if await links.has_kernel_datapath():
             return "the kernel's"
         holder = await links.holder(wanted.vtep_ip)
-    finally:
-        links.close()
-    ovsdb = await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT)
-    try:
+    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
         bridges = ovsdb.bridges()
-    finally:
-        await ovsdb.close()
     if holder not in bridges:
         raise HostError(f"userspace's, and {wanted.vtep_ip} is on {holder}, which is no bridge")
     return f"userspace's, tunnels leave by bridge {holder}"
@@ -142,11 +134,8 @@ async def _store(wanted: Settings) -> str:
 
 
 async def _links(wanted: Settings) -> str:
-    links = HostLinks()
-    try:
+    with closing(HostLinks()) as links:
         underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
-    finally:
-        links.close()
     carried = underlay.carries(Bridge.VXLAN)
     if carried < (wanted.mtu or SMALLEST_MTU):
         raise HostError(
@@ -157,16 +146,10 @@ async def _links(wanted: Settings) -> str:
 
 
 async def _uplinks(wanted: Settings) -> str:
-    links = HostLinks()
-    try:
+    with closing(HostLinks()) as links:
         cards = await links.cards(wanted.uplinks)
-    finally:
-        links.close()
-    ovsdb = await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT)
-    try:
+    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
         check_cards(cards, attached_cards(ovsdb.ports(Bridge.VLAN).values()))
-    finally:
-        await ovsdb.close()
     return ", ".join(card.name for card in cards) or "none"
 
 

@@ -393,10 +393,10 @@ class Reconciler:
 
     async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
         rows = self._ovsdb.ports(Bridge.VXLAN)
-        taken = {row.ofport for row in rows.values() if row.ofport is not None}
         name = ports.vtep_name(remote, rows.keys()) if found is None else found.name
         ofport = None if found is None else found.ofport
         if ofport is None or ofport <= 0:
+            taken = self._ovsdb.numbers(Bridge.VXLAN)
             ofport = self._last_vtep = ports.next_vtep_ofport(self._last_vtep, taken)
         await self._ovsdb.add_port(
             Bridge.VXLAN,

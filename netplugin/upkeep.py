@@ -2,7 +2,8 @@
 
 In come what makes it so (idempotent), what can be seen of it, and who brings news; `keep` does the
 work anew after every change, after failures, and on an interval for what nobody reports. Used by
-`netplugin.hostaccess` and `netplugin.infra`; it knows nothing of what is kept.
+`netplugin.hostaccess`, `netplugin.accessports` and `netplugin.infra`, and its `follow` by
+`netplugin.podports`; it knows nothing of what is kept.
 """
 
 import asyncio
@@ -41,11 +42,12 @@ async def keep(upkeep: Upkeep) -> None:
     look = asyncio.Event()
     async with asyncio.TaskGroup() as following:
         for news in upkeep.news:
-            following.create_task(_follow(news, look))
+            following.create_task(follow(news, look))
         await _keep(upkeep, look)
 
 
-async def _follow(news: Callable[[], asyncio.Event], look: asyncio.Event) -> None:
+async def follow(news: Callable[[], asyncio.Event], look: asyncio.Event) -> None:
+    """Set `look` at once and then after every change that `news` tells of, for ever."""
     while True:
         changed = news()
         look.set()

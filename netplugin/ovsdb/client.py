@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from core.errors import ContivError, SwitchUnavailable
 from core.tasks import backoff
@@ -20,6 +20,9 @@ from netplugin.ovsdb.replica import Job, Replica, fetch_schema
 from netplugin.ovsdb.rows import NOTHING, BridgeSpec, PortRow, PortSpec, View
 
 log = logging.getLogger(__name__)
+
+PORT_READY: Final = 10.0
+"""Seconds a new port may take to get its OpenFlow number."""
 
 
 class Ovsdb:
@@ -53,6 +56,12 @@ class Ovsdb:
             raise
         return self
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """End the connection; calls on their way fail."""
         if self._replica is not None and self._run is not None and not self._run.done():
@@ -80,6 +89,11 @@ class Ovsdb:
         if bridge is None:
             return ports
         return {name: row for name, row in ports.items() if row.bridge == bridge}
+
+    def numbers(self, bridge: str | None = None) -> frozenset[int]:
+        """Return the OpenFlow numbers that ports of a bridge, or of all, take."""
+        rows = self.ports(bridge).values()
+        return frozenset(number for row in rows for number in row.numbers)
 
     def bridges(self) -> frozenset[str]:
         """Return the names of all bridges."""
@@ -119,13 +133,15 @@ class Ovsdb:
         """
         await self._commit(changes.delete_port(bridge, name))
 
-    async def wait_ofport(self, name: str, timeout: float) -> int:  # noqa: ASYNC109 - named in the error
+    async def wait_ofport(self, name: str, within: float | None = None) -> int:
         """Return the OpenFlow number the switch gave the port, maybe not the one asked for.
 
-        Raises SwitchUnavailable with the switch's reason when there is none in time.
+        Raises SwitchUnavailable with the switch's reason when there is none in time: `PORT_READY`
+        seconds, if not said otherwise.
         """
+        limit = PORT_READY if within is None else within
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(limit):
                 while True:
                     changed = self.changed()
                     row = self._view.ports.get(name)
@@ -135,7 +151,7 @@ class Ovsdb:
         except TimeoutError as exc:
             row = self._view.ports.get(name)
             reason = "no such port" if row is None else row.error or "no OpenFlow number yet"
-            raise SwitchUnavailable(f"port {name} not ready after {timeout} s: {reason}") from exc
+            raise SwitchUnavailable(f"port {name} not ready after {limit} s: {reason}") from exc
 
     async def _start(self, remote: str) -> None:
         self._replica = Replica(remote, await self._schema(remote), self._on_view)

@@ -1,4 +1,4 @@
-"""`netplugin.netns` between two real namespaces: one for the host, one for the pod."""
+"""Links between two real namespaces: one stands for the host, one for the pod."""
 
 import asyncio
 import ctypes
@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from core.errors import HostError
-from netplugin import netns
-from netplugin.netns import Card, HostLinks, HostRoute, PodLink
+from netplugin import netns, ownlinks
+from netplugin.netns import HostLinks, PodLink
+from netplugin.ownlinks import Card, HostRoute
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 
@@ -305,7 +306,7 @@ async def test_a_host_link_is_configured(links: HostLinks, host: Namespace) -> N
 async def test_kernel_datapath_is_found_or_not(links: HostLinks) -> None:
     loaded = os.path.exists("/sys/module/openvswitch")  # noqa: ASYNC240, PTH110 - one stat
     assert await links.has_kernel_datapath() is loaded
-    assert await asyncio.to_thread(netns._has_family, "nlctrl")
+    assert await asyncio.to_thread(ownlinks.has_family, "nlctrl")
 
 
 async def test_a_card_tells_what_of_the_host_is_on_it(links: HostLinks, host: Namespace) -> None:

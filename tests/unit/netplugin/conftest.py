@@ -3,6 +3,7 @@
 import pytest
 
 from netplugin import podports, pods, removal
+from netplugin.ovsdb import client
 from tests.unit.netplugin.agent import Outside
 
 
@@ -18,7 +19,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "YIELD_TO_ADD", 0.05)
     monkeypatch.setattr(removal, "BREATH", 0.002)
     monkeypatch.setattr(podports, "LOOK_AGAIN", 0.002)
-    monkeypatch.setattr(podports, "PORT_READY", 0.05)
+    monkeypatch.setattr(client, "PORT_READY", 0.05)
     monkeypatch.setattr(pods, "NETWORK_KNOWN", 0.05)
     monkeypatch.setattr(pods, "OLD_GONE", 0.1)
     monkeypatch.setattr(pods, "FLOWS_GONE", 0.3)

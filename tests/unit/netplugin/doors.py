@@ -16,9 +16,10 @@ from netplugin.firewall import Firewall, Rule
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netlink import Address, Interface
-from netplugin.netns import Card, HostLinks, HostRoute, PodLink
+from netplugin.netns import HostLinks, PodLink
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
+from netplugin.ownlinks import Card, HostRoute
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.switch import Listener, Switch

@@ -23,9 +23,11 @@ from netplugin.daemon import (
     _settle,
     _uplink_macs,
 )
+from netplugin.hostports import HostPorts
 from netplugin.leaks import Leaks
-from netplugin.netns import Card, PodLink
+from netplugin.netns import PodLink
 from netplugin.ovsdb import PortSpec
+from netplugin.ownlinks import Card
 from netplugin.translation import LocalPort
 from netplugin.uplinks import BOND
 from objdb.api import Change, Put
@@ -74,6 +76,11 @@ async def test_another_forwarding_mode_ends_the_agent_with_a_remedy() -> None:
 # -- the uplink's cards ------------------------------------------------------------------------
 
 
+def _doors(outside: Outside, store: MemoryBackend) -> _Doors:
+    host_ports = HostPorts(outside.ovsdb, outside.links)
+    return _Doors(store=store, ovsdb=outside.ovsdb, links=outside.links, host_ports=host_ports)
+
+
 @pytest.mark.parametrize(
     ("held", "said"),
     [
@@ -86,7 +93,7 @@ async def test_a_card_the_host_lives_on_is_refused_with_a_remedy(
 ) -> None:
     outside.links.found["eth1"] = Card(name="eth1", mac="52:54:00:00:00:01", **held)
     outside.links.found["eth2"] = Card(name="eth2", mac="52:54:00:00:00:02")
-    doors = _Doors(store=MemoryBackend(), ovsdb=outside.ovsdb, links=outside.links)
+    doors = _doors(outside, MemoryBackend())
     settings = replace(SETTINGS, uplinks=("eth2", "eth1"))
     with pytest.raises(UsageError, match=said) as refused:
         await _uplink_macs(doors, settings)
@@ -116,7 +123,7 @@ class Start:
             sup=sup,
             stack=AsyncExitStack(),
         )
-        self.doors = _Doors(store=store, ovsdb=outside.ovsdb, links=outside.links)
+        self.doors = _doors(outside, store)
         self.plane = _Plane(
             feed=RecordFeed(store),
             progress=self.agent.progress,

@@ -9,8 +9,8 @@ from core import keys
 from core.errors import Conflict, HostError
 from netplugin import ports
 from netplugin.hostaccess import masquerade, warn_unless_forwarding
-from netplugin.netns import HostRoute
 from netplugin.ovsdb import PortSpec
+from netplugin.ownlinks import HostRoute
 from ofnet.world import Bridge, HostPort, World
 from state.records import GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running

@@ -19,8 +19,9 @@ from core.errors import (
     SwitchUnavailable,
 )
 from core.tasks import supervisor
-from netplugin import podports, pods, ports
+from netplugin import pods, ports
 from netplugin.journal import State
+from netplugin.ovsdb import client
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord
 from state.watch import Reached, Removed
@@ -97,7 +98,7 @@ async def test_a_failed_add_is_undone_before_it_is_answered(outside: Outside, st
 async def test_an_add_that_is_cancelled_leaves_nothing(
     outside: Outside, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(podports, "PORT_READY", 5.0)  # it is cancelled before it gives up
+    monkeypatch.setattr(client, "PORT_READY", 5.0)  # it is cancelled before it gives up
     async with running(outside) as agent:
         gate = outside.faults.stop(step)
         async with asyncio.TaskGroup() as calls:
