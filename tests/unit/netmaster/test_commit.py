@@ -118,10 +118,11 @@ async def test_a_term_that_ends_while_company_is_waited_for(
         for number in range(3):
             tasks.create_task(lead.endpoint(f"c{number}"))
         await lead.backend.arrived.wait()
-    alone = asyncio.ensure_future(outcome(lead.endpoint("c3")))
-    await asyncio.sleep(0)
-    await lead.backend.close()
-    assert isinstance(await alone, NotLeader)
+    async with asyncio.TaskGroup() as tasks:
+        alone = tasks.create_task(outcome(lead.endpoint("c3")))
+        await asyncio.sleep(0)
+        await lead.backend.close()
+    assert isinstance(alone.result(), NotLeader)
 
 
 async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
