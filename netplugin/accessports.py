@@ -2,12 +2,12 @@
 
 In comes an endpoint whose network has none; its pod gets a link to the vxlan bridge (`hport<N>` at
 this end) with its address on the host's private network, and its default route by the host. The
-World is told, and `ofnet.pipelines.host_access` joins it to `contivh0`. What somebody takes away
-comes back; what is nobody's any more is swept with the pod's other port (`netplugin.podports`).
+World is told, and `ofnet.pipelines.host_access` joins it to `contivh0`. Bandwidth, burst and DSCP
+of the pod's group hold there too. What somebody takes away comes back; what is nobody's is swept
+and a changed limit corrected together with the pod's other port (`netplugin.podports`).
 """
 
 import logging
-from typing import Final
 
 from core.errors import SwitchUnavailable
 from core.logs import fields
@@ -16,6 +16,7 @@ from netplugin import ports
 from netplugin.journal import Entry
 from netplugin.netns import HostLinks, PodLink
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.podports import PodPorts
 from netplugin.reconcile import Reconciler
 from netplugin.roster import Roster
 from netplugin.upkeep import Upkeep, keep
@@ -23,8 +24,6 @@ from netplugin.world import WorldBuilder
 from ofnet.world import AccessPort, Bridge
 
 log = logging.getLogger(__name__)
-
-IFNAME: Final = "host1"
 
 
 class AccessPorts:
@@ -36,6 +35,7 @@ class AccessPorts:
         roster: Roster,
         links: HostLinks,
         ovsdb: Ovsdb,
+        pod_ports: PodPorts,
         world: WorldBuilder,
         reconciler: Reconciler,
         tx_off: bool,
@@ -44,6 +44,7 @@ class AccessPorts:
         self._roster = roster
         self._links = links
         self._ovsdb = ovsdb
+        self._pod_ports = pod_ports
         self._world = world
         self._reconciler = reconciler
         self._tx_off = tx_off
@@ -62,7 +63,7 @@ class AccessPorts:
             self._links.add_pod_link(
                 PodLink(
                     host_name=name,
-                    ifname=IFNAME,
+                    ifname=ports.ACCESS_IFNAME,
                     netns_path=entry.netns,
                     mtu=mtu,
                     tx_off=self._tx_off,
@@ -74,7 +75,9 @@ class AccessPorts:
         await self._reconciler.flush()
         address = ports.private_address(host.subnet, entry.port)
         await unbroken(
-            self._links.configure_pod(entry.netns, IFNAME, mac, [address], [host.address])
+            self._links.configure_pod(
+                entry.netns, ports.ACCESS_IFNAME, mac, [address], [host.address]
+            )
         )
 
     def place(self) -> None:
@@ -92,8 +95,8 @@ class AccessPorts:
             Upkeep(
                 name="interfaces to the host",
                 converge=self.converge,
-                facts=self._rows,
-                news=(self._ovsdb.changed,),
+                facts=self._facts,
+                news=(self._ovsdb.changed, self._reconciler.groups_changed),
                 interval=self._interval,
             )
         )
@@ -110,7 +113,11 @@ class AccessPorts:
                         await self._add_row(entry)
         self.place()
         self._reconciler.wake()
-        return self._rows()
+        return self._facts()
+
+    def _facts(self) -> object:
+        marks = {entry.key: self._dscp(entry) for entry in self._roster.settled()}
+        return self._rows(), marks
 
     def _rows(self) -> dict[str, PortRow]:
         rows = self._ovsdb.ports(Bridge.VXLAN)
@@ -121,14 +128,22 @@ class AccessPorts:
         if host is not None:
             mac = ports.private_mac(host.subnet, entry.port)
             ip = ports.private_address(host.subnet, entry.port).ip
-            self._world.put_access(entry.key, AccessPort(ofport=ofport, mac=mac, ip=ip))
+            port = AccessPort(ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry))
+            self._world.put_access(entry.key, port)
+
+    def _dscp(self, entry: Entry) -> int:
+        group = self._pod_ports.group(entry)
+        return 0 if group is None else group.dscp
 
     async def _add_row(self, entry: Entry) -> None:
+        rate, burst = self._pod_ports.limits(entry)
         await self._ovsdb.add_port(
             Bridge.VXLAN,
             PortSpec(
                 name=ports.access_name(entry.port),
                 ofport_request=ports.access_ofport(entry.port, self._ovsdb.numbers()),
-                external_ids={ports.ENDPOINT_ID: f"{IFNAME}-{entry.key}"},
+                external_ids={ports.ENDPOINT_ID: f"{ports.ACCESS_IFNAME}-{entry.key}"},
+                policing_rate=rate,
+                policing_burst=burst,
             ),
         )

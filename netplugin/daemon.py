@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv4Network
 from typing import Final
 
 from contivmodel.client import MasterClient
@@ -33,6 +34,7 @@ from netplugin.hostports import HostPorts
 from netplugin.infra import Infra
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
+from netplugin.k8sconfig import service_subnet
 from netplugin.leaks import Leaks
 from netplugin.masters import Masters
 from netplugin.mtu import VXLAN_OVERHEAD, PodMtus
@@ -82,6 +84,8 @@ class _Life:
     version: str
     sup: Supervisor
     stack: AsyncExitStack
+    services: IPv4Network | None = None
+    """The subnet of Kubernetes' services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +128,13 @@ class _Endpoints:
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
-        life = _Life(settings=settings, version=version, sup=sup, stack=stack)
+        life = _Life(
+            settings=settings,
+            version=version,
+            sup=sup,
+            stack=stack,
+            services=service_subnet(settings.k8s_config) if settings.k8s_config else None,
+        )
         doors = await _open_doors(life)
         macs = await _uplink_macs(doors, settings)
         cluster = await _cluster_settings(doors.store, settings)
@@ -280,6 +290,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
     facts = HostFacts(
         label=life.settings.host,
         tx_off=plane.datapath == USERSPACE,
+        services=life.services,
     )
     roster = Roster()
     mtus = PodMtus(
@@ -303,6 +314,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         roster=roster,
         links=doors.links,
         ovsdb=doors.ovsdb,
+        pod_ports=pod_ports,
         world=plane.world,
         reconciler=plane.reconciler,
         tx_off=facts.tx_off,
@@ -339,6 +351,7 @@ async def _open_endpoints(life: _Life, doors: _Doors, plane: _Plane) -> _Endpoin
         host_ports=doors.host_ports,
         world=plane.world,
         reconciler=plane.reconciler,
+        services=life.services,
         interval=life.settings.audit_interval,
     )
     return _Endpoints(

@@ -92,6 +92,12 @@ class Firewall:
         return changed
 
 
+async def policy(chain: Chain) -> str:
+    """Return what becomes of packets that no rule of a chain decides about. Raises HostError."""
+    listed = await asyncio.to_thread(_run, chain, "-S")
+    return next((line.split()[2] for line in listed.splitlines() if line.startswith("-P ")), "")
+
+
 def _ours(chain: Chain) -> list[tuple[str, ...]]:
     listed = (shlex.split(line) for line in _run(chain, "-S").splitlines())
     return [tuple(words[2:]) for words in listed if words[0] == "-A" and _is_marked(words)]

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 HOST_VLAN: Final = 2
 """The port's tag, as in the original; its flows do not ask for it."""
 POSTROUTING: Final = Chain(table="nat", name="POSTROUTING")
+FORWARD: Final = Chain(table="filter", name="FORWARD")
+"""What pods send beyond the host passes it; no rule of ours is in it."""
 CHAINS: Final = (POSTROUTING,)
 """All the chains that ever hold a rule of ours."""
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
@@ -115,7 +117,12 @@ class HostAccess:
         return private, row
 
 
+def forwards(switch: Path = FORWARDING) -> bool:
+    """Tell whether this host forwards packets."""
+    return switch.read_text(encoding="ascii").strip() != "0"
+
+
 def warn_unless_forwarding(switch: Path = FORWARDING) -> None:
     """Say so if this host forwards no packets: its pods reach nobody beyond it then."""
-    if switch.read_text(encoding="ascii").strip() == "0":
+    if not forwards(switch):
         log.warning("pods reach nobody outside: net.ipv4.ip_forward is 0 on this host")

@@ -3,8 +3,9 @@
 For every network of type `infra` the agent asks netmaster for an endpoint of its host, makes an
 interface of the host for it (`netplugin.hostports`) and tells the World. By the one named
 `contivh1` the host reaches the pods of its tenant under their own addresses: it has a route to each
-vxlan network of the tenant. When the network goes, the endpoint is released first and the port
-taken away then, so that whoever dies in between leaves something to begin again with.
+vxlan network of the tenant, and one to the services of Kubernetes. When the network goes, the
+endpoint is released first and the port taken away then, so that whoever dies in between leaves
+something to begin again with.
 """
 
 import logging
@@ -44,6 +45,7 @@ class Infra:
         host_ports: HostPorts,
         world: WorldBuilder,
         reconciler: Reconciler,
+        services: IPv4Network | None,
         interval: float,
     ) -> None:
         self._host = host
@@ -52,6 +54,7 @@ class Infra:
         self._host_ports = host_ports
         self._world = world
         self._reconciler = reconciler
+        self._services = services
         self._interval = interval
 
     def place(self) -> None:
@@ -178,6 +181,8 @@ class Infra:
         """Yield the subnets that the host reaches by an infra network, beside its own."""
         if network.name != GATEWAY_NAME:
             return
+        if self._services is not None:
+            yield self._services
         for other in self._world.networks():
             reached = other.encap is Encap.VXLAN and other.type is not NetworkType.INFRA
             if reached and other.tenant == network.tenant:

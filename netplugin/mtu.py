@@ -111,17 +111,20 @@ class PodMtus:
         """Set the links of pods that have another MTU; return what could not be."""
         have, faults = await self._links.mtus(), []
         for entry in self._roster.settled():
-            name, wanted = ports.switch_name(entry.port), self.of(Bridge(entry.bridge))
-            if have.get(name, wanted) != wanted:
-                faults += await self._set(entry, name, wanted)
+            own = ports.switch_name(entry.port), entry.ifname, Bridge(entry.bridge)
+            access = ports.access_name(entry.port), ports.ACCESS_IFNAME, Bridge.VXLAN
+            for name, ifname, bridge in (own, access):
+                wanted = self.of(bridge)
+                if have.get(name, wanted) != wanted:
+                    faults += await self._set(entry, name, ifname, wanted)
         return faults
 
-    async def _set(self, entry: Entry, name: str, mtu: int) -> list[str]:
+    async def _set(self, entry: Entry, name: str, ifname: str, mtu: int) -> list[str]:
         try:
-            await self._links.set_pod_mtu(name, entry.ifname, entry.netns, mtu)
+            await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
         except HostError as exc:
             return [f"MTU of pod {entry.container_id} not set: {exc}"]
-        log.info("MTU of pod set", extra=fields(endpoint=entry.key, count=mtu))
+        log.info("MTU of pod set", extra=fields(endpoint=entry.key, port=name, count=mtu))
         return []
 
     async def _read(self) -> Underlay:

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from typing import Any, Final
 
 from pyroute2.netlink import (
@@ -31,6 +31,7 @@ from pyroute2.netlink.rtnl import (
     RTM_NEWLINK,
     RTM_NEWROUTE,
     rt_proto,
+    rt_scope,
     rt_type,
 )
 from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD, ifaddrmsg
@@ -184,6 +185,21 @@ def default_route(index: int, gateway: Address, *, on_link: bool) -> bytes:
         proto=rt_proto["static"],
         type=rt_type["unicast"],
         flags=_ON_LINK if on_link else 0,
+    )
+    return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE)
+
+
+def route(index: int, subnet: IPv4Network) -> bytes:
+    """Ask for a route to a subnet of neighbours, which there may be already."""
+    message = _message(
+        rtmsg,
+        _attributes(RTA_DST=str(subnet.network_address), RTA_OIF=index),
+        family=socket.AF_INET,
+        dst_len=subnet.prefixlen,
+        table=_MAIN_TABLE,
+        proto=rt_proto["static"],
+        type=rt_type["unicast"],
+        scope=rt_scope["link"],
     )
     return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE)
 

@@ -32,6 +32,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -110,6 +111,10 @@ class HostLinks:
         """
         await self._call(_configure_pod, netns_path, ifname, mac, addresses, gateways)
 
+    async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+        """Have a pod look for who is in a subnet on one of its links."""
+        await self._call(_route_pod, netns_path, ifname, subnet)
+
     async def passing(self, name: str) -> None:
         """Return when a link of this host passes what it is given, its other end being up.
 
@@ -168,6 +173,10 @@ class HostLinks:
     async def holder(self, address: Address) -> str:
         """Return the name of the link that has the address. Raises HostError when none has."""
         return await self._call(ownlinks.holder, address)
+
+    async def routed(self) -> list[tuple[IPv4Network, str]]:
+        """Return where IPv4 packets go: subnets, each with the name of a link of this host."""
+        return await self._call(ownlinks.routes)
 
     async def mtus(self) -> dict[str, int]:
         """Return the MTUs of all links of this host."""
@@ -308,6 +317,12 @@ def _configure_pod(
             *(netlink.address(index, address) for address in addresses),
             *(_default_route(index, gateway, addresses) for gateway in gateways),
         )
+
+
+def _route_pod(netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+    what = f"route to {subnet} by {ifname} in {netns_path}"
+    with _namespace(netns_path) as namespace, netlink.host_errors(what), _inside(namespace):
+        netlink.change(netlink.route(netlink.required_index(ifname), subnet))
 
 
 def _default_route(index: int, gateway: Address, addresses: Iterable[Interface]) -> bytes:

@@ -96,15 +96,32 @@ def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
             else:
                 which = {"proto": held["proto"], "scope": held["scope"]}
                 iproute.route("del", dst=subnet, oif=index, **which)
-        for subnet, source in sorted(missing):
-            iproute.route(
-                "add",
-                dst=subnet,
-                oif=index,
-                prefsrc=source,
-                proto=ROUTE_PROTOCOL,
-                scope=_SCOPE_LINK,
-            )
+        _add_routes(iproute, index, missing)
+
+
+def _add_routes(iproute: Any, index: int, wanted: Iterable[tuple[str, str]]) -> None:
+    """Add routes to subnets, each with its source; one that is refused stops no other."""
+    ours = {"oif": index, "proto": ROUTE_PROTOCOL, "scope": _SCOPE_LINK}
+    refused: NetlinkError | None = None
+    for subnet, source in sorted(wanted):
+        try:
+            iproute.route("add", dst=subnet, prefsrc=source, **ours)
+        except NetlinkError as exc:
+            refused = exc
+    if refused is not None:
+        raise refused
+
+
+def routes() -> list[tuple[IPv4Network, str]]:
+    """Return where IPv4 packets go: subnets, each with the name of a link."""
+    with netlink.host_errors("cannot look at the routes"), _iproute() as iproute:
+        links = {link["index"]: str(link.get("ifname")) for link in iproute.get_links()}
+        return [
+            (IPv4Network((route.get("dst") or "0.0.0.0", route["dst_len"])), links[way])
+            for route in iproute.get_routes(family=socket.AF_INET, table=_MAIN_TABLE)
+            for way in _ways(route)
+            if way in links
+        ]
 
 
 def cards(wanted: Iterable[str]) -> tuple[Card, ...]:

@@ -80,7 +80,7 @@ class PodPorts:
 
         Everywhere else that is the network's (`ovsdriver.go: CreateEndpoint`).
         """
-        group = self._group(entry)
+        group = self.group(entry)
         return network.pkt_tag if group is None else group.pkt_tag
 
     async def attach(self, entry: Entry, network: NetworkRecord) -> None:
@@ -172,13 +172,15 @@ class PodPorts:
     async def _police(self, rows: Mapping[str, PortRow]) -> bool:
         done = True
         for entry in self._roster.entries():
-            row, wanted = rows.get(ports.switch_name(entry.port)), self._limits(entry)
-            if row is not None and (row.policing_rate, row.policing_burst) != wanted:
-                done = await self._limit(entry, row.name, *wanted) and done
+            wanted = self.limits(entry)
+            for name in (ports.switch_name(entry.port), ports.access_name(entry.port)):
+                row = rows.get(name)
+                if row is not None and (row.policing_rate, row.policing_burst) != wanted:
+                    done = await self._limit(entry, name, *wanted) and done
         return done
 
     async def _limit(self, entry: Entry, name: str, rate: int, burst: int) -> bool:
-        about = fields(endpoint=entry.key, rate=rate, burst=burst)
+        about = fields(endpoint=entry.key, port=name, rate=rate, burst=burst)
         try:
             await self._ovsdb.set_policing(name, rate=rate, burst=burst)
         except ContivError as exc:
@@ -196,18 +198,19 @@ class PodPorts:
             if number is not None and number not in used and row.bridge in _BRIDGES:
                 self._removal.sweep(row.bridge, [name])
 
-    def _group(self, entry: Entry) -> GroupRecord | None:
+    def group(self, entry: Entry) -> GroupRecord | None:
+        """Return the group of an endpoint, if it has one that is known."""
         if not entry.group:
             return None
         return self._world.group(group_key(entry.group, entry.tenant))
 
-    def _limits(self, entry: Entry) -> tuple[int, int]:
-        """Return the rate and burst an endpoint's port is to have."""
-        group = self._group(entry)
+    def limits(self, entry: Entry) -> tuple[int, int]:
+        """Return the rate and burst each port of an endpoint is to have."""
+        group = self.group(entry)
         return (0, 0) if group is None else (policing.rate_of(group.bandwidth), group.burst)
 
     async def _add_row(self, entry: Entry, network: NetworkRecord) -> None:
-        rate, burst = self._limits(entry)
+        rate, burst = self.limits(entry)
         await self._ovsdb.add_port(
             entry.bridge,
             PortSpec(

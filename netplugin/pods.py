@@ -18,7 +18,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from typing import Final
 
 from core.errors import (
@@ -66,11 +66,13 @@ UNDONE: Final = 2.0
 class HostFacts:
     """What does not change while the agent runs.
 
-    `tx_off` says that pods compute their own checksums, which the userspace datapath demands.
+    `tx_off` says that pods compute their own checksums, which the userspace datapath demands;
+    `services` is the subnet of Kubernetes' services, if there are any.
     """
 
     label: HostLabel
     tx_off: bool
+    services: IPv4Network | None = None
 
 
 class Pods:
@@ -298,7 +300,14 @@ class Pods:
         )
         await self._links.passing(ports.switch_name(entry.port))
         if not network.gateway:
-            await self._access.attach(entry, self._mtus.of(Bridge(entry.bridge)))
+            await self._go_by_host(entry)
+
+    async def _go_by_host(self, entry: Entry) -> None:
+        """Give a pod a way by its host to everything but services (`driver.go: addPod`)."""
+        await self._access.attach(entry, self._mtus.of(Bridge.VXLAN))
+        if self._facts.services is not None:
+            way = self._links.route_pod(entry.netns, entry.ifname, self._facts.services)
+            await unbroken(way)
 
     def _result(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> PodResult:
         ipv4, ipv6 = _addresses(record, network)

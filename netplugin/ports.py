@@ -58,6 +58,10 @@ def number_of(name: str) -> int | None:
     return _number(_ENDPOINT_PORT, name)
 
 
+ACCESS_IFNAME: Final = "host1"
+"""The pod's end of its interface to the host."""
+
+
 def access_name(number: int) -> str:
     """Return the name of the host end of the interface to the host of the pod behind port N."""
     return f"hport{number}"

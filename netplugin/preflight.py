@@ -1,8 +1,8 @@
 """`netplugin preflight`: what this host lacks to run an agent, each with the remedy.
 
-It takes the agent's own flags, looks and changes nothing. Each look is a small function that says
-what it found or raises what the agent itself would end with. Something that is lacking makes it
-exit with 1; a note does not.
+It takes the agent's own flags, looks and changes nothing. Each look is a small function, here or in
+`netplugin.storelooks`; what it may say is in `netplugin.findings`. Something that is lacking makes
+it exit with 1; a note does not.
 """
 
 import asyncio
@@ -10,54 +10,33 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core import daemon_flags, keys
-from core.errors import Conflict, ContivError, HostError, StoreUnavailable
+from core import daemon_flags
+from core.errors import HostError
 from core.host_address import default_host_address
 from core.version import VERSION
-from netplugin import firewall, settings
+from netplugin import firewall, hostaccess, settings, storelooks
 from netplugin.cards import check_cards
 from netplugin.cni.server import is_served
+from netplugin.findings import Finding, Look, Note, finding
+from netplugin.k8sconfig import service_subnet
 from netplugin.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.ports import HOST_PORT
 from netplugin.settings import SMALLEST_MTU, Settings
 from netplugin.uplinks import attached_cards
-from objdb.arrival import arrival
-from objdb.connect import connect
-from ofnet.world import Bridge
-from state import codec, schema
-from state.records import HostRecord
+from ofnet.world import Bridge, FwdMode
 
 NAME: Final = "preflight"
 OVSDB_WAIT: Final = 3.0
-STORE_WAIT: Final = 10.0
 
 _CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
 """By their bits: links and routes, packets of every kind, pods' namespaces (capability.h)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found about one subject; `remedy` says what to do where it is lacking."""
-
-    subject: str
-    found: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        if self.remedy:
-            return f"LACKS  {self.subject}: {self.found}\n       -> {self.remedy}"
-        return f"ok     {self.subject}: {self.found}"
-
-
-Look = Callable[[Settings], Awaitable[str]]
-"""Returns what was found; raises ContivError where it does not do."""
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -66,22 +45,16 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     if values is None:
         return
     findings = asyncio.run(findings_of(settings.resolve(values, default_host_address)))
-    sys.stdout.write("".join(f"{finding}\n" for finding in findings))
-    lacking = sum(bool(finding.remedy) for finding in findings)
+    sys.stdout.write("".join(f"{one}\n" for one in findings))
+    lacking = sum(one.lacking for one in findings)
     if lacking:
         raise HostError(f"this host lacks {lacking} of {len(findings)} things an agent needs")
 
 
 async def findings_of(wanted: Settings) -> list[Finding]:
     """Return what all looks find, in order."""
-    return [await _finding(subject, *look, wanted) for subject, look in LOOKS.items()]
-
-
-async def _finding(subject: str, look: Look, remedy: str, wanted: Settings) -> Finding:
-    try:
-        return Finding(subject, await look(wanted))
-    except (ContivError, OSError) as exc:
-        return Finding(subject, str(exc), remedy)
+    looks = (finding(subject, *look, wanted) for subject, look in LOOKS.items())
+    return await asyncio.gather(*looks)
 
 
 async def _rights(_wanted: Settings) -> str:
@@ -116,23 +89,6 @@ async def _datapath(wanted: Settings) -> str:
     return f"userspace's, tunnels leave by bridge {holder}"
 
 
-async def _store(wanted: Settings) -> str:
-    backend = connect(wanted.store)
-    try:
-        async with asyncio.timeout(STORE_WAIT):
-            stamp = await arrival(wanted.store, backend, keys.SCHEMA)
-            schema.check(stamp.value if stamp else None)
-            entry = await backend.get(keys.host(wanted.host))
-    except TimeoutError as exc:
-        raise StoreUnavailable(f"{wanted.store}: no answer in {STORE_WAIT:g} s") from exc
-    finally:
-        await backend.close()
-    record = codec.decode(entry.key, entry.value) if entry else None
-    if isinstance(record, HostRecord) and record.vtep_ip != str(wanted.vtep_ip):
-        raise Conflict(f"a host {wanted.host} with tunnels from {record.vtep_ip} is known already")
-    return f"{wanted.store} answers" + ("" if stamp else ", no netmaster has used it yet")
-
-
 async def _links(wanted: Settings) -> str:
     with closing(HostLinks()) as links:
         underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
@@ -142,6 +98,8 @@ async def _links(wanted: Settings) -> str:
             f"the link of {wanted.vtep_ip} has an MTU of {underlay.tunnels}, pods would have "
             f"{carried}: {VXLAN_OVERHEAD} are the tunnel's"
         )
+    if wanted.uplinks and underlay.carries(Bridge.VLAN) < (wanted.mtu or SMALLEST_MTU):
+        raise HostError(f"the uplinks carry {underlay.carries(Bridge.VLAN)}")
     return f"tunnels from {wanted.vtep_ip}, pods' MTU {wanted.mtu or carried}"
 
 
@@ -157,7 +115,33 @@ async def _programs(_wanted: Settings) -> str:
     found = shutil.which(firewall.PROGRAM)
     if found is None:
         raise HostError(f"no {firewall.PROGRAM}: pods cannot leave the host under its address")
+    await firewall.policy(hostaccess.POSTROUTING)  # which it can only tell if it works
     return found
+
+
+async def _forwarding(wanted: Settings) -> str | Note:
+    if not hostaccess.forwards():
+        whose = "pods on networks without a gateway" if _bridges(wanted) else "pods"
+        fault = f"net.ipv4.ip_forward is 0: {whose} reach nobody outside"
+        if _bridges(wanted):
+            return Note(fault)
+        raise HostError(fault)
+    if await firewall.policy(hostaccess.FORWARD) == "DROP":
+        return Note("iptables drops what is forwarded, but for what a rule of somebody's accepts")
+    return "this host forwards packets"
+
+
+def _bridges(wanted: Settings) -> bool:
+    """Tell whether pods find their gateways without this host."""
+    return wanted.fwd_mode is FwdMode.BRIDGE
+
+
+async def _kubernetes(wanted: Settings) -> str:
+    if wanted.k8s_config is None:
+        return f"not asked for in mode {wanted.mode}"
+    services = service_subnet(wanted.k8s_config)
+    said = f"services in {services}" if services else "no services"
+    return f"{said}, says {wanted.k8s_config}" if wanted.k8s_config.exists() else "no configuration"
 
 
 async def _ports(wanted: Settings) -> str:
@@ -202,12 +186,22 @@ LOOKS: Final[Mapping[str, tuple[Look, str]]] = {
     ),
     "datapath": (_datapath, "modprobe openvswitch"),
     "store": (
-        _store,
+        storelooks.store,
         "start it, name it with --etcd or --consul, or give this host another --host",
     ),
     "links": (_links, "--vtep-ip names an address of this host, --mtu the pods' MTU"),
     "uplinks": (_uplinks, "--vlan-uplinks names cards of this host that it does not live on"),
     "programs": (_programs, "apt install iptables"),
+    "forwarding": (
+        _forwarding,
+        f"sysctl net.ipv4.ip_forward=1; in FORWARD accept -i {HOST_PORT} and -o {HOST_PORT}",
+    ),
+    "private network": (
+        storelooks.private_network,
+        "netctl global set --private-subnet names another /16, or take that route away",
+    ),
+    "paths": (storelooks.paths, "raise the MTU of what lies between, or give all agents --mtu"),
+    "Kubernetes": (_kubernetes, "mend the file, or name another with --k8s-config"),
     "ports": (_ports, "end what uses them, or choose others with the flags named"),
     "directories": (_directories, "choose others with --data-dir and --run-dir"),
 }

@@ -124,6 +124,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("k8s-config",),
+        env="K8S_CONFIG",
+        help="Kubernetes configuration, which names the subnet of services; may be absent",
+        default="/var/contiv/config/contiv.json",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("mtu",),
         env="MTU",
         help="what pods can send in one piece, 0 for what the links carry",
@@ -190,6 +197,8 @@ class Settings:
     vlan_rpc_port: int
     vxlan_openflow_port: int
     vlan_openflow_port: int
+    k8s_config: Path | None
+    """None where the orchestrator is another."""
     mtu: int | None
     """What pods can send in one piece; None for what the links carry."""
     probe_interval: int
@@ -230,6 +239,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
         vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
+        k8s_config=Path(values["k8s-config"]) if modes.mode == "kubernetes" else None,
         mtu=_mtu(values),
         probe_interval=values.number("probe-interval", 0, LONGEST_AUDIT_INTERVAL),
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),

@@ -8,14 +8,14 @@ here. Next is `netplugin.world`.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from core.logs import fields
 from netplugin import ports
 from netplugin.ovsdb import Member, Ovsdb, PortRow, PortSpec
 from netplugin.world import WorldBuilder
-from ofnet.world import Bridge, Uplink
+from ofnet.world import Bridge, FwdMode, Uplink
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +51,12 @@ def attached_cards(rows: Iterable[PortRow]) -> frozenset[str]:
     return frozenset(card.name for row in rows if is_uplink(row) for card in cards(row))
 
 
-def usable(row: PortRow) -> frozenset[str]:
+def usable(row: PortRow, order: Sequence[str] = ()) -> frozenset[str]:
     """Return the names of the cards that frames may leave by.
 
     They have a link. Of a bond's, those that LACP has found a partner for; where it has found none,
-    the one that Open vSwitch uses alone, for whoever is at the other end takes each for another.
+    the one that Open vSwitch uses alone, for whoever is at the other end takes each for another:
+    the active one, or the first of `order` where flows say in which to try them.
     """
     linked = [card for card in cards(row) if card.link_state == "up"]
     if not row.members:
@@ -64,12 +65,14 @@ def usable(row: PortRow) -> frozenset[str]:
         return frozenset()  # the bond has not found out yet
     if any(card.lacp_current for card in row.members):
         return frozenset(card.name for card in linked if card.lacp_current)
+    if order:
+        names = {card.name for card in linked}
+        return frozenset([name for name in order if name in names][:1])
     return frozenset(card.name for card in linked if card.mac_in_use == row.active_mac)
 
 
-def unusable(row: PortRow) -> dict[str, str]:
-    """Return why frames may not leave by the other cards."""
-    used = usable(row)
+def unusable(row: PortRow, used: Collection[str]) -> dict[str, str]:
+    """Return why frames may not leave by the cards that are not used."""
     return {
         card.name: "no LACP partner" if card.link_state == "up" else "no link"
         for card in cards(row)
@@ -111,13 +114,17 @@ class Uplinks:
     def _show(self) -> None:
         rows = self._ovsdb.ports(Bridge.VLAN)
         row = rows.get(self._spec.name) if self._spec is not None else None
-        used = usable(row) if row is not None else frozenset()
+        used = usable(row, self._order()) if row is not None else frozenset()
         absent = dict.fromkeys(self._macs, "not on the bridge")
-        self.faults = unusable(row) if row is not None else absent
+        self.faults = unusable(row, used) if row is not None else absent
         if used != self._used:
             self._used = used
             log.info("uplink in use", extra=fields(cards=sorted(used)))
         self._world.set_uplinks(list(self._ready(row, used)) if row is not None else [])
+
+    def _order(self) -> tuple[str, ...]:
+        """Return the order in which flows try the cards; in bridge mode the switch has its own."""
+        return tuple(self._macs) if self._world.fwd_mode is FwdMode.ROUTING else ()
 
     def _ready(self, row: PortRow, used: frozenset[str]) -> Iterator[Uplink]:
         """Yield the cards in the command line's order; a bond has the MAC address of its first."""

@@ -178,7 +178,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.HOST_SNAT,
         matches=frozenset({"in_port", "eth_type", "ipv4_dst"}),
-        actions=frozenset({"eth_dst", "ipv4_src", "output"}),
+        actions=frozenset({"eth_dst", "ipv4_src", "ip_dscp", "output"}),
         misses={Mode.VROUTER: DROP},
     ),
     Table(

@@ -113,6 +113,7 @@ class AccessPort:
     ofport: int
     mac: str
     ip: IPv4Address
+    dscp: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

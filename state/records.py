@@ -8,6 +8,7 @@ the codec writes their creation-time value (design §3) and `state.derive` compu
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from core import ids
 from core.ids import (
@@ -147,6 +148,10 @@ class BgpRecord:
     as_number: str
     neighbor_as: str
     neighbor: str
+
+
+DEFAULT_PRIVATE_SUBNET: Final = "172.19.0.0/16"
+"""The network that stands for pods on each host, until somebody sets another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

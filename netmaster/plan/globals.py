@@ -16,10 +16,9 @@ from netmaster.ipam.segments import parse_range, parse_vlans, parse_vxlans
 from netmaster.plan.model import Plan, Stored, Write
 from netmaster.view import View
 from state import codec
-from state.records import GlobalRecord, TagRangesRecord
+from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, TagRangesRecord
 
 KEY: Final = "global"
-DEFAULT_PRIVATE_SUBNET: Final = "172.19.0.0/16"
 DEFAULT_VLANS: Final = "1-4094"
 DEFAULT_VXLANS: Final = "1-10000"
 DEFAULT_FORWARD_MODE: Final = "bridge"

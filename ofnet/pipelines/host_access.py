@@ -39,9 +39,11 @@ def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     yield _flow(TableId.INPUT, Priority.OWN_ARP, {**own, **named}, to_host)
     ip: Fields = {"in_port": access.ofport, "eth_type": oxm.ETH_IPV4}
     private: Fields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": port.subnet}
-    yield _flow(TableId.HOST_SNAT, Priority.MATCH, ip, to_host)
+    marks = (SetField("ip_dscp", access.dscp),) if access.dscp else ()
+    marked = Instructions((*marks, Output(port.ofport)))
+    yield _flow(TableId.HOST_SNAT, Priority.MATCH, ip, marked)
     yield _flow(TableId.HOST_SNAT, Priority.ABOVE_MATCH, private, DROP)
-    yield _flow(TableId.HOST_SNAT, Priority.EXEMPT, {**ip, "ipv4_dst": port.address}, to_host)
+    yield _flow(TableId.HOST_SNAT, Priority.EXEMPT, {**ip, "ipv4_dst": port.address}, marked)
 
 
 def _to_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:

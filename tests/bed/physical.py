@@ -61,6 +61,18 @@ class PhysicalNetwork:
         lacp = ["bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast"]
         self.ovs.vsctl("add-bond", SWITCH, lag(label), *ports, *lacp)
 
+    def separate(self, label: str, cards: Sequence[str]) -> None:
+        """Make the bond's ports trunks that know nothing of each other, nor of LACP."""
+        self.ovs.vsctl("del-port", SWITCH, lag(label))
+        for card in cards:
+            self.ovs.vsctl("add-port", SWITCH, cable(label, card))
+
+    def rejoin(self, label: str, cards: Sequence[str]) -> None:
+        """Make them a bond again."""
+        for card in cards:
+            self.ovs.vsctl("del-port", SWITCH, cable(label, card))
+        self.aggregate(label, cards)
+
     def route(self, gateways: Mapping[int, Sequence[str]]) -> None:
         """Put the router on VLANs, with the gateway's addresses of each, and a host behind it."""
         self.router.create()
@@ -104,8 +116,19 @@ class PhysicalNetwork:
 
     def learnt(self, mac: str) -> set[int]:
         """Return the VLANs on which the switch has seen a MAC address."""
-        rows = [row.split() for row in self.ovs.appctl("fdb/show", SWITCH).splitlines()[1:]]
-        return {int(vlan) for _port, vlan, seen, _age in rows if seen == mac}
+        return {int(vlan) for _port, vlan, seen, _age in self._table() if seen == mac}
+
+    def behind(self, mac: str, label: str, cards: Sequence[str]) -> set[str]:
+        """Return which cards of a host, each a trunk of its own, a MAC address was last seen on."""
+        numbers = {
+            card: self.ovs.vsctl("get", "interface", cable(label, card), "ofport").strip()
+            for card in cards
+        }
+        last = {port for port, _vlan, seen, _age in self._table() if seen == mac}
+        return {card for card, number in numbers.items() if number in last}
+
+    def _table(self) -> list[list[str]]:
+        return [row.split() for row in self.ovs.appctl("fdb/show", SWITCH).splitlines()[1:]]
 
 
 def cable(label: str, card: str) -> str:

@@ -16,6 +16,8 @@ from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 
+HEADERS = 28
+"""Bytes of IPv4 and ICMP around what an echo request carries."""
 FEW = 10
 """Answers by which a way shows that it is open."""
 
@@ -29,6 +31,12 @@ def private_address(pod: Pod, network: str = "172.19") -> str:
 def reaches(source: Namespace, address: str) -> bool:
     ping = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
     return source.run(ping, check=False).returncode == 0
+
+
+def passes(source: Namespace, address: str, size: int) -> bool:
+    """Say whether a packet of so many bytes passes in one piece, and its answer too."""
+    words = ["ping", "-q", "-n", "-c1", "-W2", "-M", "do", "-s", str(size - HEADERS), address]
+    return source.run(words, check=False).returncode == 0
 
 
 @contextmanager

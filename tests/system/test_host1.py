@@ -10,7 +10,7 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.echoes import answering, dials, pinging, private_address, reaches
+from tests.system.echoes import answering, dials, passes, pinging, private_address, reaches
 from tests.system.footprint import eventually_same, steady
 from tests.system.planes import FWD_MODES, planes
 
@@ -20,16 +20,21 @@ BARE: Mapping[str, Sequence[str]] = {
     "vxlan-bare": ["--subnet=10.70.0.0/24", "--encap=vxlan"],
     "vlan-bare": ["--subnet=10.71.0.0/24", "--encap=vlan", "--pkt-tag=71"],
 }
-FLAGS = {"netplugin": ["--audit-interval", "2"]}
+SERVICES = "10.96.0.0/12"
 GATEWAY = "172.19.255.254"
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
 def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
     """Run a host in a forwarding mode, with a network without gateway of either encapsulation."""
-    with planes(next(bed_dirs), request.param, hosts=1, flags=FLAGS) as bed:
+    directory = next(bed_dirs)
+    config = directory.with_suffix(".json")
+    config.write_text(json.dumps({"SVC_SUBNET": SERVICES}))
+    flags = {"netplugin": ["--audit-interval", "2", "--k8s-config", str(config)]}
+    with planes(directory, request.param, hosts=1, flags=flags) as bed:
         (host,) = bed.hosts
-        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        strict = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=1"]
+        host.namespace.run(["sysctl", "-q", "-w", *strict])
         for name, words in BARE.items():
             bed.netctl("net", "create", *words, name)
         yield bed
@@ -60,6 +65,34 @@ def test_the_pod_has_a_way_by_its_host(bed: Bed, pod: Pod) -> None:
     with answering(pod.namespace, private, 87) as callers:
         assert dials(host.namespace, private, 87)
     assert callers == [host.address]
+
+
+def test_services_are_for_its_own_interface(pod: Pod) -> None:
+    """Whoever balances them is on that bridge, not the host."""
+    (way,) = json.loads(pod.namespace.run(["ip", "-json", "route", "get", "10.99.1.2"]).stdout)
+    assert (way["dst"], way["dev"]) == ("10.99.1.2", "eth0")
+    assert "gateway" not in way
+    (route,) = json.loads(pod.namespace.run(["ip", "-json", "route", "show", SERVICES]).stdout)
+    assert route["dev"] == "eth0"
+
+
+def test_it_follows_the_links(bed: Bed, pod: Pod) -> None:
+    (host,) = bed.hosts
+
+    def mtu() -> int:
+        (link,) = json.loads(pod.namespace.run(["ip", "-json", "link", "show", "host1"]).stdout)
+        return int(link["mtu"])
+
+    assert mtu() == 1450
+    try:
+        for underlay in (1400, 1500):
+            host.namespace.run(["ip", "link", "set", "eth0", "mtu", str(underlay)])
+            eventually(lambda: mtu() == underlay - 50, "host1 follows")  # noqa: B023 - now
+            largest = partial(passes, pod.namespace, GATEWAY, underlay - 50)
+            eventually(largest, f"{underlay - 50} bytes pass to the host")
+            assert not passes(pod.namespace, GATEWAY, underlay - 49)
+    finally:
+        host.namespace.run(["ip", "link", "set", "eth0", "mtu", "1500"])
 
 
 def test_it_reaches_no_other_pod_by_the_host(bed: Bed, pod: Pod) -> None:

@@ -36,9 +36,10 @@ def flags() -> Mapping[str, Sequence[str]]:
 
 @pytest.fixture(scope="module")
 def host(bed: Bed) -> Host:
-    """Give the host, which forwards packets as any node of Kubernetes does."""
+    """Give the host, which forwards packets and doubts their senders as any node of Kubernetes."""
     (host,) = bed.hosts
-    host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    strict = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=1"]
+    host.namespace.run(["sysctl", "-q", "-w", *strict])
     return host
 
 

@@ -17,12 +17,15 @@ from tests.system.footprint import inspect, steady
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
 
 GATEWAY = "contivh1"
+SERVICES = "10.96.0.0/12"
 
 
 @pytest.fixture(scope="module")
-def flags() -> Mapping[str, Sequence[str]]:
-    """Have the agents look at links often."""
-    return {"netplugin": ["--audit-interval", "2"]}
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
+    """Have the agents look at links often, and know of Kubernetes' services."""
+    config = tmp_path_factory.mktemp("k8s") / "contiv.json"
+    config.write_text(json.dumps({"SVC_SUBNET": SERVICES}))
+    return {"netplugin": ["--audit-interval", "2", "--k8s-config", str(config)]}
 
 
 def address_of(host: Host, name: str) -> str:
@@ -43,7 +46,9 @@ def routes(host: Host, name: str = GATEWAY) -> set[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def gateway(bed: Bed) -> None:
-    """Make the network by which hosts reach pods."""
+    """Make the network by which hosts reach pods; hosts doubt what comes by the wrong way."""
+    for host in bed.hosts:
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=1"])
     create(bed, GATEWAY, "123.4.5.0/24", "--nw-type=infra", "--gateway=123.4.5.254")
 
 
@@ -59,7 +64,7 @@ def test_a_host_reaches_all_pods_of_its_tenant_by_contivh1(bed: Bed) -> None:
     own = {host.label: address_of(host, GATEWAY) for host in bed.hosts}
     assert len(set(own.values())) == 2
     for host in bed.hosts:
-        there = {"123.4.5.0/24", "10.20.0.0/16", "13.5.7.0/24"}
+        there = {"123.4.5.0/24", "10.20.0.0/16", "13.5.7.0/24", SERVICES}
         eventually(lambda: routes(host) == there, f"routes of {host.label}")  # noqa: B023 - now
     for host, pod in product(bed.hosts, pods):
         to_pod = partial(reaches, host.namespace, pod.address)
@@ -70,7 +75,7 @@ def test_a_host_reaches_all_pods_of_its_tenant_by_contivh1(bed: Bed) -> None:
         bed.delete_pod(pod)
     bed.netctl("net", "rm", "bunker-net")
     for host in bed.hosts:
-        rest = {"123.4.5.0/24", "10.20.0.0/16"}
+        rest = {"123.4.5.0/24", "10.20.0.0/16", SERVICES}
         eventually(lambda: routes(host) == rest, f"routes of {host.label}")  # noqa: B023 - now
     bed.netctl("net", "rm", "wire")
 

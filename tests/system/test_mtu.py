@@ -11,12 +11,10 @@ from tests.bed.netns import Namespace
 from tests.bed.pods import IFNAME, Pod
 from tests.bed.traffic import throughput
 from tests.bed.waiting import eventually
+from tests.system.echoes import passes
 from tests.system.rest import ask
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
-
-HEADERS = 28
-"""Bytes of IPv4 and ICMP around what an echo request carries."""
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +46,6 @@ def mtu_of(pod: Pod) -> int:
     return int(link["mtu"])
 
 
-def sent(pod: Pod, address: str, size: int) -> bool:
-    """Say whether a packet of so many bytes passes in one piece, and its answer too."""
-    words = ["ping", "-q", "-c1", "-W2", "-M", "do", "-s", str(size - HEADERS), address]
-    return pod.namespace.run(words, check=False).returncode == 0
-
-
 def others(bed: Bed, pod: Pod) -> list[tuple[Namespace, str]]:
     """Return whom a pod sends to: a pod on another host, its host, and somebody outside."""
     peer = next(one for one in bed.pods if one.host is not pod.host)
@@ -68,7 +60,7 @@ def others(bed: Bed, pod: Pod) -> list[tuple[Namespace, str]]:
 def carries(bed: Bed, pod: Pod, mtu: int) -> None:
     """See that packets of this length, and connections, reach everybody."""
     for namespace, address in others(bed, pod):
-        eventually(partial(sent, pod, address, mtu), f"{mtu} bytes pass to {address}")
+        eventually(partial(passes, pod.namespace, address, mtu), f"{mtu} bytes pass to {address}")
         assert throughput(pod.namespace, namespace, address, seconds=1) > 0
 
 
@@ -81,7 +73,7 @@ def test_the_longest_packet_passes_and_no_longer_one(bed: Bed, pods: list[Pod]) 
     one, two = pods
     assert [mtu_of(pod) for pod in pods] == [1450, 1450]
     carries(bed, one, 1450)
-    assert not sent(one, two.address, 1451)
+    assert not passes(one.namespace, two.address, 1451)
 
 
 def test_pods_follow_the_links(bed: Bed, pods: list[Pod]) -> None:
@@ -97,7 +89,7 @@ def test_pods_follow_the_links(bed: Bed, pods: list[Pod]) -> None:
         set_underlay(bed, 1500)
     eventually(lambda: [mtu_of(pod) for pod in pods] == [1450, 1450], "pods follow back")
     carries(bed, two, 1450)
-    assert not sent(two, one.address, 1451)
+    assert not passes(two.namespace, one.address, 1451)
 
 
 def test_a_link_between_that_carries_less_is_reported(bed: Bed) -> None:

@@ -17,6 +17,8 @@ def bed(bed_dirs: Iterator[Path], store_kind: str) -> Iterator[Bed]:
     directory = next(bed_dirs)
     directory.mkdir()
     bed = Bed(directory, hosts=2, store=store_kind).start()
+    for host in bed.hosts:
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
     bed.agents[0].kill()
     try:
         yield bed
@@ -43,6 +45,8 @@ def test_a_host_that_lacks_nothing(bed: Bed) -> None:
     assert {line.split()[0] for line in lines.values()} == {"ok"}
     assert "pods' MTU 1450" in lines["links"]
     assert lines["datapath"].endswith("tunnels leave by bridge br-phy")
+    assert lines["private network"].endswith("172.19.0.0/16 is free")
+    assert "1 other hosts, packets of 1500 bytes" in lines["paths"]
 
 
 def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
@@ -62,6 +66,7 @@ def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
         (["--vtep-ip", "127.0.0.1"], "datapath", "127.0.0.1 is on lo, which is no bridge"),
         (["--host", "h2"], "store", "a host h2 with tunnels from"),
         (["--data-dir", "/dev/null/x"], "directories", "/dev/null cannot be written"),
+        (["--k8s-config", "/dev/null"], "Kubernetes", "Kubernetes configuration /dev/null: "),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
@@ -73,6 +78,54 @@ def test_what_is_lacking_is_named_with_a_remedy(
     assert lines[subject].startswith(f"LACKS  {subject}: ")
     assert said in lines[subject]
     assert "       -> " in lines[subject]
+
+
+def test_a_host_that_forwards_nothing_lacks_something(bed: Bed) -> None:
+    host = bed.hosts[0]
+    host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=0"])
+    try:
+        status, lines = preflight(bed)
+    finally:
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    assert status == 1
+    assert lines["forwarding"].startswith("LACKS")
+    assert "pods reach nobody outside" in lines["forwarding"]
+    assert "-> sysctl net.ipv4.ip_forward=1" in lines["forwarding"]
+
+
+def test_a_firewall_that_drops_is_a_note(bed: Bed) -> None:
+    host = bed.hosts[0]
+    host.namespace.run(["iptables", "-w", "-P", "FORWARD", "DROP"])
+    try:
+        status, lines = preflight(bed)
+    finally:
+        host.namespace.run(["iptables", "-w", "-P", "FORWARD", "ACCEPT"])
+    assert (status, lines["forwarding"].split()[0]) == (0, "NOTE")
+    assert "accept -i contivh0" in lines["forwarding"]
+
+
+def test_a_private_network_that_leads_elsewhere_is_named(bed: Bed) -> None:
+    host = bed.hosts[0]
+    host.namespace.run(["ip", "link", "add", "docker1", "type", "veth", "peer", "name", "d1"])
+    host.namespace.run(["ip", "link", "set", "docker1", "up"])
+    host.namespace.run(["ip", "address", "add", "172.19.0.1/16", "dev", "docker1"])
+    try:
+        status, lines = preflight(bed)
+    finally:
+        host.namespace.run(["ip", "link", "delete", "docker1"])
+    assert status == 1
+    assert "leads elsewhere: 172.19.0.0/16 by docker1" in lines["private network"]
+
+
+def test_a_path_that_carries_less_is_named(bed: Bed) -> None:
+    link = bed.hosts[1].link
+    bed.fabric.namespace.run(["ip", "link", "set", link, "mtu", "1400"])
+    try:
+        status, lines = preflight(bed)
+    finally:
+        bed.fabric.namespace.run(["ip", "link", "set", link, "mtu", "1500"])
+    assert status == 1
+    assert "path to h2: packets of 1500 bytes do not pass" in lines["paths"]
 
 
 def test_a_port_in_use_is_named_with_its_flag(bed: Bed) -> None:
@@ -90,3 +143,5 @@ def test_a_store_that_is_away_is_named(bed: Bed) -> None:
         bed.store.start()
     assert status == 1
     assert "no answer in 10 s" in lines["store"]
+    for subject in ("private network", "paths"):
+        assert lines[subject].startswith(f"NOTE   {subject}: not looked at: ")

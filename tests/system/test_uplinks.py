@@ -4,7 +4,7 @@ Beyond the switch there is a router on the VLANs and a host behind it. Packets a
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -186,6 +186,38 @@ def test_a_bond_lives_on_what_is_left_of_it(site: Site, pull: Pull, push: Pull) 
         reach_each_other(site)
     if site.bridged:
         reaches_outside(site.near)
+
+
+def test_where_nobody_speaks_lacp_one_card_at_a_time_carries_all(site: Site) -> None:
+    """The switch has three trunks then, and would take frames by two of them for a loop."""
+    if not site.bonded:
+        pytest.skip("one card")
+    host, physical = site.near.host, site.bed.physical
+    physical.separate(host.label, CARDS)
+    try:
+        only = carries_alone(site, CARDS)
+        reach_each_other(site)
+        pull_at_the_switch(site, only)
+        carries_alone(site, [card for card in CARDS if card != only])
+        reach_each_other(site)
+        push_at_the_switch(site, only)
+    finally:
+        physical.rejoin(host.label, CARDS)
+    uses(host, *CARDS)
+    reach_each_other(site)
+
+
+def carries_alone(site: Site, cards: Sequence[str]) -> str:
+    """Wait until one of some cards is used alone, and what the pod sends comes by it."""
+    host = site.near.host
+    sender = site.near.mac if site.bridged else card_mac(host)
+
+    def found() -> str:
+        site.near.ping(site.far.address)
+        seen = site.bed.physical.behind(sender, host.label, cards)
+        return min(seen) if len(seen) == 1 and seen == in_use(host) else ""
+
+    return eventually(found, f"{host.label} uses one of {cards}", within=SLOW)
 
 
 def named(site: Site, card: str) -> bool:

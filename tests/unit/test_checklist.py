@@ -8,6 +8,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 LAST = {
+    "edge": {"A": 8, "B": 11},
     "netmaster": dict(zip("ABCDEFGHIJKL", (95, 8, 12, 5, 1, 19, 9, 8, 5, 1, 14, 9), strict=True)),
     "ofnet": dict(zip("ABCDEFGHIJ", (7, 16, 34, 28, 18, 15, 6, 29, 17, 8), strict=True)),
 }

@@ -58,6 +58,7 @@ async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: 
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
 
+    assert not {link["ifname"] for link in shown(host, "link", "show")} & {"eth0", "vport1"}
     (outer,) = shown(host, "link", "show", "vvport1")
     assert "UP" in outer["flags"]
     assert outer["mtu"] == 1450
@@ -363,6 +364,37 @@ async def test_a_link_of_ours_has_the_routes_it_is_to_have(
         held = shown(host, "route", "show", "dev", "contivh0")
         assert sorted(one["dst"] for one in held) == sorted(subnets)
         assert {(one["prefsrc"], one["protocol"]) for one in held} <= {("192.0.2.1", "201")}
+
+
+async def test_a_route_that_is_refused_stops_no_other(links: HostLinks, host: Namespace) -> None:
+    host.run(["ip", "link", "add", "contivh1", "type", "veth", "peer", "name", "far0"])
+    host.run(["ip", "link", "set", "contivh1", "up"])
+    host.run(["ip", "link", "set", "far0", "up"])
+    host.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"])
+    host.run(["ip", "route", "add", "10.1.0.0/16", "dev", "far0"])
+    source = IPv4Address("192.0.2.1")
+    subnets = ["10.1.0.0/16", "10.2.0.0/16"]
+    routes = [HostRoute(subnet=IPv4Network(subnet), source=source) for subnet in subnets]
+    with pytest.raises(HostError, match="routes of link contivh1: File exists"):
+        await links.ensure_routes("contivh1", routes)
+    (made,) = shown(host, "route", "show", "dev", "contivh1")
+    assert made["dst"] == "10.2.0.0/16"
+
+
+async def test_a_pod_gets_a_route_by_one_of_its_links(
+    links: HostLinks,
+    host: Namespace,  # noqa: ARG001 - stand in it
+    pod: Namespace,
+) -> None:
+    await links.add_pod_link(spec(pod))
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [])
+    for _ in range(2):
+        await links.route_pod(str(pod.path), "eth0", IPv4Network("10.96.0.0/12"))
+    (way,) = shown(pod, "route", "get", "10.97.1.2")
+    assert way["dev"] == "eth0"
+    assert "gateway" not in way
+    with pytest.raises(HostError, match=r"route to 10\.96\.0\.0/12 by eth9 in .*: No such device"):
+        await links.route_pod(str(pod.path), "eth9", IPv4Network("10.96.0.0/12"))
 
 
 async def test_a_route_of_somebody_else_is_left_alone(links: HostLinks, host: Namespace) -> None:

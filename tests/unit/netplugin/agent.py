@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
 
 from core.ids import GroupName, NetworkName, TenantName
@@ -116,6 +116,7 @@ def wire(
     *,
     run: bool = True,
     macs: Mapping[str, str] = MappingProxyType({}),
+    services: IPv4Network | None = None,
 ) -> Agent:
     """Return an agent that knows the store and has placed nothing yet."""
     world = WorldBuilder(HOST, FwdMode.ROUTING)
@@ -160,13 +161,14 @@ def wire(
         roster=roster,
         links=outside.links,
         ovsdb=outside.ovsdb,
+        pod_ports=pod_ports,
         world=world,
         reconciler=reconciler,
         tx_off=True,
         interval=60,
     )
     pods = Pods(
-        facts=HostFacts(label=HOST, tx_off=True),
+        facts=HostFacts(label=HOST, tx_off=True, services=services),
         mtus=mtus,
         master=outside.master,
         journal=outside.journal,
@@ -194,6 +196,7 @@ def wire(
         host_ports=HostPorts(outside.ovsdb, outside.links),
         world=world,
         reconciler=reconciler,
+        services=services,
         interval=60,
     )
     if run:
@@ -244,10 +247,11 @@ async def running(
     networks: tuple[NetworkRecord, ...] = (network(),),
     *,
     macs: Mapping[str, str] = MappingProxyType({}),
+    services: IPv4Network | None = None,
 ) -> AsyncIterator[Agent]:
     """Run an agent from its journal on, as the daemon starts it."""
     async with supervisor() as sup:
-        agent = wire(outside, sup, networks, macs=macs)
+        agent = wire(outside, sup, networks, macs=macs, services=services)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put_endpoint(record)

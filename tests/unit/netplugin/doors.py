@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
 from typing import TypeVar
 
 from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
@@ -125,6 +126,7 @@ class Inside:
     mac: str
     addresses: Sequence[Interface]
     gateways: Sequence[Address]
+    routes: tuple[IPv4Network, ...] = ()
 
 
 class FakeLinks(HostLinks):
@@ -161,12 +163,13 @@ class FakeLinks(HostLinks):
         addresses: Sequence[Interface],
         gateways: Sequence[Address],
     ) -> None:
-        await self._faults.work(
-            "inside",
-            lambda: self._configure(
-                netns_path, ifname, Inside(mac, list(addresses), list(gateways))
-            ),
-        )
+        inside = Inside(mac, list(addresses), list(gateways))
+        await self._faults.work("inside", lambda: self._configure(netns_path, ifname, inside))
+
+    async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+        given = self.inside[netns_path, ifname]
+        routed = replace(given, routes=(*given.routes, subnet))
+        await self._faults.work("pod route", lambda: self._configure(netns_path, ifname, routed))
 
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]

@@ -13,12 +13,13 @@ from tests.unit.netplugin.agent import (
     Agent,
     Outside,
     eventually,
+    in_group,
     left_nothing,
     request,
     running,
 )
 from tests.unit.netplugin.doors import Inside
-from tests.unit.netplugin.records import key, network
+from tests.unit.netplugin.records import group, key, network
 
 pytestmark = pytest.mark.usefixtures("hurried")
 BARE = network(gateway="")
@@ -96,6 +97,42 @@ async def test_a_restart_finds_it_and_a_lost_port_comes_back(outside: Outside) -
         outside.ovsdb.lose("hport1")
         await eventually(lambda: "hport1" in outside.ovsdb.ports())
         await eventually(lambda: key("c1") in shown(agent))
+
+
+async def test_its_group_limits_and_marks_what_it_sends(outside: Outside) -> None:
+    async with running(outside, (BARE,)) as agent:
+        agent.world.set_host_port(HOST)
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000, dscp=10))
+        await agent.pods.add(in_group(request(), "web"))
+
+        def limits() -> tuple[int, int]:
+            row = outside.ovsdb.ports()["hport1"]
+            return row.policing_rate, row.policing_burst
+
+        assert limits() == (10485, 2000)
+        assert shown(agent)[key("c1")].dscp == 10
+        agent.sup.supervise("interfaces", agent.access.run())
+        for dscp in (11, 12, 0):
+            agent.learn("g", group(bandwidth="10 mbps", burst=2000, dscp=dscp))
+            await eventually(lambda: shown(agent)[key("c1")].dscp == dscp)  # noqa: B023 - now
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        agent.learn("g", group(bandwidth="20 mbps", burst=3000))
+        await eventually(lambda: limits() == (20971, 3000))
+        outside.ovsdb.police("hport1", 0, 0)
+        await eventually(lambda: limits() == (20971, 3000))
+
+
+async def test_services_are_reached_by_the_pods_own_interface(outside: Outside) -> None:
+    services = IPv4Network("10.96.0.0/12")
+    plain = network("plain", gateway="10.1.0.1")
+    outside.master.networks.add(plain.id)
+    async with running(outside, (BARE, plain), services=services) as agent:
+        agent.world.set_host_port(HOST)
+        await agent.pods.add(request())
+        assert outside.links.inside[NETNS, "eth0"].routes == (services,)
+        assert outside.links.inside[NETNS, "host1"].routes == ()
+        await agent.pods.add(request("c2", network="plain"))
+        assert outside.links.inside["/run/netns/c2", "eth0"].routes == ()
 
 
 async def test_one_that_was_reclaimed_is_not_shown_again(outside: Outside) -> None:

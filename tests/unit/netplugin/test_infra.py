@@ -8,6 +8,8 @@ import pytest
 from core import keys
 from core.errors import Conflict, Invalid, MasterUnavailable
 from core.ids import EndpointKey, NetworkName
+from netplugin import ports
+from netplugin.ovsdb import PortSpec
 from netplugin.translation import LocalPort
 from ofnet.world import Bridge
 from state.records import Encap, NetworkRecord, NetworkType
@@ -98,6 +100,33 @@ async def test_by_contivh1_the_host_reaches_the_vxlan_networks_of_its_tenant(
         agent.reconciler.apply(Removed("k", another("n2", "10.2.0.0")))
         await agent.infra.converge()
         assert IPv4Network("10.2.0.0/16") not in routes("contivh1")
+
+
+async def test_by_contivh1_the_host_reaches_services(outside: Outside) -> None:
+    services = IPv4Network("10.96.0.0/12")
+    async with running(outside, services=services) as agent:
+        learn(agent, infra(), infra("other", tag=6))
+        granted(outside, agent, infra(), "10.9.0.1")
+        granted(outside, agent, infra("other"), "10.9.0.2")
+        await agent.infra.converge()
+        routed = {
+            name: {one.subnet for one in outside.links.routes[name]}
+            for name in outside.links.routes
+        }
+        assert services in routed["contivh1"]
+        assert services not in routed["other"]
+
+
+async def test_an_interface_takes_no_number_of_a_bonds_card(outside: Outside) -> None:
+    async with running(outside) as agent:
+        cards = ("eth1", "eth2")
+        outside.links.there.update(dict.fromkeys(cards))
+        outside.ovsdb.given.update(eth1=7, eth2=ports.FIRST_INFRA)
+        await outside.ovsdb.add_port(Bridge.VLAN, PortSpec(name="uplinkPort", members=cards))
+        learn(agent, infra())
+        granted(outside, agent, infra(), "10.9.0.1")
+        await agent.infra.converge()
+        assert outside.ovsdb.ports()["contivh1"].ofport == ports.FIRST_INFRA + 1
 
 
 async def test_it_goes_with_its_network(outside: Outside) -> None:

@@ -1,14 +1,18 @@
 """Pods send what the links carry, also when these change; what does not fit is said."""
 
+from ipaddress import IPv4Network
+
 import pytest
 
 from core.errors import HostError, UsageError
 from core.tasks import background
 from netplugin import mtu, ports
 from netplugin.mtu import Underlay
-from ofnet.world import Bridge
+from ofnet.world import Bridge, HostPort
+from state.records import Encap
 from tests.unit.netplugin.agent import Agent, Outside, eventually, pod_mtus, request, running
 from tests.unit.netplugin.doors import UNDERLAY_CARD
+from tests.unit.netplugin.records import network
 
 
 def errors(agent: Agent) -> tuple[str, ...]:
@@ -78,6 +82,27 @@ async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.Monke
         assert (await agent.pods.add(request("c2"))).mtu == 8950
         assert mtus_of_pods(outside) == {8950}
         assert errors(agent) == ()
+
+
+async def test_interfaces_to_the_host_follow_tunnels(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of pods on vlan networks: the host's own port is among the tunnels' pods."""
+    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+    private = HostPort(ofport=9, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
+    bare = network(gateway="", encap=Encap.VLAN)
+    async with running(outside, (bare,)) as agent, background("MTU", agent.mtus.run()):
+        agent.world.set_host_port(private)
+        await agent.pods.add(request())
+
+        def have() -> list[int]:
+            links = [outside.links.there[name] for name in ("vvport1", "hport1")]
+            return [link.mtu for link in links if link is not None]
+
+        assert have() == [1500, 1450]
+        outside.links.underlay[UNDERLAY_CARD] = 9000
+        outside.links.changed.set()
+        await eventually(lambda: have() == [9000, 8950])
 
 
 async def test_pods_that_changed_while_the_agent_was_away_are_corrected(outside: Outside) -> None:

@@ -1,9 +1,12 @@
 """What is lacking is counted, named and remedied; what is there is shown."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from core.errors import HostError
-from netplugin import preflight
+from netplugin import hostaccess, preflight
+from netplugin.findings import Note
 from netplugin.settings import Settings
 
 FLAGS = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
@@ -12,6 +15,10 @@ FLAGS += ["--ctrl-ip", "192.0.2.1", "--vtep-ip", "192.0.2.2"]
 
 async def there(wanted: Settings) -> str:
     return f"tunnels from {wanted.vtep_ip}"
+
+
+async def doubted(_wanted: Settings) -> Note:
+    return Note("pods may miss it")
 
 
 async def refused(_wanted: Settings) -> str:
@@ -42,6 +49,32 @@ def test_what_is_lacking_is_counted_and_remedied(
         "ok     b: tunnels from 192.0.2.2\n"
         "LACKS  c: [Errno 13] Permission denied\n       -> ask root\n"
     )
+
+
+def test_a_note_is_remedied_and_lacks_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "LOOKS", {"a": (doubted, "get one"), "b": (there, "-")})
+    preflight.run(FLAGS, {})
+    assert capsys.readouterr().out == (
+        "NOTE   a: pods may miss it\n       -> get one\nok     b: tunnels from 192.0.2.2\n"
+    )
+
+
+@pytest.mark.parametrize(("fwd_mode", "verdict"), [("bridge", "NOTE"), ("routing", "LACKS")])
+def test_a_host_that_forwards_nothing_lacks_it_where_pods_leave_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fwd_mode: str,
+    verdict: str,
+) -> None:
+    monkeypatch.setattr(hostaccess, "forwards", lambda: False)
+    monkeypatch.setattr(preflight, "LOOKS", {"forwarding": preflight.LOOKS["forwarding"]})
+    net_mode = {"bridge": ["--netmode", "vlan", "--vlan-uplinks", "eth1"], "routing": []}[fwd_mode]
+    with pytest.raises(HostError) if verdict == "LACKS" else nullcontext():
+        preflight.run([*FLAGS, "--fwdmode", fwd_mode, *net_mode], {})
+    said = capsys.readouterr().out
+    assert said.startswith(f"{verdict:6} forwarding: net.ipv4.ip_forward is 0: ")
 
 
 def test_help_looks_at_nothing(

@@ -44,6 +44,7 @@ SETTINGS = Settings(
     vlan_rpc_port=0,
     vxlan_openflow_port=0,
     vlan_openflow_port=0,
+    k8s_config=None,
     mtu=None,
     probe_interval=300,
     leak_grace=600,

@@ -120,6 +120,7 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         vlan_rpc_port=9003,
         vxlan_openflow_port=6633,
         vlan_openflow_port=6634,
+        k8s_config=Path("/var/contiv/config/contiv.json"),
         mtu=None,
         probe_interval=300,
         leak_grace=600,
@@ -145,6 +146,7 @@ ALL = {
     "VLAN_RPC_PORT": "1",
     "VXLAN_OPENFLOW_PORT": "2",
     "VLAN_OPENFLOW_PORT": "3",
+    "K8S_CONFIG": "/k8s.json",
     "MTU": "1400",
     "PROBE_INTERVAL": "6",
     "LEAK_GRACE": "4",
@@ -167,6 +169,7 @@ MEANT: dict[str, Any] = {
     "vlan_rpc_port": 1,
     "vxlan_openflow_port": 2,
     "vlan_openflow_port": 3,
+    "k8s_config": None,
     "mtu": 1400,
     "probe_interval": 6,
     "leak_grace": 4,
@@ -211,6 +214,11 @@ def test_the_hosts_address_is_asked_for_only_where_it_is_needed() -> None:
         raise UsageError("no address")
 
     assert resolve(values, no_address).ctrl_ip == IPv4Address("192.0.2.1")
+
+
+def test_kubernetes_has_its_own_configuration() -> None:
+    assert resolved(k8s_config="/k.json").k8s_config == Path("/k.json")
+    assert resolved(k8s_config="/k.json", mode="docker").k8s_config is None
 
 
 def test_consul_may_be_named() -> None:

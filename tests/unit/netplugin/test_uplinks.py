@@ -45,12 +45,12 @@ def of(outside: Outside, world: WorldBuilder, *names: str) -> Uplinks:
     return Uplinks({name: MACS[name] for name in names}, outside.ovsdb, world)
 
 
-def linked(outside: Outside, **states: str) -> None:
-    """Have the kernel say whether cards have a link; LACP has found a partner on all of them."""
+def linked(outside: Outside, *, lacp: bool = True, **states: str) -> None:
+    """Have the kernel say whether cards have a link; LACP has found a partner on all or none."""
     row = rows(outside)[BOND]
     known = {card.name: card.link_state for card in row.members} | states
     members = tuple(
-        replace(card, link_state=known[card.name], mac_in_use=MACS[card.name], lacp_current=True)
+        replace(card, link_state=known[card.name], mac_in_use=MACS[card.name], lacp_current=lacp)
         for card in row.members
     )
     bond = replace(row, members=members, active_mac=MACS["eth1"])
@@ -221,21 +221,52 @@ def all_but(*names: str) -> set[str]:
     return set(FIVE) - set(names)
 
 
+def why(*changed: Member) -> dict[str, str]:
+    row = bond(*changed)
+    return unusable(row, usable(row))
+
+
 def test_active_links_follow_their_state() -> None:
     """Of five: one goes down and comes back."""
     assert usable(bond()) == all_but()
     assert usable(bond(card("eth0", link="down"))) == all_but("eth0")
-    assert unusable(bond(card("eth0", link="down"))) == {"eth0": "no link"}
+    assert why(card("eth0", link="down")) == {"eth0": "no link"}
     assert usable(bond()) == all_but()
 
 
 def test_active_links_follow_lacp() -> None:
     """Of five: LACP loses one and finds it again, then loses three at once."""
     assert usable(bond(card("eth0", lacp=False))) == all_but("eth0")
-    assert unusable(bond(card("eth0", lacp=False))) == {"eth0": "no LACP partner"}
+    assert why(card("eth0", lacp=False)) == {"eth0": "no LACP partner"}
     assert usable(bond()) == all_but()
     lost = [card(name, lacp=False) for name in FIVE[:3]]
     assert usable(bond(*lost)) == all_but(*FIVE[:3])
+
+
+def test_without_a_partner_the_first_counts_where_flows_choose() -> None:
+    """The `bundle` action knows of links and of LACP, not of the card that a bond falls back to."""
+    order = ["eth2", *FIVE]
+    alone = [card(name, lacp=False) for name in FIVE]
+    assert usable(bond(*alone, active="52:54:00:00:00:03"), order) == {"eth2"}
+    alone[2] = card("eth2", lacp=False, link="down")
+    assert usable(bond(*alone, active="52:54:00:00:00:03"), order) == {"eth0"}
+    assert usable(bond(*alone[:4], active="52:54:00:00:00:03"), order) == {"eth4"}, "LACP knows"
+
+
+@pytest.mark.parametrize(
+    ("fwd_mode", "used"), [(FwdMode.BRIDGE, "eth1"), (FwdMode.ROUTING, "eth2")]
+)
+async def test_agent_and_switch_use_the_same_card(
+    cards: Outside, fwd_mode: FwdMode, used: str
+) -> None:
+    """The bond falls back to eth1, flows try eth2 first."""
+    world = WorldBuilder(HOST, fwd_mode)
+    uplinks = of(cards, world, "eth2", "eth1")
+    await uplinks.converge()
+    linked(cards, lacp=False, eth1="up", eth2="up")
+    await uplinks.converge()
+    assert [one.ofport for one in uplinks_of(world) if one.up] == [NUMBERS[used]]
+    assert uplinks.faults == {name: "no LACP partner" for name in MACS if name != used}
 
 
 @pytest.mark.parametrize("lacp", [False, None])

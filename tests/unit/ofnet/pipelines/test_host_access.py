@@ -69,6 +69,14 @@ def test_what_it_sends_goes_to_the_host(fwd_mode: FwdMode, target: IPv4Address) 
 
 
 @in_both_modes
+@pytest.mark.parametrize("target", [OUTSIDE, HOST_PORT.address])
+def test_what_it_sends_bears_its_groups_mark(fwd_mode: FwdMode, target: IPv4Address) -> None:
+    marked = replace(PODS, fwd_mode=fwd_mode, access={EndpointKey("ann"): replace(ANN, dscp=10)})
+    (leaving,) = evaluate(tables_of(flows_of(marked).flows.values()), from_ann(target)).sent
+    assert (leaving.port, leaving.packet.get("ip_dscp")) == (HOST_PORT.ofport, 10)
+
+
+@in_both_modes
 def test_no_other_private_address_is_reached(fwd_mode: FwdMode) -> None:
     for target in (BOB.ip, IPv4Address("172.19.3.4")):
         assert out(fwd_mode, from_ann(target)) == []
