@@ -15,6 +15,7 @@ What is decided is `netmaster.plan`'s business; who leads is `netmaster.election
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -69,6 +70,8 @@ _CREATIONS: Final = (
 )
 """The same for changes that only add: what comes with others of its kind is in nobody's way."""
 _PATIENCE: Final = 5.0
+_COMPANY: Final = 0.004
+"""Seconds, about what a commit takes, that the next one waits for as many changes as the last."""
 _FULL_FOR: Final = 5.0
 """Seconds until a store that was full is tried again; meanwhile no view is spoilt by trying."""
 
@@ -114,6 +117,7 @@ class Committer:
         self._queued = self._finished = 0
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._rebuilds = 0
+        self._expected = 0
         self._full: StoreFull | None = None
         self._full_until = 0.0
         self._usable = asyncio.Event()
@@ -210,10 +214,25 @@ class Committer:
         while self._end is None:
             if not self._usable.is_set():
                 await self._rebuild()
-            elif self._queue:
-                await self._commit(*self._next_group())
-            else:
+            elif not self._queue:
                 return
+            elif len(self._queue) < self._expected:
+                await self._company()
+            else:
+                await self._commit(*self._next_group())
+
+    async def _company(self) -> None:
+        """Give those who were answered together the time to come back and be committed together.
+
+        Else the first of them goes alone, and the others wait for two commits.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_COMPANY):
+                while self._queue and len(self._queue) < self._expected:
+                    self._wake.clear()
+                    await self._wake.wait()
+        self._expected = 0
+        self._wake.set()  # whatever else it was set for has not been looked at
 
     def _enqueue(self, writes: tuple[Write, ...]) -> asyncio.Future[None]:
         ops = tuple(
@@ -262,7 +281,7 @@ class Committer:
         return Change(checks, pending.ops)
 
     async def _commit(self, group: list[_Pending], changes: list[Change]) -> None:
-        self._flying = group
+        self._flying, self._expected = group, len(group)
         try:
             outcomes = await self._backend.commit(changes, fence=self._fence, writer=self._writer)
         except FenceLost as exc:

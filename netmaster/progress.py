@@ -8,6 +8,7 @@ last is not known, for nothing in the store tells its revision; a later change u
 covers it.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +22,9 @@ NO_AGENT: Final = "no agent is registered"
 SILENT: Final = "its agent has not reported yet"
 
 
+_FOLLOWED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
+
+
 @dataclass(slots=True)
 class Marks:
     """The last revision at which something was changed, by the prefix that agents follow."""
@@ -29,9 +33,9 @@ class Marks:
 
     def note(self, key: str, rev: int) -> None:
         """Note that a key was changed."""
-        prefix = next((prefix for prefix in AGENT_PREFIXES if key.startswith(prefix)), None)
-        if prefix is not None and rev > self.revisions.get(prefix, 0):
-            self.revisions[prefix] = rev
+        found = _FOLLOWED.match(key)
+        if found is not None and rev > self.revisions.get(found[0], 0):
+            self.revisions[found[0]] = rev
 
 
 def policy_marks(marks: Mapping[str, int]) -> dict[str, int]:

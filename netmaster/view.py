@@ -57,7 +57,13 @@ from state.services import Candidate
 K = TypeVar("K", bound=str | tuple[str, str])
 
 _Plain = ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | Doubt
-_LOAD_ORDER: Final = (RestObject, TagRangesRecord, NetworkRecord, GroupRecord, GrantRecord)
+_LOAD_RANK: Final = {
+    **dict.fromkeys(entries.KINDS.values(), 0),
+    TagRangesRecord: 1,
+    NetworkRecord: 2,
+    GroupRecord: 3,
+    GrantRecord: 4,
+}
 """Pools come before what is taken out of them; whatever is not named comes last."""
 
 
@@ -118,16 +124,16 @@ class View:
         """
         schema.check(values.get(keys.SCHEMA))
         view = cls()
-        writes = [
-            Write(key=key, record=entries.decode(key, value), new=True)
+        stored = [
+            (key, entries.decode(key, value))
             for key, value in values.items()
             if entries.is_leaders(key)
         ]
-        for write in sorted(writes, key=lambda write: _load_rank(write.record)):
+        for key, record in sorted(stored, key=_load_rank):
             try:
-                view.apply((write,))
+                view._put(key, record)
             except ValueError as exc:
-                raise Invalid(f"key {write.key}: {exc}") from exc
+                raise Invalid(f"key {key}: {exc}") from exc
         for addresses in view.addresses.values():
             addresses.resume()
         view._condemn_orphans()
@@ -434,8 +440,5 @@ def _drop(index: dict[K, dict[EndpointKey, None]], entry: K, key: EndpointKey) -
         del index[entry]
 
 
-def _load_rank(record: Stored | None) -> int:
-    for rank, kind in enumerate(_LOAD_ORDER):
-        if isinstance(record, kind):
-            return rank
-    return len(_LOAD_ORDER)
+def _load_rank(stored: tuple[str, Stored]) -> int:
+    return _LOAD_RANK.get(type(stored[1]), len(_LOAD_RANK))

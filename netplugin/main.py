@@ -45,5 +45,5 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command of this process; `netplugin.entry` calls it."""
     sys.exit(start(sys.argv[1:], os.environ))

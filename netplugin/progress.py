@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Final
 
 from core import keys
+from core.news import News
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 
@@ -40,7 +41,7 @@ class Progress:
         self._realised: Mapping[str, int] = {}
         self._misunderstood: dict[str, str] = {}
         self._shown: dict[str, tuple[str, ...]] = {}
-        self._changed = asyncio.Event()
+        self._changed = News()
         for agent in agents.values():
             agent.observe(self._look)
 
@@ -66,7 +67,7 @@ class Progress:
 
     def changed(self) -> asyncio.Event:
         """Return the event that the next change may set: take it, look, then wait."""
-        return self._changed
+        return self._changed.next
 
     def told(self, prefix: str, rev: int) -> None:
         """Note that the store has told all that happened under a prefix up to a revision."""
@@ -99,8 +100,7 @@ class Progress:
     def _look(self) -> None:
         if all(agent.in_step for agent in self._agents.values()):
             self._realised = self._handed
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        self._changed.tell()
 
     def _errors(self) -> Iterator[str]:
         for bridge, agent in self._agents.items():

@@ -24,6 +24,7 @@ from typing import Final
 from core.errors import ContivError, Exhausted, Invalid, NotFound, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
 from core.logs import fields
+from core.news import News
 from core.tasks import backoff
 from netplugin import ports
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
@@ -109,9 +110,9 @@ class Reconciler:
         self._dirty = asyncio.Event()
         self._ports_dirty = asyncio.Event()
         self._ports_dirty.set()
-        self._learnt = asyncio.Event()
-        self._groups_changed = asyncio.Event()
-        self._settings_changed = asyncio.Event()
+        self._learnt = News()
+        self._groups = News()
+        self._settings = News()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
         self._last_vtep = 0
@@ -129,8 +130,7 @@ class Reconciler:
         else:
             self._understand(event)
         self._dirty.set()
-        learnt, self._learnt = self._learnt, asyncio.Event()
-        learnt.set()
+        self._learnt.tell()
 
     def _understand(self, event: Changed | Removed) -> None:
         try:
@@ -149,23 +149,21 @@ class Reconciler:
         if isinstance(event.record, HostRecord):
             self._ports_dirty.set()
         if isinstance(event.record, GroupRecord):
-            changed, self._groups_changed = self._groups_changed, asyncio.Event()
-            changed.set()
+            self._groups.tell()
         if isinstance(event.record, GlobalRecord):
-            changed, self._settings_changed = self._settings_changed, asyncio.Event()
-            changed.set()
+            self._settings.tell()
 
     def groups_changed(self) -> asyncio.Event:
         """Return the event that the next change of a group sets: take it, look, then wait."""
-        return self._groups_changed
+        return self._groups.next
 
     def settings_changed(self) -> asyncio.Event:
         """Return the event that the next change of the cluster's settings sets, likewise."""
-        return self._settings_changed
+        return self._settings.next
 
     def learnt(self) -> asyncio.Event:
         """Return the event that the next change of the store sets, likewise."""
-        return self._learnt
+        return self._learnt.next
 
     async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
         """Return a network's record, waiting up to `patience` seconds for the store to tell of it.
@@ -175,7 +173,7 @@ class Reconciler:
         try:
             async with asyncio.timeout(patience):
                 while (record := self._world.network(nid)) is None:
-                    await self._learnt.wait()
+                    await self._learnt.next.wait()
         except TimeoutError as exc:
             raise NotFound(f"network {nid} is not known on this host") from exc
         if not self._world.realised(nid):

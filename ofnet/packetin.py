@@ -146,11 +146,10 @@ def _asked_from_outside(question: _Question) -> _Answer:
 
 def _network(packet: PacketIn, mode: Mode, world: World) -> Network | None:
     """Return the network whose VNI or VLAN a packet from outside bears."""
-    if mode is Mode.VXLAN:
-        known = {network.vni: network for network in world.networks.values() if network.vni}
-        return known.get(packet.tunnel_id or 0)
-    known = {network.vlan: network for network in world.networks.values() if network.vlan}
-    return known.get(packets.vlan(packet.data))
+    vxlan = mode is Mode.VXLAN
+    mark = packet.tunnel_id if vxlan else packets.vlan(packet.data)
+    known = world.networks.values() if mark else ()
+    return next((one for one in known if mark == (one.vni if vxlan else one.vlan)), None)
 
 
 def _ways_out(asker: LocalEndpoint, mode: Mode, world: World) -> tuple[Output, ...]:

@@ -103,23 +103,43 @@ def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
     fields = Fields.parse(key, value)
     epid = keys.after(keys.ENDPOINTS, key)
     fields.expect("id", epid)
+    # read all at once: there is no other record of which a leader or an agent reads so many
+    network, endpoint_id, service, group, ip, ip6, mac, host, intf, vtep, container, name = (
+        fields.each_text(_ENDPOINT_TEXTS)
+    )
     return EndpointRecord(
         key=EndpointKey(epid),
-        network=NetworkId(fields.text("netID")),
-        endpoint_id=fields.text("endpointID"),
-        service_name=fields.text("serviceName"),
+        network=NetworkId(network),
+        endpoint_id=endpoint_id,
+        service_name=service,
         group_id=fields.number("endpointGroupId"),
-        group_key=fields.text("endpointGroupKey"),
-        ip_address=fields.text("ipAddress"),
-        ipv6_address=fields.text("ipv6Address"),
-        mac_address=fields.text("macAddress"),
-        homing_host=HostLabel(fields.text("homingHost")),
-        intf_name=fields.text("intfName"),
-        vtep_ip=fields.text("vtepIP"),
+        group_key=group,
+        ip_address=ip,
+        ipv6_address=ip6,
+        mac_address=mac,
+        homing_host=HostLabel(host),
+        intf_name=intf,
+        vtep_ip=vtep,
         labels=fields.labels("labels"),
-        container_id=fields.text("containerId"),
-        common_name=fields.text("epCommonName"),
+        container_id=container,
+        common_name=name,
     )
+
+
+_ENDPOINT_TEXTS: Final = (
+    "netID",
+    "endpointID",
+    "serviceName",
+    "endpointGroupKey",
+    "ipAddress",
+    "ipv6Address",
+    "macAddress",
+    "homingHost",
+    "intfName",
+    "vtepIP",
+    "containerId",
+    "epCommonName",
+)
 
 
 def decode_group(key: str, value: bytes) -> GroupRecord:

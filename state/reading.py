@@ -7,13 +7,14 @@ older generations lack some fields). Every error is `Invalid` and names the key 
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from pydantic_core import from_json
 
 from core.errors import Invalid
 
 E = TypeVar("E", bound=StrEnum)
+_TEXT: Final = {str}
 
 
 class Fields:
@@ -44,6 +45,13 @@ class Fields:
         if type(value) is not str:
             raise self._wrong(name, "a string")
         return value
+
+    def each_text(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return several strings, in the order of their names."""
+        values = tuple(map(self._fields.get, names))
+        if set(map(type, values)) == _TEXT:
+            return cast("tuple[str, ...]", values)
+        return tuple(map(self.text, names))
 
     def number(self, name: str) -> int:
         """Return a whole number."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
 from core.errors import ContivError, SwitchUnavailable
+from core.news import News
 from core.tasks import backoff
 from netplugin.ovsdb import changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema
@@ -33,7 +34,7 @@ class Ovsdb:
         self._loop = asyncio.get_running_loop()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
         self._view = View()
-        self._changed = asyncio.Event()
+        self._changed = News()
         self._replica: Replica | None = None
         self._run: asyncio.Future[None] | None = None
 
@@ -81,7 +82,7 @@ class Ovsdb:
 
     def changed(self) -> asyncio.Event:
         """Return the event that the next change or reconnection sets: take it, look, then wait."""
-        return self._changed
+        return self._changed.next
 
     def ports(self, bridge: str | None = None) -> Mapping[str, PortRow]:
         """Return the ports of a bridge, or of all, by name."""
@@ -162,7 +163,7 @@ class Ovsdb:
         self._run = self._loop.run_in_executor(self._thread, self._replica.run)
         self._run.add_done_callback(self._on_end)
         while not self.connected:
-            await self._changed.wait()
+            await self._changed.next.wait()
 
     async def _schema(self, remote: str) -> Any:
         delays = backoff()
@@ -190,7 +191,7 @@ class Ovsdb:
 
     def _take(self, view: View) -> None:
         self._view = view
-        self._fire()
+        self._changed.tell()
 
     def _on_end(self, run: "asyncio.Future[None]") -> None:
         if not run.cancelled() and (failure := run.exception()) is not None:
@@ -198,11 +199,7 @@ class Ovsdb:
         if self._replica is not None:
             self._replica.close()
         self._view = dataclasses.replace(self._view, connected=False)
-        self._fire()
-
-    def _fire(self) -> None:
-        event, self._changed = self._changed, asyncio.Event()
-        event.set()
+        self._changed.tell()
 
 
 def _resolve(outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:

@@ -25,7 +25,9 @@ from objdb.etcd.channel import Channels, Member
 
 log = logging.getLogger(__name__)
 
-PAGE: Final = 5000
+PAGE: Final = 20_000
+"""Keys in one answer. For each answer etcd counts all keys of the range, however few it holds."""
+
 PAGE_ATTEMPT: Final = 5.0
 BEAT: Final = 1.0
 """Seconds between heartbeats."""

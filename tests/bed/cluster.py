@@ -259,7 +259,7 @@ class Bed:
         )
 
     def _agent_ready(self, host: Host) -> bool:
-        url = f"http://127.0.0.1:{AGENT_PORT}/inspect/driver"
+        url = f"http://127.0.0.1:{AGENT_PORT}/debug/leaks"
         return _accepts(self.cni_socket(host)) and answers(url, namespace=host.namespace)
 
     def _install_plugin(self) -> None:

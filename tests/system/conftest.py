@@ -41,6 +41,14 @@ def bed(
         bed.stop()
 
 
+@pytest.fixture
+def no_pods_left(bed: Bed) -> Iterator[None]:
+    """Delete the pods of each test; modules say whether theirs need it."""
+    yield
+    for pod in list(bed.pods):
+        bed.delete_pod(pod)
+
+
 @pytest.fixture(scope="module")
 def line(bed: Bed) -> None:
     """Give the first host a line to netmaster and store that does not pass through its switch."""

@@ -18,7 +18,11 @@ from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, add_rules, addresses, planes
 from tests.system.traffic import blocked, connects
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("no_pods_left"),
+]
 
 RULES = {
     "1": ["--action=deny", "--protocol=tcp", "--priority=1"],
@@ -32,14 +36,6 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
     """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
     with planes(next(bed_dirs), request.param) as bed:
         yield bed
-
-
-@pytest.fixture(autouse=True)
-def no_pods_left(bed: Bed) -> Iterator[None]:
-    """Delete the pods of each test."""
-    yield
-    for pod in list(bed.pods):
-        bed.delete_pod(pod)
 
 
 def three(bed: Bed, network: str, group: str = "") -> tuple[Pod, Pod, Pod]:

@@ -21,7 +21,11 @@ from tests.system.rest import ask
 from tests.system.shouting import Ear, Mouth, Shouting, neighbour, remember, said
 from tests.system.watcher import Lane, unbroken
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("no_pods_left"),
+]
 
 OPEN, FORBIDDEN = 7000, 7001
 ROUNDS = 20
@@ -42,14 +46,6 @@ def bed(fwd_mode: str, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
     """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
     with planes(next(bed_dirs), fwd_mode) as bed:
         yield bed
-
-
-@pytest.fixture(autouse=True)
-def no_pods_left(bed: Bed) -> Iterator[None]:
-    """Delete the pods of each test."""
-    yield
-    for pod in list(bed.pods):
-        bed.delete_pod(pod)
 
 
 @pytest.mark.parametrize("network", list(NETWORKS))

@@ -5,7 +5,6 @@ registration has ended when the store is back; who was deleted meanwhile must be
 everywhere, by the host's agent or, where that was killed too, by the next one.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -19,6 +18,7 @@ from tests.system.planes import add_rules, applied
 from tests.system.watcher import Lane, unbroken, watching
 
 pytestmark = [
+    pytest.mark.usefixtures("no_pods_left"),
     pytest.mark.system,
     pytest.mark.store,
     pytest.mark.stores("etcd", "consul"),
@@ -39,14 +39,6 @@ class Lanes(NamedTuple):
     within: list[Lane]
     across: list[Lane]
     forbidden: list[Lane]
-
-
-@pytest.fixture(autouse=True)
-def no_pods_left(bed: Bed) -> Iterator[None]:
-    """Delete the pods of each test."""
-    yield
-    for pod in list(bed.pods):
-        bed.delete_pod(pod)
 
 
 def lay_lanes(bed: Bed) -> Lanes:

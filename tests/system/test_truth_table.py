@@ -23,7 +23,11 @@ from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.rest import ask
 from tests.system.ways import Family, Verdicts, Way, Ways
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("no_pods_left"),
+]
 
 BRIDGES = {"vxlan": Bridge.VXLAN, "vlan": Bridge.VLAN}
 GROUPS = ("web", "db", "cache")
@@ -44,14 +48,6 @@ def bed(fwd_mode: str, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
     """Run a cluster of three hosts in a forwarding mode."""
     with planes(next(bed_dirs), fwd_mode, hosts=3) as bed:
         yield bed
-
-
-@pytest.fixture(autouse=True)
-def no_pods_left(bed: Bed) -> Iterator[None]:
-    """Delete the pods of each test."""
-    yield
-    for pod in list(bed.pods):
-        bed.delete_pod(pod)
 
 
 @pytest.mark.parametrize("network", list(NETWORKS))

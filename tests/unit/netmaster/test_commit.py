@@ -83,6 +83,48 @@ async def test_a_commit_stays_within_the_stores_limits(lead: Term) -> None:
     assert len(lead.backend.commits) == 2
 
 
+async def test_those_who_were_answered_together_come_back_together(
+    lead: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_COMPANY", 60.0)
+    async with lead.held() as tasks:
+        for number in range(3):
+            tasks.create_task(lead.endpoint(f"c{number}"))
+        await lead.backend.arrived.wait()
+    lead.backend.commits.clear()
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(3, 6):
+            tasks.create_task(lead.endpoint(f"c{number}"))
+            await asyncio.sleep(0.01)
+            assert lead.backend.commits == ([] if number < 5 else [3])
+
+
+async def test_who_comes_back_alone_is_not_kept_waiting_for_long(lead: Term) -> None:
+    async with lead.held() as tasks:
+        for number in range(3):
+            tasks.create_task(lead.endpoint(f"c{number}"))
+        await lead.backend.arrived.wait()
+    lead.backend.commits.clear()
+    await lead.endpoint("c3")
+    await lead.endpoint("c4")
+    assert lead.backend.commits == [1, 1]
+
+
+async def test_a_term_that_ends_while_company_is_waited_for(
+    lead: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_COMPANY", 60.0)
+    async with lead.held() as tasks:
+        for number in range(3):
+            tasks.create_task(lead.endpoint(f"c{number}"))
+        await lead.backend.arrived.wait()
+    async with asyncio.TaskGroup() as tasks:
+        alone = tasks.create_task(outcome(lead.endpoint("c3")))
+        await asyncio.sleep(0)
+        await lead.backend.close()
+    assert isinstance(alone.result(), NotLeader)
+
+
 async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
     lead.backend.commits.clear()
     async with lead.held() as tasks:
