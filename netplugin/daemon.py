@@ -38,6 +38,7 @@ from netplugin.k8sconfig import service_subnet
 from netplugin.leaks import Leaks
 from netplugin.masters import Masters
 from netplugin.mtu import VXLAN_OVERHEAD, PodMtus
+from netplugin.nameserver import NameServer
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
 from netplugin.paths import Paths
@@ -105,6 +106,7 @@ class _Plane:
     feed: RecordFeed
     progress: Progress
     world: WorldBuilder
+    names: NameServer
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
     host_access: HostAccess
@@ -227,8 +229,15 @@ async def _open_plane(
     await make_bridges()
     kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(life.settings.host, fwd_mode, kept, guard=life.settings.source_guard)
+    names = NameServer(world.names)
     agents = {
-        b: BridgeAgent(switch, b, world.take(b)[0], audit_interval=life.settings.audit_interval)
+        b: BridgeAgent(
+            switch,
+            b,
+            world.take(b)[0],
+            audit_interval=life.settings.audit_interval,
+            resolve=names.resolve,
+        )
         for b, switch in switches.items()
     }
     feed = RecordFeed(doors.store)
@@ -247,6 +256,7 @@ async def _open_plane(
         feed=feed,
         progress=progress,
         world=world,
+        names=names,
         agents=agents,
         reconciler=reconciler,
         host_access=HostAccess(
@@ -471,7 +481,9 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoint
         masters = {node.host: node.port for node in control.masters.values()}
         return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
 
-    inspector = Inspector(plane.agents, identity, endpoints.pods, endpoints.leaks.tally)
+    inspector = Inspector(
+        plane.agents, identity, plane.names, endpoints.pods, endpoints.leaks.tally
+    )
     rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc, inspector.report, life.stack)
     life.sup.supervise("control channel", control.run())

@@ -1,0 +1,140 @@
+"""Pods ask for names: who has them is told by the agent, all else by the server they asked."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dns.message
+import dns.rrset
+import pytest
+
+from tests.bed.cluster import AGENT_PORT, Bed
+from tests.bed.netns import http_request
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+OUTSIDE = "192.0.2.53"
+"""What the server that pods ask says of any name."""
+
+
+@pytest.fixture(scope="module", params=FWD_MODES)
+def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
+    with planes(next(bed_dirs), request.param) as bed:
+        yield bed
+
+
+@pytest.fixture(autouse=True)
+def no_pods_left(bed: Bed) -> Iterator[None]:
+    """Delete the pods of each test."""
+    yield
+    for pod in list(bed.pods):
+        bed.delete_pod(pod)
+
+
+@contextmanager
+def serving(pod: Pod) -> Iterator[str]:
+    """Answer DNS requests in a pod; give its address."""
+    ended = threading.Event()
+
+    def make() -> socket.socket:
+        end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        end.bind((pod.address, 53))
+        end.settimeout(0.1)
+        return end
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                message, asker = server.recvfrom(2048)
+            except TimeoutError:
+                continue
+            query = dns.message.from_wire(message)
+            reply = dns.message.make_response(query)
+            reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", OUTSIDE))
+            server.sendto(reply.to_wire(), asker)
+
+    with pod.namespace.call(make) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield pod.address
+        finally:
+            ended.set()
+            thread.join()
+
+
+def asked(pod: Pod, server: str, name: str, rdtype: str = "A") -> set[str] | None:
+    """Ask once, as a resolver does; return the addresses of the answer, None without one."""
+    query = dns.message.make_query(name, rdtype)
+
+    def make() -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    with pod.namespace.call(make) as asker:
+        asker.settimeout(1)
+        asker.connect((server, 53))
+        try:
+            asker.send(query.to_wire())
+            reply = dns.message.from_wire(asker.recv(2048))
+        except OSError:
+            return None
+    assert query.is_response(reply)
+    return {record.address for records in reply.answer for record in records}
+
+
+def hears(pod: Pod, server: str, name: str, wanted: set[str], rdtype: str = "A") -> None:
+    """Wait until a pod that asks for a name is told these addresses."""
+    eventually(lambda: asked(pod, server, name, rdtype) == wanted, f"{name} is {wanted}", within=30)
+
+
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_pods_ask_for_names(bed: Bed, network: str) -> None:
+    here, there = bed.hosts
+    group = f"web-{network}"
+    asker = bed.add_pod(here, "asker", network=network)
+    near = bed.add_pod(here, "near", network=network, group=group)
+    far = bed.add_pod(there, "far", network=network, group=group)
+    with serving(bed.add_pod(there, "server", network=network)) as server:
+        hears(asker, server, "far", {far.address})
+        hears(asker, server, "NEAR", {near.address})
+        hears(asker, server, group, {near.address, far.address})
+        hears(asker, server, group, {addresses(near)[1], addresses(far)[1]}, "AAAA")
+        hears(far, server, "near", {near.address})
+        hears(asker, server, "contiv.example", {OUTSIDE})
+        bed.delete_pod(far)
+        hears(asker, server, "far", {OUTSIDE})
+        hears(asker, server, group, {near.address})
+
+
+def test_a_service_has_a_name(bed: Bed) -> None:
+    words = ["--network=vxlan", "--selector=app=shop", "--port=80:8080:TCP", "-ip=10.60.0.200"]
+    bed.netctl("service", "create", *words, "shop")
+    asker = bed.add_pod(bed.hosts[0], "asker", network="vlan")
+    with serving(bed.add_pod(bed.hosts[1], "server", network="vlan")) as server:
+        try:
+            hears(asker, server, "shop", {"10.60.0.200"})
+            hears(asker, server, "shop", set(), "AAAA")
+        finally:
+            bed.netctl("service", "rm", "shop")
+        hears(asker, server, "shop", {OUTSIDE})
+
+
+def test_names_are_shown(bed: Bed) -> None:
+    far = bed.add_pod(bed.hosts[1], "far", network="vxlan")
+    url = f"http://127.0.0.1:{AGENT_PORT}/inspect/nameserver"
+
+    def shown() -> list[str]:
+        status, body = http_request(url, namespace=bed.hosts[0].namespace)
+        assert status == 200
+        names = json.loads(body)["dnsRecords"].get("default", {}).get("commonNames", {})
+        return names.get("far", [])  # type: ignore[no-any-return] # JSON
+
+    four, six = addresses(far)
+    assert eventually(shown, "the name is shown") == [f"ipv4:{four} ipv6:{six}"]
