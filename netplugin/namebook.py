@@ -3,150 +3,118 @@
 `netplugin.world` feeds it the records of endpoints and services; `netplugin.nameserver` looks names
 up. A name belongs to a tenant and is looked for among services, then groups, then the common names
 of containers and pods (`nameserver.go`); case does not matter (RFC 4343). Endpoint ids are no
-names, they are shown only.
+names, they are shown only. Records come by the ten thousand when an agent starts, so that they are
+kept as they are and read when somebody asks.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from core.ids import EndpointKey, ServiceKey, TenantName, split_network_id
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
-_Owner = tuple[type[EndpointRecord | ServiceRecord], str]
-
-
-class Kind(StrEnum):
-    """What a name is of, as the original's JSON calls it."""
-
-    SERVICE = "services"
-    GROUP = "endpointGroups"
-    COMMON = "commonNames"
-    ENDPOINT = "endpoints"
-
-
-_LOOKED_FOR: Final = (Kind.SERVICE, Kind.GROUP, Kind.COMMON)
-
-
-class _Name(NamedTuple):
-    kind: Kind
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """What a record says: these names have these addresses."""
-
-    tenant: TenantName
-    names: tuple[_Name, ...]
-    four: IPv4Address | None
-    six: IPv6Address | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Holders:
-    """Who has a name, by family of addresses."""
-
-    all: set[_Owner] = field(default_factory=set)
-    four: dict[_Owner, IPv4Address] = field(default_factory=dict)
-    six: dict[_Owner, IPv6Address] = field(default_factory=dict)
+_Name = tuple[TenantName, str]
+_Holders = dict[_Name, dict[EndpointKey, EndpointRecord]]
+_KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
 
 
 class NameBook:
-    """The names of all endpoints and services."""
+    """The names of all endpoints and services; all addresses and networks can be read."""
 
     def __init__(self) -> None:
-        self._named: dict[_Owner, _Named] = {}
-        self._holders: dict[tuple[TenantName, Kind, str], _Holders] = {}
+        self._endpoints: dict[EndpointKey, EndpointRecord] = {}
+        self._services: dict[ServiceKey, ServiceRecord] = {}
+        self._groups: _Holders = {}
+        self._common: _Holders = {}
+        self._served: dict[_Name, dict[ServiceKey, ServiceRecord]] = {}
 
     def put_endpoint(self, record: EndpointRecord) -> None:
-        """Learn or replace an endpoint, whose addresses and network can be read."""
-        self._put(
-            (EndpointRecord, record.key),
-            _Named(
-                split_network_id(record.network)[1],
-                tuple(_names(record)),
-                IPv4Address(record.ip_address) if record.ip_address else None,
-                IPv6Address(record.ipv6_address) if record.ipv6_address else None,
-            ),
-        )
+        """Learn or replace an endpoint."""
+        self.remove_endpoint(record.key)
+        self._endpoints[record.key] = record
+        for holders, name in self._names(record):
+            holders.setdefault(name, {})[record.key] = record
 
     def remove_endpoint(self, key: EndpointKey) -> None:
         """Forget an endpoint."""
-        self._remove((EndpointRecord, key))
+        gone = self._endpoints.pop(key, None)
+        for holders, name in self._names(gone) if gone is not None else ():
+            del holders[name][key]
+            if not holders[name]:
+                del holders[name]
 
     def put_service(self, record: ServiceRecord) -> None:
-        """Learn or replace a service, whose address can be read."""
-        address = IPv4Address(record.ip_address) if record.ip_address else None
-        names = (_Name(Kind.SERVICE, record.name),)
-        self._put((ServiceRecord, record.key), _Named(record.tenant, names, address))
+        """Learn or replace a service."""
+        self._services[record.key] = record
+        self._served.setdefault(_name(record.tenant, record.name), {})[record.key] = record
 
     def remove_service(self, key: ServiceKey) -> None:
         """Forget a service."""
-        self._remove((ServiceRecord, key))
+        gone = self._services.pop(key, None)
+        if gone is not None:
+            name = _name(gone.tenant, gone.name)
+            del self._served[name][key]
+            if not self._served[name]:
+                del self._served[name]
 
-    def lookup(
-        self, tenant: TenantName, name: str, family: type[Address]
-    ) -> Collection[Address] | None:
+    def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> list[str] | None:
         """Return the addresses of a name; None if nobody has it.
 
         They are those of the first kind that has any of this family.
         """
-        text = name.lower()
-        known = [
-            holders
-            for kind in _LOOKED_FOR
-            if (holders := self._holders.get((tenant, kind, text))) is not None
-        ]
-        found = (one.four if family is IPv4Address else one.six for one in known)
-        return next((held.values() for held in found if held), ()) if known else None
+        wanted = _name(tenant, name)
+        kinds = (self._served, self._groups, self._common)
+        known = [holders for kind in kinds if (holders := kind.get(wanted)) is not None]
+        for holders in known:
+            found = [text for one in holders.values() if (text := _address(one, family))]
+            if found:
+                return found
+        return [] if known else None
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, dict[str, dict[str, list[str]]]]:
         """Return all names by tenant and kind, as the original shows them."""
-        tenants: dict[str, dict[Kind, dict[str, list[str]]]] = defaultdict(
-            lambda: {kind: defaultdict(list) for kind in sorted(Kind)}
+        tenants: dict[str, dict[str, dict[str, list[str]]]] = defaultdict(
+            lambda: {kind: defaultdict(list) for kind in _KINDS}
         )
-        for _, named in sorted(self._named.items(), key=lambda item: item[0][1]):
-            text = f"ipv4:{named.four or '<nil>'} ipv6:{named.six or '<nil>'}"
-            for kind, name in named.names:
-                tenants[named.tenant][kind][name].append(text)
+        for _, record in sorted(self._endpoints.items()):
+            _, tenant = split_network_id(record.network)
+            names = (_common_name(record), _group(record), record.endpoint_id)
+            for kind, name in zip(_KINDS, names, strict=False):
+                if name:
+                    tenants[tenant][kind][name].append(_shown(record))
+        for _, service in sorted(self._services.items()):
+            tenants[service.tenant]["services"][service.name].append(_shown(service))
         return tenants
 
-    def _put(self, owner: _Owner, named: _Named) -> None:
-        if self._named.get(owner) == named:
-            return
-        self._remove(owner)
-        self._named[owner] = named
-        for kind, text in named.names:
-            holders = self._holders.setdefault((named.tenant, kind, text.lower()), _Holders())
-            holders.all.add(owner)
-            if named.four is not None:
-                holders.four[owner] = named.four
-            if named.six is not None:
-                holders.six[owner] = named.six
-
-    def _remove(self, owner: _Owner) -> None:
-        named = self._named.pop(owner, None)
-        if named is None:
-            return
-        for kind, text in named.names:
-            place = (named.tenant, kind, text.lower())
-            holders = self._holders[place]
-            for held in (holders.four, holders.six):
-                held.pop(owner, None)
-            holders.all.discard(owner)
-            if not holders.all:
-                del self._holders[place]
+    def _names(self, record: EndpointRecord) -> Iterator[tuple[_Holders, _Name]]:
+        _, tenant = split_network_id(record.network)
+        if group := _group(record):
+            yield self._groups, _name(tenant, group)
+        if common := _common_name(record):
+            yield self._common, _name(tenant, common)
 
 
-def _names(record: EndpointRecord) -> Iterator[_Name]:
-    names = (
-        _Name(Kind.GROUP, record.group_key.partition(":")[0]),
-        _Name(Kind.COMMON, record.common_name.removeprefix("/")),  # docker's begin with it
-        _Name(Kind.ENDPOINT, record.endpoint_id),
-    )
-    return (name for name in names if name.text)
+def _name(tenant: TenantName, name: str) -> _Name:
+    return tenant, name.lower()
+
+
+def _group(record: EndpointRecord) -> str:
+    return record.group_key.partition(":")[0]
+
+
+def _common_name(record: EndpointRecord) -> str:
+    return record.common_name.removeprefix("/")  # docker's begin with it
+
+
+def _address(record: EndpointRecord | ServiceRecord, family: type[Address]) -> str:
+    if family is IPv4Address:
+        return record.ip_address
+    return record.ipv6_address if isinstance(record, EndpointRecord) else ""
+
+
+def _shown(record: EndpointRecord | ServiceRecord) -> str:
+    four, six = _address(record, IPv4Address), _address(record, IPv6Address)
+    return f"ipv4:{four or '<nil>'} ipv6:{six or '<nil>'}"

@@ -7,9 +7,8 @@ untrusted: what cannot be read is no question.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
-from ipaddress import IPv4Address, IPv6Address
-from itertools import chain, count, islice
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import count
 from typing import Any, Final
 
 import dns.exception
@@ -37,8 +36,6 @@ _COUNTS: Final = range(4, 12, 2)
 """Where a message says how many questions and records it has."""
 
 MAX_MESSAGE: Final = 65535
-BUFFER: Final = 1024
-"""The size of messages that askers are told of (EDNS)."""
 
 _FAMILIES: Final[dict[int, tuple[type[Address], ...]]] = {
     RdataType.A: (IPv4Address,),
@@ -67,10 +64,10 @@ class NameServer:
             self._stats[tenant]["noNameRecord"] += 1
             return None
         self._stats[tenant]["foundNameRecord"] += 1
-        reply = dns.message.make_response(query, recursion_available=True, our_payload=BUFFER)
+        reply = dns.message.make_response(query, recursion_available=True, our_payload=MAX_QUESTION)
         reply.flags |= dns.flags.AA
         for asked, addresses in zip(query.question, found, strict=True):
-            records = [_record(address) for address in self._some(addresses or ())]
+            records = [_record(ip_address(text)) for text in self._some(addresses or [])]
             if records:
                 reply.answer.append(dns.rrset.from_rdata_list(asked.name, TTL, records))
         return reply.to_wire(max_size=MAX_MESSAGE)
@@ -84,7 +81,7 @@ class NameServer:
             "stats": {tenant: dict(counters) for tenant, counters in self._stats.items()},
         }
 
-    def _addresses(self, tenant: TenantName, asked: dns.rrset.RRset) -> Collection[Address] | None:
+    def _addresses(self, tenant: TenantName, asked: dns.rrset.RRset) -> list[str] | None:
         """Return what answers a question; None if nobody here can.
 
         It is nothing if the name has addresses of the other family only.
@@ -95,13 +92,12 @@ class NameServer:
         families = _FAMILIES.get(asked.rdtype, ())
         found = [self._book.lookup(tenant, name, family) for family in families]
         known = [addresses for addresses in found if addresses is not None]
-        return next((addresses for addresses in known if addresses), ()) if known else None
+        return next(filter(None, known), []) if known else None
 
-    def _some(self, addresses: Collection[Address]) -> Iterator[Address]:
-        """Yield as many as an answer has, not always the same; dnspython shuffles them."""
+    def _some(self, addresses: list[str]) -> list[str]:
+        """Return as many as an answer has, not always the same; dnspython shuffles them."""
         first = next(self._turns) % len(addresses) if addresses else 0
-        around = chain(islice(addresses, first, None), islice(addresses, first))
-        return islice(around, MAX_RECORDS)
+        return (addresses[first:] + addresses[:first])[:MAX_RECORDS]
 
 
 def _query(message: bytes) -> QueryMessage | None:

@@ -84,7 +84,7 @@ class Names(RuleBasedStateMachine):
             for name in ("web", "DB"):
                 for family in FAMILIES:
                     found = self.book.lookup(TenantName(tenant), name, family)
-                    held = None if found is None else {str(address) for address in found}
+                    held = None if found is None else set(found)
                     assert held == self.searched(tenant, name.lower(), family)
 
     def searched(self, tenant: str, name: str, family: type[Address]) -> set[str] | None:

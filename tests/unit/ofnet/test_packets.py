@@ -80,11 +80,19 @@ def ipv4(frame: bytes, **fields: int) -> bytes:
     """Return an IPv4 frame with other values in its header."""
     body = bytearray(frame[14:])
     for name, value in fields.items():
-        at, size = {"version": (0, 1), "length": (2, 2), "fragment": (6, 2), "proto": (9, 1)}[name]
+        at, size = PLACES[name]
         body[at : at + size] = value.to_bytes(size, "big")
     return frame[:14] + bytes(body)
 
 
+PLACES = {
+    "version": (0, 1),
+    "length": (2, 2),
+    "id": (4, 2),
+    "fragment": (6, 2),
+    "proto": (9, 1),
+    "source_port": (20, 2),
+}
 QUERY = frames.udp(1, 2, 53, b"who?")
 
 
@@ -101,7 +109,7 @@ def test_what_udp_carries_is_read_from_padded_frames_too() -> None:
         QUERY[:-1],
         packets.tagged(QUERY, 7),
         ipv4(QUERY, version=0x65),
-        ipv4(QUERY, version=0x44),
+        ipv4(QUERY, version=0x44, source_port=12),
         ipv4(QUERY, version=0x4F),
         ipv4(QUERY, length=31),
         ipv4(QUERY, length=0),
@@ -118,7 +126,7 @@ def test_what_is_no_whole_udp_packet_carries_nothing(frame: bytes) -> None:
 
 
 def test_a_reply_has_the_ends_of_its_question_swapped() -> None:
-    question = ipv4(QUERY, fragment=0x4000)
+    question = ipv4(QUERY, fragment=0x4000, id=77)
     options = question[:14] + b"\x46" + question[15:34] + bytes(4) + question[34:]
     for frame in (question, ipv4(options, length=36)):
         reply = packet.Packet(packets.udp_reply(frame, b"me"))
@@ -126,7 +134,7 @@ def test_a_reply_has_the_ends_of_its_question_swapped() -> None:
         assert (ethernet.dst, ethernet.src) == (mac(1), mac(2))
         assert (ip.dst, ip.src) == (str(address(1)), str(address(2)))
         assert (udp.dst_port, udp.src_port, payload) == (40000, 53, b"me")
-        assert (ip.ttl, ip.header_length, ip.flags) == (64, 5, 2)
+        assert (ip.ttl, ip.header_length, ip.flags, ip.identification) == (64, 5, 2, 77)
 
 
 def test_the_checksum_of_a_reply() -> None:
