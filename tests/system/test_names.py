@@ -17,7 +17,11 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("no_pods_left"),
+]
 
 OUTSIDE = "192.0.2.53"
 """What the server that pods ask says of any name."""
@@ -28,14 +32,6 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
     """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
     with planes(next(bed_dirs), request.param) as bed:
         yield bed
-
-
-@pytest.fixture(autouse=True)
-def no_pods_left(bed: Bed) -> Iterator[None]:
-    """Delete the pods of each test."""
-    yield
-    for pod in list(bed.pods):
-        bed.delete_pod(pod)
 
 
 @contextmanager
