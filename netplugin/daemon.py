@@ -22,7 +22,7 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable, UsageErro
 from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
-from netplugin import echo, inspect, ports, registration
+from netplugin import echo, inspect, nodeports, ports, registration
 from netplugin.accessports import AccessPorts
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cards import check_cards
@@ -34,12 +34,16 @@ from netplugin.hostports import HostPorts
 from netplugin.infra import Infra
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
-from netplugin.k8sconfig import service_subnet
+from netplugin.kube import config
+from netplugin.kube.api import KubeApi
+from netplugin.kube.config import KubeConfig
+from netplugin.kube.feed import KubeFeed
 from netplugin.leaks import Leaks
 from netplugin.masters import Masters
 from netplugin.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.nameserver import NameServer
 from netplugin.netns import HostLinks
+from netplugin.nodeports import NodePorts
 from netplugin.ovsdb import Ovsdb
 from netplugin.paths import Paths
 from netplugin.podports import PodPorts
@@ -130,12 +134,14 @@ class _Endpoints:
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
+        kubernetes = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
+        followed = KubeApi(kubernetes) if kubernetes.server else None
         life = _Life(
             settings=settings,
             version=version,
             sup=sup,
             stack=stack,
-            services=service_subnet(settings.k8s_config) if settings.k8s_config else None,
+            services=kubernetes.services,
         )
         doors = await _open_doors(life)
         macs = await _uplink_macs(doors, settings)
@@ -145,6 +151,8 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
         await _settle(life, doors, plane, endpoints)
+        if followed is not None:
+            _follow_kubernetes(life, plane, followed)
         sup.supervise("leaks", endpoints.leaks.run())
         is_known = partial(plane.world.hosts.__contains__, settings.host)
         kept = registration.keep_host_record(doors.store, record, is_known)
@@ -153,6 +161,19 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         ready = fields(host=settings.host, count=len(endpoints.pods.keys()))
         log.info("agent ready", extra=ready)
         await asyncio.Event().wait()
+
+
+def _follow_kubernetes(life: _Life, plane: _Plane, api: KubeApi) -> None:
+    feed = KubeFeed(api, plane.world)
+    node_ports = NodePorts(
+        feed=feed,
+        firewall=Firewall(nodeports.CHAINS),
+        world=plane.world,
+        reconciler=plane.reconciler,
+        interval=life.settings.audit_interval,
+    )
+    life.sup.supervise("services of kubernetes", feed.run())
+    life.sup.supervise("node ports", node_ports.run())
 
 
 async def _open_doors(life: _Life) -> _Doors:

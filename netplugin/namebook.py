@@ -1,10 +1,10 @@
 """Who has which name, on all hosts. Pure: no I/O, no clock.
 
 `netplugin.world` feeds it the records of endpoints and services; `netplugin.nameserver` looks names
-up. A name belongs to a tenant and is looked for among services, then groups, then the common names
-of containers and pods (`nameserver.go`); case does not matter (RFC 4343). Endpoint ids are no
-names, they are shown only. Records come by the ten thousand when an agent starts, so that they are
-kept as they are and read when somebody asks.
+up. A name is looked for among the services of Kubernetes, which are everybody's, then in its tenant
+among services, groups, and the common names of containers and pods (`nameserver.go`); case does not
+matter (RFC 4343). Endpoint ids are no names, they are shown only. Records come by the ten thousand
+when an agent starts, so that they are kept as they are and read when somebody asks.
 """
 
 from collections import defaultdict
@@ -13,11 +13,16 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from core.ids import EndpointKey, ServiceKey, TenantName, split_network_id
+from netplugin.kube.services import KubeService
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
 _Name = tuple[TenantName, str]
 _Holders = dict[_Name, dict[EndpointKey, EndpointRecord]]
+KUBERNETES: Final = "k8sDefaultTenant"
+"""Whose the services of Kubernetes are, for the original."""
+
+_DOMAINS: Final = ("", ".svc", ".svc.cluster.local")
 _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
 
 
@@ -30,6 +35,8 @@ class NameBook:
         self._groups: _Holders = {}
         self._common: _Holders = {}
         self._served: dict[_Name, dict[ServiceKey, ServiceRecord]] = {}
+        self._kube: dict[str, KubeService] = {}
+        self._kube_names: dict[str, dict[str, KubeService]] = {}
 
     def put_endpoint(self, record: EndpointRecord) -> None:
         """Learn or replace an endpoint."""
@@ -60,12 +67,31 @@ class NameBook:
             if not self._served[name]:
                 del self._served[name]
 
+    def put_kube_service(self, service: KubeService) -> None:
+        """Learn or replace a service of Kubernetes; one without an address has no name here."""
+        self.remove_kube_service(service.key)
+        if service.address is not None or service.address6 is not None:
+            self._kube[service.key] = service
+            for name in _kube_names(service):
+                self._kube_names.setdefault(name, {})[service.key] = service
+
+    def remove_kube_service(self, key: str) -> None:
+        """Forget a service of Kubernetes."""
+        gone = self._kube.pop(key, None)
+        for name in _kube_names(gone) if gone is not None else ():
+            del self._kube_names[name][key]
+            if not self._kube_names[name]:
+                del self._kube_names[name]
+
     def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> list[str] | None:
         """Return the addresses of a name; None if nobody has it.
 
         They are those of the first kind that has any of this family.
         """
         wanted = _name(tenant, name)
+        kube = self._kube_names.get(name.lower())
+        if kube is not None:
+            return _kube_addresses(min(kube.values(), key=_rank), family)
         kinds = (self._served, self._groups, self._common)
         known = [holders for kind in kinds if (holders := kind.get(wanted)) is not None]
         for holders in known:
@@ -79,6 +105,7 @@ class NameBook:
         tenants: dict[str, dict[str, dict[str, list[str]]]] = defaultdict(
             lambda: {kind: defaultdict(list) for kind in _KINDS}
         )
+        tenants[KUBERNETES] = {"k8sServices": defaultdict(list)}
         for _, record in sorted(self._endpoints.items()):
             _, tenant = split_network_id(record.network)
             names = (_common_name(record), _group(record), record.endpoint_id)
@@ -87,6 +114,8 @@ class NameBook:
                     tenants[tenant][kind][name].append(_shown(record))
         for _, service in sorted(self._services.items()):
             tenants[service.tenant]["services"][service.name].append(_shown(service))
+        for _, kube in sorted(self._kube.items()):
+            tenants[KUBERNETES]["k8sServices"][kube.name].append(f"ipv4:{kube.address or '<nil>'}")
         return tenants
 
     def _names(self, record: EndpointRecord) -> Iterator[tuple[_Holders, _Name]]:
@@ -95,6 +124,22 @@ class NameBook:
             yield self._groups, _name(tenant, group)
         if common := _common_name(record):
             yield self._common, _name(tenant, common)
+
+
+def _kube_names(service: KubeService) -> list[str]:
+    """Return the names of a service: its own, and with its namespace those of cluster DNS."""
+    own = f"{service.name}.{service.namespace}".lower()
+    return [service.name.lower(), *(f"{own}{domain}" for domain in _DOMAINS)]
+
+
+def _rank(service: KubeService) -> tuple[bool, str]:
+    """Of services of one name in several namespaces, that of `default` comes first."""
+    return service.namespace != "default", service.namespace
+
+
+def _kube_addresses(service: KubeService, family: type[Address]) -> list[str]:
+    address = service.address if family is IPv4Address else service.address6
+    return [str(address)] if address is not None else []
 
 
 def _name(tenant: TenantName, name: str) -> _Name:

@@ -77,7 +77,7 @@ class NameServer:
         return {
             "serviceQueue": 0,
             "endpointQueue": 0,
-            "dnsRecords": {**self._book.report(), "k8sDefaultTenant": {"k8sServices": {}}},
+            "dnsRecords": self._book.report(),
             "stats": {tenant: dict(counters) for tenant, counters in self._stats.items()},
         }
 

@@ -17,10 +17,11 @@ What a record says in a switch's terms is `netplugin.translation`, who has which
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Final, TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from netplugin.kube.services import KubeService
 from netplugin.launches import LaunchBook
 from netplugin.namebook import NameBook
 from netplugin.policies import PolicyBook
@@ -96,6 +97,7 @@ class WorldBuilder:
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
         self.names = NameBook()
+        self.kube_services: dict[str, KubeService] = {}
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
         self._complete = False
@@ -230,6 +232,18 @@ class WorldBuilder:
         self.hosts.pop(label, None)
         self._refresh_peer(label)
 
+    # -- facts from Kubernetes -----------------------------------------------------------------
+
+    def put_kube_service(self, service: KubeService) -> None:
+        """Learn or replace a service of Kubernetes."""
+        self.kube_services[service.key] = service
+        self.names.put_kube_service(service)
+
+    def remove_kube_service(self, key: str) -> None:
+        """Forget a service of Kubernetes."""
+        self.kube_services.pop(key, None)
+        self.names.remove_kube_service(key)
+
     # -- facts from this host ------------------------------------------------------------------
 
     def put_port(self, key: EndpointKey, port: LocalPort) -> None:
@@ -314,6 +328,11 @@ class WorldBuilder:
     def host_port(self) -> HostPort | None:
         """The host's own port on the vxlan bridge, None while it is not there."""
         return self._sides[Bridge.VXLAN].host_port
+
+    def private_addresses(self) -> dict[IPv4Address, IPv4Address]:
+        """Return what this host reaches its own pods by, by their addresses: where we route."""
+        local = self._sides[Bridge.VXLAN].local.values() if self.fwd_mode is FwdMode.ROUTING else ()
+        return {one.ip: one.nat_ip for one in local if one.nat_ip is not None}
 
     @property
     def complete(self) -> bool:

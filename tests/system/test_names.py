@@ -1,21 +1,16 @@
 """Pods ask for names: who has them is told by the agent, all else by the server they asked."""
 
 import json
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import dns.message
-import dns.rrset
 import pytest
 
 from tests.bed.cluster import AGENT_PORT, Bed
 from tests.bed.netns import http_request
-from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
+from tests.system.questions import OUTSIDE, hears, serving
 
 pytestmark = [
     pytest.mark.system,
@@ -23,71 +18,12 @@ pytestmark = [
     pytest.mark.usefixtures("no_pods_left"),
 ]
 
-OUTSIDE = "192.0.2.53"
-"""What the server that pods ask says of any name."""
-
 
 @pytest.fixture(scope="module", params=FWD_MODES)
 def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
     """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
     with planes(next(bed_dirs), request.param) as bed:
         yield bed
-
-
-@contextmanager
-def serving(pod: Pod) -> Iterator[str]:
-    """Answer DNS requests in a pod; give its address."""
-    ended = threading.Event()
-
-    def make() -> socket.socket:
-        end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        end.bind((pod.address, 53))
-        end.settimeout(0.1)
-        return end
-
-    def serve() -> None:
-        while not ended.is_set():
-            try:
-                message, asker = server.recvfrom(2048)
-            except TimeoutError:
-                continue
-            query = dns.message.from_wire(message)
-            reply = dns.message.make_response(query)
-            reply.answer.append(dns.rrset.from_text(query.question[0].name, 60, "IN", "A", OUTSIDE))
-            server.sendto(reply.to_wire(), asker)
-
-    with pod.namespace.call(make) as server:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield pod.address
-        finally:
-            ended.set()
-            thread.join()
-
-
-def asked(pod: Pod, server: str, name: str, rdtype: str = "A") -> set[str] | None:
-    """Ask once, as a resolver does; return the addresses of the answer, None without one."""
-    query = dns.message.make_query(name, rdtype)
-
-    def make() -> socket.socket:
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-    with pod.namespace.call(make) as asker:
-        asker.settimeout(1)
-        asker.connect((server, 53))
-        try:
-            asker.send(query.to_wire())
-            reply = dns.message.from_wire(asker.recv(2048))
-        except OSError:
-            return None
-    assert query.is_response(reply)
-    return {record.address for records in reply.answer for record in records}
-
-
-def hears(pod: Pod, server: str, name: str, wanted: set[str], rdtype: str = "A") -> None:
-    """Wait until a pod that asks for a name is told these addresses."""
-    eventually(lambda: asked(pod, server, name, rdtype) == wanted, f"{name} is {wanted}", within=30)
 
 
 @pytest.mark.parametrize("network", list(NETWORKS))

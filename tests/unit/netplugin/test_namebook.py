@@ -4,10 +4,13 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import NetworkId, NetworkName, TenantName
+from netplugin.kube.services import KubeService
 from netplugin.namebook import Address, NameBook
 from state.records import ServiceRecord
 from tests.unit.netplugin.records import PEER, endpoint, key, nid_of
 
+Shown = dict[str, dict[str, dict[str, list[str]]]]
+NOTHING: Shown = {"k8sDefaultTenant": {"k8sServices": {}}}
 DEFAULT = TenantName("default")
 BLUE = TenantName("blue")
 
@@ -110,7 +113,7 @@ def test_what_is_gone_has_no_name() -> None:
         book.remove_endpoint(key("c2"))
         book.remove_service(service().key)
     assert (found(book, "web"), found(book, "shop")) == (None, None)
-    assert book.report() == {}
+    assert book.report() == NOTHING
 
 
 def test_a_service_and_an_endpoint_of_one_key_are_two() -> None:
@@ -129,3 +132,52 @@ def test_a_service_without_an_address_is_known_by_name() -> None:
     book.put_service(service(ip=""))
     assert found(book, "shop") == []
     assert book.report()["default"]["services"] == {"shop": ["ipv4:<nil> ipv6:<nil>"]}
+
+
+def kube(
+    name: str = "web", namespace: str = "shop", four: str = "10.96.0.1", six: str = ""
+) -> KubeService:
+    return KubeService(
+        namespace=namespace,
+        name=name,
+        address=IPv4Address(four) if four else None,
+        address6=IPv6Address(six) if six else None,
+    )
+
+
+def test_a_service_of_kubernetes_is_everybodys_and_comes_first() -> None:
+    book = NameBook()
+    book.put_service(service("web"))
+    book.put_endpoint(endpoint(1, group="web", v6=True))
+    book.put_kube_service(kube(six="fd00::1"))
+    for tenant in (DEFAULT, BLUE):
+        for name in ("web", "WEB.shop", "web.shop.svc", "web.shop.svc.cluster.local"):
+            assert found(book, name, tenant=tenant) == ["10.96.0.1"]
+            assert found(book, name, tenant=tenant, family=IPv6Address) == ["fd00::1"]
+    assert found(book, "web.blog") is None
+    book.put_kube_service(kube())
+    assert found(book, "web", family=IPv6Address) == []
+    assert book.report()["k8sDefaultTenant"] == {"k8sServices": {"web": ["ipv4:10.96.0.1"]}}
+    for _ in range(2):
+        book.remove_kube_service("shop/web")
+    assert found(book, "web") == ["10.1.9.1"]
+    assert book.report()["k8sDefaultTenant"] == {"k8sServices": {}}
+
+
+def test_of_services_of_one_name_that_of_the_namespace_default_comes_first() -> None:
+    book = NameBook()
+    for namespace, last in (("shop", 1), ("blog", 2), ("default", 3)):
+        book.put_kube_service(kube(namespace=namespace, four=f"10.96.0.{last}"))
+        assert found(book, f"web.{namespace}") == [f"10.96.0.{last}"]
+    assert found(book, "web") == ["10.96.0.3"]
+    book.remove_kube_service("default/web")
+    assert found(book, "web") == ["10.96.0.2"]
+
+
+def test_a_headless_service_is_left_to_others() -> None:
+    book = NameBook()
+    book.put_kube_service(kube())
+    book.put_kube_service(kube(four=""))
+    assert found(book, "web") is None
+    book.remove_kube_service("shop/web")
+    assert book.report() == NOTHING
