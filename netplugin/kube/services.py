@@ -166,7 +166,7 @@ def _targets(port: _Port, subsets: Iterable[_Subset]) -> Iterator[tuple[IPv4Addr
     """Yield who serves a port: those who are ready, at the port of its name."""
     for subset in subsets:
         for target in subset.ports or ():
-            if (target.name or "", target.protocol) == (port.name or "", port.protocol):
+            if (target.name or "") == (port.name or ""):
                 for one in subset.addresses or ():
                     if isinstance(one.ip, IPv4Address):
                         yield one.ip, target.port

@@ -66,8 +66,11 @@ def test_the_one_chosen_stays_as_long_as_it_serves() -> None:
     assert choose([lip(6, 8)], HERE, second) == second
 
 
-def test_of_several_the_lowest_is_chosen() -> None:
-    assert led(choose([lip(9, 8, 7)], HERE, {})) == {PORT: "172.20.0.3:9601"}
+@pytest.mark.parametrize(
+    ("providers", "last"), [((9, 8, 7), 3), ((6, 8), 2), ((6, 9), 2), ((9, 8, 6), 2)]
+)
+def test_of_several_the_lowest_is_chosen(providers: tuple[int, ...], last: int) -> None:
+    assert led(choose([lip(*providers)], HERE, {})) == {PORT: f"172.20.0.{last}:9601"}
 
 
 def test_a_node_port_that_is_taken_stays_whose_it_is() -> None:
@@ -148,6 +151,21 @@ async def test_rules_follow_services_and_pods(outside: Outside) -> None:
             await eventually(lambda: rules() == [LEADS])
             feed.take(ENDPOINTS, Told(said({}), gone=False))
             await eventually(lambda: rules() == [])
+
+
+async def test_a_pod_that_comes_later_is_not_led_to(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        feed, node_ports = fed(agent)
+        feed.take(SERVICES, Listed((SERVICE,)))
+        feed.take(ENDPOINTS, Listed((said(endpoints((["10.1.0.1", "10.1.0.2"], [{"port": 1}]))),)))
+        for number in (2, 1):
+            port = LocalPort(record=endpoint(number), ofport=4 + number, number=number)
+            await agent.reconciler.put_port(key(f"c{number}"), port)
+            await node_ports.converge()
+            (led_to,) = map(str, outside.firewall.rules)
+            assert led_to.endswith("172.19.0.2:1")
 
 
 async def test_nothing_is_touched_until_all_services_are_known(outside: Outside) -> None:

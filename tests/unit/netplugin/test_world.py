@@ -288,6 +288,18 @@ def test_names_are_those_of_endpoints_anywhere_and_of_services(builder: WorldBui
     assert not any(map(known, ("c1", "c2", "web", "shop")))
 
 
+def test_pods_have_private_addresses_where_we_route(builder: WorldBuilder) -> None:
+    builder.put_network(network())
+    builder.put_port(key("c1"), LocalPort(record=endpoint(), ofport=5, number=258))
+    assert builder.private_addresses() == {}
+    subnet = IPv4Network("172.19.0.0/16")
+    builder.set_host_port(HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=subnet))
+    private = {IPv4Address("10.1.0.1"): IPv4Address("172.19.1.2")}
+    assert builder.private_addresses() == private
+    builder.fwd_mode = FwdMode.BRIDGE
+    assert builder.private_addresses() == {}
+
+
 def test_a_network_or_host_that_cannot_be_read_changes_nothing(builder: WorldBuilder) -> None:
     with pytest.raises(Invalid, match=r"n2\.default"):
         builder.put_network(network("n2", gateway="x"))

@@ -34,6 +34,7 @@ SERVING = said(
             [
                 {"name": "http", "port": 8080, "protocol": "TCP"},
                 {"name": "dns", "port": 5353, "protocol": "UDP"},
+                {"name": "metrics", "port": 9090, "protocol": "TCP"},
             ],
         ),
         (["10.1.0.2"], [{"name": "http", "port": 8081, "protocol": "TCP"}]),
