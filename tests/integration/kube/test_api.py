@@ -144,11 +144,12 @@ async def test_a_server_that_is_away_is_waited_for(
         with ApiServer(port=port) as there:
             there.put(SERVICES, "shop", "late", **service("10.96.0.9"))
             await mirror.knows("late")
-        with ApiServer(port=port) as another:
-            for name in ("passing", "other"):
-                another.put(SERVICES, "shop", name, **service("10.96.0.9"))
-            another.delete(SERVICES, "shop", "passing")
-            another.forget()
+        another = ApiServer(port=port)
+        for name in ("passing", "other"):
+            another.put(SERVICES, "shop", name, **service("10.96.0.9"))
+        another.delete(SERVICES, "shop", "passing")
+        another.forget()
+        with another:
             await mirror.knows("other")
 
 
