@@ -89,6 +89,10 @@ class AgentUnavailable(ContivError):
     """The agent of a host is not registered, cannot be reached or does not do what it is asked."""
 
 
+class OrchestratorUnavailable(ContivError):
+    """The API server of Kubernetes cannot be reached, refuses, or says what cannot be read."""
+
+
 class SwitchUnavailable(ContivError):
     """Open vSwitch (OVSDB or OpenFlow) cannot be reached or does not answer in time."""
 

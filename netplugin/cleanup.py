@@ -19,10 +19,9 @@ from core import daemon_flags
 from core.daemon_flags import Flag, Values
 from core.errors import Conflict, HostError
 from core.version import VERSION
-from netplugin import ports, settings
+from netplugin import hostaccess, nodeports, ports, settings
 from netplugin.cni.server import is_served
 from netplugin.firewall import Firewall
-from netplugin.hostaccess import CHAINS
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
 from ofnet.world import Bridge
@@ -70,7 +69,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 async def _clean_up(values: Values) -> None:
     door = settings.cni_socket(values)
     _refuse_beside_an_agent(door)
-    firewall = Firewall(CHAINS)
+    firewall = Firewall((*hostaccess.CHAINS, *nodeports.CHAINS))
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(HostLinks()) as links:
             rules = await firewall.found()

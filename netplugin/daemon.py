@@ -22,7 +22,7 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable, UsageErro
 from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
-from netplugin import echo, inspect, ports, registration
+from netplugin import echo, inspect, nodeports, ports, registration
 from netplugin.accessports import AccessPorts
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cards import check_cards
@@ -34,11 +34,16 @@ from netplugin.hostports import HostPorts
 from netplugin.infra import Infra
 from netplugin.inspect import Inspector
 from netplugin.journal import Journal
-from netplugin.k8sconfig import service_subnet
+from netplugin.kube import config
+from netplugin.kube.api import KubeApi
+from netplugin.kube.config import KubeConfig
+from netplugin.kube.feed import KubeFeed
 from netplugin.leaks import Leaks
 from netplugin.masters import Masters
 from netplugin.mtu import VXLAN_OVERHEAD, PodMtus
+from netplugin.nameserver import NameServer
 from netplugin.netns import HostLinks
+from netplugin.nodeports import NodePorts
 from netplugin.ovsdb import Ovsdb
 from netplugin.paths import Paths
 from netplugin.podports import PodPorts
@@ -105,6 +110,7 @@ class _Plane:
     feed: RecordFeed
     progress: Progress
     world: WorldBuilder
+    names: NameServer
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
     host_access: HostAccess
@@ -128,12 +134,14 @@ class _Endpoints:
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
+        kubernetes = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
+        followed = KubeApi(kubernetes) if kubernetes.server else None
         life = _Life(
             settings=settings,
             version=version,
             sup=sup,
             stack=stack,
-            services=service_subnet(settings.k8s_config) if settings.k8s_config else None,
+            services=kubernetes.services,
         )
         doors = await _open_doors(life)
         macs = await _uplink_macs(doors, settings)
@@ -143,6 +151,8 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
         await _settle(life, doors, plane, endpoints)
+        if followed is not None:
+            _follow_kubernetes(life, plane, followed)
         sup.supervise("leaks", endpoints.leaks.run())
         is_known = partial(plane.world.hosts.__contains__, settings.host)
         kept = registration.keep_host_record(doors.store, record, is_known)
@@ -151,6 +161,19 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         ready = fields(host=settings.host, count=len(endpoints.pods.keys()))
         log.info("agent ready", extra=ready)
         await asyncio.Event().wait()
+
+
+def _follow_kubernetes(life: _Life, plane: _Plane, api: KubeApi) -> None:
+    feed = KubeFeed(api, plane.world)
+    node_ports = NodePorts(
+        feed=feed,
+        firewall=Firewall(nodeports.CHAINS),
+        world=plane.world,
+        reconciler=plane.reconciler,
+        interval=life.settings.audit_interval,
+    )
+    life.sup.supervise("services of kubernetes", feed.run())
+    life.sup.supervise("node ports", node_ports.run())
 
 
 async def _open_doors(life: _Life) -> _Doors:
@@ -227,8 +250,15 @@ async def _open_plane(
     await make_bridges()
     kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(life.settings.host, fwd_mode, kept, guard=life.settings.source_guard)
+    names = NameServer(world.names)
     agents = {
-        b: BridgeAgent(switch, b, world.take(b)[0], audit_interval=life.settings.audit_interval)
+        b: BridgeAgent(
+            switch,
+            b,
+            world.take(b)[0],
+            audit_interval=life.settings.audit_interval,
+            resolve=names.resolve,
+        )
         for b, switch in switches.items()
     }
     feed = RecordFeed(doors.store)
@@ -247,6 +277,7 @@ async def _open_plane(
         feed=feed,
         progress=progress,
         world=world,
+        names=names,
         agents=agents,
         reconciler=reconciler,
         host_access=HostAccess(
@@ -472,7 +503,9 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoint
         masters = {node.host: node.port for node in control.masters.values()}
         return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
 
-    inspector = Inspector(plane.agents, identity, endpoints.pods, endpoints.leaks.tally)
+    inspector = Inspector(
+        plane.agents, identity, plane.names, endpoints.pods, endpoints.leaks.tally
+    )
     rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc, inspector.report, life.stack)
     life.sup.supervise("control channel", control.run())

@@ -31,7 +31,7 @@ POSTROUTING: Final = Chain(table="nat", name="POSTROUTING")
 FORWARD: Final = Chain(table="filter", name="FORWARD")
 """What pods send beyond the host passes it; no rule of ours is in it."""
 CHAINS: Final = (POSTROUTING,)
-"""All the chains that ever hold a rule of ours."""
+"""The chains that hold its rules."""
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 

@@ -1,6 +1,7 @@
 """What the agent shows of itself on `:9090`, in the original's shapes (spec/netplugin-agent.md §7).
 
-GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /svcstats: endpoint counters
+GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /inspect/nameserver: the names
+pods can ask for. GET /svcstats: endpoint counters
 of service load balancing, of which there are none yet. DELETE /debug/reclaimEndpoint/{key}: take an
 endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
 was mended.
@@ -16,6 +17,7 @@ from aiohttp import web
 
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
+from netplugin.nameserver import NameServer
 from netplugin.pods import Pods
 from netplugin.settings import Address
 from ofnet.agent import BridgeAgent
@@ -33,11 +35,13 @@ class Inspector:
         self,
         agents: Mapping[Bridge, BridgeAgent],
         identity: Callable[[Bridge], Identity],
+        names: NameServer,
         pods: Pods,
         mended: Mapping[str, int],
     ) -> None:
         self._agents = agents
         self._identity = identity
+        self._names = names
         self._pods = pods
         self._mended = mended
 
@@ -52,6 +56,7 @@ class Inspector:
         """Return the routes as an application."""
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_get("/inspect/driver", self._driver)
+        app.router.add_get("/inspect/nameserver", self._nameserver)
         app.router.add_get("/svcstats", self._service_stats)
         app.router.add_get("/debug/leaks", self._leaks)
         app.router.add_delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim)
@@ -59,6 +64,9 @@ class Inspector:
 
     async def _driver(self, _request: web.Request) -> web.Response:
         return web.Response(text=_json(self.report()))
+
+    async def _nameserver(self, _request: web.Request) -> web.Response:
+        return web.Response(text=_json(self._names.report()))
 
     async def _service_stats(self, _request: web.Request) -> web.Response:
         return web.Response(text=_json({}), content_type="application/json")

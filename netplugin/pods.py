@@ -127,8 +127,9 @@ class Pods:
         key = endpoint_key_of(request)
         async with self._roster.serial(request.container_id):
             known = self._roster.find(request.container_id, request.ifname)
+            name = request.pod_name or request.container_id
             if known is not None:
-                if _is_what(request, known) and (result := await self._again(known)):
+                if _is_what(request, known) and (result := await self._again(known, name)):
                     return result
                 await unbroken(self._take_away(known))
                 await self._removal.finished(known.key, OLD_GONE)
@@ -138,7 +139,7 @@ class Pods:
                     f"by its interface {other.ifname}"
                 )
             await self._removal.finished(key, OLD_GONE)
-            return await self._make(self._new_entry(request))
+            return await self._make(self._new_entry(request), name)
 
     async def delete(self, request: PodRequest) -> None:
         """Take a pod's interface away; nothing there is a success."""
@@ -200,10 +201,10 @@ class Pods:
             state=State.ADDING,
         )
 
-    async def _make(self, entry: Entry) -> PodResult:
+    async def _make(self, entry: Entry, name: str) -> PodResult:
         self._roster.put(entry)
         try:
-            result = await self._build(entry)
+            result = await self._build(entry, name)
         except BaseException as exc:
             log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
             await unbroken(self._undo(entry, exc))
@@ -214,14 +215,14 @@ class Pods:
         )
         return result
 
-    async def _build(self, entry: Entry) -> PodResult:
+    async def _build(self, entry: Entry, name: str) -> PodResult:
         known = self._world.network(network_id(entry.network, entry.tenant))
         if known is not None and self._world.delivers_unasked(known.encap):
             known = None  # the port has to wait for the flows
         await self._keep(entry)
         try:
             async with asyncio.TaskGroup() as steps:
-                wanted = steps.create_task(self._ask(entry))
+                wanted = steps.create_task(self._ask(entry, name))
                 linked = steps.create_task(self._link(entry))
                 tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
@@ -241,14 +242,14 @@ class Pods:
             raise _reason(group) from group
         return self._result(entry, record, network)
 
-    async def _ask(self, entry: Entry) -> tuple[EndpointRecord, NetworkRecord]:
+    async def _ask(self, entry: Entry, name: str) -> tuple[EndpointRecord, NetworkRecord]:
         wanted = WantedEndpoint(
             host=self._facts.label,
             tenant=entry.tenant,
             network=entry.network,
             group=entry.group or None,
             endpoint_id=entry.container_id,
-            common_name=entry.container_id,
+            common_name=name,
         )
         try:
             # a request on its way must not reach netmaster after the release that is to undo it
@@ -323,9 +324,9 @@ class Pods:
             host_ifname=ports.switch_name(entry.port),
         )
 
-    async def _again(self, entry: Entry) -> PodResult | None:
+    async def _again(self, entry: Entry, name: str) -> PodResult | None:
         """Return the result of the ADD that made an endpoint; None if it no longer holds."""
-        record, network = await self._ask(entry)
+        record, network = await self._ask(entry, name)
         port = self._world.port(entry.key)
         if port is None or _identity(port.record) != _identity(record):
             return None

@@ -23,7 +23,7 @@ from netplugin import firewall, hostaccess, settings, storelooks
 from netplugin.cards import check_cards
 from netplugin.cni.server import is_served
 from netplugin.findings import Finding, Look, Note, finding
-from netplugin.k8sconfig import service_subnet
+from netplugin.kube import config
 from netplugin.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb
@@ -139,8 +139,9 @@ def _bridges(wanted: Settings) -> bool:
 async def _kubernetes(wanted: Settings) -> str:
     if wanted.k8s_config is None:
         return f"not asked for in mode {wanted.mode}"
-    services = service_subnet(wanted.k8s_config)
-    said = f"services in {services}" if services else "no services"
+    found = config.load(wanted.k8s_config)
+    found.tls()  # its certificates can be read
+    said = f"services in {found.services}" if found.services else "no services"
     return f"{said}, says {wanted.k8s_config}" if wanted.k8s_config.exists() else "no configuration"
 
 

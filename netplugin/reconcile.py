@@ -113,6 +113,7 @@ class Reconciler:
         self._learnt = News()
         self._groups = News()
         self._settings = News()
+        self._local_ports = News()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
         self._last_vtep = 0
@@ -161,6 +162,10 @@ class Reconciler:
         """Return the event that the next change of the cluster's settings sets, likewise."""
         return self._settings.next
 
+    def ports_changed(self) -> asyncio.Event:
+        """Return the event that the next change of an endpoint's port sets, likewise."""
+        return self._local_ports.next
+
     def learnt(self) -> asyncio.Event:
         """Return the event that the next change of the store sets, likewise."""
         return self._learnt.next
@@ -203,11 +208,13 @@ class Reconciler:
         caller to take back.
         """
         self._world.put_port(key, port)
+        self._local_ports.tell()
         await self.flush()
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""
         self._world.remove_port(key)
+        self._local_ports.tell()
         await self.flush()
 
     # -- flows ---------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ FLAGS: Final = (
     Flag(
         names=("k8s-config",),
         env="K8S_CONFIG",
-        help="Kubernetes configuration, which names the subnet of services; may be absent",
+        help="Kubernetes configuration: its API server, the subnet of services; may be absent",
         default="/var/contiv/config/contiv.json",
         generation=Generation.OURS,
     ),

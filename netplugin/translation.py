@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Final
 
 from core.errors import Invalid
+from core.ids import split_network_id
 from netplugin import ports
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
 from state.records import (
@@ -21,6 +22,7 @@ from state.records import (
     GroupRecord,
     HostRecord,
     NetworkRecord,
+    ServiceRecord,
 )
 
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
@@ -48,10 +50,17 @@ def check_network(record: NetworkRecord) -> None:
 def check_endpoint(record: EndpointRecord) -> None:
     """Raise Invalid unless `local_of` and `remote_of` can read the record, if it has addresses."""
     with _reading(record.key):
+        split_network_id(record.network)
         IPv4Address(record.ip_address or 0)
         IPv6Address(record.ipv6_address or 0)
         if record.mac_address and not _MAC.fullmatch(record.mac_address):
             raise ValueError(f"{record.mac_address!r} is not a MAC address")
+
+
+def check_service(record: ServiceRecord) -> None:
+    """Raise Invalid unless the record's address can be read, if it has one."""
+    with _reading(record.key):
+        IPv4Address(record.ip_address or 0)
 
 
 def check_host(record: HostRecord) -> None:

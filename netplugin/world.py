@@ -4,7 +4,8 @@
 (`netplugin.pods`) and the tunnel ports OVSDB reports, then takes the Worlds with what changed since
 the last time and hands them to `ofnet.agent`. Nothing here knows where facts come from.
 
-What a record says in a switch's terms is `netplugin.translation`. Three rules live here:
+What a record says in a switch's terms is `netplugin.translation`, who has which name
+`netplugin.namebook`. Three rules live here:
 
 * An endpoint is local if this host made its port (it is in `local`), remote if its record names
   another host. A record that names this host without a port is neither: it has nothing to forward.
@@ -16,11 +17,13 @@ What a record says in a switch's terms is `netplugin.translation`. Three rules l
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Final, TypeVar
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from netplugin.kube.services import KubeService
 from netplugin.launches import LaunchBook
+from netplugin.namebook import NameBook
 from netplugin.policies import PolicyBook
 from netplugin.sides import Dirty, Side
 from netplugin.translation import (
@@ -30,6 +33,7 @@ from netplugin.translation import (
     check_global,
     check_host,
     check_network,
+    check_service,
     local_of,
     network_of,
     private_subnet,
@@ -55,6 +59,7 @@ from state.records import (
     GroupRecord,
     HostRecord,
     NetworkRecord,
+    ServiceRecord,
 )
 
 MAX_VRF: Final = 255
@@ -91,6 +96,8 @@ class WorldBuilder:
         self._profiles = LaunchBook()
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
+        self.names = NameBook()
+        self.kube_services: dict[str, KubeService] = {}
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
         self._complete = False
@@ -104,6 +111,9 @@ class WorldBuilder:
                 self.put_network(fact)
             case EndpointRecord():
                 self.put_endpoint(fact)
+            case ServiceRecord():
+                check_service(fact)
+                self.names.put_service(fact)
             case GroupRecord():
                 self.put_group(fact)
             case Attachment():
@@ -126,6 +136,8 @@ class WorldBuilder:
                 self.remove_network(fact.id)
             case EndpointRecord():
                 self.remove_endpoint(fact.key)
+            case ServiceRecord():
+                self.names.remove_service(fact.key)
             case GroupRecord():
                 self.remove_group(fact.key)
             case Attachment():
@@ -161,6 +173,7 @@ class WorldBuilder:
         Raises Invalid, changing nothing, if it cannot be read.
         """
         check_endpoint(record)
+        self.names.put_endpoint(record)
         old = self._endpoints.get(record.key)
         if old is not None and old.network != record.network:
             self._leave(old)
@@ -174,6 +187,7 @@ class WorldBuilder:
 
     def remove_endpoint(self, key: EndpointKey) -> None:
         """Forget an endpoint record. A port of this host stays until `remove_port`."""
+        self.names.remove_endpoint(key)
         old = self._endpoints.pop(key, None)
         if old is not None:
             self._leave(old)
@@ -217,6 +231,18 @@ class WorldBuilder:
         """Forget a host."""
         self.hosts.pop(label, None)
         self._refresh_peer(label)
+
+    # -- facts from Kubernetes -----------------------------------------------------------------
+
+    def put_kube_service(self, service: KubeService) -> None:
+        """Learn or replace a service of Kubernetes."""
+        self.kube_services[service.key] = service
+        self.names.put_kube_service(service)
+
+    def remove_kube_service(self, key: str) -> None:
+        """Forget a service of Kubernetes."""
+        self.kube_services.pop(key, None)
+        self.names.remove_kube_service(key)
 
     # -- facts from this host ------------------------------------------------------------------
 
@@ -302,6 +328,11 @@ class WorldBuilder:
     def host_port(self) -> HostPort | None:
         """The host's own port on the vxlan bridge, None while it is not there."""
         return self._sides[Bridge.VXLAN].host_port
+
+    def private_addresses(self) -> dict[IPv4Address, IPv4Address]:
+        """Return what this host reaches its own pods by, by their addresses: where we route."""
+        local = self._sides[Bridge.VXLAN].local.values() if self.fwd_mode is FwdMode.ROUTING else ()
+        return {one.ip: one.nat_ip for one in local if one.nat_ip is not None}
 
     @property
     def complete(self) -> bool:

@@ -25,6 +25,7 @@ from ofnet.diff import Difference, Stamp, difference
 from ofnet.directory import Directory
 from ofnet.flows import Flow, FlowKey
 from ofnet.inspection import Identity, bridge_report
+from ofnet.names import Resolver, nobody
 from ofnet.packetin import react
 from ofnet.session import FlowsRefused
 from ofnet.switch import Switch
@@ -65,7 +66,10 @@ class _Outbox:
 
 
 class BridgeAgent:
-    """The desired state of one bridge and the task that realises it. `stats` counts packets."""
+    """The desired state of one bridge and the task that realises it. `stats` counts packets.
+
+    `resolve` answers the pods' DNS requests.
+    """
 
     def __init__(
         self,
@@ -74,11 +78,13 @@ class BridgeAgent:
         world: World,
         *,
         audit_interval: float = AUDIT_INTERVAL,
+        resolve: Resolver = nobody,
     ) -> None:
         self.bridge = bridge
         self.stats: Counter[str] = Counter()
         self._switch = switch
         self._audit_interval = audit_interval
+        self._resolve = resolve
         self._world = world
         self._desired = Desired(bridge)
         self._directory = Directory()
@@ -223,7 +229,7 @@ class BridgeAgent:
     def packet_in(self, packet: PacketIn) -> None:
         """Answer a packet from what the World knows."""
         mode = mode_of(self.bridge, self._world.fwd_mode)
-        reaction = react(packet, mode, self._directory, self._world)
+        reaction = react(packet, mode, self._directory, self._world, self._resolve)
         self.stats["PktRcvd"] += 1
         self.stats.update(reaction.counters)
         if reaction.send is not None:

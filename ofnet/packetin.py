@@ -6,18 +6,19 @@ unknown address beyond this host, as the original does; routed ones leave it una
 from beyond a bridged network's host is answered for the pods of this host alone. The host's own
 questions are answered with the router's MAC, whatever they are for.
 
-Intercepted DNS is sent on untouched (VLAN 4093 through the tables) as long as nothing here can
-answer it. Counter names are the original's; those ending in `-ERROR` are its error counters.
+Intercepted DNS is answered by `ofnet.names`, or sent on untouched (VLAN 4093 through the tables).
+Counter names are the original's; those ending in `-ERROR` are its error counters.
 """
 
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
-from ofnet import oxm, packets
+from ofnet import names, oxm, packets
 from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.changes import Kind
 from ofnet.directory import Behind, Directory
+from ofnet.names import Resolver
 from ofnet.packets import Arp
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
@@ -46,13 +47,20 @@ class Reaction:
     send: PacketOut | None = None
 
 
-def react(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> Reaction:
+def react(
+    packet: PacketIn,
+    mode: Mode,
+    directory: Directory,
+    world: World,
+    resolve: Resolver = names.nobody,
+) -> Reaction:
     """Return what a packet leads to; a packet nobody understands leads to nothing."""
     kind = packets.ether_type(packet.data)
     if kind == oxm.ETH_ARP:
         return _arp(packet, mode, directory, world)
     if kind == oxm.ETH_IPV4 and packets.is_udp_to(packet.data, DNS_PORT):
-        return _dns(packet, mode, directory.behind(packet.in_port), world)
+        behind = directory.behind(packet.in_port)
+        return _refusal(packet, mode, behind, world) or _dns(packet, behind, resolve)
     return Reaction()
 
 
@@ -169,19 +177,28 @@ def _marks(network: Network, mode: Mode) -> tuple[Action, ...]:
     return (SetField("tunnel_id", network.vni),) if mode is Mode.VXLAN else tag(network.vlan)
 
 
-def _dns(packet: PacketIn, mode: Mode, behind: Behind | None, world: World) -> Reaction:
+def _refusal(packet: PacketIn, mode: Mode, behind: Behind | None, world: World) -> Reaction | None:
+    """Return what is done about a DNS request that is no pod's own; None if it is."""
     if behind is not None and behind.kind is Kind.VTEP:
         return Reaction(("dnsPktVtep-ERROR",))
     if mode in {Mode.VLAN, Mode.VLROUTER} and packets.is_tagged(packet.data):
         return Reaction(("dnsPktUplink-ERROR",))
     if world.guard and not _is_from(packet.data, behind):
         return Reaction(("dnsPktSpoofed-ERROR",))
+    return None
+
+
+def _dns(packet: PacketIn, behind: Behind | None, resolve: Resolver) -> Reaction:
+    answer = names.answer(packet.data, behind, resolve)
+    if answer.frame is not None:
+        back = PacketOut(data=answer.frame, actions=(Output(packet.in_port),))
+        return Reaction(answer.counters, back)
     again = PacketOut(
         data=packets.tagged(packet.data, DNS_RETURN_VLAN),
         actions=(Output(PORT_TABLE),),
         in_port=packet.in_port,
     )
-    return Reaction(("dnsPktForward",), again)
+    return Reaction((*answer.counters, "dnsPktForward"), again)
 
 
 def _is_from(frame: bytes, behind: Behind | None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from os_ken.lib.packet import arp, ethernet, packet
+from os_ken.lib.packet import arp, ethernet, ipv4, packet, udp
 
 from ofnet import oxm
 
@@ -21,7 +21,11 @@ _NOBODY: Final = "00:00:00:00:00:00"
 _ETHERNET: Final = 14
 _ARP: Final = 28
 _IPV4_MIN: Final = 20
+_IPV4: Final = 4
+_FRAGMENT: Final = 0x3FFF
+"""More fragments to come, or not the first one."""
 _UDP: Final = 8
+_HOPS: Final = 64
 _ETHERNET_IPV4: Final = b"\x00\x01\x08\x00\x06\x04"
 """Hardware and protocol of the only ARP there is for us: Ethernet, IPv4."""
 
@@ -108,6 +112,48 @@ def is_udp_to(frame: bytes, port: int) -> bool:
     header = (body[0] & 0xF) * 4
     udp = body[header : header + _UDP]
     return len(udp) == _UDP and int.from_bytes(udp[2:4], "big") == port
+
+
+def udp_payload(frame: bytes) -> bytes | None:
+    """Return what the UDP packet of an untagged IPv4 frame carries; None unless it is all there."""
+    if is_tagged(frame) or ether_type(frame) != oxm.ETH_IPV4:
+        return None
+    body = _payload(frame)
+    body = body[: int.from_bytes(body[2:4], "big")]  # short frames are padded
+    if len(body) < _IPV4_MIN or body[0] >> 4 != _IPV4 or body[9] != oxm.PROTO_UDP:
+        return None
+    header, fragment = (body[0] & 0xF) * 4, int.from_bytes(body[6:8], "big") & _FRAGMENT
+    datagram = body[header:]
+    length = int.from_bytes(datagram[4:6], "big")
+    if header < _IPV4_MIN or fragment or not _UDP <= length <= len(datagram):
+        return None
+    return datagram[_UDP:length]
+
+
+def udp_reply(frame: bytes, payload: bytes) -> bytes:
+    """Return the frame that answers a whole UDP packet (`udp_payload`) in its receiver's name.
+
+    It lives for 64 hops; its other marks are those of the packet (`ofnetDns.go`).
+    """
+    asked, _, datagram = ipv4.ipv4.parser(_payload(frame))
+    ports, _, _ = udp.udp.parser(datagram)
+    outer, _, _ = ethernet.ethernet.parser(frame)
+    reply = packet.Packet()
+    reply.add_protocol(ethernet.ethernet(dst=outer.src, src=outer.dst, ethertype=oxm.ETH_IPV4))
+    reply.add_protocol(
+        ipv4.ipv4(
+            identification=asked.identification,
+            flags=asked.flags,
+            ttl=_HOPS,
+            proto=oxm.PROTO_UDP,
+            src=asked.dst,
+            dst=asked.src,
+        )
+    )
+    reply.add_protocol(udp.udp(src_port=ports.dst_port, dst_port=ports.src_port))
+    reply.add_protocol(payload)
+    reply.serialize()
+    return bytes(reply.data)
 
 
 def source(frame: bytes) -> tuple[str, IPv4Address]:

@@ -1,13 +1,14 @@
 """`netplugin.firewall` on real iptables, both kinds of it, in a namespace of its own."""
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from core.errors import HostError
-from netplugin import firewall
+from netplugin import firewall, nodeports
 from netplugin.firewall import Chain, Firewall, Rule
 from netplugin.hostaccess import CHAINS, masquerade
+from netplugin.nodeports import Chosen, NodePort, rule
 from tests.bed.netns import Namespace
 
 pytestmark = pytest.mark.ovs
@@ -34,6 +35,21 @@ async def test_rules_are_there_once_and_go(host: Namespace, program: str) -> Non
     ours = Firewall(CHAINS)
     assert await ours.found() == []
     for wanted in ([ONE], [ONE, OTHER], [OTHER], []):
+        assert await ours.keep(wanted)
+        assert not await ours.keep(wanted), "the second time there is nothing to do"
+        assert sorted(await ours.found()) == sorted(map(str, wanted))
+    assert listed(host, program) == before
+
+
+async def test_rules_of_node_ports_are_there_once_and_go(host: Namespace, program: str) -> None:
+    before = listed(host, program)
+    there = Chosen("default/web", IPv4Address("172.19.0.2"), 8080)
+    one, other, third = (
+        rule(NodePort(protocol, number), there)
+        for protocol, number in (("tcp", 30080), ("udp", 30080), ("tcp", 30081))
+    )
+    ours = Firewall(nodeports.CHAINS)
+    for wanted in ([one], [one, other, third], [other], []):
         assert await ours.keep(wanted)
         assert not await ours.keep(wanted), "the second time there is nothing to do"
         assert sorted(await ours.found()) == sorted(map(str, wanted))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from core.tasks import background
 from ofnet.agent import BridgeAgent
+from ofnet.names import Resolver, nobody
 from ofnet.session import Timing
 from ofnet.switch import Switch
 from ofnet.world import Bridge, World
@@ -91,9 +92,12 @@ async def looked_after(
     *,
     bridge_name: Bridge = Bridge.VXLAN,
     audit_interval: float = 60.0,
+    resolve: Resolver = nobody,
 ) -> AsyncIterator[BridgeAgent]:
     """Run an agent on a bridge; what the World says is installed on entry."""
-    agent = BridgeAgent(bridge.switch, bridge_name, world, audit_interval=audit_interval)
+    agent = BridgeAgent(
+        bridge.switch, bridge_name, world, audit_interval=audit_interval, resolve=resolve
+    )
     async with background("bridge", agent.run()):
         await until(lambda: agent.settled, "the bridge equals its World")
         yield agent

@@ -1,4 +1,4 @@
-"""Packets of real pods: ARP answered by the router's MAC, frames forwarded, DNS let through."""
+"""Packets of real pods: ARP answered by the router's MAC, frames forwarded, DNS answered."""
 
 import asyncio
 import socket
@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
+from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
@@ -202,14 +203,24 @@ async def test_a_pod_sends_in_its_own_name_only(
             assert unguarded == [b"forged"]
 
 
-async def test_dns_is_sent_on_untouched(bridge: Dialled) -> None:
-    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+async def test_dns_is_answered_or_sent_on_untouched(bridge: Dialled) -> None:
+    def resolve(network: NetworkId, message: bytes) -> bytes | None:
+        return b"a pod of " + network.encode() if message == b"who is contiv" else None
+
+    async with (
+        two_pods(bridge) as (one, two, both),
+        looked_after(bridge, both, resolve=resolve) as agent,
+    ):
         with one.datagrams(5353) as asker, two.datagrams(53) as server:
             asker.sendto(b"who is contiv", (str(address(2)), 53))
+            answers: list[bytes] = []
+            await until(lambda: arrived(asker, answers), "an answer")
+            assert answers == [b"a pod of net.default"]
+            asker.sendto(b"who is anybody", (str(address(2)), 53))
             received: list[bytes] = []
             await until(lambda: arrived(server, received), "the query")
-            assert received == [b"who is contiv"]
-            assert agent.stats["dnsPktForward"] == 1
+            assert received == [b"who is anybody"]
+            assert (agent.stats["dnsPktReply"], agent.stats["dnsPktForward"]) == (1, 1)
 
 
 def address6(number: int) -> IPv6Address:

@@ -429,7 +429,9 @@ class FakeMaster:
         if key not in self.endpoints:
             self._last += 1
             record = endpoint(self._last, nid=nid, container=ask.endpoint_id)
-            self.endpoints[key] = replace(record, service_name=ask.service_name)
+            self.endpoints[key] = replace(
+                record, service_name=ask.service_name, common_name=ask.common_name
+            )
         return self.endpoints[key]
 
 

@@ -25,6 +25,7 @@ from netplugin.daemon import (
 )
 from netplugin.hostports import HostPorts
 from netplugin.leaks import Leaks
+from netplugin.nameserver import NameServer
 from netplugin.netns import PodLink
 from netplugin.ovsdb import PortSpec
 from netplugin.ownlinks import Card
@@ -128,6 +129,7 @@ class Start:
             feed=RecordFeed(store),
             progress=self.agent.progress,
             world=self.agent.world,
+            names=NameServer(self.agent.world.names),
             agents=self.agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=self.agent.reconciler,
             host_access=self.agent.host_access,
@@ -320,6 +322,7 @@ async def test_refused_flows_do_not_stop_the_start(
             feed=RecordFeed(MemoryBackend()),
             progress=agent.progress,
             world=agent.world,
+            names=NameServer(agent.world.names),
             agents=agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=agent.reconciler,
             host_access=agent.host_access,

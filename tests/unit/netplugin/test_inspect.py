@@ -10,6 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 from core.errors import HostError
 from core.ids import EndpointKey
 from netplugin.inspect import Inspector
+from netplugin.nameserver import NameServer
 from netplugin.translation import LocalPort
 from ofnet.inspection import Identity
 from ofnet.world import Bridge
@@ -26,7 +27,9 @@ def identity(bridge: Bridge) -> Identity:
 
 
 def application(agent: Agent) -> web.Application:
-    app = Inspector(agent.reconciler._agents, identity, agent.pods, {"pod gone": 2}).application()
+    names = NameServer(agent.world.names)
+    inspector = Inspector(agent.reconciler._agents, identity, names, agent.pods, {"pod gone": 2})
+    app = inspector.application()
     app.freeze()
     return app
 
@@ -59,6 +62,15 @@ async def test_both_bridges_are_shown(outside: Outside) -> None:
         text = json.dumps(vxlan)
         assert all(address in text for address in ("10.1.0.1", "10.1.0.2", "192.0.2.2"))
         assert "10.1.0.1" not in json.dumps(vlan)
+
+
+async def test_names_are_shown(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("k", endpoint(2, host=PEER, group="web"))
+        answer = await ask(application(agent), "GET", "/inspect/nameserver")
+        assert answer.text is not None
+        web = json.loads(answer.text)["dnsRecords"]["default"]["endpointGroups"]["web"]
+        assert web == ["ipv4:10.1.0.2 ipv6:<nil>"]
 
 
 async def test_services_have_no_counters_yet(outside: Outside) -> None:

@@ -73,6 +73,16 @@ async def test_an_add_makes_all_there_is_to_a_pod(outside: Outside) -> None:
         await left_nothing(agent)
 
 
+@pytest.mark.parametrize(("pod", "name"), [("web-1", "web-1"), ("", "c1")])
+async def test_an_endpoint_goes_by_the_name_of_its_pod(
+    outside: Outside, pod: str, name: str
+) -> None:
+    async with running(outside) as agent:
+        for _ in range(2):
+            await agent.pods.add(replace(request(), pod_name=pod))
+            assert outside.master.endpoints.pop(key("c1")).common_name == name
+
+
 @pytest.mark.parametrize("step", STEPS)
 async def test_an_add_that_fails_leaves_nothing(outside: Outside, step: str) -> None:
     async with running(outside) as agent:

@@ -11,7 +11,7 @@ from netplugin.translation import LocalPort
 from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import ArpMode, Bridge, FwdMode, HostPort, Vtep, World
-from state.intents import Launch, Profile
+from state.intents import Fact, Launch, Profile
 from state.records import Encap, EndpointRecord, GlobalRecord
 from tests.unit.netplugin.records import (
     HOST,
@@ -24,6 +24,7 @@ from tests.unit.netplugin.records import (
     network,
     nid_of,
 )
+from tests.unit.netplugin.test_namebook import service
 
 
 def built(**vrfs: int) -> WorldBuilder:
@@ -252,6 +253,7 @@ def test_a_network_says_what_its_record_says(builder: WorldBuilder) -> None:
 @pytest.mark.parametrize(
     "bad",
     [
+        replace(endpoint(), network=NetworkId("n1")),
         replace(endpoint(), ip_address="10.1"),
         replace(endpoint(), ipv6_address="10.1.0.1"),
         replace(endpoint(), mac_address="02:02:0a:01:00"),
@@ -266,7 +268,36 @@ def test_an_endpoint_that_cannot_be_read_changes_nothing(
     with pytest.raises(Invalid):
         builder.put_port(key("c1"), port(bad))
     assert builder.endpoint(key("c1")) is None
+    assert builder.names.lookup(TenantName("default"), "c1", IPv4Address) is None
     assert not builder.dirty(Bridge.VXLAN)
+
+
+def test_names_are_those_of_endpoints_anywhere_and_of_services(builder: WorldBuilder) -> None:
+    facts: list[Fact] = [endpoint(1), endpoint(2, host=PEER, group="web"), service()]
+
+    def known(name: str) -> bool:
+        return builder.names.lookup(TenantName("default"), name, IPv4Address) is not None
+
+    for fact in facts:
+        builder.put(fact)
+    assert all(map(known, ("c1", "c2", "web", "shop")))
+    with pytest.raises(Invalid, match="shop:default"):
+        builder.put(service(ip="10.1"))
+    for fact in facts:
+        builder.remove(fact)
+    assert not any(map(known, ("c1", "c2", "web", "shop")))
+
+
+def test_pods_have_private_addresses_where_we_route(builder: WorldBuilder) -> None:
+    builder.put_network(network())
+    builder.put_port(key("c1"), LocalPort(record=endpoint(), ofport=5, number=258))
+    assert builder.private_addresses() == {}
+    subnet = IPv4Network("172.19.0.0/16")
+    builder.set_host_port(HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=subnet))
+    private = {IPv4Address("10.1.0.1"): IPv4Address("172.19.1.2")}
+    assert builder.private_addresses() == private
+    builder.fwd_mode = FwdMode.BRIDGE
+    assert builder.private_addresses() == {}
 
 
 def test_a_network_or_host_that_cannot_be_read_changes_nothing(builder: WorldBuilder) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.ids import NetworkId
 from ofnet import packets
 from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.changes import EVERYTHING
@@ -202,20 +203,34 @@ def test_replies_are_counted_only(directory: Directory) -> None:
     assert react(reply, Mode.VROUTER, directory, FULL) == Reaction(("ArpPktRcvd", "ArpRespRcvd"))
 
 
+def parrot(network: NetworkId, message: bytes) -> bytes:
+    """Answer a message by who asked it and what it says."""
+    return f"{network} asks ".encode() + message
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_dns_request_is_answered_where_it_came_from(directory: Directory, mode: Mode) -> None:
+    query = frames.udp(1, 2, 53, b"who?")
+    reply = packets.udp_reply(query, b"net.default asks who?")
+    assert react(PacketIn(0, POD, None, query), mode, directory, FULL, parrot) == Reaction(
+        ("dnsPktRcvd", "dnsPktReply"), PacketOut(data=reply, actions=(Output(POD),))
+    )
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_dns_goes_on_untouched_through_the_tables(directory: Directory, mode: Mode) -> None:
     query = frames.udp(1, 2, 53)
     assert react(PacketIn(0, POD, None, query), mode, directory, FULL) == Reaction(
-        ("dnsPktForward",),
+        ("dnsPktRcvd", "dnsPktForward"),
         PacketOut(data=packets.tagged(query, 4093), actions=(Output(PORT_TABLE),), in_port=POD),
     )
 
 
 def test_dns_in_anothers_name_goes_nowhere(directory: Directory) -> None:
     own, spoofed = frames.udp(1, 2, 53), frames.udp(2, 1, 53)
-    for query, counter in ((own, "dnsPktForward"), (spoofed, "dnsPktSpoofed-ERROR")):
+    for query, counter in ((own, "dnsPktReply"), (spoofed, "dnsPktSpoofed-ERROR")):
         packet = PacketIn(0, POD, None, query)
-        assert react(packet, Mode.VROUTER, directory, GUARDED).counters == (counter,)
+        assert react(packet, Mode.VROUTER, directory, GUARDED, parrot).counters[-1] == counter
     nobodys = PacketIn(0, UNKNOWN, None, own)
     assert react(nobodys, Mode.VROUTER, directory, GUARDED).counters == ("dnsPktSpoofed-ERROR",)
 
@@ -235,4 +250,5 @@ def test_dns_from_outside_is_dropped(directory: Directory) -> None:
     st.sampled_from([b"\x08\x06", b"\x08\x00", b"\x86\xdd", b"\x81\x00\x00\x05\x08\x06"]),
 )
 def test_no_packet_raises(port: int, mode: Mode, noise: bytes, ethertype: bytes) -> None:
-    react(PacketIn(0, port, None, bytes(12) + ethertype + noise), mode, Directory(), FULL)
+    packet = PacketIn(0, port, None, bytes(12) + ethertype + noise)
+    react(packet, mode, directory_of(FULL), FULL, parrot)

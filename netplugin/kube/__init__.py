@@ -1,0 +1,1 @@
+"""What the agent knows of Kubernetes: its services, and who serves them."""

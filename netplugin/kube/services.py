@@ -1,0 +1,172 @@
+"""Services of Kubernetes as this host needs them, from the objects of its API server. Pure.
+
+`netplugin.kube.feed` hands on what the server says of services and of their endpoints, which come
+in any order; out come `KubeService`s. Who serves a port is what the endpoints say of the port of
+that name, so that a service may name its target ports. Services are told apart by namespace.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from core.errors import Invalid
+
+SERVICES: Final = "services"
+ENDPOINTS: Final = "endpoints"
+
+Object = Mapping[str, Any]
+_Ip = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubePort:
+    """A port of a service, and who serves it: addresses and ports. No node port is 0."""
+
+    protocol: str
+    port: int
+    node_port: int = 0
+    targets: frozenset[tuple[IPv4Address, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeService:
+    """A service; one that is headless has no address of its own."""
+
+    namespace: str
+    name: str
+    address: IPv4Address | None
+    address6: IPv6Address | None = None
+    ports: tuple[KubePort, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`<namespace>/<name>`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class _Meta(_Part):
+    name: str
+    namespace: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class _Port(_Part):
+    name: str | None = None
+    port: int = Field(ge=1, le=65535)
+    protocol: str = "TCP"
+    node_port: int = Field(0, alias="nodePort", ge=0, le=65535)
+
+
+class _Spec(_Part):
+    address: _Ip | Literal["", "None"] = Field("", alias="clusterIP")
+    addresses: tuple[_Ip | Literal["None"], ...] = Field((), alias="clusterIPs")
+    ports: tuple[_Port, ...] = ()
+
+
+class _Service(_Part):
+    metadata: _Meta
+    spec: _Spec
+
+
+class _Address(_Part):
+    ip: _Ip
+
+
+class _Subset(_Part):
+    addresses: tuple[_Address, ...] | None = None
+    ports: tuple[_Port, ...] | None = None
+
+
+class _Endpoints(_Part):
+    metadata: _Meta
+    subsets: tuple[_Subset, ...] | None = None
+
+
+class KubeBook:
+    """The services there are; each change returns the keys of those it may have altered."""
+
+    def __init__(self) -> None:
+        self.services: dict[str, KubeService] = {}
+        """By `<namespace>/<name>`."""
+        self._services: dict[str, _Service] = {}
+        self._endpoints: dict[str, _Endpoints] = {}
+
+    def put(self, resource: str, said: Object) -> set[str]:
+        """Learn or replace an object. Raises Invalid, changing nothing, if it cannot be read."""
+        try:
+            if resource == SERVICES:
+                service = _Service.model_validate(said)
+                self._services[service.metadata.key] = service
+                return self._derive(service.metadata.key)
+            endpoints = _Endpoints.model_validate(said)
+        except ValidationError as exc:
+            raise Invalid(f"{resource} {key_of(said)} of Kubernetes: {exc}") from exc
+        self._endpoints[endpoints.metadata.key] = endpoints
+        return self._derive(endpoints.metadata.key)
+
+    def retain(self, resource: str, keys: Container[str]) -> set[str]:
+        """Forget the objects of a resource that have none of these keys."""
+        held = self._services if resource == SERVICES else self._endpoints
+        return set().union(*(self.remove(resource, key) for key in tuple(held) if key not in keys))
+
+    def remove(self, resource: str, key: str) -> set[str]:
+        """Forget an object."""
+        held: dict[str, Any] = self._services if resource == SERVICES else self._endpoints
+        held.pop(key, None)
+        return self._derive(key)
+
+    def _derive(self, key: str) -> set[str]:
+        before = self.services.pop(key, None)
+        service = self._services.get(key)
+        if service is not None:
+            endpoints = self._endpoints.get(key)
+            subsets = endpoints.subsets if endpoints is not None else None
+            self.services[key] = _service(service, subsets or ())
+        return {key} if self.services.get(key) != before else set()
+
+
+def key_of(said: Object) -> str:
+    """Return the key of an object, whatever else it says."""
+    meta = said.get("metadata")
+    about = meta if isinstance(meta, dict) else {}
+    return f"{about.get('namespace')}/{about.get('name')}"
+
+
+def _service(service: _Service, subsets: Iterable[_Subset]) -> KubeService:
+    spec = service.spec
+    addresses = [one for one in (spec.address, *spec.addresses) if not isinstance(one, str)]
+    return KubeService(
+        namespace=service.metadata.namespace,
+        name=service.metadata.name,
+        address=next((one for one in addresses if isinstance(one, IPv4Address)), None),
+        address6=next((one for one in addresses if isinstance(one, IPv6Address)), None),
+        ports=tuple(
+            KubePort(
+                protocol=port.protocol,
+                port=port.port,
+                node_port=port.node_port,
+                targets=frozenset(_targets(port, subsets)),
+            )
+            for port in spec.ports
+        ),
+    )
+
+
+def _targets(port: _Port, subsets: Iterable[_Subset]) -> Iterator[tuple[IPv4Address, int]]:
+    """Yield who serves a port: those who are ready, at the port of its name."""
+    for subset in subsets:
+        for target in subset.ports or ():
+            if (target.name or "") == (port.name or ""):
+                for one in subset.addresses or ():
+                    if isinstance(one.ip, IPv4Address):
+                        yield one.ip, target.port

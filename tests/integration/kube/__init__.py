@@ -1,0 +1,1 @@
+"""Following an API server of Kubernetes."""

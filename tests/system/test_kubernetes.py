@@ -1,0 +1,115 @@
+"""Services of Kubernetes: pods hear of their names, node ports lead to pods of the host."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from netplugin.kube.services import ENDPOINTS, SERVICES
+from tests.bed.cluster import Bed
+from tests.bed.hosts import FABRIC_ADDRESS, Host
+from tests.bed.kubernetes import ApiServer, endpoints, service
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.echoes import answering, dials
+from tests.system.questions import OUTSIDE, hears, serving
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
+
+API_PORT = 6443
+NODE_PORT = 30080
+WEB = {"name": "http", "port": 80, "protocol": "TCP", "nodePort": NODE_PORT}
+
+
+@pytest.fixture(scope="module")
+def hosts() -> int:
+    """One host is enough: a node port leads to pods of its own host."""
+    return 1
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
+    """Tell the agent of an API server, which is not there yet when it starts."""
+    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
+    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
+    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
+    return {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+
+
+@pytest.fixture(scope="module")
+def host(bed: Bed) -> Host:
+    """Give the host, which forwards packets as any node of Kubernetes does."""
+    (host,) = bed.hosts
+    host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+    return host
+
+
+@pytest.fixture(scope="module")
+def api(bed: Bed) -> Iterator[ApiServer]:
+    """Run the API server beside netmaster."""
+    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
+        api.token = "secret"
+        yield api
+
+
+@pytest.fixture
+def pods(bed: Bed, host: Host) -> Iterator[list[Pod]]:
+    """Run two pods."""
+    pods = [bed.add_pod(host, name) for name in ("one", "two")]
+    yield pods
+    for pod in pods:
+        bed.delete_pod(pod)
+
+
+def node_ports(host: Host) -> list[str]:
+    listed = host.namespace.run(["iptables", "-w", "-t", "nat", "-S", "PREROUTING"]).stdout
+    return [line for line in listed.splitlines() if "--comment contiv" in line]
+
+
+def served_by(*pods: Pod) -> dict[str, object]:
+    ready = [pod.address for pod in pods]
+    return endpoints((ready, [{"name": "http", "port": 8080, "protocol": "TCP"}]))
+
+
+def reached(bed: Bed, host: Host, pod: Pod) -> None:
+    """See that whoever is outside and asks the node port asks a pod."""
+    with answering(pod.namespace, pod.address, 8080) as callers:
+        assert dials(bed.fabric.namespace, host.address, NODE_PORT)
+    assert callers == [bed.fabric.address]
+
+
+def test_a_node_port_leads_to_a_pod_that_serves(
+    bed: Bed, host: Host, api: ApiServer, pods: list[Pod]
+) -> None:
+    one, two = pods
+    assert node_ports(host) == []
+    api.put(SERVICES, "shop", "web", **service("10.96.0.10", WEB))
+    api.put(ENDPOINTS, "shop", "web", **served_by(one))
+    eventually(lambda: node_ports(host), "a rule", within=40)
+    reached(bed, host, one)
+    (before,) = node_ports(host)
+    api.put(ENDPOINTS, "shop", "web", **served_by(two))
+    eventually(lambda: node_ports(host) not in ([], [before]), "another rule")
+    reached(bed, host, two)
+    host.namespace.run(["iptables", "-w", "-t", "nat", "-F", "PREROUTING"])
+    eventually(lambda: node_ports(host), "it is made again")
+    bed.agents[0].kill()
+    api.put(ENDPOINTS, "shop", "web", **served_by())
+    assert node_ports(host), "what is there stays while the agent is away"
+    bed.agents[0].start()
+    eventually(lambda: not node_ports(host), "nobody serves any more", within=40)
+    api.put(ENDPOINTS, "shop", "web", **served_by(one))
+    eventually(lambda: node_ports(host), "a rule")
+    api.delete(SERVICES, "shop", "web")
+    eventually(lambda: not node_ports(host), "the service is gone")
+
+
+def test_pods_hear_of_services(api: ApiServer, pods: list[Pod]) -> None:
+    asker, other = pods
+    api.put(SERVICES, "shop", "db", **service("10.96.0.20", {"port": 5432}))
+    with serving(other) as server:
+        for name in ("db", "db.shop", "db.shop.svc.cluster.local"):
+            hears(asker, server, name, {"10.96.0.20"})
+        hears(asker, server, "db.blog", {OUTSIDE})
+        api.delete(SERVICES, "shop", "db")
+        hears(asker, server, "db.shop", {OUTSIDE})

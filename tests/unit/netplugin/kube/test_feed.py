@@ -1,0 +1,78 @@
+"""What Kubernetes tells becomes the World's services and names."""
+
+import logging
+from ipaddress import IPv4Address
+
+import pytest
+
+from core.ids import TenantName
+from netplugin.kube.api import KubeApi, Listed, Told
+from netplugin.kube.config import KubeConfig
+from netplugin.kube.feed import KubeFeed
+from netplugin.kube.services import ENDPOINTS, SERVICES
+from netplugin.world import WorldBuilder
+from ofnet.world import FwdMode
+from tests.bed.kubernetes import service
+from tests.unit.netplugin.kube.test_services import KEY, SERVED, SERVING, WEB, said
+from tests.unit.netplugin.records import HOST
+
+
+@pytest.fixture
+def world() -> WorldBuilder:
+    return WorldBuilder(HOST, FwdMode.ROUTING)
+
+
+@pytest.fixture
+def feed(world: WorldBuilder) -> KubeFeed:
+    config = KubeConfig.model_validate({"K8S_API_SERVER": "http://192.0.2.1"})
+    return KubeFeed(KubeApi(config), world)
+
+
+def known(world: WorldBuilder, name: str) -> bool:
+    return world.names.lookup(TenantName("default"), name, IPv4Address) is not None
+
+
+def test_services_come_change_and_go(feed: KubeFeed, world: WorldBuilder) -> None:
+    complete = []
+    for resource, one in ((SERVICES, WEB), (ENDPOINTS, SERVING)):
+        feed.take(resource, Listed((one,)))
+        complete.append(feed.complete)
+    assert complete == [False, True]
+    assert world.kube_services == {KEY: SERVED}
+    feed.take(SERVICES, Told(said(service("10.96.0.12"), "db"), gone=False))
+    assert world.kube_services.keys() == {KEY, "shop/db"}
+    assert known(world, "web.shop")
+    assert known(world, "db.shop")
+    feed.take(SERVICES, Told(WEB, gone=True))
+    assert world.kube_services.keys() == {"shop/db"}
+    assert not known(world, "web.shop")
+
+
+def test_what_a_later_list_lacks_is_gone(feed: KubeFeed, world: WorldBuilder) -> None:
+    feed.take(SERVICES, Listed((WEB, said(service("10.96.0.12"), "db"))))
+    feed.take(ENDPOINTS, Listed((SERVING,)))
+    feed.take(ENDPOINTS, Listed(()))
+    assert not any(port.targets for port in world.kube_services[KEY].ports)
+    feed.take(SERVICES, Listed((WEB,)))
+    assert world.kube_services.keys() == {KEY}
+
+
+def test_every_change_is_news(feed: KubeFeed) -> None:
+    for event in (Listed((WEB,)), Told(WEB, gone=False), Told(WEB, gone=True)):
+        changed = feed.changed()
+        assert not changed.is_set()
+        feed.take(SERVICES, event)
+        assert changed.is_set()
+
+
+def test_what_cannot_be_read_leaves_the_last_good_in_force(
+    feed: KubeFeed, world: WorldBuilder, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed.take(SERVICES, Listed((WEB,)))
+    feed.take(ENDPOINTS, Listed((SERVING,)))
+    bad = said(service("10.96"))
+    for event in (Told(bad, gone=False), Listed((bad,))):
+        with caplog.at_level(logging.WARNING):
+            feed.take(SERVICES, event)
+        assert "object of kubernetes not understood" in caplog.text
+        assert world.kube_services == {KEY: SERVED}
