@@ -13,7 +13,7 @@ from typing import Final
 
 from core.errors import Invalid
 from netplugin import ports
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, ServicePort
 from state.records import (
     Encap,
     EndpointRecord,
@@ -21,8 +21,10 @@ from state.records import (
     GroupRecord,
     HostRecord,
     NetworkRecord,
+    ServiceRecord,
 )
 
+_PROTOCOLS: Final = {"TCP": 6, "UDP": 17}
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 
@@ -77,6 +79,24 @@ def private_subnet(record: GlobalRecord) -> IPv4Network | None:
     if subnet.prefixlen != 16:
         raise ValueError(f"private subnet {subnet} must be a /16")
     return subnet
+
+
+def ports_of(record: ServiceRecord) -> tuple[ServicePort, ...]:
+    """Return the ports of a service, each `<port>:<provider's port>:<protocol>`.
+
+    Raises Invalid if they or its address cannot be read.
+    """
+    with _reading(f"service {record.key}"):
+        IPv4Address(record.ip_address)
+        return tuple(_service_port(text) for text in record.ports)
+
+
+def _service_port(text: str) -> ServicePort:
+    port, provider_port, protocol = text.split(":")
+    numbers = (int(port), int(provider_port))
+    if protocol.upper() not in _PROTOCOLS or not all(0 < number < 65536 for number in numbers):
+        raise ValueError(f"{text!r} is not a port of a service")
+    return ServicePort(_PROTOCOLS[protocol.upper()], *numbers)
 
 
 def addressed(record: EndpointRecord) -> bool:

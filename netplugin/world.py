@@ -19,9 +19,18 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Final, TypeVar
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from core.ids import (
+    EndpointKey,
+    GroupKey,
+    HostLabel,
+    NetworkId,
+    ServiceKey,
+    TenantName,
+    split_network_id,
+)
 from netplugin.launches import LaunchBook
 from netplugin.policies import PolicyBook
+from netplugin.servicebook import ServiceBook
 from netplugin.sides import Dirty, Side
 from netplugin.translation import (
     LocalPort,
@@ -55,6 +64,7 @@ from state.records import (
     GroupRecord,
     HostRecord,
     NetworkRecord,
+    ServiceRecord,
 )
 
 MAX_VRF: Final = 255
@@ -88,6 +98,7 @@ class WorldBuilder:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._policies = PolicyBook()
+        self._services = ServiceBook()
         self._profiles = LaunchBook()
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
@@ -112,6 +123,8 @@ class WorldBuilder:
                 self._altered(self._policies.put_rule(fact))
             case Profile():
                 self._launched(self._profiles.put(fact))
+            case ServiceRecord():
+                self._served(self._services.put_service(fact))
             case GlobalRecord():
                 self.put_global(fact)
             case HostRecord():
@@ -136,6 +149,8 @@ class WorldBuilder:
                 self._profiles.remove(fact)
             case Launch():
                 self._launched(self._profiles.launched(fact.profile))
+            case ServiceRecord():
+                self._served(self._services.remove_service(fact.key))
             case HostRecord():
                 self.remove_host(fact.label)
             case _:
@@ -164,7 +179,9 @@ class WorldBuilder:
         old = self._endpoints.get(record.key)
         if old is not None and old.network != record.network:
             self._leave(old)
+            self._served(self._services.remove_endpoint(old))
         self._endpoints[record.key] = record
+        self._served(self._services.put_endpoint(record))
         self._revoked.discard(record.key)
         self._by_network.setdefault(record.network, set()).add(record.key)
         port = self._ports.get(record.key)
@@ -177,6 +194,7 @@ class WorldBuilder:
         old = self._endpoints.pop(key, None)
         if old is not None:
             self._leave(old)
+            self._served(self._services.remove_endpoint(old))
             if key in self._ports:
                 self._revoked.add(key)
         self._refresh_endpoint(key)
@@ -368,6 +386,17 @@ class WorldBuilder:
         for side in self._sides.values():
             side.dirty.rules.update(rules)
 
+    def _served(self, services: Iterable[ServiceKey]) -> None:
+        """Have each bridge know services as they are now."""
+        for key in services:
+            tenant = self._services.tenant(key)
+            vrf = self._vrfs.get(tenant) if tenant is not None else None
+            for side in self._sides.values():
+                service = None if vrf is None else self._services.on(key, vrf, side.networks)
+                if side.services.get(key) != service:
+                    side.dirty.services.add(key)
+                    _set(side.services, key, service)
+
     def _launched(self, groups: Iterable[GroupKey]) -> None:
         """Have the endpoints of groups announced that an ACI fabric has been told of."""
         known = [group for key in groups if (group := self._groups.get(key)) is not None]
@@ -402,6 +431,8 @@ class WorldBuilder:
         ports = {key for key, port in self._ports.items() if port.record.network == nid}
         for key in self._by_network.get(nid, set()) | ports:
             self._refresh_endpoint(key)
+        _, tenant = split_network_id(nid)
+        self._served(self._services.of(tenant))
 
     def _leave(self, record: EndpointRecord) -> None:
         there = self._by_network[record.network]
@@ -450,6 +481,7 @@ class WorldBuilder:
         unused = self._vrfs.keys() - used
         for tenant in unused:
             del self._vrfs[tenant]
+            self._served(self._services.of(tenant))
         if unused and used - self._vrfs.keys():
             for nid in [r.id for r in self._networks.values() if r.tenant not in self._vrfs]:
                 self._place_network(nid)

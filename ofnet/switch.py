@@ -17,6 +17,7 @@ from ofnet import wire
 from ofnet.actions import Action
 from ofnet.diff import Stamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
+from ofnet.reported import Entry
 from ofnet.session import Session, Timing
 
 log = logging.getLogger(__name__)
@@ -129,6 +130,10 @@ class Switch:
     async def dump(self) -> list[Stamp]:
         """Return what the switch reports: table and cookie of each flow."""
         return await self._require().dump()
+
+    async def entries(self) -> list[Entry]:
+        """Return the flows of services' clients, with what they do and have counted."""
+        return await self._require().entries()
 
     def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
         """Send a packet out; one that cannot be sent now is dropped and counted."""

@@ -37,7 +37,8 @@ RECORDED = sorted(path.stem for path in FLOWS.glob("*-node?.txt"))
 NAMES = {*CHANGED, *LEFT_OUT, *ADDED}
 GUARDED = {"dns-mark", "source-guard"}
 EVERYWHERE = {
-    *("judged-at-both-ends", "neighbours-by-switch", "rules-ipv6", "services-later"),
+    *("judged-at-both-ends", "neighbours-by-switch", "rules-ipv6"),
+    *("services-by-tenant", "services-listed-ports"),
     *GUARDED,
 }
 OCCURRING: Mapping[Mode, set[str]] = {

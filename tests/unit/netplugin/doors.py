@@ -19,6 +19,7 @@ from netplugin.netlink import Address, Interface
 from netplugin.netns import Card, HostLinks, HostRoute, PodLink
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
+from ofnet import reported
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.switch import Listener, Switch
@@ -447,6 +448,9 @@ class FakeSwitch(Switch):
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
+
+    async def entries(self) -> list[reported.Entry]:
+        return []
 
     async def dump(self) -> list[Stamp]:
         return [Stamp(flow.table, flow.cookie) for flow in self.table.values()]
