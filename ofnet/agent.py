@@ -330,7 +330,7 @@ class BridgeAgent:
 
     async def _adopt(self) -> None:
         """Go on with whom an agent before this one has had served: the switch knows (once)."""
-        found = adopted(await self._switch.entries())
+        found = list(adopted(await self._switch.entries()))
         names = self._services.adopt(found, self._world, self._directory)
         self._adopted = True
         self._world = replace(self._world, served=dict(self._services.served))

@@ -75,7 +75,10 @@ class Entry(NamedTuple):
 
 
 class Adopted(NamedTuple):
-    """A client that is served: with `source` of this connection alone."""
+    """A client that is served: with `source` of this connection alone.
+
+    Where it talks to its provider itself, that is the `address` as well.
+    """
 
     vrf: int
     client: IPv4Address
@@ -100,7 +103,9 @@ class Adopted(NamedTuple):
 def adopted(entries: Iterable[Entry]) -> Iterator[Adopted]:
     """Yield who is served by whom, as the flows to providers say."""
     for entry in entries:
-        if entry.table == TableId.SRV_PROXY_DNAT and entry.set_port("dst"):
+        if entry.table != TableId.SRV_PROXY_DNAT or not entry.port("dst"):
+            continue
+        if entry.set_port("dst") or entry.port("src"):
             yield Adopted(
                 vrf=entry.vrf,
                 client=entry.address("ipv4_src"),
@@ -108,7 +113,9 @@ def adopted(entries: Iterable[Entry]) -> Iterator[Adopted]:
                 protocol=entry.protocol,
                 port=entry.port("dst"),
                 source=entry.port("src"),
-                provider=entry.set_address("ipv4_dst"),
+                provider=entry.set_address("ipv4_dst")
+                if entry.set_port("dst")
+                else entry.address("ipv4_dst"),
             )
 
 

@@ -10,7 +10,7 @@ client from one port, the first is known by that port, and for the other one eve
 brought up and known by the client's port. The original gives such answers the wrong name.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final, TypeVar
@@ -132,6 +132,7 @@ class ServiceProxy:
                 for port, source in served.connections
                 if port in service.ports and port not in whole
             ),
+            direct=tuple((port, source) for port, source in served.direct if port in whole),
         )
 
     def _claims(self, name: str, served: Served, port: ServicePort) -> bool:
@@ -147,7 +148,9 @@ class ServiceProxy:
         for about in _subjects(served):
             _discard(self._about, about, name)
 
-    def adopt(self, found: Iterable[Adopted], world: World, directory: Directory) -> frozenset[str]:
+    def adopt(
+        self, found: Collection[Adopted], world: World, directory: Directory
+    ) -> frozenset[str]:
         """Take over whom the switch has served, where the World agrees; return their names."""
         pods = [(pod, world.networks.get(pod.network)) for pod in world.local.values()]
         here = {(self._space(net.vrf, world), pod.ip): net for pod, net in pods if net is not None}
@@ -163,7 +166,15 @@ class ServiceProxy:
                 answer = (network.vrf, one.client, one.provider, port.protocol, port.provider_port)
                 name = _name(service.key, network.vrf, one.client)
                 self._owners.setdefault(answer, (name, port.port))
-        return frozenset(self._adopt(*one, directory) for one in agreed)
+        names = {self._adopt(*one, directory) for one in agreed}
+        for one in found:
+            network = here.get((one.vrf, one.client))
+            if network is not None and one.address == one.provider:
+                answer = (network.vrf, one.client, one.provider, one.protocol, one.port)
+                name, _ = self._owners.get(answer, ("", 0))
+                if name in names:
+                    self._talk_directly(name, answer, one.source)
+        return frozenset(names)
 
     def _adopt(
         self,
@@ -195,7 +206,7 @@ class ServiceProxy:
             return Response("SvcPktSpoofed-ERROR")
         found = self._asked(behind.network.vrf, segment, world)
         if found is None:
-            return Response("SvcPktUnknownService")
+            return self._direct(packet, behind.network.vrf, segment)
         service, port = found
         name = _name(service.key, behind.network.vrf, segment.source)
         before = self.served.get(name)
@@ -206,6 +217,33 @@ class ServiceProxy:
         served = self.served[name]
         again = _again(packet, served, port)
         return Response("SvcPktRcvd", name, served != before, again)
+
+    def _direct(self, packet: PacketIn, vrf: int, segment: Segment) -> Response:
+        """Have a client talk to its provider under that one's own address."""
+        ends = (segment.source, segment.destination)
+        answer = (vrf, *ends, segment.protocol, segment.destination_port)
+        name, _ = self._owners.get(answer, ("", 0))
+        served = self.served.get(name)
+        if served is None:
+            return Response("SvcPktUnknownService")
+        if not self._talk_directly(name, answer, segment.source_port):
+            return Response("SvcPktDropped")  # it is on its way, and must not go round
+        again = PacketOut(
+            data=_onward(packet.data, segment.protocol, segment.destination_port),
+            actions=(Output(PORT_TABLE),),
+            in_port=packet.in_port,
+        )
+        return Response("SvcPktDirect", name, altered=True, send=again)
+
+    def _talk_directly(self, name: str, answer: _Answer, source: int) -> bool:
+        """Note a connection; return whether it is new."""
+        served = self.served[name]
+        port = next(port for port in served.ports if _answer(served, port) == answer)
+        if (port, source) in served.direct:
+            return False
+        known = (*served.direct, (port, source))[-MAX_CONNECTIONS:]
+        self.served[name] = replace(served, direct=known)
+        return True
 
     def _asked(
         self, vrf: int, segment: Segment, world: World
@@ -285,12 +323,18 @@ def _within_reach(
 def _again(packet: PacketIn, served: Served, port: ServicePort) -> PacketOut:
     """Return the packet on its way to the provider, so that it cannot come up here again."""
     actions = services.to_provider(served, port)
-    frame = packets.untagged(packet.data)
     if served.provider == served.client:
+        frame = packets.untagged(packet.data)
         return PacketOut(data=frame, actions=actions, in_port=packet.in_port)
-    if (port.protocol, port.provider_port) == (oxm.PROTO_UDP, DNS_PORT):
-        frame = packets.tagged(frame, DNS_RETURN_VLAN)  # it has been through the name server
+    frame = _onward(packet.data, port.protocol, port.provider_port)
     return PacketOut(data=frame, actions=(*actions, Output(PORT_TABLE)), in_port=packet.in_port)
+
+
+def _onward(frame: bytes, protocol: int, port: int) -> bytes:
+    """Return a frame as the pod sent it; what has been through the name server is marked."""
+    frame = packets.untagged(frame)
+    seen = (protocol, port) == (oxm.PROTO_UDP, DNS_PORT)
+    return packets.tagged(frame, DNS_RETURN_VLAN) if seen else frame
 
 
 def _network(end: object, world: World) -> Network | None:

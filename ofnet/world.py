@@ -179,7 +179,7 @@ class Served:
     `mac` is the provider's if it is on the client's own network, `vlan` that network's. The answers
     of `ports` are known by the provider's port. Where another service has the same provider answer
     the same client from the same port, they are known by the client's port as well, connection by
-    connection.
+    connection; and so are those of `direct` ones, to the provider under its own address.
     """
 
     service: str
@@ -191,6 +191,7 @@ class Served:
     mac: str = ""
     ports: tuple[ServicePort, ...] = ()
     connections: tuple[tuple[ServicePort, int], ...] = ()
+    direct: tuple[tuple[ServicePort, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

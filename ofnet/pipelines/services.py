@@ -8,6 +8,9 @@ provider's place, after them (`nat`).
 A client that is its own provider would not take a packet that comes from itself: it gets it from
 the service, and its answer to the service comes back to it. Policies do not see that, for it is
 nobody else's business.
+
+What a client sends to its provider under that one's own address comes up as well (`direct`), so
+that answers to it are not taken for the service's. In the original they are, and reach nobody.
 """
 
 from collections.abc import Iterator
@@ -24,6 +27,7 @@ from ofnet.actions import (
     Output,
     PopVlan,
     SetField,
+    goto,
 )
 from ofnet.changes import Kind
 from ofnet.fields import RX_VTEP, VRF, Bits
@@ -72,6 +76,12 @@ def nat(mode: Mode, served: Served, _world: World) -> Iterator[Flow]:
             yield from _to_itself(mode, served, port, source)
         else:
             yield from _pair(mode, served, port, source)
+    if served.provider != served.client:
+        for port in served.ports:
+            asked = _asked_directly(mode, served, port, 0)
+            yield _dnat(Kind.SERVED, Priority.PORT, asked, TO_CONTROLLER)
+        for port, source in served.direct:
+            yield from _untouched(mode, served, port, source)
 
 
 def to_provider(served: Served, port: ServicePort) -> tuple[Action, ...]:
@@ -84,19 +94,43 @@ def to_provider(served: Served, port: ServicePort) -> tuple[Action, ...]:
 
 def _pair(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:
     priority = Priority.ABOVE_MATCH if source else Priority.MATCH
-    onward = TABLES[TableId.SRV_PROXY_SNAT].misses[mode].goto
     actions = to_provider(served, port)
     sent = Instructions(actions, goto=TableId.DST_GRP)
     yield _dnat(Kind.SERVED, priority, _asked(mode, served, port, source), sent)
+    named = (_set("src", port.protocol, port.port), SetField("ipv4_src", served.address))
+    yield _answered(mode, served, port, source, named)
+
+
+def _untouched(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:
+    """Yield the flows of a connection to the provider itself: its answers keep their name."""
+    asked = _asked_directly(mode, served, port, source)
+    yield _dnat(Kind.SERVED, Priority.ABOVE_MATCH, asked, goto(TableId.DST_GRP))
+    yield _answered(mode, served, port, source, ())
+
+
+def _answered(
+    mode: Mode, served: Served, port: ServicePort, source: int, actions: tuple[Action, ...]
+) -> Flow:
+    """Return the flow of what a provider answers, to one of the client's ports or to any."""
     answered: Fields = {
         **_talk(mode, served, port),
         "ipv4_src": served.provider,
         "ipv4_dst": served.client,
         **_ports(port.protocol, port.provider_port, source),
     }
-    back = (_set("src", port.protocol, port.port), SetField("ipv4_src", served.address))
-    name = Instructions(back, goto=onward)
-    yield Flow(Kind.SERVED, TableId.SRV_PROXY_SNAT, priority, Match(**answered), name)
+    priority = Priority.ABOVE_MATCH if source else Priority.MATCH
+    onward = Instructions(actions, goto=TABLES[TableId.SRV_PROXY_SNAT].misses[mode].goto)
+    return Flow(Kind.SERVED, TableId.SRV_PROXY_SNAT, priority, Match(**answered), onward)
+
+
+def _asked_directly(mode: Mode, served: Served, port: ServicePort, source: int) -> Fields:
+    asked: Fields = {
+        **_talk(mode, served, port),
+        "ipv4_src": served.client,
+        "ipv4_dst": served.provider,
+        **_ports(port.protocol, source, port.provider_port),
+    }
+    return asked
 
 
 def _to_itself(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:

@@ -21,6 +21,7 @@ ARRIVED: Final = "write_metadata:0x100000001/0xff00000001,"
 """What marks that a packet arrived; in routed vlan mode all are in one VRF."""
 TENANT: Final = re.compile(r"metadata=[^,]*,")
 CLIENT_PORT: Final = re.compile(r",tp_(src|dst)=40000")
+DIRECT: Final = re.compile(r"(tcp|udp),nw_src=(.*),nw_dst=(.*),tp_dst=(.*)")
 TO_PORT: Final = re.compile(r",tp_dst=\d+$")
 OTHER_BRIDGES: Final = "10.1.1."
 """Pods that nothing on a vlan bridge reaches."""
@@ -247,6 +248,15 @@ def answers_neighbours(ours: Line, _case: object = None) -> bool:
     return ours.table in {10, 11} or (ours.table == 0 and ours.priority in {110, 111})
 
 
+def _direct(ours: Line, case: Case) -> bool:
+    """Tell whether a flow brings up what a client sends to its provider itself."""
+    found = DIRECT.fullmatch(_of_any_tenant(ours).match)
+    if found is None or (ours.table, ours.priority) != (3, 10):
+        return False
+    answers = f"nw_src={found[3]},nw_dst={found[2]},tp_src={found[4]}"
+    return any(line.table == 6 and line.match.endswith(answers) for line in case.ours)
+
+
 def _for_one_tenant(ours: Line, case: Case) -> bool:
     return _translates(ours) and _of_any_tenant(ours) in case.recording.lines
 
@@ -361,5 +371,6 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "services-by-tenant": _for_one_tenant,
     "services-listed-ports": _watches_ports,
     "services-within-reach": _within_reach,
+    "services-direct": _direct,
     "services-collide": lambda ours, _case: _translates_one(ours),
 }

@@ -181,6 +181,7 @@ def _served(draw: st.DrawFn, client: LocalEndpoint, service: Service) -> Served:
         mac=mac(draw(st.sampled_from(PODS))),
         ports=() if one_by_one else service.ports,
         connections=tuple((port, 53) for port in service.ports if one_by_one),
+        direct=() if one_by_one else tuple((port, 53) for port in service.ports),
     )
 
 

@@ -51,11 +51,11 @@ async def test_the_first_packet_goes_on_when_the_flows_are_there() -> None:
         agent.packet_in(first_packet())
         assert not switch.packets
         await until(lambda: bool(switch.packets), "the packet goes on")
-        assert len(of_clients(switch)) == 4
+        assert len(of_clients(switch)) == 6
         assert switch.table == agent.flows
         agent.packet_in(first_packet())
         await until(lambda: len(switch.packets) == 2, "one more that was on its way")
-        assert len(of_clients(switch)) == 4
+        assert len(of_clients(switch)) == 6
         assert agent.stats["SvcPktRcvd"] == 2
 
 
@@ -105,7 +105,7 @@ async def test_what_holds_no_more_after_a_restart_is_gone() -> None:
     async with running(switch, having(SERVED, service(FAR.ip))) as agent:
         assert not of_clients(switch)
         agent.packet_in(first_packet())
-        await until(lambda: len(of_clients(switch)) == 4, "she is served by the other one")
+        await until(lambda: len(of_clients(switch)) == 6, "she is served by the other one")
 
 
 async def test_a_restarted_switch_gets_its_clients_back() -> None:

@@ -11,7 +11,7 @@ from ofnet.changes import Kind
 from ofnet.reported import COOKIE, COOKIE_MASK, Adopted
 from ofnet.tables import TableId
 from ofnet.wire import Malformed
-from ofnet.world import Bridge, FwdMode
+from ofnet.world import Bridge, FwdMode, ServicePort
 from tests.unit.ofnet.fake_switch import reply
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, world
 from tests.unit.ofnet.serving import VIP, Site, having, service
@@ -36,7 +36,8 @@ def test_the_cookie_says_whose_flows_they_are() -> None:
 def test_an_entry_says_what_its_flow_does() -> None:
     entries, more = reported.entries(body(site(BOB.ip)))
     assert not more
-    there, _, back, _ = sorted(entries, key=lambda one: (one.table, one.protocol))
+    translating = [one for one in entries if one.sets]
+    there, _, back, _ = sorted(translating, key=lambda one: (one.table, one.protocol))
     assert (there.table, there.vrf, there.protocol) == (TableId.SRV_PROXY_DNAT, 1, 6)
     assert (there.packets, there.bytes) == (7, 700)
     assert (there.address("ipv4_src"), there.address("ipv4_dst")) == (ANN.ip, VIP)
@@ -57,6 +58,16 @@ def test_who_is_served_is_read_back(provider: IPv4Address, fwd_mode: FwdMode) ->
     }
     after = Site(Bridge.VXLAN, having(world(fwd_mode), service(provider, BOB.ip)))
     after.adopts(*reported.adopted(entries))
+    assert after.lines(3, 6) == here.lines(3, 6)
+
+
+def test_direct_connections_are_read_back() -> None:
+    here = site(BOB.ip)
+    here.asks(ANN, BOB.ip, ServicePort(6, 8080, 8080), source_port=41000)
+    found = list(reported.adopted(reported.entries(body(here))[0]))
+    assert Adopted(1, ANN.ip, BOB.ip, 6, 8080, 41000, BOB.ip) in found
+    after = Site(Bridge.VXLAN, having(world(FwdMode.BRIDGE), service(BOB.ip)))
+    after.adopts(*found)
     assert after.lines(3, 6) == here.lines(3, 6)
 
 

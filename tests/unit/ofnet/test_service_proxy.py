@@ -207,6 +207,52 @@ def test_two_ports_of_one_service_keep_theirs() -> None:
         assert (answer["ipv4_src"], answer["tcp_src"]) == (VIP, port)
 
 
+ITSELF = ServicePort(6, 8080, 8080)
+"""A provider's own port."""
+
+
+def test_a_client_may_talk_to_its_provider_itself() -> None:
+    here = site(BOB.ip)
+    here.asks(ANN, source_port=40000)
+    response = here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
+    assert (response.counter, response.altered) == ("SvcPktDirect", True)
+    assert response.send is not None
+    assert response.send.actions == (Output(PORT_TABLE),)
+    for source_port, name, port in ((40000, VIP, 80), (41000, BOB.ip, 8080)):
+        [(_, asked)] = here.send(talk(ANN, name, port, source_port=source_port))
+        assert (asked["ipv4_dst"], asked["tcp_dst"]) == (BOB.ip, 8080)
+        [(_, answer)] = here.send(talk(BOB, ANN.ip, source_port, source_port=8080))
+        assert (answer["ipv4_src"], answer["tcp_src"]) == (name, port)
+    [(_, asked)] = here.send(talk(ANN, BOB.ip, 22))
+    assert asked["ipv4_dst"] == BOB.ip, "nobody asks about other ports"
+
+
+def test_a_packet_to_a_provider_does_not_go_round() -> None:
+    here = site(BOB.ip)
+    here.asks(ANN)
+    here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
+    again = here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
+    assert (again.counter, again.send) == ("SvcPktDropped", None)
+
+
+def test_direct_connections_have_a_limit_and_go_with_the_client() -> None:
+    here = site(BOB.ip)
+    here.asks(ANN)
+    for source_port in range(1000, 1000 + MAX_CONNECTIONS + 1):
+        frame = frames.segment(ANN, str(BOB.ip), 8080, source_port=source_port)
+        packet = PacketIn(TableId.SRV_PROXY_DNAT, ANN.ofport, None, frame)
+        here.proxy.packet_in(packet, here.world, here.directory)
+    served = here.served(ANN)
+    assert served is not None
+    assert [source for _, source in served.direct][:1] == [1001]
+    here.becomes(having(here.world, service(BOB.ip, ports=(ServicePort(6, 80, 7777),))))
+    served = here.served(ANN)
+    assert served is not None
+    assert served.direct == ()
+    here.becomes(having(here.world))
+    assert here.lines(3, 6) == set()
+
+
 def test_connections_known_one_by_one_have_a_limit() -> None:
     other = ServicePort(6, 8080, 8080)
     one = service(BOB.ip, ports=(HTTP, other))
