@@ -15,17 +15,18 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final, TypeVar
 
-from ofnet import oxm, packets
-from ofnet.actions import PORT_TABLE, Output
+from ofnet import packets
+from ofnet.actions import Action, GoOn
 from ofnet.balance import Balance
 from ofnet.changes import Changes
 from ofnet.directory import Address, Directory
+from ofnet.fields import SOURCE_GROUP, VRF
 from ofnet.packetin import PacketOut
 from ofnet.packets import Segment
 from ofnet.pipelines import services
-from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, FLAT_VRF
+from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.reported import Adopted
-from ofnet.tables import Mode, mode_of
+from ofnet.tables import Mode, TableId, mode_of
 from ofnet.wire import PacketIn
 from ofnet.world import (
     Bridge,
@@ -206,7 +207,7 @@ class ServiceProxy:
             return Response("SvcPktSpoofed-ERROR")
         found = self._asked(behind.network.vrf, segment, world)
         if found is None:
-            return self._direct(packet, behind.network.vrf, segment)
+            return self._direct(packet, behind.endpoint, behind.network.vrf, segment, world)
         service, port = found
         name = _name(service.key, behind.network.vrf, segment.source)
         before = self.served.get(name)
@@ -215,25 +216,21 @@ class ServiceProxy:
         if port not in self.served[name].ports:
             self._connect(name, port, segment.source_port)
         served = self.served[name]
-        again = _again(packet, served, port)
+        again = _again(packet, behind.endpoint, served, port, self._space(served.vrf, world))
         return Response("SvcPktRcvd", name, served != before, again)
 
-    def _direct(self, packet: PacketIn, vrf: int, segment: Segment) -> Response:
+    def _direct(
+        self, packet: PacketIn, pod: LocalEndpoint, vrf: int, segment: Segment, world: World
+    ) -> Response:
         """Have a client talk to its provider under that one's own address."""
         ends = (segment.source, segment.destination)
         answer = (vrf, *ends, segment.protocol, segment.destination_port)
         name, _ = self._owners.get(answer, ("", 0))
-        served = self.served.get(name)
-        if served is None:
+        if name not in self.served:
             return Response("SvcPktUnknownService")
-        if not self._talk_directly(name, answer, segment.source_port):
-            return Response("SvcPktDropped")  # it is on its way, and must not go round
-        again = PacketOut(
-            data=_onward(packet.data, segment.protocol, segment.destination_port),
-            actions=(Output(PORT_TABLE),),
-            in_port=packet.in_port,
-        )
-        return Response("SvcPktDirect", name, altered=True, send=again)
+        new = self._talk_directly(name, answer, segment.source_port)
+        again = _onward(packet, pod, self._space(vrf, world))
+        return Response("SvcPktDirect", name, altered=new, send=again)
 
     def _talk_directly(self, name: str, answer: _Answer, source: int) -> bool:
         """Note a connection; return whether it is new."""
@@ -320,21 +317,24 @@ def _within_reach(
     return beside or service.providers
 
 
-def _again(packet: PacketIn, served: Served, port: ServicePort) -> PacketOut:
-    """Return the packet on its way to the provider, so that it cannot come up here again."""
+def _again(
+    packet: PacketIn, pod: LocalEndpoint, served: Served, port: ServicePort, vrf: int
+) -> PacketOut:
+    """Return a client's packet for what comes next: its provider, or itself."""
     actions = services.to_provider(served, port)
     if served.provider == served.client:
         frame = packets.untagged(packet.data)
         return PacketOut(data=frame, actions=actions, in_port=packet.in_port)
-    frame = _onward(packet.data, port.protocol, port.provider_port)
-    return PacketOut(data=frame, actions=(*actions, Output(PORT_TABLE)), in_port=packet.in_port)
+    return _onward(packet, pod, vrf, actions)
 
 
-def _onward(frame: bytes, protocol: int, port: int) -> bytes:
-    """Return a frame as the pod sent it; what has been through the name server is marked."""
-    frame = packets.untagged(frame)
-    seen = (protocol, port) == (oxm.PROTO_UDP, DNS_PORT)
-    return packets.tagged(frame, DNS_RETURN_VLAN) if seen else frame
+def _onward(
+    packet: PacketIn, pod: LocalEndpoint, vrf: int, actions: tuple[Action, ...] = ()
+) -> PacketOut:
+    """Return a packet that goes on behind table 3, as flows would have it: never up here again."""
+    marks = VRF.put(vrf) | SOURCE_GROUP.put(pod.group_id)
+    go_on = GoOn(TableId.DST_GRP, marks)
+    return PacketOut(data=packet.data, actions=(*actions, go_on), in_port=packet.in_port)
 
 
 def _network(end: object, world: World) -> Network | None:

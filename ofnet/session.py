@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet import reported, wire
-from ofnet.actions import Action
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.reported import Entry
@@ -208,7 +208,7 @@ class Session(asyncio.Protocol):
         finally:
             self._dumps.pop(xid, None)
 
-    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> bool:
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         """Send a packet out; False if the switch reads too slowly and the packet is dropped."""
         if not self.open or self._transport is None:
             return False

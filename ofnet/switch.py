@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from ofnet import wire
-from ofnet.actions import Action
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
 from ofnet.reported import Entry
@@ -135,7 +135,7 @@ class Switch:
         """Return the flows of services' clients, with what they do and have counted."""
         return await self._require().entries()
 
-    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         """Send a packet out; one that cannot be sent now is dropped and counted."""
         session = self._session
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ofnet.actions import PORT_CONTROLLER, Action
+from ofnet.actions import PORT_CONTROLLER, PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.match import Match
@@ -165,7 +165,7 @@ def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
 
 
 def packet_out(
-    xid: int, data: bytes, actions: Sequence[Action], *, in_port: int = PORT_CONTROLLER
+    xid: int, data: bytes, actions: Sequence[PacketAction], *, in_port: int = PORT_CONTROLLER
 ) -> bytes:
     """Return the message that has a packet treated as if it had come in on `in_port`."""
     packed = b"".join([action.pack() for action in actions])

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,11 @@ class Talk:
     def __init__(self, pod: Pod, address: str, port: int, patience: float = PATIENCE) -> None:
         self._end = pod.namespace.call(socket.socket)
         self._end.settimeout(patience)
-        self._end.connect((address, port))
+        try:
+            self._end.connect((address, port))
+        except OSError:
+            self._end.close()
+            raise
 
     def says(self) -> str:
         """Return who answers."""
@@ -150,15 +154,10 @@ class Talk:
 def who(pod: Pod, address: str, port: int = 80, patience: float = PATIENCE) -> str:
     """Return who answers a new connection; "" if nobody does."""
     try:
-        talk = Talk(pod, address, port, patience)
+        with closing(Talk(pod, address, port, patience)) as talk:
+            return talk.says()
     except OSError:
         return ""
-    try:
-        return talk.says()
-    except OSError:
-        return ""
-    finally:
-        talk.close()
 
 
 def pods(bed: Bed, host: Host, network: str, *names: str) -> list[Pod]:

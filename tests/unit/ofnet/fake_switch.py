@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from core.errors import SwitchUnavailable
 from ofnet import reported
-from ofnet.actions import Action
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow, FlowKey
 from ofnet.reported import COOKIE, COOKIE_MASK, Entry
@@ -44,7 +44,7 @@ class FakeSwitch(Switch):
         self.table: dict[FlowKey, Flow] = {}
         self.foreign: list[Stamp] = []
         self.refuses: Callable[[Flow], bool] = lambda _: False
-        self.packets: list[tuple[bytes, tuple[Action, ...], int]] = []
+        self.packets: list[tuple[bytes, tuple[PacketAction, ...], int]] = []
         self.dumps = 0
         self.failures: list[Exception] = []
         self.counted: dict[int, tuple[int, int]] = {}
@@ -86,7 +86,7 @@ class FakeSwitch(Switch):
         found, _ = reported.entries(reply(mine, self.counted))
         return found
 
-    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         self.packets.append((data, tuple(actions), in_port))
 
     def _change(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:

@@ -6,9 +6,8 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.ids import EndpointKey, NetworkId
-from ofnet import packets
-from ofnet.actions import PORT_IN_PORT, PORT_TABLE, Output, SetField
-from ofnet.fields import VRF
+from ofnet.actions import PORT_IN_PORT, GoOn, Output, SetField
+from ofnet.fields import SOURCE_GROUP, VRF
 from ofnet.reported import Adopted
 from ofnet.service_proxy import MAX_CONNECTIONS
 from ofnet.tables import TableId
@@ -19,6 +18,7 @@ from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, OTHER, world
 from tests.unit.ofnet.serving import HTTP, VIP, Site, having, service, talk
 from tests.unit.ofnet.worlds import NET, network, without_local
 
+MARKS = VRF.put(1) | SOURCE_GROUP.put(ANN.group_id)
 OTHER_VIP = IPv4Address("10.254.0.11")
 
 
@@ -38,23 +38,18 @@ def test_the_first_packet_goes_on_translated() -> None:
         SetField("eth_dst", BOB.mac),
         SetField("tcp_dst", 8080),
         SetField("ipv4_dst", BOB.ip),
-        Output(PORT_TABLE),
+        GoOn(TableId.DST_GRP, MARKS),
     )
 
 
-def test_a_bridges_own_tag_is_taken_off_it() -> None:
+def test_a_tag_that_the_bridge_needs_stays() -> None:
     here = site(BOB.ip, fwd_mode=FwdMode.BRIDGE)
     response = here.asks(ANN, vlan=1)
     assert response.send is not None
-    assert response.send.data == frames.segment(ANN, str(VIP), 80)
-
-
-def test_a_name_servers_first_question_is_marked_as_seen() -> None:
-    dns = ServicePort(17, 53, 53)
-    before = having(world(FwdMode.ROUTING), service(BOB.ip, ports=(dns,)))
-    response = Site(Bridge.VXLAN, before).asks(ANN, port=dns)
-    assert response.send is not None
-    assert packets.vlan(response.send.data) == 4093
+    assert response.send.data == frames.segment(ANN, str(VIP), 80, vlan=1)
+    itself = site(ANN.ip, fwd_mode=FwdMode.BRIDGE).asks(ANN, vlan=1)
+    assert itself.send is not None
+    assert itself.send.data == frames.segment(ANN, str(VIP), 80)
 
 
 def test_who_is_its_own_provider_gets_it_back() -> None:
@@ -217,7 +212,7 @@ def test_a_client_may_talk_to_its_provider_itself() -> None:
     response = here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
     assert (response.counter, response.altered) == ("SvcPktDirect", True)
     assert response.send is not None
-    assert response.send.actions == (Output(PORT_TABLE),)
+    assert response.send.actions == (GoOn(TableId.DST_GRP, MARKS),)
     for source_port, name, port in ((40000, VIP, 80), (41000, BOB.ip, 8080)):
         [(_, asked)] = here.send(talk(ANN, name, port, source_port=source_port))
         assert (asked["ipv4_dst"], asked["tcp_dst"]) == (BOB.ip, 8080)
@@ -225,14 +220,6 @@ def test_a_client_may_talk_to_its_provider_itself() -> None:
         assert (answer["ipv4_src"], answer["tcp_src"]) == (name, port)
     [(_, asked)] = here.send(talk(ANN, BOB.ip, 22))
     assert asked["ipv4_dst"] == BOB.ip, "nobody asks about other ports"
-
-
-def test_a_packet_to_a_provider_does_not_go_round() -> None:
-    here = site(BOB.ip)
-    here.asks(ANN)
-    here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
-    again = here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
-    assert (again.counter, again.send) == ("SvcPktDropped", None)
 
 
 def test_direct_connections_have_a_limit_and_go_with_the_client() -> None:
