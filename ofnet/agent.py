@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
@@ -25,10 +26,11 @@ from ofnet.desired import Delta, Desired
 from ofnet.diff import Difference, Stamp, difference
 from ofnet.directory import Directory
 from ofnet.flows import Flow, FlowKey
-from ofnet.inspection import Identity, bridge_report
+from ofnet.inspection import Identity, bridge_report, tenants
 from ofnet.packetin import PacketOut, react
 from ofnet.reported import adopted
 from ofnet.service_proxy import ServiceProxy
+from ofnet.service_stats import counted
 from ofnet.session import FlowsRefused
 from ofnet.switch import Switch
 from ofnet.tables import TableId, mode_of
@@ -41,6 +43,7 @@ AUDIT_INTERVAL: Final = 60.0
 MAX_ROUNDS: Final = 5
 """Comparisons in a row after which a switch that does not come to rest is left until later."""
 
+NO_CLIENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 MAX_WAITING: Final = 1000
 """Updates and first packets that may wait for the switch at once, before more packets are lost."""
 
@@ -205,14 +208,32 @@ class BridgeAgent:
         """The flows the bridge must have."""
         return self._desired.flows
 
-    def inspect(self, identity: Identity) -> dict[str, Any]:
-        """Return the original's JSON of an agent, as far as a World knows it."""
+    async def service_stats(self) -> dict[str, Any]:
+        """Return the counters of services' clients as the original has them, read now.
+
+        There are none while the switch does not answer.
+        """
+        try:
+            entries = await self._switch.entries()
+        except (SwitchUnavailable, SwitchRefused) as exc:
+            log.info("no counters of services", extra=fields(bridge=self.bridge, error=str(exc)))
+            return {}
+        return counted(entries, tenants(self._world))
+
+    def inspect(
+        self, identity: Identity, clients: Mapping[str, Any] = NO_CLIENTS
+    ) -> dict[str, Any]:
+        """Return the original's JSON of an agent, as far as a World knows it.
+
+        `clients` has what `service_stats` returned.
+        """
         return bridge_report(
             self._world,
             mode_of(self.bridge, self._world.fwd_mode),
             identity,
             connected=self.connected,
             stats=self.stats,
+            clients=clients,
         )
 
     # what the switch tells us

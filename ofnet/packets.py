@@ -22,6 +22,7 @@ _ETHERNET: Final = 14
 _ARP: Final = 28
 _IPV4_MIN: Final = 20
 _UDP: Final = 8
+_RST: Final = 0x04
 _FRAGMENT: Final = 0x1FFF
 _ETHERNET_IPV4: Final = b"\x00\x01\x08\x00\x06\x04"
 """Hardware and protocol of the only ARP there is for us: Ethernet, IPv4."""
@@ -39,13 +40,14 @@ class Arp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The ends of a TCP or UDP packet over IPv4."""
+    """The ends of a TCP or UDP packet over IPv4; `reset`: it ends a TCP connection at once."""
 
     protocol: int
     source: IPv4Address
     destination: IPv4Address
     source_port: int
     destination_port: int
+    reset: bool = False
 
 
 def ether_type(frame: bytes) -> int:
@@ -127,16 +129,17 @@ def parse_segment(frame: bytes) -> Segment | None:
     body = _payload(frame)
     if ether_type(frame) != oxm.ETH_IPV4 or len(body) < _IPV4_MIN:
         return None
-    ports = body[(body[0] & 0xF) * 4 :][:4]
+    transport = body[(body[0] & 0xF) * 4 :]
     fragment = int.from_bytes(body[6:8], "big") & _FRAGMENT
-    if body[9] not in {oxm.PROTO_TCP, oxm.PROTO_UDP} or len(ports) < 4 or fragment:
+    if body[9] not in {oxm.PROTO_TCP, oxm.PROTO_UDP} or len(transport) < _UDP or fragment:
         return None
     return Segment(
         protocol=body[9],
         source=IPv4Address(body[12:16]),
         destination=IPv4Address(body[16:20]),
-        source_port=int.from_bytes(ports[:2], "big"),
-        destination_port=int.from_bytes(ports[2:], "big"),
+        source_port=int.from_bytes(transport[:2], "big"),
+        destination_port=int.from_bytes(transport[2:4], "big"),
+        reset=body[9] == oxm.PROTO_TCP and bool(transport[13:14] and transport[13] & _RST),
     )
 
 

@@ -222,12 +222,18 @@ class ServiceProxy:
     def _direct(
         self, packet: PacketIn, pod: LocalEndpoint, vrf: int, segment: Segment, world: World
     ) -> Response:
-        """Have a client talk to its provider under that one's own address."""
+        """Have a client talk to its provider under that one's own address.
+
+        A client answers with a reset when the service's answer came untranslated, as it can while
+        the switch's datapath is behind its flows: then what comes next must be translated.
+        """
         ends = (segment.source, segment.destination)
         answer = (vrf, *ends, segment.protocol, segment.destination_port)
         name, _ = self._owners.get(answer, ("", 0))
         if name not in self.served:
             return Response("SvcPktUnknownService")
+        if segment.reset:
+            return Response("SvcPktReset")
         new = self._talk_directly(name, answer, segment.source_port)
         again = _onward(packet, pod, self._space(vrf, world))
         return Response("SvcPktDirect", name, altered=new, send=again)

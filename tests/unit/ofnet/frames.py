@@ -42,9 +42,10 @@ def segment(
     protocol: int = 6,
     source_port: int = 40000,
     vlan: int = 0,
+    flags: int = 0x02,
 ) -> bytes:
-    """Return the first packet a pod sends from one port to another; TCP's has SYN alone."""
-    tcp = struct.pack(">IIBBHHH", 1, 0, 0x50, 0x02, 1024, 0, 0)
+    """Return a packet a pod sends from one port to another; by default TCP's has SYN alone."""
+    tcp = struct.pack(">IIBBHHH", 1, 0, 0x50, flags, 1024, 0, 0)
     rest = tcp if protocol == 6 else struct.pack(">HH", 12, 0) + b"ping"
     body = struct.pack(">HH", source_port, port) + rest
     ends = sender.ip.packed + IPv4Address(target).packed

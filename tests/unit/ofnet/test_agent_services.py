@@ -9,6 +9,7 @@ from core.tasks import background
 from ofnet.agent import MAX_WAITING, BridgeAgent
 from ofnet.changes import EVERYTHING, Changes, Kind
 from ofnet.flows import Flow
+from ofnet.inspection import Identity
 from ofnet.tables import TableId
 from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
@@ -133,3 +134,19 @@ async def test_changes_and_first_packets_side_by_side() -> None:
         await agent.update(gone, Changes(local=frozenset({ANN.key})))
         assert not of_clients(switch)
         assert switch.table == agent.flows
+
+
+async def test_counters_are_read_when_they_are_asked_for() -> None:
+    switch = FakeSwitch()
+    async with running(switch) as agent:
+        assert await agent.service_stats() == {}
+        agent.packet_in(first_packet())
+        await until(lambda: bool(switch.packets), "she is served")
+        switch.counted = {flow.cookie: (2, 200) for flow in of_clients(switch)}
+        clients = await agent.service_stats()
+        provider = clients[str(ANN.ip)]["SvcStats"][str(VIP)]["ProvStats"][str(BOB.ip)]
+        assert (provider["PacketsOut"], provider["BytesIn"]) == (4, 400), "of two ports"
+        report = agent.inspect(Identity(), clients)
+        assert report["Datapath"]["SvcProxy"]["EpStats"] == clients
+        switch.disconnect()
+        assert await agent.service_stats() == {}

@@ -222,6 +222,18 @@ def test_a_client_may_talk_to_its_provider_itself() -> None:
     assert asked["ipv4_dst"] == BOB.ip, "nobody asks about other ports"
 
 
+def test_a_reset_is_about_an_answer_that_came_untranslated() -> None:
+    here = site(BOB.ip)
+    here.asks(ANN)
+    frame = frames.segment(ANN, str(BOB.ip), 8080, flags=0x04)
+    packet = PacketIn(TableId.SRV_PROXY_DNAT, ANN.ofport, None, frame)
+    response = here.proxy.packet_in(packet, here.world, here.directory)
+    assert (response.counter, response.send) == ("SvcPktReset", None)
+    served = here.served(ANN)
+    assert served is not None
+    assert served.direct == ()
+
+
 def test_direct_connections_have_a_limit_and_go_with_the_client() -> None:
     here = site(BOB.ip)
     here.asks(ANN)
