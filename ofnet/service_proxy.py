@@ -39,7 +39,7 @@ from ofnet.world import (
     World,
 )
 
-MAX_CONNECTIONS: Final = 256
+MAX_CONNECTIONS: Final = 128
 """Connections of a client that are known one by one; one that falls out comes up again."""
 
 K = TypeVar("K")

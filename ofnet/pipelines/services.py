@@ -14,6 +14,8 @@ that answers to it are not taken for the service's. In the original they are, an
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -38,6 +40,7 @@ from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import TABLES, Mode, Priority, TableId
 from ofnet.world import ArpMode, FwdMode, Served, Service, ServicePort, World
 
+_REMEMBERED: Final = 1 << 12
 _BACK: Final = Output(PORT_IN_PORT)
 
 
@@ -70,18 +73,16 @@ def watch(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
 
 def nat(mode: Mode, served: Served, _world: World) -> Iterator[Flow]:
     """Yield the flows by which a client and its provider talk, each under the service's name."""
+    ends = replace(served, ports=(), connections=(), direct=())
     whole = ((port, 0) for port in served.ports)
     for port, source in (*whole, *served.connections):
-        if served.provider == served.client:
-            yield from _to_itself(mode, served, port, source)
-        else:
-            yield from _pair(mode, served, port, source)
+        yield from _translated(mode, ends, port, source)
     if served.provider != served.client:
         for port in served.ports:
-            asked = _asked_directly(mode, served, port, 0)
+            asked = _asked_directly(mode, ends, port, 0)
             yield _dnat(Kind.SERVED, Priority.PORT, asked, TO_CONTROLLER)
         for port, source in served.direct:
-            yield from _untouched(mode, served, port, source)
+            yield from _untouched(mode, ends, port, source)
 
 
 def to_provider(served: Served, port: ServicePort) -> tuple[Action, ...]:
@@ -90,6 +91,14 @@ def to_provider(served: Served, port: ServicePort) -> tuple[Action, ...]:
     if served.provider == served.client:
         return (*_as_service(served), *to, _BACK)
     return (SetField("eth_dst", served.mac), *to) if served.mac else to
+
+
+@lru_cache(_REMEMBERED)
+def _translated(mode: Mode, served: Served, port: ServicePort, source: int) -> tuple[Flow, ...]:
+    # with each new connection all others of the client are asked for again
+    if served.provider == served.client:
+        return tuple(_to_itself(mode, served, port, source))
+    return tuple(_pair(mode, served, port, source))
 
 
 def _pair(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:
@@ -101,11 +110,12 @@ def _pair(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterato
     yield _answered(mode, served, port, source, named)
 
 
-def _untouched(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:
-    """Yield the flows of a connection to the provider itself: its answers keep their name."""
+@lru_cache(_REMEMBERED)
+def _untouched(mode: Mode, served: Served, port: ServicePort, source: int) -> tuple[Flow, ...]:
+    """Return the flows of a connection to the provider itself: its answers keep their name."""
     asked = _asked_directly(mode, served, port, source)
-    yield _dnat(Kind.SERVED, Priority.ABOVE_MATCH, asked, goto(TableId.DST_GRP))
-    yield _answered(mode, served, port, source, ())
+    there = _dnat(Kind.SERVED, Priority.ABOVE_MATCH, asked, goto(TableId.DST_GRP))
+    return there, _answered(mode, served, port, source, ())
 
 
 def _answered(

@@ -244,6 +244,28 @@ def test_a_killed_agent(bed: Bed, network: str) -> None:
 
 
 @NETWORK
+def test_a_killed_switch(bed: Bed, network: str) -> None:
+    """Connections outlast it, and clients keep their providers."""
+    here, there = bed.hosts
+    vip = create_service(bed, network)
+    near, one, two = pods(bed, here, network, "near", "a", "b")
+    (far,) = pods(bed, there, network, "far")
+    for pod in (near, far):
+        label(bed, pod)
+    with serving(near, far):
+        talks = [Talk(pod, vip, 80, patience=60) for pod in (one, two)]
+        served = [talk.says() for talk in talks]
+        assert sorted(served) == ["far", "near"]
+        here.ovs.vswitchd.kill()
+        here.ovs.vswitchd.start()
+        assert [talk.says() for talk in talks] == served
+        for pod, provider in zip((one, two), served, strict=True):
+            eventually(lambda p=pod, n=provider: who(p, vip) == n, f"{provider} again")  # type: ignore[misc]
+        for talk in talks:
+            talk.close()
+
+
+@NETWORK
 def test_a_pod_serves_itself(bed: Bed, network: str) -> None:
     vip = create_service(bed, network)
     (alone,) = pods(bed, bed.hosts[0], network, "alone")

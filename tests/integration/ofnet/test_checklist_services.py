@@ -37,11 +37,11 @@ KINDS = {6: "tcp", 17: "udp"}
 
 
 def client(number: int) -> LocalEndpoint:
-    """Return the pod behind port 10 + number."""
+    """Return the pod behind port 20 + number."""
     return LocalEndpoint(
         key=EndpointKey(f"client{number}"),
         network=NET.id,
-        ofport=10 + number,
+        ofport=20 + number,
         mac=f"02:02:0a:02:02:{number:02x}",
         ip=IPv4Address(f"10.2.2.{number}"),
         group_id=100,
