@@ -1,12 +1,12 @@
 """What the agent shows of itself on `:9090`, in the original's shapes (spec/netplugin-agent.md §7).
 
 GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /inspect/nameserver: the names
-pods can ask for. GET /svcstats: endpoint counters
-of service load balancing, of which there are none yet. DELETE /debug/reclaimEndpoint/{key}: take an
-endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
-was mended.
+pods can ask for. GET /svcstats: counters of the clients of services; for it and for the driver the
+switches are asked then, never before. DELETE /debug/reclaimEndpoint/{key}: take an endpoint of this
+host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked was mended.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -46,11 +46,16 @@ class Inspector:
         self._mended = mended
 
     def report(self) -> dict[str, Any]:
-        """Return the state of both bridges."""
+        """Return the state of both bridges, without counters of services."""
         return {
             side: self._agents[bridge].inspect(self._identity(bridge))
             for side, bridge in SIDES.items()
         }
+
+    async def _clients(self) -> dict[Bridge, dict[str, Any]]:
+        """Return the counters of services' clients of each bridge."""
+        asked = [self._agents[bridge].service_stats() for bridge in SIDES.values()]
+        return dict(zip(SIDES.values(), await asyncio.gather(*asked), strict=True))
 
     def application(self) -> web.Application:
         """Return the routes as an application."""
@@ -63,13 +68,20 @@ class Inspector:
         return app
 
     async def _driver(self, _request: web.Request) -> web.Response:
-        return web.Response(text=_json(self.report()))
+        clients = await self._clients()
+        report = {
+            side: self._agents[bridge].inspect(self._identity(bridge), clients[bridge])
+            for side, bridge in SIDES.items()
+        }
+        return web.Response(text=_json(report))
 
     async def _nameserver(self, _request: web.Request) -> web.Response:
         return web.Response(text=_json(self._names.report()))
 
     async def _service_stats(self, _request: web.Request) -> web.Response:
-        return web.Response(text=_json({}), content_type="application/json")
+        clients = await self._clients()
+        merged = {**clients[Bridge.VLAN], **clients[Bridge.VXLAN]}
+        return web.Response(text=_json(merged), content_type="application/json")
 
     async def _leaks(self, _request: web.Request) -> web.Response:
         return web.Response(text=_json(dict(self._mended)), content_type="application/json")

@@ -14,6 +14,7 @@ from ofnet.world import (
     LocalEndpoint,
     Network,
     RemoteEndpoint,
+    Service,
     Uplink,
     Vtep,
     World,
@@ -31,6 +32,7 @@ class Dirty:
     vteps: set[HostLabel] = field(default_factory=set)
     peer_macs: set[HostLabel] = field(default_factory=set)
     rules: set[str] = field(default_factory=set)
+    services: set[str] = field(default_factory=set)
     host_port: bool = False
     uplinks: bool = False
     everything: bool = False
@@ -45,6 +47,7 @@ class Dirty:
             vteps=frozenset(self.vteps),
             peer_macs=frozenset(self.peer_macs),
             rules=frozenset(self.rules),
+            services=frozenset(self.services),
             host_port=self.host_port,
             uplinks=self.uplinks,
             everything=self.everything,
@@ -63,6 +66,7 @@ class Side:
         self.access: dict[EndpointKey, AccessPort] = {}
         self.uplinks: tuple[Uplink, ...] = ()
         self.peer_macs: dict[HostLabel, str] = {}
+        self.services: dict[str, Service] = {}
         self.dirty = Dirty(everything=True)
 
     def world(self, cluster: World) -> World:
@@ -77,4 +81,5 @@ class Side:
             access=dict(self.access),
             uplinks=self.uplinks,
             peer_macs=dict(self.peer_macs),
+            services=dict(self.services),
         )

@@ -14,7 +14,7 @@ from typing import Final
 from core.errors import Invalid
 from core.ids import split_network_id
 from netplugin import ports
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, ServicePort
 from state.records import (
     Encap,
     EndpointRecord,
@@ -25,6 +25,7 @@ from state.records import (
     ServiceRecord,
 )
 
+_PROTOCOLS: Final = {"TCP": 6, "UDP": 17}
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 
@@ -57,12 +58,6 @@ def check_endpoint(record: EndpointRecord) -> None:
             raise ValueError(f"{record.mac_address!r} is not a MAC address")
 
 
-def check_service(record: ServiceRecord) -> None:
-    """Raise Invalid unless the record's address can be read, if it has one."""
-    with _reading(record.key):
-        IPv4Address(record.ip_address or 0)
-
-
 def check_host(record: HostRecord) -> None:
     """Raise Invalid unless the record's addresses can be read."""
     with _reading(f"host {record.label}"):
@@ -86,6 +81,24 @@ def private_subnet(record: GlobalRecord) -> IPv4Network | None:
     if subnet.prefixlen != 16:
         raise ValueError(f"private subnet {subnet} must be a /16")
     return subnet
+
+
+def ports_of(record: ServiceRecord) -> tuple[ServicePort, ...]:
+    """Return the ports of a service, each `<port>:<provider's port>:<protocol>`.
+
+    Raises Invalid if they or its address cannot be read.
+    """
+    with _reading(f"service {record.key}"):
+        IPv4Address(record.ip_address)
+        return tuple(_service_port(text) for text in record.ports)
+
+
+def _service_port(text: str) -> ServicePort:
+    port, provider_port, protocol = text.split(":")
+    numbers = (int(port), int(provider_port))
+    if protocol.upper() not in _PROTOCOLS or not all(0 < number < 65536 for number in numbers):
+        raise ValueError(f"{text!r} is not a port of a service")
+    return ServicePort(_PROTOCOLS[protocol.upper()], *numbers)
 
 
 def addressed(record: EndpointRecord) -> bool:

@@ -20,11 +20,20 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final, TypeVar
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from core.ids import (
+    EndpointKey,
+    GroupKey,
+    HostLabel,
+    NetworkId,
+    ServiceKey,
+    TenantName,
+    split_network_id,
+)
 from netplugin.kube.services import KubeService
 from netplugin.launches import LaunchBook
 from netplugin.namebook import NameBook
 from netplugin.policies import PolicyBook
+from netplugin.servicebook import ServiceBook
 from netplugin.sides import Dirty, Side
 from netplugin.translation import (
     LocalPort,
@@ -33,7 +42,6 @@ from netplugin.translation import (
     check_global,
     check_host,
     check_network,
-    check_service,
     local_of,
     network_of,
     private_subnet,
@@ -93,6 +101,7 @@ class WorldBuilder:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._policies = PolicyBook()
+        self._services = ServiceBook()
         self._profiles = LaunchBook()
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
@@ -112,8 +121,7 @@ class WorldBuilder:
             case EndpointRecord():
                 self.put_endpoint(fact)
             case ServiceRecord():
-                check_service(fact)
-                self.names.put_service(fact)
+                self.put_service(fact)
             case GroupRecord():
                 self.put_group(fact)
             case Attachment():
@@ -137,7 +145,7 @@ class WorldBuilder:
             case EndpointRecord():
                 self.remove_endpoint(fact.key)
             case ServiceRecord():
-                self.names.remove_service(fact.key)
+                self.remove_service(fact.key)
             case GroupRecord():
                 self.remove_group(fact.key)
             case Attachment():
@@ -177,7 +185,9 @@ class WorldBuilder:
         old = self._endpoints.get(record.key)
         if old is not None and old.network != record.network:
             self._leave(old)
+            self._served(self._services.remove_endpoint(old))
         self._endpoints[record.key] = record
+        self._served(self._services.put_endpoint(record))
         self._revoked.discard(record.key)
         self._by_network.setdefault(record.network, set()).add(record.key)
         port = self._ports.get(record.key)
@@ -191,9 +201,20 @@ class WorldBuilder:
         old = self._endpoints.pop(key, None)
         if old is not None:
             self._leave(old)
+            self._served(self._services.remove_endpoint(old))
             if key in self._ports:
                 self._revoked.add(key)
         self._refresh_endpoint(key)
+
+    def put_service(self, record: ServiceRecord) -> None:
+        """Learn or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
+        self._served(self._services.put_service(record))
+        self.names.put_service(record)
+
+    def remove_service(self, key: ServiceKey) -> None:
+        """Forget a service."""
+        self._served(self._services.remove_service(key))
+        self.names.remove_service(key)
 
     def put_group(self, record: GroupRecord) -> None:
         """Learn or replace a group; its DSCP reaches the group's endpoints of this host."""
@@ -399,6 +420,17 @@ class WorldBuilder:
         for side in self._sides.values():
             side.dirty.rules.update(rules)
 
+    def _served(self, services: Iterable[ServiceKey]) -> None:
+        """Have each bridge know services as they are now."""
+        for key in services:
+            tenant = self._services.tenant(key)
+            vrf = self._vrfs.get(tenant) if tenant is not None else None
+            for side in self._sides.values():
+                service = None if vrf is None else self._services.on(key, vrf, side.networks)
+                if side.services.get(key) != service:
+                    side.dirty.services.add(key)
+                    _set(side.services, key, service)
+
     def _launched(self, groups: Iterable[GroupKey]) -> None:
         """Have the endpoints of groups announced that an ACI fabric has been told of."""
         known = [group for key in groups if (group := self._groups.get(key)) is not None]
@@ -433,6 +465,8 @@ class WorldBuilder:
         ports = {key for key, port in self._ports.items() if port.record.network == nid}
         for key in self._by_network.get(nid, set()) | ports:
             self._refresh_endpoint(key)
+        _, tenant = split_network_id(nid)
+        self._served(self._services.of(tenant))
 
     def _leave(self, record: EndpointRecord) -> None:
         there = self._by_network[record.network]
@@ -481,6 +515,7 @@ class WorldBuilder:
         unused = self._vrfs.keys() - used
         for tenant in unused:
             del self._vrfs[tenant]
+            self._served(self._services.of(tenant))
         if unused and used - self._vrfs.keys():
             for nid in [r.id for r in self._networks.values() if r.tenant not in self._vrfs]:
                 self._place_network(nid)

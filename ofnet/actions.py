@@ -26,6 +26,8 @@ _POP_VLAN: Final = struct.pack(">HH4x", 18, 8)
 _HEAD: Final = struct.Struct(">HH")
 _MOVE: Final = struct.Struct(">HHIHHHH4s4s")
 _BUNDLE: Final = struct.Struct(">HHIHHHHIHH8x")
+_RESUBMIT: Final = struct.Struct(">HHIHHB3x")
+_SAME_PORT: Final = 0xFFF8
 _NICIRA: Final = 0x00002320
 _IN_PORT: Final = 0x00000002
 """Open vSwitch's header of a field that holds a port."""
@@ -164,7 +166,31 @@ _MOVABLE: Final = {
 }
 """Header, size in bits and Open vSwitch's name of the fields that are copied."""
 
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """Have a packet that is sent out go on in a table, with metadata (NXAST_RESUBMIT_TABLE).
+
+    Of packets alone: flows go to tables by their instructions.
+    """
+
+    name: ClassVar = "resubmit"
+
+    table: int
+    metadata: Bits
+
+    def pack(self) -> bytes:
+        """Return the bytes of two actions: the metadata, all of it, then the table."""
+        written = _HEAD.pack(25, 16) + oxm.header(2, 8) + self.metadata.value.to_bytes(8, "big")
+        return written + _RESUBMIT.pack(0xFFFF, 16, _NICIRA, 14, _SAME_PORT, self.table)
+
+    def __str__(self) -> str:
+        return f"set_field:{self.metadata.value:#x}->metadata,resubmit(,{self.table:d})"
+
+
 Action = Output | OutputFirst | PushVlan | PopVlan | SetField | Move
+PacketAction = Action | GoOn
+"""What can be done with a packet that is sent out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
@@ -20,16 +22,19 @@ from core.logs import fields
 from core.tasks import backoff
 from ofnet.announcer import Announcer
 from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId
-from ofnet.desired import Desired
+from ofnet.desired import Delta, Desired
 from ofnet.diff import Difference, Stamp, difference
 from ofnet.directory import Directory
 from ofnet.flows import Flow, FlowKey
-from ofnet.inspection import Identity, bridge_report
+from ofnet.inspection import Identity, bridge_report, tenants
 from ofnet.names import Resolver, nobody
-from ofnet.packetin import react
+from ofnet.packetin import PacketOut, react
+from ofnet.reported import adopted
+from ofnet.service_proxy import ServiceProxy
+from ofnet.service_stats import counted
 from ofnet.session import FlowsRefused
 from ofnet.switch import Switch
-from ofnet.tables import mode_of
+from ofnet.tables import TableId, mode_of
 from ofnet.wire import PacketIn
 from ofnet.world import Bridge, World
 
@@ -38,6 +43,10 @@ log = logging.getLogger(__name__)
 AUDIT_INTERVAL: Final = 60.0
 MAX_ROUNDS: Final = 5
 """Comparisons in a row after which a switch that does not come to rest is left until later."""
+
+NO_CLIENTS: Final[Mapping[str, Any]] = MappingProxyType({})
+MAX_WAITING: Final = 1000
+"""Updates and first packets that may wait for the switch at once, before more packets are lost."""
 
 UPDATE_LIMIT: Final = 60.0
 """Seconds after which an update is given up; the switch's own limits come first."""
@@ -88,13 +97,16 @@ class BridgeAgent:
         self._world = world
         self._desired = Desired(bridge)
         self._directory = Directory()
+        self._services = ServiceProxy(bridge)
         self._log_faults(self._desired.update(world, EVERYTHING).faults)
-        self._directory.update(world, EVERYTHING)
+        touched = self._directory.update(world, EVERYTHING)
+        self._services.update(world, EVERYTHING, self._directory, touched)
         self._outbox = _Outbox()
         self._refused: dict[FlowKey, tuple[Flow, str]] = {}
         self._wake = asyncio.Event()
         self._audit_at = 0.0
         self._pauses = _pauses()
+        self._adopted = False
         self._settled = asyncio.Event()
         self._observer: Callable[[], None] = _nobody
         self.announcer = Announcer(switch, bridge, world, self.stats, self.wait_settled)
@@ -119,8 +131,10 @@ class BridgeAgent:
             self.announcer.wake()
 
     async def _take_over(self, world: World, changes: Changes) -> None:
-        delta = self._desired.update(world, changes)
-        self._directory.update(world, changes)
+        touched = self._directory.update(world, changes)
+        altered = self._services.update(world, changes, self._directory, touched)
+        world = replace(world, served=dict(self._services.served))
+        delta = self._desired.update(world, changes | Changes(served=altered))
         became_complete = world.complete and not self._world.complete
         self._world = world
         self._log_faults(delta.faults)
@@ -128,10 +142,7 @@ class BridgeAgent:
             raise SwitchUnavailable(f"no switch is connected for bridge {self.bridge}")
         if became_complete:
             self._audit_at = 0.0
-        self._outbox.put(delta.add, delta.delete if world.complete else ())
-        ticket = _Ticket(asyncio.get_running_loop().create_future(), delta.touched)
-        self._outbox.tickets.append(ticket)
-        self._wake.set()
+        ticket = self._send(delta)
         try:
             async with asyncio.timeout(UPDATE_LIMIT):
                 await ticket.done
@@ -141,6 +152,14 @@ class BridgeAgent:
         for oid, fault in delta.faults.items():
             if oid.kind is Kind.LOCAL:
                 raise Invalid(f"endpoint {oid.name} cannot be forwarded to: {fault}")
+
+    def _send(self, delta: Delta) -> _Ticket:
+        """Have a change sent; the ticket is done when the switch has acknowledged it."""
+        self._outbox.put(delta.add, delta.delete if self._world.complete else ())
+        ticket = _Ticket(asyncio.get_running_loop().create_future(), delta.touched)
+        self._outbox.tickets.append(ticket)
+        self._wake.set()
+        return ticket
 
     async def run(self) -> None:
         """Send changes and compare, for ever."""
@@ -195,14 +214,32 @@ class BridgeAgent:
         """The flows the bridge must have."""
         return self._desired.flows
 
-    def inspect(self, identity: Identity) -> dict[str, Any]:
-        """Return the original's JSON of an agent, as far as a World knows it."""
+    async def service_stats(self) -> dict[str, Any]:
+        """Return the counters of services' clients as the original has them, read now.
+
+        There are none while the switch does not answer.
+        """
+        try:
+            entries = await self._switch.entries()
+        except (SwitchUnavailable, SwitchRefused) as exc:
+            log.info("no counters of services", extra=fields(bridge=self.bridge, error=str(exc)))
+            return {}
+        return counted(entries, tenants(self._world))
+
+    def inspect(
+        self, identity: Identity, clients: Mapping[str, Any] = NO_CLIENTS
+    ) -> dict[str, Any]:
+        """Return the original's JSON of an agent, as far as a World knows it.
+
+        `clients` has what `service_stats` returned.
+        """
         return bridge_report(
             self._world,
             mode_of(self.bridge, self._world.fwd_mode),
             identity,
             connected=self.connected,
             stats=self.stats,
+            clients=clients,
         )
 
     # what the switch tells us
@@ -228,12 +265,36 @@ class BridgeAgent:
 
     def packet_in(self, packet: PacketIn) -> None:
         """Answer a packet from what the World knows."""
+        if packet.table == TableId.SRV_PROXY_DNAT:
+            self._first_packet(packet)
+            return
         mode = mode_of(self.bridge, self._world.fwd_mode)
         reaction = react(packet, mode, self._directory, self._world, self._resolve)
         self.stats["PktRcvd"] += 1
         self.stats.update(reaction.counters)
         if reaction.send is not None:
             out = reaction.send
+            self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
+
+    def _first_packet(self, packet: PacketIn) -> None:
+        """Have a service's client served, and its packet go on once the switch has the flows."""
+        self.stats["PktRcvd"] += 1
+        if not self._adopted or len(self._outbox.tickets) >= MAX_WAITING:
+            self.stats["SvcPktDropped"] += 1
+            return
+        response = self._services.packet_in(packet, self._world, self._directory)
+        self.stats[response.counter] += 1
+        if response.send is None:
+            return
+        self._world = replace(self._world, served=dict(self._services.served))
+        changes = Changes(served=frozenset({response.name}))
+        ticket = self._send(self._desired.update(self._world, changes))
+        ticket.done.add_done_callback(partial(self._goes_on, response.send))
+
+    def _goes_on(self, out: PacketOut, done: asyncio.Future[None]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self.stats["SvcPktDropped"] += 1
+        else:
             self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
 
     # the one sender
@@ -281,6 +342,8 @@ class BridgeAgent:
     async def _compare(self, tickets: list[_Ticket]) -> None:
         with _failing(tickets):
             for _ in range(MAX_ROUNDS):
+                if self._world.complete and not self._adopted:
+                    await self._adopt()
                 reported = await self._switch.dump()
                 # what was put into the outbox until now is part of the difference
                 tickets += self._take_outbox().tickets
@@ -291,6 +354,14 @@ class BridgeAgent:
                     return
                 await self._correct(wanted)
             raise SwitchRefused(f"bridge {self.bridge} does not come to rest")
+
+    async def _adopt(self) -> None:
+        """Go on with whom an agent before this one has had served: the switch knows (once)."""
+        found = list(adopted(await self._switch.entries()))
+        names = self._services.adopt(found, self._world, self._directory)
+        self._adopted = True
+        self._world = replace(self._world, served=dict(self._services.served))
+        self._desired.update(self._world, Changes(served=names))
 
     def _difference(self, reported: list[Stamp]) -> Difference:
         flows = self._desired.flows.items()

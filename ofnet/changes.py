@@ -33,6 +33,10 @@ class Kind(IntEnum):
     ACCESS = 9
     """A pod's own interface to its host."""
 
+    SERVICE = 10
+    SERVED = 11
+    """A client of a service."""
+
 
 class ObjectId(NamedTuple):
     """One object of a World."""
@@ -56,6 +60,8 @@ class Changes:
     vteps: frozenset[HostLabel] = frozenset()
     peer_macs: frozenset[HostLabel] = frozenset()
     rules: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
+    served: frozenset[str] = frozenset()
     host_port: bool = False
     uplinks: bool = False
     everything: bool = False
@@ -70,6 +76,8 @@ class Changes:
             vteps=self.vteps | other.vteps,
             peer_macs=self.peer_macs | other.peer_macs,
             rules=self.rules | other.rules,
+            services=self.services | other.services,
+            served=self.served | other.served,
             host_port=self.host_port or other.host_port,
             uplinks=self.uplinks or other.uplinks,
             everything=self.everything or other.everything,
@@ -94,6 +102,8 @@ def objects(world: World) -> Iterator[ObjectId]:
     yield from _ids(Kind.FLOOD, world.networks)
     yield from _ids(Kind.RULE, world.rules)
     yield from _ids(Kind.ACCESS, world.access)
+    yield from _ids(Kind.SERVICE, world.services)
+    yield from _ids(Kind.SERVED, world.served)
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -113,6 +123,8 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
         *_ids(Kind.FLOOD, changes.networks),
         *_ids(Kind.RULE, changes.rules),
         *_ids(Kind.ACCESS, changes.access),
+        *_ids(Kind.SERVICE, changes.services),
+        *_ids(Kind.SERVED, changes.served),
     }
     if changes.uplinks:
         out.add(ObjectId(Kind.UPLINKS))

@@ -38,13 +38,17 @@ class Directory:
         self._addresses: Claims[Address, Endpoint | None] = Claims()
         self._ports: Claims[int, Behind] = Claims()
 
-    def update(self, world: World, changes: Changes) -> None:
-        """Take over a changed World."""
+    def update(self, world: World, changes: Changes) -> set[Address]:
+        """Take over a changed World; return the addresses of which something changed."""
         known = chain(self._addresses.owners(), self._ports.owners())
+        touched: set[Address] = set()
         for oid in affected(world, changes, known):
             holder = _endpoint(oid, world)
+            touched.update(self._addresses.claimed(oid))
             self._addresses.claim(oid, dict.fromkeys(_addresses(oid, holder, world), holder))
+            touched.update(self._addresses.claimed(oid))
             self._ports.claim(oid, dict(_ports(oid, world)))
+        return touched
 
     def knows(self, vrf: int, address: IPv4Address | IPv6Address) -> bool:
         """Return whether an endpoint, here or elsewhere, or a router of ours has the address."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from core.ids import split_network_id
 from ofnet.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.service_stats import shown
 from ofnet.tables import Mode
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
@@ -33,9 +34,15 @@ class Identity:
 
 
 def bridge_report(
-    world: World, mode: Mode, identity: Identity, *, connected: bool, stats: Mapping[str, int]
+    world: World,
+    mode: Mode,
+    identity: Identity,
+    *,
+    connected: bool,
+    stats: Mapping[str, int],
+    clients: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the JSON object of one bridge."""
+    """Return the JSON object of one bridge; `clients` has counters of services' clients."""
     vrfs = _vrfs(world)
     return {
         "LocalIp": identity.local_ip,
@@ -56,7 +63,7 @@ def bridge_report(
         "ArpMode": str(world.arp_mode),
         "Stats": dict(sorted(stats.items())),
         "ErrStats": {},
-        "Datapath": _datapath(mode),
+        "Datapath": _datapath(mode, shown(world, clients)),
     }
 
 
@@ -120,11 +127,13 @@ def _vrf_name(network: Network) -> str:
     return tenant
 
 
-def _datapath(mode: Mode) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "PolicyAgent": {"Rules": {}},
-        "SvcProxy": {"Catalogue": {"SvcMap": {}, "ProvMap": {}}, "OperState": {}, "EpStats": {}},
-    }
+def tenants(world: World) -> dict[int, str]:
+    """Return the names of tenants by their VRFs."""
+    return {network.vrf: _vrf_name(network) for network in world.networks.values()}
+
+
+def _datapath(mode: Mode, services: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {"PolicyAgent": {"Rules": {}}, "SvcProxy": services}
     if mode is Mode.VROUTER:
         out["MyRouterMac"] = base64.b64encode(mac_bytes(ROUTER_MAC)).decode()
     return out

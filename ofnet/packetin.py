@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from ofnet import names, oxm, packets
-from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
+from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, PacketAction, SetField, tag
 from ofnet.changes import Kind
 from ofnet.directory import Behind, Directory
 from ofnet.names import Resolver
@@ -35,7 +35,7 @@ class PacketOut:
     """A frame and what the switch shall do with it, as if it had come in on `in_port`."""
 
     data: bytes
-    actions: tuple[Action, ...]
+    actions: tuple[PacketAction, ...]
     in_port: int = PORT_CONTROLLER
 
 

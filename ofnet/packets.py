@@ -1,4 +1,4 @@
-"""The packet library's door: ARP and DNS packets taken apart and built, pure.
+"""The packet library's door: packets that come up are taken apart and answers built, pure.
 
 The only module that knows os_ken. Frames come from pods and are untrusted: what cannot be read is
 None, never an exception.
@@ -22,10 +22,12 @@ _ETHERNET: Final = 14
 _ARP: Final = 28
 _IPV4_MIN: Final = 20
 _IPV4: Final = 4
-_FRAGMENT: Final = 0x3FFF
+_PART: Final = 0x3FFF
 """More fragments to come, or not the first one."""
 _UDP: Final = 8
 _HOPS: Final = 64
+_RST: Final = 0x04
+_FRAGMENT: Final = 0x1FFF
 _ETHERNET_IPV4: Final = b"\x00\x01\x08\x00\x06\x04"
 """Hardware and protocol of the only ARP there is for us: Ethernet, IPv4."""
 
@@ -38,6 +40,18 @@ class Arp:
     sender_mac: str
     sender_ip: IPv4Address
     target_ip: IPv4Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """The ends of a TCP or UDP packet over IPv4; `reset`: it ends a TCP connection at once."""
+
+    protocol: int
+    source: IPv4Address
+    destination: IPv4Address
+    source_port: int
+    destination_port: int
+    reset: bool = False
 
 
 def ether_type(frame: bytes) -> int:
@@ -122,7 +136,7 @@ def udp_payload(frame: bytes) -> bytes | None:
     body = body[: int.from_bytes(body[2:4], "big")]  # short frames are padded
     if len(body) < _IPV4_MIN or body[0] >> 4 != _IPV4 or body[9] != oxm.PROTO_UDP:
         return None
-    header, fragment = (body[0] & 0xF) * 4, int.from_bytes(body[6:8], "big") & _FRAGMENT
+    header, fragment = (body[0] & 0xF) * 4, int.from_bytes(body[6:8], "big") & _PART
     datagram = body[header:]
     length = int.from_bytes(datagram[4:6], "big")
     if header < _IPV4_MIN or fragment or not _UDP <= length <= len(datagram):
@@ -156,6 +170,25 @@ def udp_reply(frame: bytes, payload: bytes) -> bytes:
     return bytes(reply.data)
 
 
+def parse_segment(frame: bytes) -> Segment | None:
+    """Return the ends of a frame's TCP or UDP packet; None for what has none, as fragments."""
+    body = _payload(frame)
+    if ether_type(frame) != oxm.ETH_IPV4 or len(body) < _IPV4_MIN:
+        return None
+    transport = body[(body[0] & 0xF) * 4 :]
+    fragment = int.from_bytes(body[6:8], "big") & _FRAGMENT
+    if body[9] not in {oxm.PROTO_TCP, oxm.PROTO_UDP} or len(transport) < _UDP or fragment:
+        return None
+    return Segment(
+        protocol=body[9],
+        source=IPv4Address(body[12:16]),
+        destination=IPv4Address(body[16:20]),
+        source_port=int.from_bytes(transport[:2], "big"),
+        destination_port=int.from_bytes(transport[2:4], "big"),
+        reset=body[9] == oxm.PROTO_TCP and bool(transport[13:14] and transport[13] & _RST),
+    )
+
+
 def source(frame: bytes) -> tuple[str, IPv4Address]:
     """Return the MAC and the IPv4 address a whole IPv4 frame says it comes from."""
     return frame[6:12].hex(":"), IPv4Address(_payload(frame)[12:16])
@@ -164,6 +197,11 @@ def source(frame: bytes) -> tuple[str, IPv4Address]:
 def tagged(frame: bytes, vlan: int) -> bytes:
     """Return the frame with an 802.1Q tag, all else untouched."""
     return frame[:12] + struct.pack(">HH", oxm.ETH_VLAN, vlan) + frame[12:]
+
+
+def untagged(frame: bytes) -> bytes:
+    """Return the frame without its outer 802.1Q tag, if it has one."""
+    return frame[:12] + frame[16:] if is_tagged(frame) else frame
 
 
 def _payload(frame: bytes) -> bytes:

@@ -7,15 +7,16 @@ the event loop.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
-from ofnet import wire
-from ofnet.actions import Action
+from ofnet import reported, wire
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
+from ofnet.reported import Entry
 
 T = TypeVar("T")
 
@@ -71,9 +72,19 @@ class _Batch:
 
 
 @dataclass(slots=True)
-class _Dump:
-    done: asyncio.Future[list[Stamp]]
-    stamps: list[Stamp] = field(default_factory=list)
+class _Dump(Generic[T]):
+    done: asyncio.Future[list[T]]
+    read: Callable[[bytes], tuple[list[T], bool]]
+    found: list[T] = field(default_factory=list)
+
+    def add(self, part: bytes) -> None:
+        """Take a part of the answer; the last one completes it. Raises Malformed."""
+        found, more = self.read(part)
+        self.found += found
+        if len(self.found) > MAX_DUMP:
+            raise wire.Malformed(f"dump of more than {MAX_DUMP} flows")
+        if not more and not self.done.done():
+            self.done.set_result(self.found)
 
 
 class Session(asyncio.Protocol):
@@ -91,7 +102,7 @@ class Session(asyncio.Protocol):
         self.began = self._heard = self._loop.time()
         self._next_xid = 1
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._dumps: dict[int, _Dump] = {}
+        self._dumps: dict[int, _Dump[Any]] = {}
         self._batches: list[_Batch] = []
         self._reason = "closed by the switch"
 
@@ -177,16 +188,27 @@ class Session(asyncio.Protocol):
 
     async def dump(self) -> list[Stamp]:
         """Return table and cookie of every flow of the switch."""
+        return await self._collected(wire.stamps)
+
+    async def entries(self) -> list[Entry]:
+        """Return every flow of services' clients, with what it does and has counted."""
+        return await self._collected(
+            reported.entries, cookie=reported.COOKIE, mask=reported.COOKIE_MASK
+        )
+
+    async def _collected(
+        self, read: Callable[[bytes], tuple[list[T], bool]], *, cookie: int = 0, mask: int = 0
+    ) -> list[T]:
         xid = self._take()
-        dump = _Dump(self._loop.create_future())
+        dump = _Dump(self._loop.create_future(), read)
         self._dumps[xid] = dump
-        self._send(wire.flow_dump(xid))
+        self._send(wire.flow_dump(xid, cookie=cookie, mask=mask))
         try:
             return await self._answer(dump.done)
         finally:
             self._dumps.pop(xid, None)
 
-    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> bool:
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         """Send a packet out; False if the switch reads too slowly and the packet is dropped."""
         if not self.open or self._transport is None:
             return False
@@ -247,14 +269,8 @@ class Session(asyncio.Protocol):
 
     def _collect(self, message: wire.Message) -> None:
         dump = self._dumps.get(message.xid)
-        if dump is None:
-            return
-        part, more = wire.stamps(message.body)
-        dump.stamps += part
-        if len(dump.stamps) > MAX_DUMP:
-            raise wire.Malformed(f"dump of more than {MAX_DUMP} flows")
-        if not more and not dump.done.done():
-            dump.done.set_result(dump.stamps)
+        if dump is not None:
+            dump.add(message.body)
 
     def _error(self, message: wire.Message) -> None:
         text = wire.error_text(message.body)

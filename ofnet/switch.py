@@ -14,9 +14,10 @@ from typing import Final, Protocol
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from ofnet import wire
-from ofnet.actions import Action
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
+from ofnet.reported import Entry
 from ofnet.session import Session, Timing
 
 log = logging.getLogger(__name__)
@@ -130,7 +131,11 @@ class Switch:
         """Return what the switch reports: table and cookie of each flow."""
         return await self._require().dump()
 
-    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
+    async def entries(self) -> list[Entry]:
+        """Return the flows of services' clients, with what they do and have counted."""
+        return await self._require().entries()
+
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         """Send a packet out; one that cannot be sent now is dropped and counted."""
         session = self._session
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)

@@ -64,7 +64,9 @@ class Priority(IntEnum):
     GUARD_PASS = 6
     GUARD_NEVER = 7
     GUARD_EXCEPT = 8
+    UNLISTED = 9
     PORT = 10
+    OWN_ANSWER = 90
     HOST_PORT = 99
     MATCH = 100
     ABOVE_MATCH = 101
@@ -99,6 +101,11 @@ def _everywhere(miss: Instructions) -> dict[Mode, Instructions]:
 
 _ROUTED: Final = goto(TableId.IP)
 _BRIDGED: Final = goto(TableId.MAC_DEST)
+_CONNECTION: Final = frozenset(
+    {"eth_type", "metadata", "ip_proto", "ipv4_src", "ipv4_dst"}
+    | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
+)
+"""What tells connections to services, and the answers, from each other."""
 
 _DECLARED: Final = (
     Table(
@@ -136,6 +143,11 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.SRV_PROXY_DNAT,
+        matches=_CONNECTION | {"vlan_vid"},
+        actions=frozenset(
+            {"eth_src", "eth_dst", "ipv4_src", "ipv4_dst", "pop_vlan", "output"}
+            | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
+        ),
         next=frozenset({TableId.DST_GRP}),
         misses=_everywhere(goto(TableId.DST_GRP)),
     ),
@@ -158,6 +170,8 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.SRV_PROXY_SNAT,
+        matches=_CONNECTION,
+        actions=frozenset({"ipv4_src", "tcp_src", "udp_src"}),
         next=frozenset({TableId.IP, TableId.MAC_DEST}),
         misses={
             Mode.VLAN: _BRIDGED,

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ofnet.actions import PORT_CONTROLLER, Action
+from ofnet.actions import PORT_CONTROLLER, PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.match import Match
@@ -154,18 +154,18 @@ def bundle_control(bundle: int, xid: int, request: int) -> bytes:
     )
 
 
-def flow_dump(xid: int) -> bytes:
-    """Return the request for all flows of all tables."""
+def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
+    """Return the request for the flows of all tables, those with some bits in their cookie."""
     body = (
         _MULTIPART.pack(_FLOW_STATS, 0)
-        + _FLOW_REQUEST.pack(_ALL_TABLES, _ANY, _ANY, 0, 0)
+        + _FLOW_REQUEST.pack(_ALL_TABLES, _ANY, _ANY, cookie, mask)
         + _ANY_MATCH
     )
     return message(MULTIPART_REQUEST, xid, body)
 
 
 def packet_out(
-    xid: int, data: bytes, actions: Sequence[Action], *, in_port: int = PORT_CONTROLLER
+    xid: int, data: bytes, actions: Sequence[PacketAction], *, in_port: int = PORT_CONTROLLER
 ) -> bytes:
     """Return the message that has a packet treated as if it had come in on `in_port`."""
     packed = b"".join([action.pack() for action in actions])
@@ -176,36 +176,54 @@ def packet_out(
 
 def datapath_id(body: bytes) -> int:
     """Return the datapath id of a features reply."""
-    dpid, *_ = _unpack(_FEATURES, body, 0)
+    dpid, *_ = unpack(_FEATURES, body, 0)
     return int(dpid)
 
 
 def error_text(body: bytes) -> str:
     """Return what an error message says, by the names of the protocol where they matter."""
-    kind, code = _unpack(_PAIR, body, 0)
+    kind, code = unpack(_PAIR, body, 0)
     name = _ERRORS.get((kind, code), _ERROR_TYPES.get(kind, "error"))
     return f"{name} (type {kind}, code {code})"
 
 
 def stamps(body: bytes) -> tuple[list[Stamp], bool]:
     """Return the flows of one part of a flow-stats reply, and whether more parts follow."""
-    kind, flags = _unpack(_MULTIPART, body, 0)
+    out = []
+    for offset, _ in _entry_places(body):
+        _, table, cookie = unpack(_FLOW_ENTRY, body, offset)
+        out.append(Stamp(table, cookie))
+    return out, _goes_on(body)
+
+
+def flow_entries(body: bytes) -> tuple[list[bytes], bool]:
+    """Return each flow of one part of a flow-stats reply as its bytes, and whether more follow."""
+    places = _entry_places(body)
+    return [body[offset : offset + length] for offset, length in places], _goes_on(body)
+
+
+def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
+    kind, _ = unpack(_MULTIPART, body, 0)
     if kind != _FLOW_STATS:
         raise Malformed(f"multipart reply of type {kind} was not asked for")
-    out, offset = [], _MULTIPART.size
+    offset = _MULTIPART.size
     while offset < len(body):
-        length, table, cookie = _unpack(_FLOW_ENTRY, body, offset)
+        length, _, _ = unpack(_FLOW_ENTRY, body, offset)
         if length < _FLOW_ENTRY_MIN or offset + length > len(body):
             raise Malformed(f"flow entry of {length} bytes")
-        out.append(Stamp(table, cookie))
+        yield offset, length
         offset += length
-    return out, bool(flags & _MORE)
+
+
+def _goes_on(body: bytes) -> bool:
+    _, flags = unpack(_MULTIPART, body, 0)
+    return bool(flags & _MORE)
 
 
 def packet_in(body: bytes) -> PacketIn:
     """Return a packet-in's table, port, tunnel and data."""
-    _buffer, total, _reason, table, _cookie = _unpack(_PACKET_IN, body, 0)
-    kind, length = _unpack(_PAIR, body, _PACKET_IN.size)
+    _buffer, total, _reason, table, _cookie = unpack(_PACKET_IN, body, 0)
+    kind, length = unpack(_PAIR, body, _PACKET_IN.size)
     start = _PACKET_IN.size
     data = start + length + -length % 8 + 2
     if kind != 1 or length < 4 or data > len(body):
@@ -217,7 +235,7 @@ def packet_in(body: bytes) -> PacketIn:
 def _input(oxms: bytes) -> tuple[int, int | None]:
     in_port, tunnel, offset = 0, None, 0
     while offset < len(oxms):
-        oxm_class, field, length = _unpack(_TLV, oxms, offset)
+        oxm_class, field, length = unpack(_TLV, oxms, offset)
         offset += _TLV.size
         value = oxms[offset : offset + length]
         if len(value) < length:
@@ -230,7 +248,8 @@ def _input(oxms: bytes) -> tuple[int, int | None]:
     return in_port, tunnel
 
 
-def _unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
+def unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
+    """Return what is at a place in received bytes. Raises Malformed past their end."""
     try:
         return form.unpack_from(data, offset)
     except struct.error as exc:

@@ -150,11 +150,57 @@ class Rule:
     tcp_flags: Flags | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ServicePort:
+    """A port of a service, of TCP (6) or UDP (17), and the one its providers have for it."""
+
+    protocol: int
+    port: int
+    provider_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A service: an address of nobody's, and who serves what is sent there.
+
+    `vrf` is that of its clients, 0 for those of every tenant. Without providers it does nothing.
+    """
+
+    key: str
+    vrf: int
+    address: IPv4Address
+    ports: tuple[ServicePort, ...]
+    providers: frozenset[IPv4Address]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A pod of this host that is a client of a service, and the provider that serves it.
+
+    `mac` is the provider's if it is on the client's own network, `vlan` that network's. The answers
+    of `ports` are known by the provider's port. Where another service has the same provider answer
+    the same client from the same port, they are known by the client's port as well, connection by
+    connection; and so are those of `direct` ones, to the provider under its own address.
+    """
+
+    service: str
+    address: IPv4Address
+    vrf: int
+    client: IPv4Address
+    provider: IPv4Address
+    vlan: int
+    mac: str = ""
+    ports: tuple[ServicePort, ...] = ()
+    connections: tuple[tuple[ServicePort, int], ...] = ()
+    direct: tuple[tuple[ServicePort, int], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """Everything one bridge of this host has to realise.
 
     `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
+    `served` is the bridge's own: `ofnet.service_proxy` fills it in.
     `launches` counts how often the fabric was told of a group, by its id. With
     `guard` pods are held to their own addresses. `complete` is False until every source has been
     read once; nothing may be deleted from a switch on the word of an incomplete World (design D4).
@@ -171,6 +217,8 @@ class World:
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    services: Mapping[str, Service] = field(default_factory=dict)
+    served: Mapping[str, Served] = field(default_factory=dict)
     launches: Mapping[int, int] = field(default_factory=dict)
     guard: bool = False
     complete: bool = False

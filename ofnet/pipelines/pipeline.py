@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, assert_never
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Kind, ObjectId
 from ofnet.flows import Flow
-from ofnet.pipelines import policy
+from ofnet.pipelines import policy, services
 from ofnet.tables import Mode
 from ofnet.world import AccessPort, LocalEndpoint, Network, RemoteEndpoint, Rule, Vtep, World
 
@@ -66,8 +67,15 @@ class Pipeline:
                 return _of(self.rule, world.rules.get(of.name), world)
             case Kind.ACCESS:
                 return _of(self.access, world.access.get(EndpointKey(of.name)), world)
+            case Kind.SERVICE | Kind.SERVED:
+                return self._services(of, world)
             case _:
                 assert_never(of.kind)
+
+    def _services(self, of: ObjectId, world: World) -> Iterator[Flow]:
+        if of.kind is Kind.SERVICE:
+            return _of(partial(services.watch, self.mode), world.services.get(of.name), world)
+        return _of(partial(services.nat, self.mode), world.served.get(of.name), world)
 
 
 def _of(rule: Callable[[T, World], Iterator[Flow]], item: T | None, world: World) -> Iterator[Flow]:

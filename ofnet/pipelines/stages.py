@@ -20,6 +20,9 @@ from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink
 ROUTER_MAC: Final = "00:00:11:11:11:11"
 """The distributed router's address on every host."""
 
+FLAT_VRF: Final = 1
+"""The VRF of every tenant where vlan networks are routed; the original's `default`."""
+
 DNS_PORT: Final = 53
 DNS_RETURN_VLAN: Final = 4093
 """Marks an intercepted DNS packet that the agent sends on untouched."""

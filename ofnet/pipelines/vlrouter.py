@@ -26,11 +26,9 @@ from ofnet.flows import Flow
 from ofnet.match import Fields, Match
 from ofnet.pipelines import arrivals, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
+from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
-
-FLAT_VRF: Final = 1
-"""The VRF of every tenant; the original's `default`."""
 
 INSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(0)
 OUTSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(1)

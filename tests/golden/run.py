@@ -5,20 +5,33 @@ host, and yields for each recording the flows that follow. `tests.golden.deviati
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.ids import EndpointKey, HostLabel
 from netplugin.translation import LocalPort
 from netplugin.world import WorldBuilder
-from ofnet.changes import EVERYTHING
+from ofnet.changes import EVERYTHING, Changes
 from ofnet.desired import Desired
-from ofnet.tables import Mode, mode_of
-from ofnet.world import Bridge, FwdMode, HostPort, Uplink, Vtep
+from ofnet.directory import Directory
+from ofnet.service_proxy import ServiceProxy
+from ofnet.tables import Mode, TableId, mode_of
+from ofnet.wire import PacketIn
+from ofnet.world import Bridge, FwdMode, HostPort, Uplink, Vtep, World
 from state.records import HostRecord
 from tests.golden.recordings import Line, Recording, lines, recordings
-from tests.golden.steps import HERE, PEER, Change, change, settings
+from tests.golden.steps import (
+    HERE,
+    PEER,
+    Change,
+    balanced,
+    change,
+    of_kubernetes,
+    pod,
+    settings,
+)
+from tests.unit.ofnet import frames
 
 BRIDGE_OF: Final = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
 PRIVATE: Final = IPv4Network("172.19.0.0/16")
@@ -53,6 +66,8 @@ class Node:
         self.ports = dict(self._fixed)
         self.world = WorldBuilder(host.label, mode, guard=guard)
         self._desired = {bridge: Desired(bridge) for bridge in Bridge}
+        self._directories = {bridge: Directory() for bridge in Bridge}
+        self._services = {bridge: ServiceProxy(bridge) for bridge in Bridge}
         self._plugged: dict[str, EndpointKey] = {}
         tunnel = Vtep(host=host.peer, ip=IPv4Address(host.peer_address), ofport=902)
         mac = empty.interfaces["contivh0"].mac
@@ -78,7 +93,7 @@ class Node:
 
     def lines(self, bridge: Bridge) -> frozenset[Line]:
         """Return the flows of a bridge, computed from what changed since the last time."""
-        world, changes = self.world.take(bridge)
+        world, changes = self._take(bridge)
         desired = self._desired[bridge]
         desired.update(world, changes)
         assert not desired.faults
@@ -86,6 +101,30 @@ class Node:
         anew.update(world, EVERYTHING)
         assert desired.flows == anew.flows
         return frozenset(lines(map(str, desired.flows.values()), self.ports))
+
+    def talk(self, recording: Recording) -> None:
+        """Have a pod send to the services that it reaches; kubernetes' are beyond its network."""
+        bridge, kind = BRIDGE_OF[recording.encap], recording.encap
+        world, changes = self._take(bridge)
+        self._desired[bridge].update(world, changes)
+        sender = world.local[pod(f"c{kind}", f"n{kind}", 3).key]
+        asked = [balanced(kind), of_kubernetes(kind)]
+        for service in asked if world.fwd_mode is FwdMode.ROUTING else asked[:1]:
+            frame = frames.segment(sender, service.ip_address, 80)
+            packet = PacketIn(TableId.SRV_PROXY_DNAT, sender.ofport, None, frame)
+            self._services[bridge].packet_in(packet, world, self._directories[bridge])
+        served = self._services[bridge].served
+        self._desired[bridge].update(
+            replace(world, served=dict(served)), Changes(served=frozenset(served))
+        )
+
+    def _take(self, bridge: Bridge) -> tuple[World, Changes]:
+        """Return what an agent's bridge makes of the World, and what changed in it."""
+        world, changes = self.world.take(bridge)
+        services, directory = self._services[bridge], self._directories[bridge]
+        touched = directory.update(world, changes)
+        altered = services.update(world, changes, directory, touched)
+        return replace(world, served=dict(services.served)), changes | Changes(served=altered)
 
     def _put_port(self, port: str, key: EndpointKey) -> None:
         number = ports_number(port)
@@ -96,6 +135,7 @@ class Node:
         self.world.put_port(key, LocalPort(record=record, ofport=1000 + number, number=own))
 
 
+TRAFFIC: Final = 27
 INFRA: Final = 500
 _INFRA_PORTS: Final = {"nvxlaninf": INFRA, "nvlaninf": INFRA + 1}
 
@@ -130,6 +170,8 @@ def play(mode: FwdMode, *, guard: bool) -> Iterator[Case]:
             _tell(node.world, done)
         node = nodes[recording.node]
         node.plug(recording)
+        if recording.step == TRAFFIC:
+            node.talk(recording)
         bridge = BRIDGE_OF[recording.encap]
         yield Case(mode_of(bridge, mode), recording, node.lines(bridge))
 

@@ -5,7 +5,7 @@ Names, addresses and rules are those of the recordings; `tests.golden.run` plays
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -28,6 +28,7 @@ from state.records import (
     GroupRecord,
     NetworkRecord,
     NetworkType,
+    ServiceRecord,
 )
 from tests.golden.recordings import Recording
 
@@ -136,6 +137,42 @@ def pod(name: str, on: str, number: int, host: HostLabel = HERE, of: str = "") -
     return endpoint(on, f"cid-{name}", number, host, of)
 
 
+LABELS: Final = {"app": "provider"}
+
+
+def provider(name: str, on: str, number: int, host: HostLabel, **more: str) -> EndpointRecord:
+    """Return a pod with the labels that services select."""
+    there = pod(name, on, number, host)
+    return replace(there, labels={**LABELS, **more}, container_id=there.endpoint_id)
+
+
+def service(name: str, on: str, address: str, *ports: str, **more: str) -> ServiceRecord:
+    """Return a service with its address on a network; `more` narrow down who serves it."""
+    return ServiceRecord(
+        tenant=TenantName("default"),
+        name=name,
+        network=NetworkName(on),
+        ports=ports,
+        selectors={**LABELS, **more},
+        ip_address=address,
+    )
+
+
+def balanced(kind: str) -> ServiceRecord:
+    """Return the service of netmaster's."""
+    address = f"{NETWORKS[f'n{kind}'].base}.200"
+    return service(f"svc{kind}", f"n{kind}", address, "80:8080:TCP", "53:5353:UDP")
+
+
+def of_kubernetes(kind: str) -> ServiceRecord:
+    """Return the service that was kubernetes', as if netmaster had it: one pod serves it."""
+    address = CLUSTER_IPS[kind]
+    return service(f"ksvc{kind}", f"n{kind}", address, "80:8080:TCP", only=kind)
+
+
+CLUSTER_IPS: Final = {"vxlan": "10.254.0.10", "vlan": "10.254.0.11"}
+
+
 def policy(of: str) -> Attachment:
     return Attachment(TenantName("default"), GroupName(of), (f"p{of[1:]}",))
 
@@ -207,8 +244,14 @@ STEPS: Final[Mapping[int, Callable[[str, str], Change]]] = {
     21: lambda k, net: Change((group(f"k{k}", dscp=26), pod(f"q{k}", net, 6, of=f"k{k}"))),
     22: lambda k, _net: Change((group(f"k{k}", dscp=10),)),
     24: lambda k, net: Change(
-        (group(f"k{k}"), pod(f"s{k}", net, 7), pod(f"t{k}", net, 8, PEER)),
+        (group(f"k{k}"), pod(f"s{k}", net, 7), pod(f"t{k}", net, 8, PEER), balanced(k)),
     ),
+    25: lambda k, net: Change(
+        (provider(f"s{k}", net, 7, HERE, only=k), provider(f"t{k}", net, 8, PEER))
+    ),
+    26: lambda k, _net: Change((of_kubernetes(k),)),
+    27: lambda _k, _net: Change(),
+    28: lambda k, _net: Change(gone=(balanced(k), of_kubernetes(k))),
     29: lambda k, net: Change((network(f"{net}3"), pod(f"i{k}", f"{net}3", 1))),
     31: lambda k, net: Change(
         (

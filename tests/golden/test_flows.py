@@ -37,21 +37,30 @@ RECORDED = sorted(path.stem for path in FLOWS.glob("*-node?.txt"))
 NAMES = {*CHANGED, *LEFT_OUT, *ADDED}
 GUARDED = {"dns-mark", "source-guard"}
 EVERYWHERE = {
-    *("judged-at-both-ends", "neighbours-by-switch", "rules-ipv6", "services-later"),
+    *("judged-at-both-ends", "neighbours-by-switch", "rules-ipv6"),
+    *("services-direct", "services-listed-ports"),
     *GUARDED,
 }
 OCCURRING: Mapping[Mode, set[str]] = {
-    Mode.VLAN: {*EVERYWHERE, "arp-mode-kept", "rules-spare-neighbours", "vlan-ipv6-groups"},
+    Mode.VLAN: {
+        *EVERYWHERE,
+        *("arp-mode-kept", "rules-spare-neighbours", "services-within-reach", "vlan-ipv6-groups"),
+    },
     Mode.VXLAN: {
         *EVERYWHERE,
         *("arp-mode-kept", "flood-without-groups", "rules-spare-neighbours", "tunnel-by-services"),
-        "group-source",
+        *("group-source", "services-by-tenant"),
     },
     Mode.VLROUTER: {
         *EVERYWHERE,
         *("bgp-later", "group-source", "vlrouter-ipv6-on-vlans", "vlrouter-ipv6-tagged"),
+        *("services-collide", "services-within-reach"),
     },
-    Mode.VROUTER: {*EVERYWHERE, "dns-of-host", "group-source", "host-port-found-again"},
+    Mode.VROUTER: {
+        *EVERYWHERE,
+        *("dns-of-host", "group-source", "host-port-found-again"),
+        *("services-by-tenant", "services-collide"),
+    },
 }
 
 

@@ -21,6 +21,9 @@ from ofnet.world import (
     Network,
     RemoteEndpoint,
     Rule,
+    Served,
+    Service,
+    ServicePort,
     Uplink,
     Vtep,
     World,
@@ -80,6 +83,9 @@ def _net(network: Network) -> int:
 
 
 _ACCESS: Final = st.sampled_from(sorted(ACCESS))
+_NETS: Final = st.sampled_from([1, 2])
+_SOMETIMES: Final = st.booleans()
+_MOSTLY: Final = st.sampled_from([True, True, True, False])
 
 
 @st.composite
@@ -135,6 +141,50 @@ def _remote(draw: st.DrawFn, number: int) -> RemoteEndpoint:
     )
 
 
+HTTP: Final = ServicePort(oxm.PROTO_TCP, 80, 4000)
+TALK: Final = ServicePort(oxm.PROTO_UDP, 547, 4000)
+SERVICES: Final = {
+    key: (vrf, IPv4Address(vip))
+    for key, vrf, vip in (
+        ("web:t1", 1, "10.1.0.200"),
+        ("web:t2", 2, "10.1.0.200"),
+        ("api", 0, "10.254.0.10"),
+    )
+}
+"""VRF and address of services: of two tenants, with one address, and of everybody."""
+
+
+@st.composite
+def _service(draw: st.DrawFn, key: str) -> Service:
+    vrf, vip = SERVICES[key]
+    providers = st.frozensets(st.builds(address, _NETS, st.sampled_from(PODS)), max_size=3)
+    return Service(
+        key=key,
+        vrf=vrf,
+        address=vip,
+        ports=draw(st.sampled_from([(HTTP,), (TALK,), (HTTP, TALK)])),
+        providers=draw(providers),
+    )
+
+
+@st.composite
+def _served(draw: st.DrawFn, client: LocalEndpoint, service: Service) -> Served:
+    network = next(one for one in NETWORKS if one.id == client.network)
+    one_by_one = draw(_SOMETIMES)
+    return Served(
+        service=service.key,
+        address=service.address,
+        vrf=network.vrf,
+        client=client.ip,
+        provider=draw(st.sampled_from(sorted(service.providers)) | st.just(client.ip)),
+        vlan=network.vlan,
+        mac=mac(draw(st.sampled_from(PODS))),
+        ports=() if one_by_one else service.ports,
+        connections=tuple((port, 53) for port in service.ports if one_by_one),
+        direct=() if one_by_one else tuple((port, 53) for port in service.ports),
+    )
+
+
 @st.composite
 def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
     """Return a World; some of its pods are known both here and elsewhere, as those that moved.
@@ -144,6 +194,13 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
     some = st.lists(st.sampled_from(PODS), unique=True, max_size=4)
     local = [draw(_local(number)) for number in draw(some)]
     remote = [draw(_remote(number)) for number in draw(some)]
+    services = [draw(_service(key)) for key in SERVICES]
+    served = {
+        f"{service.key} {pod.key}": draw(_served(pod, service))
+        for pod in local
+        for service in services
+        if draw(_MOSTLY) and service.providers
+    }
     return World(
         fwd_mode=fwd_mode,
         arp_mode=draw(st.sampled_from(list(ArpMode))),
@@ -161,6 +218,8 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
         uplinks=UPLINKS[: draw(st.integers(0, 2))],
         peer_macs=PEER_MACS,
         rules={rule.id: rule for rule in draw(st.lists(_rules(), max_size=5))},
+        services={one.key: one for one in services},
+        served=served,
         guard=draw(st.booleans()),
         complete=True,
     )
@@ -171,10 +230,12 @@ _MACS: Final = st.sampled_from(
 )
 _TO_MACS: Final = _MACS | st.sampled_from(["ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01"])
 _FROM_MACS: Final = _MACS | st.just("01:00:5e:00:00:01")
-_NETS: Final = st.sampled_from([1, 2])
 _ENDS: Final = st.sampled_from([*PODS, 77, 254])
 _ADDRESSES: Final = st.builds(address, _NETS, _ENDS) | st.sampled_from(
-    [IPv4Address(0), IPv4Address("172.19.0.1"), IPv4Address("8.8.8.8")]
+    [
+        *(IPv4Address(0), IPv4Address("172.19.0.1"), IPv4Address("8.8.8.8")),
+        *(vip for _, vip in SERVICES.values()),
+    ]
 )
 _ADDRESSES6: Final = st.builds(address6, _NETS, _ENDS) | st.sampled_from(
     [IPv6Address("::"), IPv6Address("fe80::1"), IPv6Address("ff02::1")]
@@ -199,19 +260,48 @@ def packets(draw: st.DrawFn) -> Packet:
     }
     if port in HOSTS.values():
         fields["tunnel_id"] = draw(st.sampled_from([network.vni for network in NETWORKS]))
-    body = draw(st.sampled_from([_ipv4, _ipv4, _ipv6, _ipv6, _arp, _solicit]))
+    bodies = [_ipv4, _ipv4, _ipv6, _ipv6, _arp, _solicit, _asked, _asked, _answered, _answered]
+    body = draw(st.sampled_from(bodies))
     tags = draw(st.sampled_from([(), (), (), (1,), (2,), (3,), (DNS_RETURN_VLAN,)]))
     return Packet({**fields, **draw(body(own))}, tags)
 
 
 @st.composite
-def _ipv4(draw: st.DrawFn, own: int) -> _Fields:
+def _ends4(draw: st.DrawFn, own: int) -> _Fields:
     return {
         "eth_type": oxm.ETH_IPV4,
         "ipv4_src": address(draw(_NETS), own) if own else draw(_ADDRESSES),
         "ipv4_dst": draw(_ADDRESSES),
-        **draw(_transport(oxm.PROTO_ICMP)),
     }
+
+
+@st.composite
+def _ipv4(draw: st.DrawFn, own: int) -> _Fields:
+    return {**draw(_ends4(own)), **draw(_transport(oxm.PROTO_ICMP))}
+
+
+@st.composite
+def _asked(draw: st.DrawFn, own: int) -> _Fields:
+    """Return a packet for a service."""
+    vip = draw(st.sampled_from([vip for _, vip in SERVICES.values()]))
+    talk = _talk(draw(st.sampled_from([HTTP, TALK])), draw(st.sampled_from([53, 4000])), 0)
+    return {**draw(_ends4(own)), "ipv4_dst": vip, **talk}
+
+
+@st.composite
+def _answered(draw: st.DrawFn, own: int) -> _Fields:
+    """Return a packet as a provider answers."""
+    talk = _talk(draw(st.sampled_from([HTTP, TALK])), 0, draw(st.sampled_from([53, 4000])))
+    return {**draw(_ends4(own)), **talk}
+
+
+def _talk(port: ServicePort, source: int, destination: int) -> _Fields:
+    """Return what is sent to a port of a service, or from the one of its provider."""
+    ends = (source or port.provider_port, destination or port.port)
+    kind = "tcp" if port.protocol == oxm.PROTO_TCP else "udp"
+    fields: _Fields = dict(zip((f"{kind}_src", f"{kind}_dst"), ends, strict=True))
+    flags: _Fields = {"tcp_flags": 0x02} if kind == "tcp" else {}
+    return {"ip_proto": port.protocol, **fields, **flags}
 
 
 @st.composite

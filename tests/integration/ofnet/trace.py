@@ -48,6 +48,10 @@ _WRITTEN: Final[Mapping[str, tuple[str, Callable[[str], Value]]]] = {
     "nd.tll": ("nd_tll", str),
     "nd_ext.nd_reserved": ("nd_reserved", _hexadecimal),
     "nd_ext.nd_options_type": ("nd_options_type", int),
+    "tcp.src": ("tcp_src", int),
+    "tcp.dst": ("tcp_dst", int),
+    "udp.src": ("udp_src", int),
+    "udp.dst": ("udp_dst", int),
     "icmpv6.type": ("icmpv6_type", int),
     "icmpv6.code": ("icmpv6_code", int),
 }

@@ -12,13 +12,28 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName
+from core.ids import (
+    EndpointKey,
+    GroupKey,
+    HostLabel,
+    NetworkId,
+    NetworkName,
+    ServiceKey,
+    TenantName,
+)
 from netplugin.translation import LocalPort
 from netplugin.world import WorldBuilder
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.world import Bridge, FwdMode, Vtep
-from state.records import Encap, EndpointRecord, GlobalRecord, GroupRecord, NetworkRecord
+from state.records import (
+    Encap,
+    EndpointRecord,
+    GlobalRecord,
+    GroupRecord,
+    NetworkRecord,
+    ServiceRecord,
+)
 from tests.unit.netplugin.records import HOST, PEER, endpoint, group, network
 
 FAR = HostLabel("h3")
@@ -32,17 +47,33 @@ networks = st.builds(
 )
 names = st.sampled_from([NetworkId(f"{name}.{tenant}") for name, tenant in NETWORKS])
 endpoints = st.builds(
-    lambda number, nid, host, grouped, moved: replace(
+    lambda number, nid, host, grouped, moved, labels: replace(
         endpoint(number, host=host, group="web" if grouped else "", group_id=7 * grouped),
         network=nid,
         group_key=GroupKey(f"web:{nid.rpartition('.')[2]}") if grouped else "",
         ip_address=f"10.1.{moved}.{number}",
+        labels=labels,
+        container_id="c" if labels else "",
     ),
     st.integers(1, 3),
     names,
     st.sampled_from([HOST, PEER, FAR]),
     st.booleans(),
     st.integers(0, 1),
+    st.sampled_from([None, {"app": "web"}, {"app": "web", "x": "y"}, {"app": "other"}]),
+)
+services = st.builds(
+    lambda tenant, port, last: ServiceRecord(
+        tenant=TenantName(tenant),
+        name="web",
+        network=NetworkName("n1"),
+        ports=(port,),
+        selectors={"app": "web"},
+        ip_address=f"10.1.9.{last}",
+    ),
+    st.sampled_from(["red", "blue"]),
+    st.sampled_from(["80:8080:TCP", "53:5353:udp"]),
+    st.integers(1, 2),
 )
 groups = st.builds(
     lambda tenant, dscp: group(tenant=tenant, dscp=dscp),
@@ -64,6 +95,7 @@ class History(RuleBasedStateMachine):
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.ports: dict[EndpointKey, LocalPort] = {}
         self.vteps: dict[HostLabel, Vtep] = {}
+        self.services: dict[ServiceKey, ServiceRecord] = {}
         self.settings: GlobalRecord | None = None
         self.complete = False
         self.given: dict[TenantName, int] = {}
@@ -118,6 +150,16 @@ class History(RuleBasedStateMachine):
     def remove_group(self, record: GroupRecord) -> None:
         self.groups.pop(record.key, None)
         self.builder.remove_group(record.key)
+
+    @rule(record=services)
+    def put_service(self, record: ServiceRecord) -> None:
+        self.services[record.key] = record
+        self.builder.put(record)
+
+    @rule(record=services)
+    def remove_service(self, record: ServiceRecord) -> None:
+        self.services.pop(record.key, None)
+        self.builder.remove(record)
 
     @rule(arp_mode=st.sampled_from(["flood", "proxy"]))
     def put_global(self, arp_mode: str) -> None:
@@ -182,6 +224,8 @@ class History(RuleBasedStateMachine):
             fresh.put_global(self.settings)
         for key, port in self.ports.items():
             fresh.put_port(key, port)
+        for service_record in self.services.values():
+            fresh.put(service_record)
         for endpoint_record in self.endpoints.values():
             fresh.put_endpoint(endpoint_record)
         for group_record in self.groups.values():

@@ -21,6 +21,7 @@ from netplugin.netns import HostLinks, PodLink
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from netplugin.ownlinks import Card, HostRoute
+from ofnet import reported
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.switch import Listener, Switch
@@ -460,6 +461,9 @@ class FakeSwitch(Switch):
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
+
+    async def entries(self) -> list[reported.Entry]:
+        return []
 
     async def dump(self) -> list[Stamp]:
         return [Stamp(flow.table, flow.cookie) for flow in self.table.values()]

@@ -73,7 +73,7 @@ async def test_names_are_shown(outside: Outside) -> None:
         assert web == ["ipv4:10.1.0.2 ipv6:<nil>"]
 
 
-async def test_services_have_no_counters_yet(outside: Outside) -> None:
+async def test_without_clients_services_have_no_counters(outside: Outside) -> None:
     async with running(outside) as agent:
         answer = await ask(application(agent), "GET", "/svcstats")
         assert (answer.status, answer.text, answer.content_type) == (200, "{}", "application/json")

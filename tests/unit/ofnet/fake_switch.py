@@ -1,21 +1,40 @@
 """A switch in memory, held to the contract of `ofnet.switch.Switch`; it can be told to fail."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from core.errors import SwitchUnavailable
-from ofnet.actions import Action
+from ofnet import reported
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow, FlowKey
+from ofnet.reported import COOKIE, COOKIE_MASK, Entry
 from ofnet.session import FlowsRefused
 from ofnet.switch import SMALL, Switch
+
+
+def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> bytes:
+    """Return the body of the answer that tells of flows (OpenFlow 1.3, `ofp_flow_stats`)."""
+    body = struct.pack(">HH4x", 1, 0)
+    for flow in flows:
+        packets, octets = counted.get(flow.cookie, (0, 0))
+        head = struct.pack(
+            ">BxIIHHHH4xQQQ",
+            *(flow.table, 0, 0, flow.priority, 0, 0, 0),
+            *(flow.cookie, packets, octets),
+        )
+        body += struct.pack(">H", 2 + len(head) + len(flow.wire)) + head + flow.wire
+    return body
 
 
 class FakeSwitch(Switch):
     """`table` is what the switch holds; `refuses` says which flows it does not take.
 
-    `turns` is how many turns of the loop each answer takes, so that others get in between.
+    `counted` has packets and bytes of
+    flows by their cookies. `turns` is how many turns of the loop each answer takes, so that others
+    get in between.
     """
 
     turns: ClassVar[int] = 3
@@ -25,9 +44,10 @@ class FakeSwitch(Switch):
         self.table: dict[FlowKey, Flow] = {}
         self.foreign: list[Stamp] = []
         self.refuses: Callable[[Flow], bool] = lambda _: False
-        self.packets: list[tuple[bytes, tuple[Action, ...], int]] = []
+        self.packets: list[tuple[bytes, tuple[PacketAction, ...], int]] = []
         self.dumps = 0
         self.failures: list[Exception] = []
+        self.counted: dict[int, tuple[int, int]] = {}
         self._present = connected
 
     @property
@@ -60,7 +80,13 @@ class FakeSwitch(Switch):
         self.dumps += 1
         return [Stamp(flow.table, flow.cookie) for flow in self.table.values()] + self.foreign
 
-    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
+    async def entries(self) -> list[Entry]:
+        await self._answer()
+        mine = [flow for flow in self.table.values() if flow.cookie & COOKIE_MASK == COOKIE]
+        found, _ = reported.entries(reply(mine, self.counted))
+        return found
+
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         self.packets.append((data, tuple(actions), in_port))
 
     def _change(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:

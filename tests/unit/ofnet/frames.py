@@ -1,8 +1,11 @@
 """Frames as pods send them."""
 
 import struct
+from ipaddress import IPv4Address
 
 from ofnet.oxm import mac_bytes
+from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.world import LocalEndpoint
 from tests.unit.ofnet.worlds import address, mac
 
 BROADCAST = b"\xff" * 6
@@ -29,3 +32,23 @@ def udp(sender: int, target: int, port: int, payload: bytes = b"payload") -> byt
     datagram = struct.pack(">HHHH", 40000, port, 8 + len(payload), 0) + payload
     header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(datagram), 0, 0, 64, 17, 0)
     return ethernet + header + address(sender).packed + address(target).packed + datagram
+
+
+def segment(
+    sender: LocalEndpoint,
+    target: str,
+    port: int,
+    *,
+    protocol: int = 6,
+    source_port: int = 40000,
+    vlan: int = 0,
+    flags: int = 0x02,
+) -> bytes:
+    """Return a packet a pod sends from one port to another; by default TCP's has SYN alone."""
+    tcp = struct.pack(">IIBBHHH", 1, 0, 0x50, flags, 1024, 0, 0)
+    rest = tcp if protocol == 6 else struct.pack(">HH", 12, 0) + b"ping"
+    body = struct.pack(">HH", source_port, port) + rest
+    ends = sender.ip.packed + IPv4Address(target).packed
+    header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + ends
+    tag = struct.pack(">HH", 0x8100, vlan) if vlan else b""
+    return mac_bytes(ROUTER_MAC) + mac_bytes(sender.mac) + tag + b"\x08\x00" + header + body

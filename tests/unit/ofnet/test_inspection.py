@@ -15,7 +15,8 @@ IDENTITY = Identity(local_ip="10.77.0.1", port=9002, masters={"10.77.0.1": 9001}
 
 
 def report(of: World, mode: Mode = Mode.VROUTER) -> dict[str, Any]:
-    made = bridge_report(of, mode, IDENTITY, connected=True, stats={"PktRcvd": 2, "ArpPktRcvd": 1})
+    stats = {"PktRcvd": 2, "ArpPktRcvd": 1}
+    made = bridge_report(of, mode, IDENTITY, connected=True, stats=stats, clients={})
     again: dict[str, Any] = json.loads(json.dumps(made))
     return again
 

@@ -1,0 +1,350 @@
+"""Services with real pods, in both forwarding modes and on both kinds of networks.
+
+Servers answer with their pod's name, so that a client sees who served it, and under which name.
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bed.cluster import AGENT_PORT, Bed
+from tests.bed.hosts import Host
+from tests.bed.netns import http_request
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.planes import FWD_MODES, NETWORKS, add_rules, applied, planes
+from tests.system.rest import ask
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+PATIENCE = 10.0
+SILENCE = 1.0
+VIPS = {"vxlan": "10.60.0.200", "vlan": "10.61.0.200"}
+
+
+@pytest.fixture(scope="module", params=FWD_MODES)
+def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
+    """Run a cluster of two hosts in a forwarding mode, with a network of either encapsulation."""
+    with planes(next(bed_dirs), request.param) as bed:
+        yield bed
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(bed: Bed) -> Iterator[None]:
+    """Delete the pods and services of each test."""
+    yield
+    for pod in list(bed.pods):
+        bed.delete_pod(pod)
+    for service in ask(bed, "GET", "/api/v1/serviceLBs/").json() or []:
+        bed.netctl("service", "rm", "-t", service["tenantName"], service["serviceName"])
+
+
+def create_service(
+    bed: Bed,
+    network: str,
+    *ports: str,
+    name: str = "web",
+    tenant: str = "default",
+    address: str = "",
+) -> str:
+    """Create a service that pods labelled `app=<its name>` serve; return its address."""
+    words = ["-t", tenant, "-s", network, f"--selector=app={name}"]
+    words += [f"--port={port}" for port in ports or ("80:8080:TCP",)]
+    bed.netctl("service", "create", *words, "-ip", address or VIPS[network], name)
+    return address or VIPS[network]
+
+
+def label(bed: Bed, pod: Pod, *, event: str = "start", **labels: str) -> None:
+    """Say that a pod's container started with labels, or died, as an agent does that hears of it.
+
+    Return when all hosts know.
+    """
+    contiv = pod.conf["contiv"]
+    body = {
+        "IPAddress": pod.address,
+        "ContainerID": pod.sandbox.container_id,
+        "Labels": {"app": "web"} | labels,
+        "Tenant": contiv["tenant"],
+        "Network": contiv["network"],
+        "Event": event,
+        "EndpointID": pod.sandbox.container_id,
+        "EPCommonName": pod.name,
+    }
+    assert ask(bed, "POST", "/plugin/updateEndpoint", body).status == 200
+    applied(bed)
+
+
+@contextmanager
+def serving(*pods: Pod, port: int = 8080) -> Iterator[None]:
+    """Have pods echo every line they are sent, their name before it."""
+    with ExitStack() as ends:
+        for pod in pods:
+            ends.enter_context(_server(pod, port))
+        yield
+
+
+@contextmanager
+def _server(pod: Pod, port: int) -> Iterator[None]:
+    def listen() -> socket.socket:
+        server = socket.socket()
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("0.0.0.0", port))
+        server.listen(64)
+        return server
+
+    def echo(end: socket.socket) -> None:
+        with end, end.makefile("rb") as lines:
+            for line in lines:
+                end.sendall(pod.name.encode() + b" " + line)
+
+    def serve() -> None:
+        while True:
+            try:
+                end, _ = server.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=echo, args=(end,), daemon=True)
+            thread.start()
+
+    server = pod.namespace.call(listen)
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        server.close()
+
+
+class Talk:
+    """A connection of a pod."""
+
+    def __init__(self, pod: Pod, address: str, port: int, patience: float = PATIENCE) -> None:
+        self._end = pod.namespace.call(socket.socket)
+        self._end.settimeout(patience)
+        try:
+            self._end.connect((address, port))
+        except OSError:
+            self._end.close()
+            raise
+
+    def says(self) -> str:
+        """Return who answers."""
+        self._end.sendall(b"who\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            part = self._end.recv(100)
+            if not part:
+                raise ConnectionError("closed by the other end")
+            answer += part
+        return answer.decode().split()[0]
+
+    def close(self) -> None:
+        """End it."""
+        self._end.close()
+
+
+def who(pod: Pod, address: str, port: int = 80, patience: float = PATIENCE) -> str:
+    """Return who answers a new connection; "" if nobody does."""
+    try:
+        with closing(Talk(pod, address, port, patience)) as talk:
+            return talk.says()
+    except OSError:
+        return ""
+
+
+def pods(bed: Bed, host: Host, network: str, *names: str) -> list[Pod]:
+    return [bed.add_pod(host, name, network=network) for name in names]
+
+
+def inspected(host: Host, path: str) -> Any:
+    _, body = http_request(f"http://127.0.0.1:{AGENT_PORT}{path}", namespace=host.namespace)
+    return json.loads(body)
+
+
+def everybody(asking: Sequence[Pod], address: str, is_right: Callable[[str], bool]) -> list[str]:
+    """Return who answers each, which has to be right."""
+    answers = [who(pod, address) for pod in asking]
+    assert all(map(is_right, answers)), answers
+    return answers
+
+
+NETWORK = pytest.mark.parametrize("network", list(NETWORKS))
+
+
+@NETWORK
+def test_clients_are_spread_over_providers_here_and_elsewhere(bed: Bed, network: str) -> None:
+    here, there = bed.hosts
+    vip = create_service(bed, network)
+    near, *clients = pods(bed, here, network, "near", "a", "b", "c", "d")
+    (far,) = pods(bed, there, network, "far")
+    for pod in (near, far):
+        label(bed, pod)
+    with serving(near, far):
+        first = everybody(clients, vip, lambda name: name in {"near", "far"})
+        assert sorted(first) == ["far", "far", "near", "near"]
+        assert everybody(clients, vip, bool) == first, "a client keeps its provider"
+        assert who(clients[0], vip, 81, SILENCE) == "", "no port of the service"
+        assert who(clients[0], near.address, 8080) == "near", "the provider itself"
+
+
+@NETWORK
+def test_a_provider_is_removed_while_clients_run(bed: Bed, network: str) -> None:
+    here, there = bed.hosts
+    vip = create_service(bed, network)
+    near, one, two = pods(bed, here, network, "near", "a", "b")
+    (far,) = pods(bed, there, network, "far")
+    for pod in (near, far):
+        label(bed, pod)
+    with serving(near, far):
+        talks = [Talk(pod, vip, 80) for pod in (one, two)]
+        served = [talk.says() for talk in talks]
+        assert sorted(served) == ["far", "near"]
+        label(bed, far, event="die")
+        stays = talks[served.index("near")]
+        assert stays.says() == "near", "nobody else is moved"
+        eventually(lambda: {who(pod, vip) for pod in (one, two)} == {"near"}, "all are served")
+        label(bed, far)
+        assert {who(pod, vip) for pod in (one, two)} == {"near"}, "who comes gets new clients alone"
+        for talk in talks:
+            talk.close()
+
+
+@NETWORK
+def test_a_killed_agent(bed: Bed, network: str) -> None:
+    """What runs goes on, and known clients open connections, before and after it is back."""
+    here, there = bed.hosts
+    vip = create_service(bed, network)
+    near, one, two = pods(bed, here, network, "near", "a", "b")
+    (far,) = pods(bed, there, network, "far")
+    for pod in (near, far):
+        label(bed, pod)
+    with serving(near, far):
+        talks = [Talk(pod, vip, 80) for pod in (one, two)]
+        served = [talk.says() for talk in talks]
+        assert sorted(served) == ["far", "near"]
+        agent = bed.agents[0]
+        agent.kill()
+        assert [talk.says() for talk in talks] == served
+        assert [who(pod, vip) for pod in (one, two)] == served
+        agent.start()
+        assert [talk.says() for talk in talks] == served
+        assert [who(pod, vip) for pod in (one, two)] == served
+        (new,) = pods(bed, here, network, "new")
+        assert who(new, vip) in {"near", "far"}
+        for talk in talks:
+            talk.close()
+
+
+@NETWORK
+def test_a_killed_switch(bed: Bed, network: str) -> None:
+    """Connections outlast it, and clients keep their providers."""
+    here, there = bed.hosts
+    vip = create_service(bed, network)
+    near, one, two = pods(bed, here, network, "near", "a", "b")
+    (far,) = pods(bed, there, network, "far")
+    for pod in (near, far):
+        label(bed, pod)
+    with serving(near, far):
+        talks = [Talk(pod, vip, 80, patience=60) for pod in (one, two)]
+        served = [talk.says() for talk in talks]
+        assert sorted(served) == ["far", "near"]
+        here.ovs.vswitchd.kill()
+        here.ovs.vswitchd.start()
+        assert [talk.says() for talk in talks] == served
+        for pod, provider in zip((one, two), served, strict=True):
+            eventually(lambda p=pod, n=provider: who(p, vip) == n, f"{provider} again")  # type: ignore[misc]
+        for talk in talks:
+            talk.close()
+
+
+@NETWORK
+def test_a_pod_serves_itself(bed: Bed, network: str) -> None:
+    vip = create_service(bed, network)
+    (alone,) = pods(bed, bed.hosts[0], network, "alone")
+    label(bed, alone)
+    with serving(alone):
+        talk = Talk(alone, vip, 80)
+        assert [talk.says() for _ in range(3)] == ["alone"] * 3
+        talk.close()
+        assert who(alone, alone.address, 8080) == "alone"
+
+
+@NETWORK
+def test_two_services_of_one_pod_answer_under_their_own_names(bed: Bed, network: str) -> None:
+    vip = create_service(bed, network, "80:8080:TCP", "81:8080:TCP")
+    other = vip.replace(".200", ".201")
+    create_service(bed, network, name="more", address=other)
+    (client,) = pods(bed, bed.hosts[0], network, "client")
+    (far,) = pods(bed, bed.hosts[1], network, "far")
+    label(bed, far)
+    bed.netctl("service", "rm", "more")
+    bed.netctl(
+        *("service", "create", "-s", network, "--selector=app=web", "--port=80:8080:TCP"),
+        *("-ip", other, "more"),
+    )
+    applied(bed)
+    with serving(far):
+        talks = [Talk(client, *to) for to in ((vip, 80), (vip, 81), (other, 80), (other, 80))]
+        assert [talk.says() for talk in talks] == ["far"] * 4
+        for talk in talks:
+            talk.close()
+
+
+@NETWORK
+def test_policies_judge_the_provider(bed: Bed, network: str) -> None:
+    """They see the packet after its translation, on both hosts."""
+    policy = f"guard-{network}"
+    vip = create_service(bed, network, "80:8080:TCP", "81:8081:TCP")
+    (client,) = pods(bed, bed.hosts[0], network, "client")
+    far = bed.add_pod(bed.hosts[1], "far", network=network, group=f"web-{network}")
+    label(bed, far)
+    rules = {
+        "1": ["--action=deny", "--protocol=tcp", "--priority=1"],
+        "2": ["--action=allow", "--protocol=tcp", "--port=8080", "--priority=10"],
+    }
+    add_rules(bed, policy, rules)
+    try:
+        with serving(far), serving(far, port=8081):
+            assert who(client, vip, 80) == "far"
+            assert who(far, far.address, 8081) == "far", "it listens"
+            assert who(client, vip, 81, SILENCE) == ""
+    finally:
+        for number in rules:
+            bed.netctl("policy", "rule-rm", policy, number)
+
+
+def test_tenants_with_the_same_addresses(bed: Bed) -> None:
+    """Services, clients and providers of two tenants, all with the same addresses."""
+    tenants = ("red", "blue")
+    names = {}
+    here, there = bed.hosts
+    try:
+        for tenant in tenants:
+            bed.netctl("tenant", "create", tenant)
+            words = ["--subnet=10.70.0.0/24", "--gateway=10.70.0.1", "--encap=vxlan"]
+            bed.netctl("net", "create", "-t", tenant, *words, "same")
+            client = bed.add_pod(here, f"c{tenant}", tenant=tenant, network="same")
+            server = bed.add_pod(there, f"s{tenant}", tenant=tenant, network="same")
+            create_service(bed, "same", tenant=tenant, address="10.70.0.200")
+            label(bed, server)
+            names[tenant] = (client, server)
+        addresses = {(client.address, server.address) for client, server in names.values()}
+        assert len(addresses) == 1, "the same addresses"
+        with serving(*(server for _, server in names.values())):
+            for client, server in names.values():
+                assert who(client, "10.70.0.200") == server.name
+    finally:
+        for pod in list(bed.pods):
+            bed.delete_pod(pod)
+        for tenant in tenants:
+            bed.netctl("service", "rm", "-t", tenant, "web", check=False)
+            bed.netctl("net", "rm", "-t", tenant, "same", check=False)
+            bed.netctl("tenant", "rm", tenant, check=False)
