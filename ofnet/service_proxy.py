@@ -13,7 +13,7 @@ brought up and known by the client's port. The original gives such answers the w
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
-from typing import Final, TypeVar
+from typing import Final
 
 from ofnet import packets
 from ofnet.actions import Action, GoOn
@@ -24,9 +24,9 @@ from ofnet.fields import SOURCE_GROUP, VRF
 from ofnet.packetin import PacketOut
 from ofnet.packets import Segment
 from ofnet.pipelines import services
-from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.reported import Adopted
-from ofnet.tables import Mode, TableId, mode_of
+from ofnet.service_directory import ServiceDirectory
+from ofnet.tables import TableId
 from ofnet.wire import PacketIn
 from ofnet.world import (
     Bridge,
@@ -42,7 +42,6 @@ from ofnet.world import (
 MAX_CONNECTIONS: Final = 128
 """Connections of a client that are known one by one; one that falls out comes up again."""
 
-K = TypeVar("K")
 _Answer = tuple[int, IPv4Address, IPv4Address, int, int]
 """What an answer is known by: VRF, client, provider, protocol, the provider's port."""
 
@@ -62,11 +61,8 @@ class ServiceProxy:
 
     def __init__(self, bridge: Bridge) -> None:
         self.served: dict[str, Served] = {}
-        self._bridge = bridge
+        self._known = ServiceDirectory(bridge)
         self._balance = Balance()
-        self._services: dict[str, Service] = {}
-        self._listed: dict[str, Address] = {}
-        self._at: dict[Address, set[str]] = {}
         self._about: dict[Address | str, set[str]] = {}
         self._owners: dict[_Answer, tuple[str, int]] = {}
 
@@ -81,27 +77,16 @@ class ServiceProxy:
         """
         keys: Iterable[str] = changes.services
         if changes.everything:
-            keys = {*world.services, *self._services}
+            keys = {*world.services, *self._known.services}
         subjects: list[Address | str] = [*touched, *keys]
         concerned = set[str]().union(*(self._about.get(one, ()) for one in subjects))
-        for key in keys:
-            self._list(key, world)
+        self._known.update(world, keys)
         return frozenset(n for n in sorted(concerned) if self._renew(n, world, directory))
-
-    def _list(self, key: str, world: World) -> None:
-        service = world.services.get(key)
-        self._services.pop(key, None)
-        if (before := self._listed.pop(key, None)) is not None:
-            _discard(self._at, before, key)
-        if service is not None:
-            self._services[key] = service
-            self._listed[key] = (self._space(service.vrf, world), service.address)
-            self._at.setdefault(self._listed[key], set()).add(key)
 
     def _renew(self, name: str, world: World, directory: Directory) -> bool:
         """Look again at a client; return whether that led to anything."""
         served = self.served[name]
-        service = self._services.get(served.service)
+        service = self._known.services.get(served.service)
         network = _network(directory.endpoint(served.vrf, served.client), world)
         if (
             service is None
@@ -154,12 +139,14 @@ class ServiceProxy:
     ) -> frozenset[str]:
         """Take over whom the switch has served, where the World agrees; return their names."""
         pods = [(pod, world.networks.get(pod.network)) for pod in world.local.values()]
-        here = {(self._space(net.vrf, world), pod.ip): net for pod, net in pods if net is not None}
+        here = {
+            (self._known.space(net.vrf, world), pod.ip): net for pod, net in pods if net is not None
+        }
         agreed = [
             (one, network, *asked)
             for one in sorted(found)
             if (network := here.get((one.vrf, one.client))) is not None
-            and (asked := self._asked(network.vrf, one.segment, world)) is not None
+            and (asked := self._known.asked(network.vrf, one.segment, world)) is not None
             and one.provider in asked[0].providers
         ]
         for one, network, service, port in agreed:
@@ -205,7 +192,7 @@ class ServiceProxy:
             return Response("SvcPktInvalid-ERROR")
         if behind.endpoint.ip != segment.source:
             return Response("SvcPktSpoofed-ERROR")
-        found = self._asked(behind.network.vrf, segment, world)
+        found = self._known.asked(behind.network.vrf, segment, world)
         if found is None:
             return self._direct(packet, behind.endpoint, behind.network.vrf, segment, world)
         service, port = found
@@ -216,7 +203,7 @@ class ServiceProxy:
         if port not in self.served[name].ports:
             self._connect(name, port, segment.source_port)
         served = self.served[name]
-        again = _again(packet, behind.endpoint, served, port, self._space(served.vrf, world))
+        again = _again(packet, behind.endpoint, served, port, self._known.space(served.vrf, world))
         return Response("SvcPktRcvd", name, served != before, again)
 
     def _direct(
@@ -235,7 +222,7 @@ class ServiceProxy:
         if segment.reset:
             return Response("SvcPktReset")
         new = self._talk_directly(name, answer, segment.source_port)
-        again = _onward(packet, pod, self._space(vrf, world))
+        again = _onward(packet, pod, self._known.space(vrf, world))
         return Response("SvcPktDirect", name, altered=new, send=again)
 
     def _talk_directly(self, name: str, answer: _Answer, source: int) -> bool:
@@ -247,19 +234,6 @@ class ServiceProxy:
         known = (*served.direct, (port, source))[-MAX_CONNECTIONS:]
         self.served[name] = replace(served, direct=known)
         return True
-
-    def _asked(
-        self, vrf: int, segment: Segment, world: World
-    ) -> tuple[Service, ServicePort] | None:
-        """Return the service and the port a client of a VRF asks for; its own tenant's first."""
-        asked = (segment.protocol, segment.destination_port)
-        for space in (self._space(vrf, world), 0):
-            for key in sorted(self._at.get((space, segment.destination), ())):
-                service = self._services[key]
-                for port in service.ports if service.providers else ():
-                    if (port.protocol, port.port) == asked:
-                        return service, port
-        return None
 
     def _assign(
         self,
@@ -301,11 +275,6 @@ class ServiceProxy:
         others = (one for one in served.connections if one != (port, source))
         known = (*others, (port, source))
         self.served[name] = replace(served, connections=known[-MAX_CONNECTIONS:])
-
-    def _space(self, vrf: int, world: World) -> int:
-        """Return where addresses of a VRF are looked up; 0 for those of services of all."""
-        flat = mode_of(self._bridge, world.fwd_mode) is Mode.VLROUTER
-        return FLAT_VRF if flat and vrf else vrf
 
 
 def _within_reach(
@@ -363,7 +332,7 @@ def _subjects(served: Served) -> Iterator[Address | str]:
         yield served.vrf, served.provider
 
 
-def _discard(sets: dict[K, set[str]], key: K, name: str) -> None:
+def _discard(sets: dict[Address | str, set[str]], key: Address | str, name: str) -> None:
     sets[key].discard(name)
     if not sets[key]:
         del sets[key]

@@ -86,11 +86,11 @@ async def test_a_restarted_agent_goes_on_with_whom_the_switch_has_served() -> No
         await until(lambda: len(switch.packets) == 2, "both are served")
         before = of_clients(switch)
     sent = switch.counters["flow_mods"]
-    empty = World(fwd_mode=FwdMode.ROUTING)
-    async with running(switch, empty) as agent:
+    async with running(switch, replace(SERVED, complete=False)) as agent:
         agent.packet_in(first_packet())
-        assert not agent.world.served, "nobody is assigned before the switch has been asked"
+        assert agent.stats["SvcPktDropped"] == 1, "nobody is served before the World is complete"
         await agent.update(SERVED, EVERYTHING)
+        await until(lambda: bool(agent.world.served), "the switch has been asked")
         await until(lambda: agent.settled, "settled")
         assert of_clients(switch) == before
         assert {one.provider for one in agent.world.served.values()} == {BOB.ip, FAR.ip}
