@@ -23,6 +23,7 @@ from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin import echo, inspect, ports, registration
 from netplugin.accessports import AccessPorts
+from netplugin.bgp import Bgp
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cards import check_cards
 from netplugin.cni import server as cni
@@ -103,6 +104,7 @@ class _Plane:
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
     host_access: HostAccess
+    bgp: Bgp
     datapath: str
     macs: dict[str, str]
     """The uplinks' MAC addresses."""
@@ -247,6 +249,15 @@ async def _open_plane(
             address=life.settings.vtep_ip,
             interval=life.settings.audit_interval,
         ),
+        bgp=Bgp(
+            ovsdb=doors.ovsdb,
+            host_ports=HostPorts(doors.ovsdb, doors.links),
+            world=world,
+            reconciler=reconciler,
+            agent=agents[Bridge.VLAN],
+            complain=partial(progress.show, "BGP"),
+            interval=life.settings.audit_interval,
+        ),
         datapath=datapath,
         macs=macs,
     )
@@ -360,6 +371,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     for key, reason in endpoints.ports.place().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
     endpoints.infra.place()
+    plane.bgp.place()
     try:
         await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
@@ -379,6 +391,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
     life.sup.supervise("host access", plane.host_access.run())
     life.sup.supervise("infra networks", endpoints.infra.run())
+    life.sup.supervise("BGP", plane.bgp.run())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
     life.sup.supervise("MTU", endpoints.mtus.run())
     if life.settings.probe_interval:
@@ -457,7 +470,7 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoint
         masters = {node.host: node.port for node in control.masters.values()}
         return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
 
-    inspector = Inspector(plane.agents, identity, endpoints.pods, endpoints.leaks.tally)
+    inspector = Inspector(plane.agents, identity, endpoints.pods, plane.bgp, endpoints.leaks.tally)
     rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc, inspector.report, life.stack)
     life.sup.supervise("control channel", control.run())

@@ -5,6 +5,7 @@ marks away with the World they belong to.
 """
 
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes
@@ -14,6 +15,7 @@ from ofnet.world import (
     LocalEndpoint,
     Network,
     RemoteEndpoint,
+    Router,
     Uplink,
     Vtep,
     World,
@@ -31,8 +33,10 @@ class Dirty:
     vteps: set[HostLabel] = field(default_factory=set)
     peer_macs: set[HostLabel] = field(default_factory=set)
     rules: set[str] = field(default_factory=set)
+    routes: set[IPv4Network] = field(default_factory=set)
     host_port: bool = False
     uplinks: bool = False
+    router: bool = False
     everything: bool = False
 
     def changes(self) -> Changes:
@@ -45,8 +49,10 @@ class Dirty:
             vteps=frozenset(self.vteps),
             peer_macs=frozenset(self.peer_macs),
             rules=frozenset(self.rules),
+            routes=frozenset(self.routes),
             host_port=self.host_port,
             uplinks=self.uplinks,
+            router=self.router,
             everything=self.everything,
         )
 
@@ -63,6 +69,9 @@ class Side:
         self.access: dict[EndpointKey, AccessPort] = {}
         self.uplinks: tuple[Uplink, ...] = ()
         self.peer_macs: dict[HostLabel, str] = {}
+        self.router: Router | None = None
+        self.routes: dict[IPv4Network, str] = {}
+        self.learning = False
         self.dirty = Dirty(everything=True)
 
     def world(self, cluster: World) -> World:
@@ -77,4 +86,7 @@ class Side:
             access=dict(self.access),
             uplinks=self.uplinks,
             peer_macs=dict(self.peer_macs),
+            router=self.router,
+            routes=dict(self.routes),
+            learning=self.learning,
         )

@@ -7,6 +7,7 @@ on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. Nothing 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import IPv4Network
 from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
@@ -33,6 +34,12 @@ class Kind(IntEnum):
     ACCESS = 9
     """A pod's own interface to its host."""
 
+    ROUTER = 10
+    """The host's own port for BGP."""
+
+    ROUTE = 11
+    """A prefix learned by BGP, and the way to the peer itself."""
+
 
 class ObjectId(NamedTuple):
     """One object of a World."""
@@ -56,8 +63,10 @@ class Changes:
     vteps: frozenset[HostLabel] = frozenset()
     peer_macs: frozenset[HostLabel] = frozenset()
     rules: frozenset[str] = frozenset()
+    routes: frozenset[IPv4Network] = frozenset()
     host_port: bool = False
     uplinks: bool = False
+    router: bool = False
     everything: bool = False
 
     def __or__(self, other: "Changes") -> "Changes":
@@ -70,8 +79,10 @@ class Changes:
             vteps=self.vteps | other.vteps,
             peer_macs=self.peer_macs | other.peer_macs,
             rules=self.rules | other.rules,
+            routes=self.routes | other.routes,
             host_port=self.host_port or other.host_port,
             uplinks=self.uplinks or other.uplinks,
+            router=self.router or other.router,
             everything=self.everything or other.everything,
         )
 
@@ -94,6 +105,8 @@ def objects(world: World) -> Iterator[ObjectId]:
     yield from _ids(Kind.FLOOD, world.networks)
     yield from _ids(Kind.RULE, world.rules)
     yield from _ids(Kind.ACCESS, world.access)
+    yield ObjectId(Kind.ROUTER)
+    yield from _ids(Kind.ROUTE, map(str, world.routes))
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -113,12 +126,16 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
         *_ids(Kind.FLOOD, changes.networks),
         *_ids(Kind.RULE, changes.rules),
         *_ids(Kind.ACCESS, changes.access),
+        *_ids(Kind.ROUTE, map(str, changes.routes)),
     }
     if changes.uplinks:
         out.add(ObjectId(Kind.UPLINKS))
         out.update(_ids(Kind.NETWORK, world.networks))
         out.update(_ids(Kind.LOCAL, world.local))
         out.update(_ids(Kind.REMOTE, world.remote))
+        out.update(_ids(Kind.ROUTE, map(str, world.routes)))
+    if changes.router or changes.uplinks:
+        out.add(ObjectId(Kind.ROUTER))
     if changes.host_port:
         out.add(ObjectId(Kind.HOST_PORT))
         out.update(_ids(Kind.LOCAL, world.local))

@@ -65,6 +65,9 @@ class Priority(IntEnum):
     GUARD_NEVER = 7
     GUARD_EXCEPT = 8
     PORT = 10
+    SHORTEST_PREFIX = 20
+    """Of a route to everywhere; each bit of a prefix adds one."""
+
     HOST_PORT = 99
     MATCH = 100
     ABOVE_MATCH = 101

@@ -35,6 +35,7 @@ AGENT_PREFIXES: Final = (
     keys.PROFILE_OBJECTS,
     keys.ACI_LAUNCHES,
     keys.RULES,
+    keys.BGPS,
     keys.ENDPOINTS,
 )
 """What an agent follows."""

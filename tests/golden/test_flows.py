@@ -49,7 +49,7 @@ OCCURRING: Mapping[Mode, set[str]] = {
     },
     Mode.VLROUTER: {
         *EVERYWHERE,
-        *("bgp-later", "group-source", "vlrouter-ipv6-on-vlans", "vlrouter-ipv6-tagged"),
+        *("group-source", "vlrouter-ipv6-on-vlans", "vlrouter-ipv6-tagged"),
     },
     Mode.VROUTER: {*EVERYWHERE, "dns-of-host", "group-source", "host-port-found-again"},
 }

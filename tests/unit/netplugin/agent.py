@@ -12,6 +12,7 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.accessports import AccessPorts
+from netplugin.bgp import Bgp
 from netplugin.cni.request import PodRequest
 from netplugin.hostaccess import HostAccess
 from netplugin.hostports import HostPorts
@@ -31,6 +32,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, FwdMode
 from state.records import NetworkRecord, Record
 from state.watch import Changed
+from tests.unit.bgp_router import FakeRouter
 from tests.unit.netplugin.doors import (
     FakeFirewall,
     FakeJournal,
@@ -56,6 +58,7 @@ class Outside:
     firewall: FakeFirewall
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
+    router: FakeRouter
 
     @classmethod
     def new(cls) -> "Outside":
@@ -69,6 +72,7 @@ class Outside:
             firewall=FakeFirewall(faults),
             master=FakeMaster(faults),
             switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
+            router=FakeRouter(),
         )
 
 
@@ -88,6 +92,7 @@ class Agent:
     host_access: HostAccess
     access: AccessPorts
     infra: Infra
+    bgp: Bgp
     sup: Supervisor
     base: set[object]
     """The flows every bridge has."""
@@ -196,6 +201,16 @@ def wire(
         reconciler=reconciler,
         interval=60,
     )
+    bgp = Bgp(
+        ovsdb=outside.ovsdb,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
+        world=world,
+        reconciler=reconciler,
+        agent=agents[Bridge.VLAN],
+        complain=partial(progress.show, "BGP"),
+        interval=60,
+        connect=outside.router.connect,
+    )
     if run:
         for bridge, agent in agents.items():
             sup.supervise(f"bridge {bridge}", agent.run())
@@ -212,6 +227,7 @@ def wire(
         host_access=host_access,
         access=access,
         infra=infra,
+        bgp=bgp,
         sup=sup,
         base=set(),
     )

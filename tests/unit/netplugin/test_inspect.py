@@ -26,7 +26,9 @@ def identity(bridge: Bridge) -> Identity:
 
 
 def application(agent: Agent) -> web.Application:
-    app = Inspector(agent.reconciler._agents, identity, agent.pods, {"pod gone": 2}).application()
+    app = Inspector(
+        agent.reconciler._agents, identity, agent.pods, agent.bgp, {"pod gone": 2}
+    ).application()
     app.freeze()
     return app
 
