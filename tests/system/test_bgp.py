@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 HOST_AS, ROUTER_AS = 65002, 500
 ROUTERS = {"h1": ("50.1.1.1", HOST_AS), "h2": ("50.1.1.3", ROUTER_AS)}
 BEHIND_SUBNET = "198.51.100.0/24"
+FLAGS = {"netplugin": ["--audit-interval", "5"]}
 SLOW = 60.0
 """Seconds within which sessions and routes come and go, on a busy machine."""
 
@@ -45,7 +46,7 @@ class Site(NamedTuple):
 def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
     """Run a cluster of two hosts and a router, all of them peers."""
     directory = next(bed_dirs)
-    with planes(directory, "routing", cards=(UPLINK,)) as bed:
+    with planes(directory, "routing", cards=(UPLINK,), flags=FLAGS) as bed:
         router = BgpRouter(
             f"{bed.physical.namespace.name}-tor",
             directory / "tor",
@@ -204,6 +205,26 @@ def test_a_router_that_is_gone_takes_its_routes_along(site: Site, fate: str) -> 
     eventually(lambda: has_route(host, BEHIND_SUBNET), "the routes are back", within=SLOW)
 
 
+def test_a_cable_that_is_pulled_ends_the_session_until_it_is_back(site: Site) -> None:
+    host = site.bed.hosts[0]
+    site.bed.physical.pull(host.label, UPLINK)
+    try:
+        loses_route(host, BEHIND_SUBNET)
+    finally:
+        site.bed.physical.push(host.label, UPLINK)
+    in_session(site, host)
+    eventually(lambda: has_route(host, BEHIND_SUBNET), "the routes are back", within=SLOW)
+
+
+@pytest.mark.parametrize("done", [["set", "inb01", "down"], ["delete", "inb01"]], ids=" ".join)
+def test_the_hosts_interface_is_mended(site: Site, done: list[str]) -> None:
+    host = site.bed.hosts[0]
+    host.namespace.run(["ip", "link", *done])
+    shown = partial(host.namespace.run, ["ip", "route", "show", "dev", "inb01"], check=False)
+    eventually(lambda: "50.1.1.0/24" in shown().stdout, "interface and route are back", within=SLOW)
+    in_session(site, host)
+
+
 def test_an_agent_that_is_killed_and_started_again_loses_nothing(site: Site) -> None:
     agent = site.bed.agents[0]
     with pinging(site.pods[0], BEHIND, site.bed.dir / "ping.log") as lost:
@@ -231,7 +252,7 @@ def test_a_wrong_peering_is_reported_and_can_be_corrected(site: Site) -> None:
     peer(site, host, asn=600)
     wrong = f"the peer is of AS {ROUTER_AS}, not 600"
     eventually(lambda: reported(site, host, wrong), "netmaster is told why", within=SLOW)
-    assert not has_route(host, BEHIND_SUBNET)
+    loses_route(host, BEHIND_SUBNET)
     peer(site, host)
     in_session(site, host)
     eventually(lambda: not reported(site, host, wrong), "all is well again", within=SLOW)

@@ -260,14 +260,18 @@ async def running(
     networks: tuple[NetworkRecord, ...] = (network(),),
     *,
     macs: Mapping[str, str] = MappingProxyType({}),
+    known: tuple[Record, ...] = (),
 ) -> AsyncIterator[Agent]:
-    """Run an agent from its journal on, as the daemon starts it."""
+    """Run an agent from its journal on, as the daemon starts it; `known` is in the store then."""
     async with supervisor() as sup:
         agent = wire(outside, sup, networks, macs=macs)
+        for fact in known:
+            agent.world.put(fact)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put_endpoint(record)
         agent.pod_ports.place()
+        agent.bgp.place()
         agent.world.set_complete()
         sup.supervise("flows", agent.reconciler.run_flows())
         await agent.reconciler.flush()

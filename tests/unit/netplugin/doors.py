@@ -19,9 +19,11 @@ from netplugin.netlink import Address, Interface
 from netplugin.netns import Card, HostLinks, HostRoute, PodLink
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
+from ofnet.actions import Action
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.switch import Listener, Switch
+from ofnet.wire import PacketIn
 from ofnet.world import Bridge
 from state.records import EndpointRecord
 from tests.unit.netplugin.records import NET, endpoint
@@ -431,6 +433,8 @@ class FakeSwitch(Switch):
         self._faults = faults
         self._online = True
         self._told: Listener | None = None
+        self.packets: list[bytes] = []
+        """What was to be sent."""
 
     def attach(self, listener: Listener) -> None:
         self._told = listener
@@ -438,6 +442,15 @@ class FakeSwitch(Switch):
     @property
     def connected(self) -> bool:
         return self._online
+
+    def send_packet(self, data: bytes, actions: Sequence[Action], *, in_port: int) -> None:
+        assert actions, f"nothing is done with what comes from {in_port}"
+        self.packets.append(data)
+
+    def hear(self, in_port: int, frame: bytes) -> None:
+        """Bring a packet up."""
+        assert self._told is not None
+        self._told.packet_in(PacketIn(0, in_port, None, frame))
 
     def go(self, *, online: bool) -> None:
         """Come or go."""

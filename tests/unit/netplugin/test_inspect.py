@@ -7,12 +7,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from core import keys
 from core.errors import HostError
 from core.ids import EndpointKey
 from netplugin.inspect import Inspector
 from netplugin.translation import LocalPort
 from ofnet.inspection import Identity
 from ofnet.world import Bridge
+from state.records import GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, request, running
 from tests.unit.netplugin.records import PEER, endpoint, host, key
 
@@ -44,6 +46,16 @@ async def driver(app: web.Application) -> Any:
     assert answer.status == 200
     assert answer.text is not None
     return json.loads(answer.text)
+
+
+async def test_bgp_is_shown(outside: Outside) -> None:
+    async with running(outside) as agent:
+        answer = await ask(application(agent), "GET", "/inspect/bgp")
+        assert (answer.status, answer.text) == (200, "{}")
+        bridged = GlobalRecord(infra_type="", fwd_mode="bridge", arp_mode="", pvt_subnet="")
+        agent.learn(keys.GLOBAL_CONFIG, bridged)
+        answer = await ask(application(agent), "GET", "/inspect/bgp")
+        assert (answer.status, answer.text) == (500, "Ofnet not initialized in routing mode\n")
 
 
 async def test_both_bridges_are_shown(outside: Outside) -> None:
