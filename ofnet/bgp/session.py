@@ -28,6 +28,9 @@ from ofnet.bgp.peering import Peering
 HANDSHAKE: Final = 30.0
 """Seconds that the beginning of a session may take."""
 
+SIGNS: Final = 3
+"""How often we show within the hold time that we live."""
+
 
 class Session:
     """A session over a connection that is there. `counts` has the messages of each kind."""
@@ -161,7 +164,7 @@ class Session:
 
     async def _keep_alive(self) -> None:
         while self.hold_time:
-            await asyncio.sleep(self.hold_time / 3)
+            await asyncio.sleep(self.hold_time / SIGNS)
             await self._send("Keepalive", messages.keepalive())
 
     async def _keep_telling(self) -> None:

@@ -10,11 +10,11 @@ import pytest
 from os_ken.lib.packet import bgp as packets
 
 from core import keys
-from core.tasks import background
+from core.tasks import background, supervisor
 from netplugin import bgp, nexthops, ports
 from netplugin.netns import HostRoute
 from netplugin.ovsdb import PortSpec
-from netplugin.translation import LocalPort
+from netplugin.translation import LocalPort, peering_of
 from ofnet.bgp import speaker
 from ofnet.changes import Kind
 from ofnet.flows import Flow
@@ -23,7 +23,7 @@ from ofnet.world import Bridge, Router, Uplink, World
 from state.records import BgpRecord, Encap, GlobalRecord
 from state.watch import Removed
 from tests.unit.bgp_router import ROUTER
-from tests.unit.netplugin.agent import Agent, Outside, eventually, running
+from tests.unit.netplugin.agent import Agent, Outside, eventually, running, wire
 from tests.unit.netplugin.doors import Inside
 from tests.unit.netplugin.records import HOST, PEER, endpoint, key, network
 from tests.unit.ofnet import frames
@@ -163,6 +163,17 @@ async def test_the_peer_is_told_of_pods_ipv4_addresses(outside: Outside) -> None
         await agent.reconciler.remove_port(key("c1"))
         gone = await outside.router.hear(packets.BGPUpdate)
         assert [route.addr for route in gone.withdrawn_routes] == ["10.1.0.1"]
+
+
+async def test_the_peer_is_told_of_pods_that_are_there_already(outside: Outside) -> None:
+    async with speaking(outside) as agent:
+        await agent.reconciler.put_port(key("c1"), LocalPort(record=endpoint(1), ofport=1))
+        learn(agent)
+        await asked(outside, ROUTER)
+        answer(outside, 200, ROUTER)
+        await outside.router.greet()
+        said = await outside.router.hear(packets.BGPUpdate)
+        assert [route.addr for route in said.nlri] == ["10.1.0.1"]
 
 
 async def test_routes_come_and_go(outside: Outside) -> None:
@@ -312,9 +323,27 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
             outside.router.announce(NET)
             await eventually(lambda: routes(agent) == {NET: PEER_MAC})
             assert world_of(agent).learning
+            outside.router.announce("62.0.0.0/8", hop=THIRD)
             outside.router.end_of_routes()
-            await eventually(lambda: len(flows(outside, Kind.ROUTE)) == 2)
-            assert not world_of(agent).learning
+            await asked(outside, THIRD)
+            assert world_of(agent).learning, "a next hop is not known yet"
+            answer(outside, 201, THIRD)
+            await eventually(lambda: not world_of(agent).learning)
+            assert set(routes(agent)) == {NET, "62.0.0.0/8"}
+            ways = partial(flows, outside, Kind.ROUTE)
+            await eventually(lambda: not any("61.0.0.0/8" in str(flow) for flow in ways()))
+            assert len(ways()) == 3
+
+
+async def test_nothing_is_removed_before_it_is_known_what_there_is(outside: Outside) -> None:
+    async with supervisor() as sup:
+        agent = wire(outside, sup, (), run=False)
+        await outside.ovsdb.add_port(Bridge.VLAN, bgp.router_interface(peering_of(RECORD)).spec())
+        await agent.bgp.converge()
+        assert ports.ROUTER_PORT in outside.ovsdb.ports()
+        agent.world.set_complete()
+        await agent.bgp.converge()
+        assert ports.ROUTER_PORT not in outside.ovsdb.ports()
 
 
 async def test_a_start_without_a_peer_keeps_no_routes(outside: Outside) -> None:

@@ -162,6 +162,14 @@ async def test_silence_ends_a_session() -> None:
         assert not host.routes
 
 
+async def test_we_show_that_we_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SIGNS", 100_000)
+    router = FakeRouter()
+    async with established(router):
+        for _ in range(2):
+            await router.hear(bgp.BGPKeepAlive)
+
+
 async def test_nonsense_ends_a_session_with_its_reason() -> None:
     router = FakeRouter()
     async with established(router) as host:
