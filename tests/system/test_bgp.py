@@ -11,95 +11,46 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from tests.bed.bgp_router import ADDRESS, BEHIND, EXTRA, BgpRouter
-from tests.bed.cluster import AGENT_PORT, Bed
+from tests.bed.bgp_router import ADDRESS, BEHIND, EXTRA
+from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import UPLINK, Host
 from tests.bed.netns import http_request
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.conftest import unforeseen
-from tests.system.planes import applied, planes
+from tests.system.peers import (
+    BEHIND_SUBNET,
+    ROUTER_AS,
+    ROUTERS,
+    SLOW,
+    Site,
+    all_at_peace,
+    in_session,
+    peer,
+    peers,
+    reaches,
+    shown,
+)
+from tests.system.planes import applied
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
-
-HOST_AS, ROUTER_AS = 65002, 500
-ROUTERS = {"h1": ("50.1.1.1", HOST_AS), "h2": ("50.1.1.3", ROUTER_AS)}
-BEHIND_SUBNET = "198.51.100.0/24"
-FLAGS = {"netplugin": ["--audit-interval", "5"]}
-SLOW = 60.0
-"""Seconds within which sessions and routes come and go, on a busy machine."""
-
-
-class Site(NamedTuple):
-    """A cluster whose hosts have a router to speak with, and a pod each."""
-
-    bed: Bed
-    router: BgpRouter
-    pods: list[Pod]
 
 
 @pytest.fixture(scope="module")
 def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
-    """Run a cluster of two hosts and a router, all of them peers."""
-    directory = next(bed_dirs)
-    with planes(directory, "routing", cards=(UPLINK,), flags=FLAGS) as bed:
-        router = BgpRouter(
-            f"{bed.physical.namespace.name}-tor",
-            directory / "tor",
-            bed.physical,
-            asn=ROUTER_AS,
-            neighbours=dict(ROUTERS.values()),
-        )
-        try:
-            router.start()
-            pods = [bed.add_pod(host, f"on-{host.label}", network="vlan") for host in bed.hosts]
-            site = Site(bed, router, pods)
-            for host in bed.hosts:
-                peer(site, host)
-            yield site
-            assert unforeseen(bed) == []
-        finally:
-            router.stop()
+    """Have all hosts speak with the router."""
+    with peers(next(bed_dirs), (UPLINK,)) as site:
+        for host in site.bed.hosts:
+            peer(site, host)
+        yield site
 
 
 @pytest.fixture(autouse=True)
 def at_peace(site: Site) -> None:
     """Begin each test with sessions, routes and all pods reachable."""
-    for host, pod in zip(site.bed.hosts, site.pods, strict=True):
-        in_session(site, host)
-        eventually(partial(reaches, pod, BEHIND, EXTRA), f"{pod.name} reaches all", within=SLOW)
-
-
-def peer(site: Site, host: Host, *, asn: int = ROUTER_AS) -> None:
-    address, own = ROUTERS[host.label]
-    words = [f"--router-ip={address}/24", f"--as={own}"]
-    words += [f"--neighbor={ADDRESS}", f"--neighbor-as={asn}"]
-    site.bed.netctl("bgp", "create", host.label, *words)
-
-
-def shown(site: Site, host: Host) -> dict[str, Any]:
-    """Return what netmaster says of a host's session."""
-    said: dict[str, Any] = json.loads(site.bed.netctl("bgp", "inspect", host.label))
-    return dict(said.get("Oper", {}))
-
-
-def in_session(site: Site, host: Host) -> None:
-    """Wait for both ends to say that there is a session."""
-    address, _ = ROUTERS[host.label]
-    eventually(lambda: site.router.established(address), f"{host.label}'s session", within=SLOW)
-    eventually(
-        lambda: shown(site, host).get("neighborStatus") == "established",
-        f"netmaster knows of {host.label}'s session",
-        within=SLOW,
-    )
-
-
-def reaches(pod: Pod, *addresses: str) -> bool:
-    return all(pod.ping(address) is not None for address in addresses)
+    all_at_peace(site)
 
 
 def flows(host: Host) -> str:
