@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from ipaddress import IPv4Address
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.errors import ContivError
 from core.logs import fields
@@ -27,14 +27,16 @@ from netplugin.world import WorldBuilder
 from ofnet import packets
 from ofnet.actions import Output
 from ofnet.agent import BridgeAgent
-from ofnet.bgp.inspection import bgp_report
+from ofnet.bgp.connection import RESTART_TIME, Connect, Streams, dial
 from ofnet.bgp.peering import Peering
-from ofnet.bgp.speaker import RESTART_TIME, Connect, Speaker, Streams, dial
 from ofnet.packetin import PacketOut
 from ofnet.packets import Arp
 from ofnet.pipelines.vlrouter import ROUTER_VLAN
 from ofnet.ways_out import way_out
 from ofnet.world import Bridge, FwdMode, Router, World
+
+if TYPE_CHECKING:
+    from ofnet.bgp.speaker import Speaker
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +141,10 @@ class Bgp:
         """Return the original's JSON of peers and prefixes; None where BGP is not spoken."""
         if self._world.fwd_mode is not FwdMode.ROUTING:
             return None
+        if self._speaker is None:
+            return {}
+        from ofnet.bgp.inspection import bgp_report  # noqa: PLC0415 - as in `_begin`
+
         return bgp_report(self._speaker)
 
     # -- what the bridge tells us --------------------------------------------------------------
@@ -156,6 +162,9 @@ class Bgp:
     # -- the session ---------------------------------------------------------------------------
 
     def _begin(self, peering: Peering) -> None:
+        # most hosts speak with nobody, and their agents need not pay for it when they start
+        from ofnet.bgp.speaker import Speaker  # noqa: PLC0415
+
         speaker = Speaker(peering, self._show, connect=self._reach)
         speaker.announce(_addresses(self._agent.world))
         self._speaker = speaker
@@ -167,7 +176,7 @@ class Bgp:
         await self._hops.known(peering.peer)
         return await self._connect(peering)
 
-    async def _end(self, speaker: Speaker) -> None:
+    async def _end(self, speaker: "Speaker") -> None:
         await speaker.retire()
         if self._speaking is not None:
             self._speaking.cancel()
@@ -193,7 +202,7 @@ class Bgp:
         self._complain(self._faults())
         self._reconciler.wake()
 
-    def _give(self, speaker: Speaker) -> None:
+    def _give(self, speaker: "Speaker") -> None:
         peering, routes = speaker.peering, speaker.routes
         near = {hop for hop in routes.values() if hop in peering.router.network}
         self._hops.want(frozenset({peering.peer, *near}))

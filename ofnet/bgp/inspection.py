@@ -1,7 +1,7 @@
 """What an agent shows of BGP, in the shape of the original's `/inspect/bgp`. Pure.
 
 That is gobgp's configuration of a neighbour, of which there is what says something of a session,
-and the prefixes the peer told of. Without a neighbour, and without prefixes, nothing is said.
+and the prefixes the peer told of; without any, nothing is said of them.
 """
 
 from typing import Any
@@ -12,10 +12,8 @@ from ofnet.bgp.speaker import HOLD_TIME, Speaker
 _KINDS = ("Update", "Notification", "Open", "Refresh", "Keepalive")
 
 
-def bgp_report(speaker: Speaker | None) -> dict[str, Any]:
+def bgp_report(speaker: Speaker) -> dict[str, Any]:
     """Return the JSON object."""
-    if speaker is None:
-        return {}
     prefixes = sorted(speaker.routes)
     report: dict[str, Any] = {"peers": [_neighbour(speaker)]}
     return {**report, "dsts": [str(prefix) for prefix in prefixes]} if prefixes else report

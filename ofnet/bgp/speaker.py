@@ -10,13 +10,14 @@ peer knows of our pods stays while an agent is restarted. Next: `netplugin.bgp`.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.errors import PeerFailed
 from core.logs import fields
 from core.tasks import backoff
+from ofnet.bgp.connection import RESTART_TIME, Connect, dial
 from ofnet.bgp.messages import CEASE, DECONFIGURED, HOLD_EXPIRED, Malformed, Open, Restart, Update
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import Rib
@@ -24,25 +25,13 @@ from ofnet.bgp.session import PeerEnded, Session
 
 log = logging.getLogger(__name__)
 
-PORT: Final = 179
 HOLD_TIME: Final = 90
-RESTART_TIME: Final = 120
-"""Seconds within which an agent that is restarted is back."""
 STALE_TIME: Final = 120.0
 """Seconds a peer that is back may take to tell all again."""
 UNMARKED: Final = 10.0
 """Seconds after which a peer that never says so is taken to have told all."""
 DIAL_TIMEOUT: Final = 10.0
 FIRST_PAUSE: Final = 0.5
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Connect = Callable[[Peering], Awaitable[Streams]]
-
-
-async def dial(peering: Peering) -> Streams:
-    """Return a connection to the peer, from the host's own address."""
-    own = (str(peering.router.ip), 0)
-    return await asyncio.open_connection(str(peering.peer), PORT, local_addr=own)
 
 
 class Speaker:

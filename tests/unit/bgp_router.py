@@ -10,8 +10,8 @@ from typing import Any
 
 from os_ken.lib.packet import bgp
 
+from ofnet.bgp.connection import Streams
 from ofnet.bgp.peering import Peering
-from ofnet.bgp.speaker import Streams
 
 ROUTER_AS = 65000
 ROUTER = "50.1.1.2"

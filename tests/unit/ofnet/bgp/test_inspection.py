@@ -6,10 +6,6 @@ from tests.unit.bgp_router import FakeRouter
 from tests.unit.ofnet.bgp.test_speaker import NET, PEERING, established
 
 
-def test_nothing_is_said_where_nobody_speaks() -> None:
-    assert bgp_report(None) == {}
-
-
 def test_a_neighbour_that_does_not_answer() -> None:
     """As recorded from the original, of which the rest were zeros."""
     report = bgp_report(Speaker(PEERING, lambda: None))
