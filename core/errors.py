@@ -101,6 +101,10 @@ class SwitchRefused(ContivError):
     """Open vSwitch refused a request (OpenFlow error, OVSDB constraint)."""
 
 
+class PeerFailed(ContivError):
+    """The BGP peer of a host cannot be reached, ends the session or breaks its rules."""
+
+
 class HostError(ContivError):
     """The host's kernel refused a network operation (netlink, network namespace)."""
 

@@ -24,6 +24,7 @@ from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin import echo, inspect, nodeports, ports, registration
 from netplugin.accessports import AccessPorts
+from netplugin.bgp import Bgp
 from netplugin.bridges import USERSPACE, choose_datapath, datapath_id, ensure_bridges
 from netplugin.cards import check_cards
 from netplugin.cni import server as cni
@@ -114,6 +115,7 @@ class _Plane:
     agents: dict[Bridge, BridgeAgent]
     reconciler: Reconciler
     host_access: HostAccess
+    bgp: Bgp
     datapath: str
     macs: dict[str, str]
     """The uplinks' MAC addresses."""
@@ -289,6 +291,15 @@ async def _open_plane(
             address=life.settings.vtep_ip,
             interval=life.settings.audit_interval,
         ),
+        bgp=Bgp(
+            ovsdb=doors.ovsdb,
+            host_ports=HostPorts(doors.ovsdb, doors.links),
+            world=world,
+            reconciler=reconciler,
+            agent=agents[Bridge.VLAN],
+            complain=partial(progress.show, "BGP"),
+            interval=life.settings.audit_interval,
+        ),
         datapath=datapath,
         macs=macs,
     )
@@ -406,6 +417,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     for key, reason in endpoints.ports.place().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
     endpoints.infra.place()
+    plane.bgp.place()
     try:
         await plane.reconciler.converge()
     except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
@@ -425,6 +437,7 @@ async def _settle(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoin
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
     life.sup.supervise("host access", plane.host_access.run())
     life.sup.supervise("infra networks", endpoints.infra.run())
+    life.sup.supervise("BGP", plane.bgp.run())
     life.sup.supervise("endpoint ports", endpoints.ports.run())
     life.sup.supervise("MTU", endpoints.mtus.run())
     if life.settings.probe_interval:
@@ -504,7 +517,12 @@ async def _serve(life: _Life, doors: _Doors, plane: _Plane, endpoints: _Endpoint
         return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
 
     inspector = Inspector(
-        plane.agents, identity, plane.names, endpoints.pods, endpoints.leaks.tally
+        agents=plane.agents,
+        identity=identity,
+        names=plane.names,
+        pods=endpoints.pods,
+        bgp=plane.bgp,
+        mended=endpoints.leaks.tally,
     )
     rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc, inspector.report, life.stack)

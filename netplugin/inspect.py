@@ -1,9 +1,11 @@
 """What the agent shows of itself on `:9090`, in the original's shapes (spec/netplugin-agent.md §7).
 
 GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /inspect/nameserver: the names
-pods can ask for. GET /svcstats: counters of the clients of services; for it and for the driver the
-switches are asked then, never before. DELETE /debug/reclaimEndpoint/{key}: take an endpoint of this
-host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked was mended.
+pods can ask for. GET /inspect/bgp: the session with the BGP peer and its prefixes, as
+`ofnet.bgp.inspection` has them. GET /svcstats: counters of the clients of services; for it and for
+the driver the switches are asked then, never before. DELETE /debug/reclaimEndpoint/{key}: take an
+endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
+was mended.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ from aiohttp import web
 
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
+from netplugin.bgp import Bgp
 from netplugin.nameserver import NameServer
 from netplugin.pods import Pods
 from netplugin.settings import Address
@@ -26,6 +29,7 @@ from ofnet.world import Bridge
 
 SIDES = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
 MAX_BODY = 64 * 1024
+_NOT_ROUTED = "Ofnet not initialized in routing mode"
 
 
 class Inspector:
@@ -33,16 +37,19 @@ class Inspector:
 
     def __init__(
         self,
+        *,
         agents: Mapping[Bridge, BridgeAgent],
         identity: Callable[[Bridge], Identity],
         names: NameServer,
         pods: Pods,
+        bgp: Bgp,
         mended: Mapping[str, int],
     ) -> None:
         self._agents = agents
         self._identity = identity
         self._names = names
         self._pods = pods
+        self._bgp = bgp
         self._mended = mended
 
     def report(self) -> dict[str, Any]:
@@ -62,6 +69,7 @@ class Inspector:
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_get("/inspect/driver", self._driver)
         app.router.add_get("/inspect/nameserver", self._nameserver)
+        app.router.add_get("/inspect/bgp", self._bgp_state)
         app.router.add_get("/svcstats", self._service_stats)
         app.router.add_get("/debug/leaks", self._leaks)
         app.router.add_delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim)
@@ -77,6 +85,12 @@ class Inspector:
 
     async def _nameserver(self, _request: web.Request) -> web.Response:
         return web.Response(text=_json(self._names.report()))
+
+    async def _bgp_state(self, _request: web.Request) -> web.Response:
+        report = self._bgp.report()
+        if report is None:
+            return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{_NOT_ROUTED}\n")
+        return web.Response(text=_json(report))
 
     async def _service_stats(self, _request: web.Request) -> web.Response:
         clients = await self._clients()

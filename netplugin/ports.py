@@ -21,6 +21,8 @@ HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
 FIRST_UPLINK: Final = 0x7F01
 """OpenFlow number of the uplink's first card; those of the others follow."""
+ROUTER_OFPORT: Final = 0x7F3F
+"""OpenFlow number of `inb01`."""
 FIRST_INFRA: Final = 0x7F40
 LAST_INFRA: Final = 0x7FFF
 FIRST_VTEP: Final = 0x8000
@@ -29,12 +31,14 @@ FIRST_ACCESS: Final = 0xC000
 LAST_ACCESS: Final = 0xFEFF
 
 HOST_PORT: Final = "contivh0"
+ROUTER_PORT: Final = "inb01"
 HOST_NUMBER: Final = 0xFFFE
 """N of the host's own port: the last address of the private network."""
 
 ENDPOINT_ID: Final = "endpoint-id"
 """Key in the external ids by which a port says whose it is."""
 HOST_ENDPOINT_ID: Final = "hostcontivh0"
+ROUTER_ENDPOINT_ID: Final = "hostinb01"
 VTEP_HOST_ID: Final = "vtep-host"
 """Key in the external ids of a tunnel port: the label of the host at its other end."""
 
@@ -157,6 +161,11 @@ def private_mac(subnet: IPv4Network, number: int) -> str:
     """Return the MAC address that goes with `private_address`: `02:02:` and its four bytes."""
     address = private_address(subnet, number).ip
     return ":".join(f"{byte:02x}" for byte in b"\x02\x02" + address.packed)
+
+
+def router_mac(address: IPv4Address) -> str:
+    """Return the MAC address of `inb01`, which is of no range that pods have."""
+    return ":".join(f"{byte:02x}" for byte in b"\x06\x02" + address.packed)
 
 
 def _next(last: int, in_use: Container[int], first: int, end: int, what: str) -> int:

@@ -5,6 +5,7 @@ marks away with the World they belong to.
 """
 
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes
@@ -14,6 +15,7 @@ from ofnet.world import (
     LocalEndpoint,
     Network,
     RemoteEndpoint,
+    Router,
     Service,
     Uplink,
     Vtep,
@@ -33,8 +35,10 @@ class Dirty:
     peer_macs: set[HostLabel] = field(default_factory=set)
     rules: set[str] = field(default_factory=set)
     services: set[str] = field(default_factory=set)
+    routes: set[IPv4Network] = field(default_factory=set)
     host_port: bool = False
     uplinks: bool = False
+    router: bool = False
     everything: bool = False
 
     def changes(self) -> Changes:
@@ -48,8 +52,10 @@ class Dirty:
             peer_macs=frozenset(self.peer_macs),
             rules=frozenset(self.rules),
             services=frozenset(self.services),
+            routes=frozenset(self.routes),
             host_port=self.host_port,
             uplinks=self.uplinks,
+            router=self.router,
             everything=self.everything,
         )
 
@@ -67,6 +73,9 @@ class Side:
         self.uplinks: tuple[Uplink, ...] = ()
         self.peer_macs: dict[HostLabel, str] = {}
         self.services: dict[str, Service] = {}
+        self.router: Router | None = None
+        self.routes: dict[IPv4Network, str] = {}
+        self.learning = False
         self.dirty = Dirty(everything=True)
 
     def world(self, cluster: World) -> World:
@@ -82,4 +91,7 @@ class Side:
             uplinks=self.uplinks,
             peer_macs=dict(self.peer_macs),
             services=dict(self.services),
+            router=self.router,
+            routes=dict(self.routes),
+            learning=self.learning,
         )

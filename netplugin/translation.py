@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from typing import Final
 
 from core.errors import Invalid
 from core.ids import split_network_id
 from netplugin import ports
+from ofnet.bgp.peering import Peering
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, ServicePort
 from state.records import (
+    BgpRecord,
     Encap,
     EndpointRecord,
     GlobalRecord,
@@ -62,6 +64,17 @@ def check_host(record: HostRecord) -> None:
     """Raise Invalid unless the record's addresses can be read."""
     with _reading(f"host {record.label}"):
         IPv4Address(record.vtep_ip or 0)
+
+
+def peering_of(record: BgpRecord) -> Peering:
+    """Return whom a host speaks BGP with. Raises Invalid for what no session can have."""
+    with _reading(f"BGP of host {record.hostname}"):
+        return Peering(
+            router=IPv4Interface(record.router_ip),
+            asn=int(record.as_number),
+            peer=IPv4Address(record.neighbor),
+            peer_asn=int(record.neighbor_as),
+        )
 
 
 def check_global(record: GlobalRecord) -> None:

@@ -44,9 +44,11 @@ from netplugin.translation import (
     check_network,
     local_of,
     network_of,
+    peering_of,
     private_subnet,
     remote_of,
 )
+from ofnet.bgp.peering import Peering
 from ofnet.changes import Changes
 from ofnet.world import (
     AccessPort,
@@ -54,6 +56,7 @@ from ofnet.world import (
     Bridge,
     FwdMode,
     HostPort,
+    Router,
     Uplink,
     Vtep,
     World,
@@ -61,6 +64,7 @@ from ofnet.world import (
 from state.intents import Attachment, Fact, Launch, Profile
 from state.policy_rules import PolicyRule
 from state.records import (
+    BgpRecord,
     Encap,
     EndpointRecord,
     GlobalRecord,
@@ -109,6 +113,7 @@ class WorldBuilder:
         self.kube_services: dict[str, KubeService] = {}
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
+        self._peering: Peering | None = None
         self._complete = False
 
     # -- facts from the store ------------------------------------------------------------------
@@ -134,6 +139,8 @@ class WorldBuilder:
                 self.put_global(fact)
             case HostRecord():
                 self.put_host(fact)
+            case BgpRecord():
+                self.put_bgp(fact)
             case _:
                 return
 
@@ -158,6 +165,8 @@ class WorldBuilder:
                 self._launched(self._profiles.launched(fact.profile))
             case HostRecord():
                 self.remove_host(fact.label)
+            case BgpRecord():
+                self.remove_bgp(fact)
             case _:
                 # the settings stay in force; the rest is nobody's here
                 return
@@ -253,6 +262,19 @@ class WorldBuilder:
         self.hosts.pop(label, None)
         self._refresh_peer(label)
 
+    def put_bgp(self, record: BgpRecord) -> None:
+        """Learn or replace whom this host speaks BGP with; other hosts' peers are theirs.
+
+        Raises Invalid, changing nothing, if it cannot be read.
+        """
+        if record.hostname == self._host:
+            self._peering = peering_of(record)
+
+    def remove_bgp(self, record: BgpRecord) -> None:
+        """Forget whom this host speaks BGP with."""
+        if record.hostname == self._host:
+            self._peering = None
+
     # -- facts from Kubernetes -----------------------------------------------------------------
 
     def put_kube_service(self, service: KubeService) -> None:
@@ -314,6 +336,31 @@ class WorldBuilder:
             side.uplinks = tuple(uplinks)
             side.dirty.uplinks = True
 
+    def set_router(self, router: Router | None) -> None:
+        """Set or clear the host's port for BGP."""
+        side = self._sides[Bridge.VLAN]
+        if side.router != router:
+            side.router = router
+            side.dirty.router = True
+
+    def set_routes(self, routes: Mapping[IPv4Network, str]) -> None:
+        """Replace the learned prefixes, each with the MAC of its next hop."""
+        side = self._sides[Bridge.VLAN]
+        changed = {
+            prefix
+            for prefix in side.routes.keys() | routes.keys()
+            if side.routes.get(prefix) != routes.get(prefix)
+        }
+        side.dirty.routes |= changed
+        side.routes = dict(routes)
+
+    def set_learning(self, *, learning: bool) -> None:
+        """Say whether prefixes may be missing that are still to be told again."""
+        side = self._sides[Bridge.VLAN]
+        if side.learning != learning:
+            side.learning = learning
+            side.dirty.router = True
+
     def set_complete(self) -> None:
         """Say that every source has been read once: from now on absence means gone."""
         if not self._complete:
@@ -354,6 +401,16 @@ class WorldBuilder:
         """Return what this host reaches its own pods by, by their addresses: where we route."""
         local = self._sides[Bridge.VXLAN].local.values() if self.fwd_mode is FwdMode.ROUTING else ()
         return {one.ip: one.nat_ip for one in local if one.nat_ip is not None}
+
+    @property
+    def peering(self) -> Peering | None:
+        """Whom this host is to speak BGP with."""
+        return self._peering
+
+    @property
+    def router(self) -> Router | None:
+        """The host's port for BGP, None while it is not there."""
+        return self._sides[Bridge.VLAN].router
 
     @property
     def complete(self) -> bool:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
 from core.logs import fields
@@ -29,6 +29,7 @@ from ofnet.flows import Flow, FlowKey
 from ofnet.inspection import Identity, bridge_report, tenants
 from ofnet.names import Resolver, nobody
 from ofnet.packetin import PacketOut, react
+from ofnet.packets import Arp
 from ofnet.reported import adopted
 from ofnet.service_proxy import ServiceProxy
 from ofnet.service_stats import counted
@@ -74,6 +75,16 @@ class _Outbox:
         self.delete.update(dict.fromkeys(Stamp(flow.table, flow.cookie) for flow in delete))
 
 
+class Attendant(Protocol):
+    """Who wants to know what a bridge has, and what is said beyond its uplink."""
+
+    def realised(self, world: World) -> None:
+        """Hear of a World that was taken over."""
+
+    def heard(self, arp: Arp) -> None:
+        """Hear what somebody on the BGP peer's network said of itself."""
+
+
 class BridgeAgent:
     """The desired state of one bridge and the task that realises it. `stats` counts packets.
 
@@ -109,12 +120,21 @@ class BridgeAgent:
         self._adopted = False
         self._settled = asyncio.Event()
         self._observer: Callable[[], None] = _nobody
+        self._attendant: Attendant | None = None
         self.announcer = Announcer(switch, bridge, world, self.stats, self.wait_settled)
         switch.attach(self)
 
     def observe(self, observer: Callable[[], None]) -> None:
         """Have one observer called whenever `in_step`, `refused` or `faults` may have changed."""
         self._observer = observer
+
+    def inform(self, attendant: Attendant) -> None:
+        """Have one attendant hear of Worlds and neighbours."""
+        self._attendant = attendant
+
+    def send(self, out: PacketOut) -> None:
+        """Have the switch send a packet, if one is connected."""
+        self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
 
     async def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World; return when the switch has acknowledged the change.
@@ -135,12 +155,14 @@ class BridgeAgent:
         altered = self._services.update(world, changes, self._directory, touched)
         world = replace(world, served=dict(self._services.served))
         delta = self._desired.update(world, changes | Changes(served=altered))
-        became_complete = world.complete and not self._world.complete
+        absence_counts = _missing_is_gone(world) and not _missing_is_gone(self._world)
         self._world = world
+        if self._attendant is not None:
+            self._attendant.realised(world)
         self._log_faults(delta.faults)
         if not self._switch.connected:
             raise SwitchUnavailable(f"no switch is connected for bridge {self.bridge}")
-        if became_complete:
+        if absence_counts:
             self._audit_at = 0.0
         ticket = self._send(delta)
         try:
@@ -273,8 +295,9 @@ class BridgeAgent:
         self.stats["PktRcvd"] += 1
         self.stats.update(reaction.counters)
         if reaction.send is not None:
-            out = reaction.send
-            self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
+            self.send(reaction.send)
+        if reaction.heard is not None and self._attendant is not None:
+            self._attendant.heard(reaction.heard)
 
     def _first_packet(self, packet: PacketIn) -> None:
         """Have a service's client served, and its packet go on once the switch has the flows."""
@@ -366,7 +389,9 @@ class BridgeAgent:
     def _difference(self, reported: list[Stamp]) -> Difference:
         flows = self._desired.flows.items()
         wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
-        return wanted if self._world.complete else Difference(add=wanted.add, delete=())
+        if not self._world.complete:
+            return Difference(add=wanted.add, delete=())
+        return wanted.sparing(Kind.ROUTE) if self._world.learning else wanted
 
     async def _correct(self, wanted: Difference) -> None:
         log.info(
@@ -419,6 +444,11 @@ class BridgeAgent:
 
     def _give_up(self, exc: SwitchUnavailable) -> None:
         _fail(self._take_outbox().tickets, exc)
+
+
+def _missing_is_gone(world: World) -> bool:
+    """Tell whether all that a World does not have may be deleted."""
+    return world.complete and not world.learning
 
 
 def _nobody() -> None:

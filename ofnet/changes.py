@@ -7,6 +7,7 @@ on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. Nothing 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from ipaddress import IPv4Network
 from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
@@ -37,6 +38,12 @@ class Kind(IntEnum):
     SERVED = 11
     """A client of a service."""
 
+    ROUTER = 12
+    """The host's own port for BGP."""
+
+    ROUTE = 13
+    """A prefix learned by BGP, and the way to the peer itself."""
+
 
 class ObjectId(NamedTuple):
     """One object of a World."""
@@ -62,8 +69,10 @@ class Changes:
     rules: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
+    routes: frozenset[IPv4Network] = frozenset()
     host_port: bool = False
     uplinks: bool = False
+    router: bool = False
     everything: bool = False
 
     def __or__(self, other: "Changes") -> "Changes":
@@ -78,8 +87,10 @@ class Changes:
             rules=self.rules | other.rules,
             services=self.services | other.services,
             served=self.served | other.served,
+            routes=self.routes | other.routes,
             host_port=self.host_port or other.host_port,
             uplinks=self.uplinks or other.uplinks,
+            router=self.router or other.router,
             everything=self.everything or other.everything,
         )
 
@@ -104,6 +115,8 @@ def objects(world: World) -> Iterator[ObjectId]:
     yield from _ids(Kind.ACCESS, world.access)
     yield from _ids(Kind.SERVICE, world.services)
     yield from _ids(Kind.SERVED, world.served)
+    yield ObjectId(Kind.ROUTER)
+    yield from _ids(Kind.ROUTE, map(str, world.routes))
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -125,12 +138,16 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
         *_ids(Kind.ACCESS, changes.access),
         *_ids(Kind.SERVICE, changes.services),
         *_ids(Kind.SERVED, changes.served),
+        *_ids(Kind.ROUTE, map(str, changes.routes)),
     }
     if changes.uplinks:
         out.add(ObjectId(Kind.UPLINKS))
         out.update(_ids(Kind.NETWORK, world.networks))
         out.update(_ids(Kind.LOCAL, world.local))
         out.update(_ids(Kind.REMOTE, world.remote))
+        out.update(_ids(Kind.ROUTE, map(str, world.routes)))
+    if changes.router or changes.uplinks:
+        out.add(ObjectId(Kind.ROUTER))
     if changes.host_port:
         out.add(ObjectId(Kind.HOST_PORT))
         out.update(_ids(Kind.LOCAL, world.local))

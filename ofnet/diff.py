@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ofnet.flows import Flow
+from ofnet.changes import Kind
+from ofnet.flows import Flow, owner_of
 from ofnet.tables import TableId
 
 
@@ -28,6 +29,11 @@ class Difference:
 
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
+
+    def sparing(self, owner: Kind) -> "Difference":
+        """Return the same, without deletions of what objects of a kind own."""
+        kept = tuple(stamp for stamp in self.delete if owner_of(stamp.cookie) != owner)
+        return Difference(add=self.add, delete=kept)
 
 
 _JUDGES: Final = (TableId.POLICY, TableId.DST_GRP)

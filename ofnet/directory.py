@@ -101,6 +101,9 @@ def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, Behind]]:
         case Kind.HOST_PORT:
             if world.host_port is not None:
                 yield world.host_port.ofport, Behind(Kind.HOST_PORT)
+        case Kind.ROUTER:
+            if world.router is not None:
+                yield world.router.ofport, Behind(Kind.ROUTER)
         case Kind.UPLINKS:
             for uplink in world.uplinks:
                 yield uplink.ofport, Behind(Kind.UPLINKS)

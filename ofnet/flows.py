@@ -18,6 +18,11 @@ COOKIE_MAGIC: Final = 0xC0
 _CONTENT_HEAD: Final = struct.Struct(">BH")
 
 
+def owner_of(cookie: int) -> int | None:
+    """Return the kind of object that owns a flow of ours, None for a foreign one."""
+    return cookie >> 48 & 0xFF if cookie >> 56 == COOKIE_MAGIC else None
+
+
 class FlowKey(NamedTuple):
     """What OpenFlow calls the same flow: adding under an existing key replaces its instructions."""
 

@@ -45,6 +45,8 @@ class Reaction:
 
     counters: tuple[str, ...] = ()
     send: PacketOut | None = None
+    heard: Arp | None = None
+    """What somebody beyond the uplink said of itself, of whom a route may lead to."""
 
 
 def react(
@@ -83,10 +85,18 @@ def _arp(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> Re
     request = packets.parse_arp(packet.data)
     if request is None:
         return Reaction()
+    heard = request if _from_router_network(packet, directory, world) else None
     if request.operation != packets.ARP_REQUEST:
-        return Reaction(("ArpPktRcvd", "ArpRespRcvd"))
+        return Reaction(("ArpPktRcvd", "ArpRespRcvd"), heard=heard)
     counter, out = _asked(_Question(packet, request, mode, directory, world))
-    return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out)
+    return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out, heard)
+
+
+def _from_router_network(packet: PacketIn, directory: Directory, world: World) -> bool:
+    """Tell whether a packet came from where the BGP peer is: in by an uplink, without a tag."""
+    behind = directory.behind(packet.in_port)
+    outside = behind is not None and behind.kind is Kind.UPLINKS
+    return outside and world.router is not None and not packets.is_tagged(packet.data)
 
 
 def _asked(question: _Question) -> _Answer:
@@ -102,7 +112,7 @@ def _asked(question: _Question) -> _Answer:
             return _asked_by(pod, network, question)
         case Behind(Kind.UPLINKS | Kind.VTEP) if question.mode in _BRIDGED:
             return _asked_from_outside(question)
-        case Behind(Kind.UPLINKS):
+        case Behind(Kind.UPLINKS | Kind.ROUTER):
             return "ArpReqUnknownDest", None
         case _:
             return "ArpReqInvalidPortVlan", None

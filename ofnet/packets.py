@@ -103,6 +103,11 @@ def arp_reply(request: Arp, mac: str) -> bytes:
 
 def arp_announcement(mac: str, address: IPv4Address) -> bytes:
     """Return the untagged frame by which an address is announced: it asks everybody for itself."""
+    return arp_request(mac, address, address)
+
+
+def arp_request(mac: str, address: IPv4Address, target: IPv4Address) -> bytes:
+    """Return the untagged frame that asks everybody for the MAC of an address."""
     frame = packet.Packet()
     frame.add_protocol(ethernet.ethernet(dst=_EVERYBODY, src=mac, ethertype=oxm.ETH_ARP))
     frame.add_protocol(
@@ -111,7 +116,7 @@ def arp_announcement(mac: str, address: IPv4Address) -> bytes:
             src_mac=mac,
             src_ip=str(address),
             dst_mac=_NOBODY,
-            dst_ip=str(address),
+            dst_ip=str(target),
         )
     )
     frame.serialize()

@@ -67,6 +67,9 @@ class Priority(IntEnum):
     UNLISTED = 9
     PORT = 10
     OWN_ANSWER = 90
+    SHORTEST_PREFIX = 20
+    """Of a route to everywhere; each bit of a prefix adds one."""
+
     HOST_PORT = 99
     MATCH = 100
     ABOVE_MATCH = 101

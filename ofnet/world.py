@@ -130,6 +130,20 @@ class Uplink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Router:
+    """`inb01`, by which this host speaks BGP with the peer on its network.
+
+    `peer_mac` is None until the peer was heard of.
+    """
+
+    ofport: int
+    mac: str
+    ip: IPv4Address
+    peer: IPv4Address
+    peer_mac: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """What packets between groups may do; 0 and None stand for any.
 
@@ -201,6 +215,8 @@ class World:
 
     `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
     `served` is the bridge's own: `ofnet.service_proxy` fills it in.
+    `routes` has the MAC of the next hop of each prefix learned by BGP, once that is known; while
+    `learning`, those that are still to be told again stay on the switch.
     `launches` counts how often the fabric was told of a group, by its id. With
     `guard` pods are held to their own addresses. `complete` is False until every source has been
     read once; nothing may be deleted from a switch on the word of an incomplete World (design D4).
@@ -216,9 +232,12 @@ class World:
     access: Mapping[EndpointKey, AccessPort] = field(default_factory=dict)
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
+    router: Router | None = None
+    routes: Mapping[IPv4Network, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
     served: Mapping[str, Served] = field(default_factory=dict)
     launches: Mapping[int, int] = field(default_factory=dict)
     guard: bool = False
+    learning: bool = False
     complete: bool = False

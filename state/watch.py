@@ -36,6 +36,7 @@ AGENT_PREFIXES: Final = (
     keys.ACI_LAUNCHES,
     keys.RULES,
     keys.SERVICE_LBS,
+    keys.BGPS,
     keys.ENDPOINTS,
 )
 """What an agent follows."""

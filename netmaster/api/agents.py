@@ -84,7 +84,9 @@ def bgp_state(inspected: dict[str, Any] | None) -> dict[str, Any]:
     oper: dict[str, Any] = {}
     if inspected is None:
         return oper
-    peers, routes = inspected.get("Peers") or [], inspected.get("Dsts") or []
+    # Go reads the names of fields in any case, and agents of the original say them in lower
+    found = {name.lower(): value for name, value in inspected.items()}
+    peers, routes = found.get("peers") or [], found.get("dsts") or []
     if peers:
         state = peers[0]["State"]
         oper["adminStatus"] = state.get("AdminState", "")

@@ -101,6 +101,11 @@ def questions_from_outside(owner: Kind, ofport: int, vlan: int, vrf: int) -> Flo
     return _input(owner, Priority.QUESTION, asked, _ask(VRF.put(vrf) | RX_VTEP.put(1)))
 
 
+def question(owner: Kind, asked: Match, asker: Bits) -> Flow:
+    """Return the flow that has a question answered as to whom `asker` marks."""
+    return _input(owner, Priority.QUESTION, asked, _ask(asker))
+
+
 def answer4(owner: Kind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
     """Return the flow that tells the MAC of an IPv4 address to whom `asker` marks."""
     match = Match(metadata=asker, eth_type=oxm.ETH_ARP, arp_tpa=address)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv4Network
 from typing import TypeVar, assert_never
 
 from core.ids import EndpointKey, HostLabel, NetworkId
@@ -10,7 +11,16 @@ from ofnet.changes import Kind, ObjectId
 from ofnet.flows import Flow
 from ofnet.pipelines import policy, services
 from ofnet.tables import Mode
-from ofnet.world import AccessPort, LocalEndpoint, Network, RemoteEndpoint, Rule, Vtep, World
+from ofnet.world import (
+    AccessPort,
+    LocalEndpoint,
+    Network,
+    RemoteEndpoint,
+    Router,
+    Rule,
+    Vtep,
+    World,
+)
 
 T = TypeVar("T")
 ForWorld = Callable[[World], Iterator[Flow]]
@@ -23,6 +33,11 @@ def no_flows(_world: World) -> Iterator[Flow]:
 
 def no_flows_for(_item: object, _world: World) -> Iterator[Flow]:
     """Yield nothing: this pipeline has no flows for such an object."""
+    return iter(())
+
+
+def no_flows_to(_prefix: IPv4Network, _mac: str, _world: World) -> Iterator[Flow]:
+    """Yield nothing: this pipeline has no flows for routes."""
     return iter(())
 
 
@@ -41,8 +56,10 @@ class Pipeline:
     flood: Callable[[Network, World], Iterator[Flow]] = no_flows_for
     access: Callable[[AccessPort, World], Iterator[Flow]] = no_flows_for
     rule: Callable[[Rule, World], Iterator[Flow]] = policy.flows
+    router: Callable[[Router, World], Iterator[Flow]] = no_flows_for
+    route: Callable[[IPv4Network, str, World], Iterator[Flow]] = no_flows_to
 
-    def flows(  # noqa: PLR0911 - one return per kind of object
+    def flows(  # noqa: C901, PLR0911, PLR0912 - one return per kind of object
         self, of: ObjectId, world: World
     ) -> Iterator[Flow]:
         """Yield the flows one object of the World owns."""
@@ -69,6 +86,12 @@ class Pipeline:
                 return _of(self.access, world.access.get(EndpointKey(of.name)), world)
             case Kind.SERVICE | Kind.SERVED:
                 return self._services(of, world)
+            case Kind.ROUTER:
+                return _of(self.router, world.router, world)
+            case Kind.ROUTE:
+                prefix = IPv4Network(of.name)
+                hop = world.routes.get(prefix)
+                return self.route(prefix, hop, world) if hop is not None else iter(())
             case _:
                 assert_never(of.kind)
 

@@ -11,7 +11,7 @@ from typing import Final
 from ofnet import oxm
 from ofnet.actions import DROP, TO_CONTROLLER, Action, Instructions, PopVlan, SetField, goto
 from ofnet.changes import Kind
-from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF
+from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF, Bits
 from ofnet.flows import Flow
 from ofnet.match import Fields, Match
 from ofnet.tables import TABLES, Mode, Priority, TableId
@@ -98,13 +98,7 @@ def port_input(
     marks = VRF.put(vrf)
     if endpoint.group_id:
         marks |= SOURCE_GROUP.put(endpoint.group_id)
-    yield Flow(
-        Kind.LOCAL,
-        TableId.VLAN,
-        Priority.PORT,
-        Match(in_port=endpoint.ofport),
-        Instructions(tagging, marks, TableId.SRV_PROXY_DNAT),
-    )
+    yield into_tables(Kind.LOCAL, endpoint.ofport, marks, tagging=tagging)
     if not endpoint.dscp:
         return
     actions = (SetField("ip_dscp", endpoint.dscp), *tagging)
@@ -116,6 +110,12 @@ def port_input(
             Match(in_port=endpoint.ofport, eth_type=eth_type),
             Instructions(actions, marks, TableId.SRV_PROXY_DNAT),
         )
+
+
+def into_tables(owner: Kind, ofport: int, marks: Bits, *, tagging: tuple[Action, ...] = ()) -> Flow:
+    """Return the flow that marks what a port of this host sends."""
+    onward = Instructions(tagging, marks, TableId.SRV_PROXY_DNAT)
+    return Flow(owner, TableId.VLAN, Priority.PORT, Match(in_port=ofport), onward)
 
 
 def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:

@@ -2,10 +2,12 @@
 
 There is one flat space of addresses for all tenants, as in the original: table 7 looks at the
 address alone. A pod of another host is sent out of the uplink, on its network's VLAN, to the MAC of
-that host's uplink. Of a bond's cards the switch takes the first that works.
+that host's uplink. Of a bond's cards the switch takes the first that works. Where the host speaks
+BGP, what it learned leaves without a tag to the next hop, which is on its router's network.
 """
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 from typing import Final
 
 from ofnet import oxm
@@ -28,7 +30,10 @@ from ofnet.pipelines import arrivals, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Router, Uplink, World
+
+ROUTER_VLAN: Final = 1
+"""The tag of the host's port for BGP; what goes to it may bear it."""
 
 INSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(0)
 OUTSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(1)
@@ -107,6 +112,65 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
 
 
+def _router(router: Router, world: World) -> Iterator[Flow]:
+    """Yield the flows of the host's own port for BGP, and of the way to the peer."""
+    asked = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
+    yield neighbours.question(Kind.ROUTER, asked, INSIDE)
+    yield from neighbours.answers(
+        Kind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
+    )
+    yield stages.into_tables(Kind.ROUTER, router.ofport, VRF.put(FLAT_VRF))
+    rewrite = (SetField("eth_src", stages.ROUTER_MAC), SetField("eth_dst", router.mac))
+    out = Output(router.ofport)
+    to = stages.to_address(router.ip)
+    tagged_to: Fields = {"vlan_vid": ROUTER_VLAN, **to}
+    tagged = Match(**tagged_to)
+    popped = Instructions((*rewrite, PopVlan(), out))
+    yield Flow(Kind.ROUTER, TableId.IP, Priority.TAGGED, tagged, popped)
+    delivered = Instructions((*rewrite, out))
+    yield Flow(Kind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
+    for uplink in world.uplinks:
+        # whatever its tag: that of a network is none of the peer's
+        sought = Match(
+            in_port=uplink.ofport,
+            eth_type=oxm.ETH_ARP,
+            arp_op=neighbours.ARP_REQUEST,
+            arp_tpa=router.ip,
+        )
+        yield neighbours.question(Kind.ROUTER, sought, OUTSIDE)
+    if world.uplinks:
+        yield neighbours.answer4(Kind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
+    if router.peer_mac is not None:
+        peer = IPv4Network(router.peer)
+        yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)
+
+
+def _route(prefix: IPv4Network, mac: str, world: World) -> Iterator[Flow]:
+    """Yield the flow for what goes to a learned prefix: the longer one wins.
+
+    The original has all at one priority, which says nothing where they overlap, and above pods of
+    other hosts.
+    """
+    length = prefix.prefixlen
+    host_route = length == prefix.max_prefixlen
+    priority = Priority.ABOVE_MATCH if host_route else Priority.SHORTEST_PREFIX + length
+    yield from _by_next_hop(prefix, mac, world, priority)
+
+
+def _by_next_hop(prefix: IPv4Network, mac: str, world: World, priority: int) -> Iterator[Flow]:
+    if not world.uplinks:
+        return
+    fields: Fields = {"eth_type": oxm.ETH_IPV4}
+    if prefix.prefixlen:
+        fields["ipv4_dst"] = oxm.shortest(prefix)
+    if len(world.uplinks) > 1:
+        # what came by one card does not leave by another
+        fields["metadata"] = RX_VTEP.put(0)
+    rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", mac))
+    onward = Instructions((*rewrite, _way_out(world.uplinks)))
+    yield Flow(Kind.ROUTE, TableId.IP, priority, Match(**fields), onward)
+
+
 def _way_out(uplinks: tuple[Uplink, ...]) -> Output | OutputFirst:
     cards = tuple(uplink.ofport for uplink in uplinks)
     return Output(cards[0]) if len(cards) == 1 else OutputFirst(cards)
@@ -119,4 +183,6 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    router=_router,
+    route=_route,
 )

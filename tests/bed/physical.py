@@ -51,9 +51,14 @@ class PhysicalNetwork:
     def plug(self, namespace: Namespace, label: str, cards: Sequence[str]) -> None:
         """Plug the cards of a host in; several are of no use before `aggregate`."""
         for card in cards:
-            _cable(namespace, card, self.namespace, cable(label, card))
+            plugged(namespace, card, self.namespace, cable(label, card))
         if len(cards) == 1:
             self.ovs.vsctl("add-port", SWITCH, cable(label, cards[0]))
+
+    def attach(self, namespace: Namespace, card: str, port: str) -> None:
+        """Plug something in that is on every VLAN, and on none with what has no tag."""
+        plugged(namespace, card, self.namespace, port)
+        self.ovs.vsctl("add-port", SWITCH, port)
 
     def aggregate(self, label: str, cards: Sequence[str]) -> None:
         """Make a bond of a host's cards, which speaks LACP, and quickly."""
@@ -81,12 +86,12 @@ class PhysicalNetwork:
             self.router.run(["sh", "-c", f"echo 1 > /proc/sys/net/{family}"])
         for vlan, addresses in gateways.items():
             leg = f"vlan{vlan}"
-            _cable(self.router, leg, self.namespace, f"r-{leg}")
+            plugged(self.router, leg, self.namespace, f"r-{leg}")
             self.ovs.vsctl("add-port", SWITCH, f"r-{leg}", f"tag={vlan}")
             for address in addresses:
                 add = ["ip", "address", "add", address, "dev", leg]
                 self.router.run([*add, "nodad"] if ip_interface(address).version == 6 else add)
-        _cable(self.outside, "eth0", self.router, "out0")
+        plugged(self.outside, "eth0", self.router, "out0")
         self.router.run(["ip", "address", "add", f"{_TOWARDS_OUTSIDE}/24", "dev", "out0"])
         self.outside.run(["ip", "address", "add", f"{OUTSIDE}/24", "dev", "eth0"])
         self.outside.run(["ip", "route", "add", "default", "via", _TOWARDS_OUTSIDE])
@@ -141,7 +146,8 @@ def lag(label: str) -> str:
     return f"lag-{label}"
 
 
-def _cable(near: Namespace, card: str, far: Namespace, port: str) -> None:
+def plugged(near: Namespace, card: str, far: Namespace, port: str) -> None:
+    """Join two namespaces by a cable, with a card at either end."""
     peer = ["peer", "name", port, "netns", far.name]
     near.run(["ip", "link", "add", card, "type", "veth", *peer])
     for namespace, link in ((near, card), (far, port)):

@@ -16,7 +16,6 @@ from tests.golden.run import Case
 
 GONE_PORT: Final = re.compile(r"\bgone\d+\b")
 TAGGING: Final = re.compile(r"push_vlan:0x8100,set_field:\d+->vlan_vid,")
-BGP_PORT: Final = "inb01"
 ARRIVED: Final = "write_metadata:0x100000001/0xff00000001,"
 """What marks that a packet arrived; in routed vlan mode all are in one VRF."""
 TENANT: Final = re.compile(r"metadata=[^,]*,")
@@ -178,10 +177,6 @@ def _collides(recorded: Line, case: Case) -> bool:
     )
 
 
-def _bgp(recorded: Line, case: Case) -> bool:
-    return case.mode is Mode.VLROUTER and BGP_PORT in f"{recorded}"
-
-
 def _arp_mode_forgotten(recorded: Line, case: Case) -> bool:
     """Tell whether ARP is brought up though it is to be flooded: after a restart."""
     wanted = Line(0, 100, "arp,arp_op=1", "CONTROLLER:65535")
@@ -231,7 +226,6 @@ LEFT_OUT: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "services-listed-ports": _watches_all_ports,
     "services-within-reach": _out_of_reach,
     "services-collide": _collides,
-    "bgp-later": _bgp,
     "arp-mode-kept": _arp_mode_forgotten,
     "host-port-found-again": _lost_host_port,
     "vlrouter-ipv6-on-vlans": _ipv6_low,

@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.ids import EndpointKey, HostLabel
+from netplugin.ports import ROUTER_PORT
 from netplugin.translation import LocalPort
 from netplugin.world import WorldBuilder
 from ofnet.changes import EVERYTHING, Changes
@@ -18,7 +19,7 @@ from ofnet.directory import Directory
 from ofnet.service_proxy import ServiceProxy
 from ofnet.tables import Mode, TableId, mode_of
 from ofnet.wire import PacketIn
-from ofnet.world import Bridge, FwdMode, HostPort, Uplink, Vtep, World
+from ofnet.world import Bridge, FwdMode, HostPort, Router, Uplink, Vtep, World
 from state.records import HostRecord
 from tests.golden.recordings import Line, Recording, lines, recordings
 from tests.golden.steps import (
@@ -84,12 +85,22 @@ class Node:
             for port, interface in recording.interfaces.items()
             if interface.endpoint_id and port not in self._fixed
         }
+        self._plug_router(recording)
         for port in self._plugged.keys() - there.keys():
             if self._plugged[port] not in there.values():
                 self.world.remove_port(self._plugged[port])
         for port, key in there.items():
             self._put_port(port, key)
         self._plugged = there
+
+    def _plug_router(self, recording: Recording) -> None:
+        """Have the port for BGP, whose peer nobody ever heard of."""
+        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.peering
+        if interface is None or peering is None or recording.encap != "vlan":
+            return
+        self.ports[ROUTER_PORT] = 903
+        own, peer = peering.router.ip, peering.peer
+        self.world.set_router(Router(ofport=903, mac=interface.mac, ip=own, peer=peer))
 
     def lines(self, bridge: Bridge) -> frozenset[Line]:
         """Return the flows of a bridge, computed from what changed since the last time."""

@@ -22,6 +22,7 @@ from core.ids import (
 )
 from state.intents import Attachment, Fact, decode_rule
 from state.records import (
+    BgpRecord,
     Encap,
     EndpointRecord,
     GlobalRecord,
@@ -197,6 +198,17 @@ def settings(arp_mode: str) -> GlobalRecord:
     )
 
 
+def bgp() -> BgpRecord:
+    """Return whom the first host spoke BGP with, had anybody answered."""
+    return BgpRecord(
+        hostname=HERE,
+        router_ip="50.1.1.1/24",
+        as_number="65002",
+        neighbor_as="65000",
+        neighbor="50.1.1.2",
+    )
+
+
 TCP_80: Final[Words] = {
     "direction": "in",
     "action": "allow",
@@ -267,6 +279,7 @@ STEPS: Final[Mapping[int, Callable[[str, str], Change]]] = {
         (
             *(network("nblue"), pod("blue1", "nblue", 1), pod("blue2", "nblue", 2, PEER)),
             settings("flood"),
+            bgp(),
         )
     ),
 }

@@ -53,7 +53,7 @@ OCCURRING: Mapping[Mode, set[str]] = {
     },
     Mode.VLROUTER: {
         *EVERYWHERE,
-        *("bgp-later", "group-source", "vlrouter-ipv6-on-vlans", "vlrouter-ipv6-tagged"),
+        *("group-source", "vlrouter-ipv6-on-vlans", "vlrouter-ipv6-tagged"),
         *("services-collide", "services-within-reach"),
     },
     Mode.VROUTER: {

@@ -10,6 +10,7 @@ import pytest
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
+from tests.bed.waiting import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs]
 
@@ -79,6 +80,9 @@ def test_a_host_is_left_as_it_was(bed: Untouched) -> None:
     (host,), (agent,) = bed.hosts, bed.agents
     for network in ("default-net", "wire", "bare"):
         bed.add_pod(host, f"pod-{network}", network=network)
+    peer = ["--router-ip=50.1.1.1/24", "--as=65002", "--neighbor=50.1.1.2", "--neighbor-as=500"]
+    bed.netctl("bgp", "create", host.label, *peer)
+    eventually(lambda: "inb01" in footprint(host)["links"], "the port for BGP is there")
     status, said = clean_up(bed)
     assert status != 0
     assert "stop netplugin first" in said

@@ -12,6 +12,7 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.accessports import AccessPorts
+from netplugin.bgp import Bgp
 from netplugin.cni.request import PodRequest
 from netplugin.hostaccess import HostAccess
 from netplugin.hostports import HostPorts
@@ -30,6 +31,7 @@ from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, FwdMode
 from state.records import NetworkRecord, Record
 from state.watch import Changed
+from tests.unit.bgp_router import FakeRouter
 from tests.unit.netplugin.doors import (
     FakeFirewall,
     FakeJournal,
@@ -55,6 +57,7 @@ class Outside:
     firewall: FakeFirewall
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
+    router: FakeRouter
 
     @classmethod
     def new(cls) -> "Outside":
@@ -68,6 +71,7 @@ class Outside:
             firewall=FakeFirewall(faults),
             master=FakeMaster(faults),
             switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
+            router=FakeRouter(),
         )
 
 
@@ -87,6 +91,7 @@ class Agent:
     host_access: HostAccess
     access: AccessPorts
     infra: Infra
+    bgp: Bgp
     sup: Supervisor
     base: set[object]
     """The flows every bridge has."""
@@ -198,6 +203,16 @@ def wire(
         services=services,
         interval=60,
     )
+    bgp = Bgp(
+        ovsdb=outside.ovsdb,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
+        world=world,
+        reconciler=reconciler,
+        agent=agents[Bridge.VLAN],
+        complain=partial(progress.show, "BGP"),
+        interval=60,
+        connect=outside.router.connect,
+    )
     if run:
         for bridge, agent in agents.items():
             sup.supervise(f"bridge {bridge}", agent.run())
@@ -214,6 +229,7 @@ def wire(
         host_access=host_access,
         access=access,
         infra=infra,
+        bgp=bgp,
         sup=sup,
         base=set(),
     )
@@ -248,14 +264,18 @@ async def running(
     *,
     macs: Mapping[str, str] = MappingProxyType({}),
     services: IPv4Network | None = None,
+    known: tuple[Record, ...] = (),
 ) -> AsyncIterator[Agent]:
-    """Run an agent from its journal on, as the daemon starts it."""
+    """Run an agent from its journal on, as the daemon starts it; `known` is in the store then."""
     async with supervisor() as sup:
         agent = wire(outside, sup, networks, macs=macs, services=services)
+        for fact in known:
+            agent.world.put(fact)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put_endpoint(record)
         agent.pod_ports.place()
+        agent.bgp.place()
         agent.world.set_complete()
         sup.supervise("flows", agent.reconciler.run_flows())
         await agent.reconciler.flush()

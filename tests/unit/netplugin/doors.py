@@ -22,9 +22,11 @@ from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from netplugin.ownlinks import Card, HostRoute
 from ofnet import reported
+from ofnet.actions import PacketAction
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.switch import Listener, Switch
+from ofnet.wire import PacketIn
 from ofnet.world import Bridge
 from state.records import EndpointRecord
 from tests.unit.netplugin.records import NET, endpoint
@@ -445,6 +447,8 @@ class FakeSwitch(Switch):
         self._faults = faults
         self._online = True
         self._told: Listener | None = None
+        self.packets: list[bytes] = []
+        """What was to be sent."""
 
     def attach(self, listener: Listener) -> None:
         self._told = listener
@@ -452,6 +456,15 @@ class FakeSwitch(Switch):
     @property
     def connected(self) -> bool:
         return self._online
+
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
+        assert actions, f"nothing is done with what comes from {in_port}"
+        self.packets.append(data)
+
+    def hear(self, in_port: int, frame: bytes) -> None:
+        """Bring a packet up."""
+        assert self._told is not None
+        self._told.packet_in(PacketIn(0, in_port, None, frame))
 
     def go(self, *, online: bool) -> None:
         """Come or go."""

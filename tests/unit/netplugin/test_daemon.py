@@ -133,6 +133,7 @@ class Start:
             agents=self.agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=self.agent.reconciler,
             host_access=self.agent.host_access,
+            bgp=self.agent.bgp,
             datapath="netdev",
             macs={},
         )
@@ -326,6 +327,7 @@ async def test_refused_flows_do_not_stop_the_start(
             agents=agent.reconciler._agents,  # type: ignore[arg-type]
             reconciler=agent.reconciler,
             host_access=agent.host_access,
+            bgp=agent.bgp,
             datapath="",
             macs={},
         )

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from core import keys
 from core.errors import HostError
 from core.ids import EndpointKey
 from netplugin.inspect import Inspector
@@ -14,6 +15,7 @@ from netplugin.nameserver import NameServer
 from netplugin.translation import LocalPort
 from ofnet.inspection import Identity
 from ofnet.world import Bridge
+from state.records import GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, request, running
 from tests.unit.netplugin.records import PEER, endpoint, host, key
 
@@ -27,9 +29,14 @@ def identity(bridge: Bridge) -> Identity:
 
 
 def application(agent: Agent) -> web.Application:
-    names = NameServer(agent.world.names)
-    inspector = Inspector(agent.reconciler._agents, identity, names, agent.pods, {"pod gone": 2})
-    app = inspector.application()
+    app = Inspector(
+        agents=agent.reconciler._agents,
+        identity=identity,
+        names=NameServer(agent.world.names),
+        pods=agent.pods,
+        bgp=agent.bgp,
+        mended={"pod gone": 2},
+    ).application()
     app.freeze()
     return app
 
@@ -45,6 +52,16 @@ async def driver(app: web.Application) -> Any:
     assert answer.status == 200
     assert answer.text is not None
     return json.loads(answer.text)
+
+
+async def test_bgp_is_shown(outside: Outside) -> None:
+    async with running(outside) as agent:
+        answer = await ask(application(agent), "GET", "/inspect/bgp")
+        assert (answer.status, answer.text) == (200, "{}")
+        bridged = GlobalRecord(infra_type="", fwd_mode="bridge", arp_mode="", pvt_subnet="")
+        agent.learn(keys.GLOBAL_CONFIG, bridged)
+        answer = await ask(application(agent), "GET", "/inspect/bgp")
+        assert (answer.status, answer.text) == (500, "Ofnet not initialized in routing mode\n")
 
 
 async def test_both_bridges_are_shown(outside: Outside) -> None:

@@ -31,6 +31,8 @@ def test_other_names_have_no_number(name: str) -> None:
         ("vvport1", {}, True),
         ("vxif192168772", {}, True),
         ("contivh0", {}, True),
+        ("inb01", {"endpoint-id": "hostinb01"}, True),
+        ("inb01", {}, False),
         ("infra-net", {"endpoint-id": "x"}, True),
         ("uplink0", {}, False),
         ("vxif", {}, False),
@@ -120,3 +122,9 @@ def test_private_address_and_mac_end_in_the_number() -> None:
 def test_a_private_network_of_another_size_is_refused() -> None:
     with pytest.raises(Invalid, match="must be a /16"):
         ports.private_address(IPv4Network("172.19.0.0/24"), 1)
+
+
+def test_the_routers_mac_is_none_that_a_pod_may_have() -> None:
+    mac = ports.router_mac(IPv4Address("50.1.1.1"))
+    assert mac == "06:02:32:01:01:01"
+    assert not mac.startswith(ports.private_mac(SUBNET, 1)[:5])

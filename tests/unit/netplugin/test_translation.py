@@ -14,9 +14,10 @@ from netplugin.translation import (
     check_network,
     local_of,
     network_of,
+    peering_of,
     remote_of,
 )
-from state.records import Encap
+from state.records import BgpRecord, Encap
 from tests.unit.netplugin.records import PEER, endpoint, group, host, network
 
 
@@ -53,6 +54,21 @@ def test_a_remote_endpoint_is_where_its_record_says() -> None:
 def test_without_an_address_there_is_nobody_to_send_to(missing: str) -> None:
     assert addressed(endpoint())
     assert not addressed(replace(endpoint(), **{missing: ""}))  # type: ignore[arg-type]
+
+
+def test_a_peering_says_who_speaks_with_whom() -> None:
+    record = BgpRecord(
+        hostname="h1",
+        router_ip="50.1.1.1/24",
+        as_number="65002",
+        neighbor_as="4200000000",
+        neighbor="50.1.1.2",
+    )
+    peering = peering_of(record)
+    assert (str(peering.router), str(peering.peer)) == ("50.1.1.1/24", "50.1.1.2")
+    assert (peering.asn, peering.peer_asn) == (65002, 4_200_000_000)
+    with pytest.raises(Invalid, match="record of BGP of host h1: "):
+        peering_of(replace(record, router_ip=""))
 
 
 def test_what_cannot_be_read_is_named() -> None:

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.tasks import background
-from ofnet.actions import Output
+from ofnet.actions import DROP, Output
 from ofnet.agent import BridgeAgent
-from ofnet.changes import Changes
+from ofnet.changes import Changes, Kind
 from ofnet.diff import Stamp
+from ofnet.flows import Flow
 from ofnet.inspection import Identity
+from ofnet.match import Match
+from ofnet.packets import Arp
 from ofnet.session import FlowsRefused
+from ofnet.tables import TableId
 from ofnet.wire import PacketIn
-from ofnet.world import Bridge, World
+from ofnet.world import Bridge, Router, Uplink, World
 from tests.bed.waiting import eventually_async
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.fake_switch import FakeSwitch
@@ -111,6 +115,42 @@ async def test_nothing_is_deleted_before_the_world_is_complete() -> None:
         await agent.update(replace(agent.world, complete=True), Changes())
         assert not switch.foreign
         assert switch.table == agent.flows
+
+
+async def test_routes_stay_while_they_are_being_learned() -> None:
+    """Those of a host that starts; all else that is not wanted goes."""
+    switch = FakeSwitch()
+    route = Flow(Kind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
+    switch.foreign = [Stamp(route.table, route.cookie), Stamp(7, 0x1F)]
+    async with running(switch, replace(world(), learning=True)) as agent:
+        assert switch.foreign == [Stamp(route.table, route.cookie)]
+        await agent.update(replace(agent.world, learning=False), Changes(router=True))
+        assert not switch.foreign
+
+
+async def test_somebody_can_hear_of_worlds_and_neighbours() -> None:
+    class Ear:
+        def __init__(self) -> None:
+            self.worlds: list[World] = []
+            self.arps: list[Arp] = []
+
+        def realised(self, world: World) -> None:
+            self.worlds.append(world)
+
+        def heard(self, arp: Arp) -> None:
+            self.arps.append(arp)
+
+    ear, peer = Ear(), address(200)
+    router = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(201), peer=peer)
+    uplink = Uplink(ofport=30, mac="52:54:00:00:00:0a")
+    of = replace(world(), router=router, uplinks=(uplink,))
+    async with running(FakeSwitch(), of) as agent:
+        agent.inform(ear)
+        await agent.update(with_local(agent.world, local(1)), pod_change(1))
+        assert ear.worlds == [agent.world]
+        agent.packet_in(PacketIn(0, 30, None, frames.arp(200, router.ip.packed, operation=2)))
+        agent.packet_in(PacketIn(0, 101, None, frames.arp(1, router.ip.packed, operation=2)))
+        assert [arp.sender_ip for arp in ear.arps] == [peer]
 
 
 async def test_an_audit_repairs_what_was_tampered_with() -> None:

@@ -54,6 +54,7 @@ def test_a_peer_and_the_uplink_concern_the_endpoints_behind_them() -> None:
     assert peer == {ObjectId(Kind.REMOTE, POD3)}
     assert affected(WORLD, Changes(uplinks=True), ()) == {
         ObjectId(Kind.UPLINKS),
+        ObjectId(Kind.ROUTER),
         ObjectId(Kind.NETWORK, NET),
         ObjectId(Kind.LOCAL, POD1),
         ObjectId(Kind.LOCAL, POD2),

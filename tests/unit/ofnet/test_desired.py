@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
@@ -12,7 +13,16 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import EVERYTHING, Changes
 from ofnet.desired import Desired
 from ofnet.flows import Flow, FlowKey
-from ofnet.world import Bridge, FwdMode, LocalEndpoint, RemoteEndpoint, Rule, Uplink, World
+from ofnet.world import (
+    Bridge,
+    FwdMode,
+    LocalEndpoint,
+    RemoteEndpoint,
+    Router,
+    Rule,
+    Uplink,
+    World,
+)
 from tests.unit.ofnet.worlds import (
     HOST_PORT,
     local,
@@ -27,6 +37,8 @@ from tests.unit.ofnet.worlds import (
 NETS = [NetworkId("net.default"), NetworkId("other.default"), NetworkId("net.blue")]
 HOSTS = [HostLabel("h1"), HostLabel("h2")]
 PODS = [1, 2, 3]
+PREFIXES = [*map(IPv4Network, ("0.0.0.0/0", "60.1.1.0/24", "60.1.1.1", "50.1.1.2"))]
+NEXT_HOPS = ["52:54:00:00:00:0c", "52:54:00:00:00:0d"]
 
 Step = Callable[[World], tuple[World, Changes]]
 
@@ -90,6 +102,14 @@ def mode(fwd_mode: FwdMode) -> Step:
     return lambda before: (replace(before, fwd_mode=fwd_mode), EVERYTHING)
 
 
+def router(number: int | None) -> Step:
+    mac = "52:54:00:00:00:0c" if number == 2 else None
+    own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
+    made = Router(ofport=80 + (number or 0), mac="06:02:32:01:01:01", ip=own, peer=peer)
+    known = replace(made, peer_mac=mac) if number is not None else None
+    return lambda before: (replace(before, router=known), Changes(router=True))
+
+
 nets, hosts, pods = st.sampled_from(NETS), st.sampled_from(HOSTS), st.sampled_from(PODS)
 steps = st.one_of(
     st.builds(some_network, nets, st.integers(1, 2), st.integers(1, 3)),
@@ -108,6 +128,10 @@ steps = st.one_of(
     st.builds(some_rule, st.sampled_from("rs"), st.integers(1, 3), st.booleans()),
     st.builds(put, st.just("rules"), st.sampled_from("rs"), st.none()),
     st.builds(put, st.just("peer_macs"), hosts, st.sampled_from([None, "52:54:00:00:00:0b"])),
+    st.builds(router, st.sampled_from([None, 1, 2])),
+    st.builds(
+        put, st.just("routes"), st.sampled_from(PREFIXES), st.sampled_from([None, *NEXT_HOPS])
+    ),
 )
 
 

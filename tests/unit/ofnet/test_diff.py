@@ -34,6 +34,14 @@ def test_two_comparisons_bring_any_switch_to_the_desired_state(
     assert not difference(wanted, after)
 
 
+def test_what_objects_of_a_kind_own_can_be_spared() -> None:
+    route = Flow(Kind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
+    spared = Stamp(route.table, route.cookie)
+    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]]).sparing(Kind.ROUTE)
+    assert diff.add == (FLOWS[0],)
+    assert set(diff.delete) == {STAMPS[1], FOREIGN[0]}
+
+
 def test_equal_states_differ_in_nothing() -> None:
     assert not difference(FLOWS, STAMPS)
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address
 from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes, Kind
 from ofnet.directory import Behind, Directory
-from ofnet.world import FwdMode, Uplink
+from ofnet.world import FwdMode, Router, Uplink
 from tests.unit.ofnet.worlds import (
     NET,
     PEER,
@@ -64,6 +64,16 @@ def test_ports_have_a_kind() -> None:
         replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)), Changes(uplinks=True)
     )
     assert known.behind(9) == Behind(Kind.UPLINKS)
+
+
+def test_the_port_for_bgp_is_known() -> None:
+    known = directory()
+    own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
+    router = Router(ofport=80, mac="06:02:32:01:01:01", ip=own, peer=peer)
+    known.update(replace(WORLD, router=router), Changes(router=True))
+    assert known.behind(80) == Behind(Kind.ROUTER)
+    known.update(WORLD, Changes(router=True))
+    assert known.behind(80) is None
 
 
 def test_what_is_gone_is_forgotten() -> None:

@@ -16,7 +16,7 @@ from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
 from ofnet.ways_out import way_out
 from ofnet.wire import PacketIn
-from ofnet.world import FwdMode, Uplink, World
+from ofnet.world import FwdMode, Router, Uplink, World
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
 
@@ -252,3 +252,36 @@ def test_dns_from_outside_is_dropped(directory: Directory) -> None:
 def test_no_packet_raises(port: int, mode: Mode, noise: bytes, ethertype: bytes) -> None:
     packet = PacketIn(0, port, None, bytes(12) + ethertype + noise)
     react(packet, mode, directory_of(FULL), FULL, parrot)
+
+
+ROUTER = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(250), peer=OUTSIDER)
+SPEAKING = replace(FULL, router=ROUTER)
+
+
+@pytest.mark.parametrize("operation", [1, 2])
+def test_who_is_beyond_the_uplink_is_heard_where_bgp_is_spoken(operation: int) -> None:
+    frame = frames.arp(200, ROUTER.ip.packed, operation=operation)
+    for of, heard in ((SPEAKING, True), (FULL, False)):
+        said = react(
+            PacketIn(0, UPLINK, None, frame), Mode.VLROUTER, directory_of(of), of, parrot
+        ).heard
+        assert (said is not None) is heard
+        assert said is None or (said.sender_ip, said.sender_mac) == (OUTSIDER, mac(200))
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        PacketIn(0, POD, None, frames.arp(200, ROUTER.ip.packed, operation=2)),
+        PacketIn(0, ROUTER.ofport, None, frames.arp(200, ROUTER.ip.packed, operation=2)),
+        PacketIn(0, UPLINK, None, packets.tagged(frames.arp(200, ROUTER.ip.packed), 5)),
+    ],
+)
+def test_nobody_else_is_heard(packet: PacketIn) -> None:
+    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).heard is None
+
+
+def test_the_port_for_bgp_asks_in_vain_for_whom_nobody_knows() -> None:
+    packet = PacketIn(0, ROUTER.ofport, None, frames.arp(200, address(99).packed))
+    reaction = react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot)
+    assert (reaction.counters[-1], reaction.send) == ("ArpReqUnknownDest", None)

@@ -37,6 +37,13 @@ def test_the_reply_answers_the_asker() -> None:
     assert (arp.dst_mac, arp.dst_ip) == (mac(1), str(address(1)))
 
 
+def test_a_question_asks_everybody_for_an_address() -> None:
+    frame = packet.Packet(packets.arp_request(mac(1), address(1), address(2)))
+    ethernet, arp = frame.protocols[0], frame.get_protocol(reference.arp)
+    assert (ethernet.dst, ethernet.src) == ("ff:ff:ff:ff:ff:ff", mac(1))
+    assert (arp.opcode, arp.src_ip, arp.dst_ip) == (1, str(address(1)), str(address(2)))
+
+
 def test_an_announcement_asks_everybody_for_itself() -> None:
     frame = packet.Packet(packets.arp_announcement(mac(1), address(1)))
     ethernet, arp = frame.protocols[0], frame.get_protocol(reference.arp)

@@ -1,14 +1,15 @@
 """vlan networks, routed: every host is the router between its pods and the VLANs outside."""
 
 from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from ofnet.actions import OutputFirst
+from ofnet.actions import PORT_IN_PORT, OutputFirst
 from ofnet.changes import Kind
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
-from ofnet.world import Bridge, FwdMode, LocalEndpoint, Rule, Uplink, World
+from ofnet.world import Bridge, FwdMode, LocalEndpoint, Router, Rule, Uplink, World
 from tests.unit.ofnet.pipelines.scene import (
     ANN,
     BOB,
@@ -119,3 +120,105 @@ def test_a_network_without_a_vlan_sends_untagged() -> None:
 def test_the_routers_own_questions_do_not_come_up() -> None:
     """What the router asks goes on to table 7, which has no way for ARP."""
     assert not sent(arp(ANN, address(99), eth_src=ROUTER_MAC))
+
+
+ROUTER = Router(
+    ofport=80,
+    mac="06:02:32:01:01:01",
+    ip=IPv4Address("50.1.1.1"),
+    peer=IPv4Address("50.1.1.2"),
+    peer_mac="52:54:00:00:00:0c",
+)
+THIRD_MAC = "52:54:00:00:00:0d"
+OUTSIDE = IPv4Address("60.1.1.7")
+
+
+def speaking(routes: dict[str, str] | None = None, *, uplinks: tuple[Uplink, ...]) -> World:
+    learned = {IPv4Network(prefix): mac for prefix, mac in (routes or {}).items()}
+    return replace(routed(), router=ROUTER, routes=learned, uplinks=uplinks)
+
+
+def by(mac: str, packet: Packet, port: int = UPLINK.ofport) -> list[tuple[int, Packet]]:
+    """Return how a packet leaves: from the uplink to a next hop, without a tag."""
+    return [(port, {**packet, "eth_src": UPLINK.mac, "eth_dst": mac})]
+
+
+def from_router(to: IPv4Address, **more: object) -> Packet:
+    packet = arrival(ROUTER.ofport, BOB, ipv4_src=ROUTER.ip, ipv4_dst=to)
+    return {**packet, "eth_src": ROUTER.mac, "eth_dst": ROUTER_MAC, **more}
+
+
+CARDS = pytest.mark.parametrize("uplinks", [(UPLINK,), (UPLINK, SECOND)], ids=["one", "bond"])
+
+
+@CARDS
+def test_the_host_reaches_its_peer_and_the_peer_the_host(uplinks: tuple[Uplink, ...]) -> None:
+    of = speaking(uplinks=uplinks)
+    packet = from_router(ROUTER.peer)
+    assert sent(packet, of) == by("52:54:00:00:00:0c", packet)
+    for card in uplinks:
+        for tagged in ({}, {"vlan_vid": 1}):
+            answer = arrival(card.ofport, BOB, ipv4_dst=ROUTER.ip, **tagged)
+            untagged = {name: value for name, value in answer.items() if name != "vlan_vid"}
+            to_host = {"eth_src": ROUTER_MAC, "eth_dst": ROUTER.mac}
+            assert sent(answer, of) == [(ROUTER.ofport, {**untagged, **to_host})]
+
+
+def test_a_peer_nobody_heard_of_is_out_of_reach() -> None:
+    of = replace(speaking(uplinks=(UPLINK,)), router=replace(ROUTER, peer_mac=None))
+    assert not sent(from_router(ROUTER.peer), of)
+
+
+def test_the_host_asks_for_its_peer_and_the_peer_for_the_host() -> None:
+    of = speaking(uplinks=(UPLINK,))
+    asked = arp(BOB, ROUTER.peer, in_port=ROUTER.ofport, eth_src=ROUTER.mac, arp_spa=ROUTER.ip)
+    [(port, answer)] = sent(asked, of)
+    assert (port, answer["arp_op"], answer["arp_sha"]) == (PORT_IN_PORT, 2, ROUTER_MAC)
+    sought = arp(BOB, ROUTER.ip, in_port=UPLINK.ofport, arp_spa=ROUTER.peer)
+    [(port, answer)] = sent(sought, of)
+    assert (port, answer["arp_op"], answer["arp_sha"]) == (PORT_IN_PORT, 2, UPLINK.mac)
+
+
+@CARDS
+def test_pods_reach_what_was_learned(uplinks: tuple[Uplink, ...]) -> None:
+    of = speaking({"60.1.1.0/24": THIRD_MAC}, uplinks=uplinks)
+    packet = ip(ANN, BOB, ipv4_dst=OUTSIDE, eth_dst=ROUTER_MAC)
+    assert sent(packet, of) == by(THIRD_MAC, packet)
+    assert not sent(packet, speaking(uplinks=uplinks))
+    assert not sent(packet, replace(of, uplinks=()))
+
+
+def test_the_longer_prefix_wins() -> None:
+    """Also above what the default route says of pods elsewhere."""
+    macs = {f"60.1.1.0/{length}": f"52:54:00:00:01:{length:02x}" for length in range(24, 30)}
+    routes = {"0.0.0.0/0": THIRD_MAC, **macs, "60.1.1.7/32": "52:54:00:00:01:20"}
+    packet = ip(ANN, BOB, ipv4_dst=OUTSIDE)
+    for prefix in reversed(routes):
+        assert sent(packet, speaking(routes, uplinks=(UPLINK,))) == by(routes[prefix], packet)
+        routes = {other: mac for other, mac in routes.items() if other != prefix}
+    of = speaking({"0.0.0.0/0": THIRD_MAC, "10.1.0.0/16": THIRD_MAC}, uplinks=(UPLINK,))
+    assert sent(ip(ANN, BOB), of) == delivered(ip(ANN, BOB), BOB)
+    [(_, elsewhere)] = sent(ip(ANN, FAR), of)
+    assert elsewhere["eth_dst"] == PEER_MAC
+
+
+def test_a_route_to_a_pod_elsewhere_is_taken() -> None:
+    of = speaking({f"{FAR.ip}/32": THIRD_MAC}, uplinks=(UPLINK,))
+    assert sent(ip(ANN, FAR), of) == by(THIRD_MAC, ip(ANN, FAR))
+
+
+@CARDS
+def test_this_host_is_no_router_for_who_is_outside(uplinks: tuple[Uplink, ...]) -> None:
+    routes = {f"{OUTSIDE}/32": THIRD_MAC, "0.0.0.0/0": THIRD_MAC}
+    of = speaking(routes, uplinks=uplinks)
+    for card in uplinks:
+        packet = arrival(card.ofport, BOB, ipv4_dst=OUTSIDE)
+        assert {port for port, _ in sent(packet, of)} <= {card.ofport}
+
+
+def test_the_priorities_of_routes_are_those_of_the_recordings_for_hosts() -> None:
+    of = speaking({"20.20.20.20/32": THIRD_MAC, "60.1.1.0/24": THIRD_MAC}, uplinks=(UPLINK,))
+    lines = [str(flow) for flow in flows_of(of, Bridge.VLAN) if flow.owner is Kind.ROUTE]
+    way = f"set_field:{UPLINK.mac}->eth_src,set_field:{THIRD_MAC}->eth_dst,output:{UPLINK.ofport}"
+    assert f"table=7, priority=101,ip,nw_dst=20.20.20.20 actions={way}" in lines
+    assert f"table=7, priority=44,ip,nw_dst=60.1.1.0/24 actions={way}" in lines

@@ -1,0 +1,137 @@
+"""A top-of-rack router that speaks BGP (BIRD), with a host behind it.
+
+It is where frames of a `PhysicalNetwork` have no tag. In come its neighbours; out come its routes,
+as it says them itself: what it learns it puts into its kernel, and forwards by. Must not know what
+runs on the hosts.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_interface
+from pathlib import Path
+
+from tests.bed.daemon import Daemon
+from tests.bed.janitor import Keeper
+from tests.bed.netns import Namespace
+from tests.bed.physical import PhysicalNetwork, plugged
+
+ADDRESS = "50.1.1.2"
+BEHIND = "198.51.100.2"
+EXTRA = "203.0.113.1"
+"""Another address of the host behind the router; its route can be withdrawn."""
+HOLD_TIME = 9
+RESTART_TIME = 5
+"""Seconds its neighbours give it to come back."""
+_TOWARDS_BEHIND = "198.51.100.1"
+
+
+class BgpRouter:
+    """The router, of AS `asn`. `neighbours` has the AS number of each by its address."""
+
+    def __init__(
+        self,
+        name: str,
+        dir: Path,  # noqa: A002 - the bed's word for it everywhere
+        network: PhysicalNetwork,
+        *,
+        asn: int,
+        neighbours: Mapping[str, int],
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.namespace = Namespace(name, keeper=keeper)
+        self.behind = Namespace(f"{name}-behind", keeper=keeper)
+        self._dir = dir
+        self._network = network
+        self._asn = asn
+        self._neighbours = neighbours
+        self._control = dir / "bird.ctl"
+        self.daemon = Daemon(
+            ["bird", "-f", "-c", dir / "bird.conf", "-s", self._control, "-P", dir / "bird.pid"],
+            log=dir / "bird.log",
+            namespace=self.namespace,
+            ready=lambda: bool(self.say("show", "status")),
+            keeper=keeper,
+        )
+
+    def start(self) -> "BgpRouter":
+        """Make the router and the host behind it."""
+        self._dir.mkdir(parents=True)
+        self.namespace.create()
+        self.behind.create()
+        self.namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
+        self._network.attach(self.namespace, "eth0", "bgp-router")
+        plugged(self.behind, "eth0", self.namespace, "out0")
+        addresses = (
+            (self.namespace, "eth0", f"{ADDRESS}/24"),
+            (self.namespace, "out0", f"{_TOWARDS_BEHIND}/24"),
+            (self.behind, "eth0", f"{BEHIND}/24"),
+            (self.behind, "eth0", f"{EXTRA}/32"),
+        )
+        for namespace, link, address in addresses:
+            assert ip_interface(address).version == 4
+            namespace.run(["ip", "address", "add", address, "dev", link])
+        self.behind.run(["ip", "route", "add", "default", "via", _TOWARDS_BEHIND])
+        (self._dir / "bird.conf").write_text(self._configuration())
+        self.daemon.start()
+        return self
+
+    def stop(self) -> None:
+        """Remove all of it."""
+        self.daemon.kill()
+        for namespace in (self.behind, self.namespace):
+            namespace.delete()
+
+    def say(self, *words: str) -> str:
+        """Ask or tell the router something; its answer, empty while it is away."""
+        done = self.namespace.run(["birdc", "-s", str(self._control), *words], check=False)
+        return done.stdout if done.returncode == 0 else ""
+
+    def established(self, neighbour: str) -> bool:
+        """Tell whether there is a session with a neighbour."""
+        return "Established" in self.say("show", "protocols", _name(neighbour))
+
+    def learned(self, neighbour: str) -> set[str]:
+        """Return the prefixes a neighbour has told of."""
+        told = self.say("show", "route", "protocol", _name(neighbour)).splitlines()
+        return {line.split()[0] for line in told if "unicast" in line}
+
+    def withdraw(self) -> None:
+        """Take the route to `EXTRA` back."""
+        self.say("disable", "extra")
+
+    def restore(self) -> None:
+        """Tell of it again."""
+        self.say("enable", "extra")
+
+    def reaches(self, address: str) -> bool:
+        """Tell whether an address answers the host behind the router."""
+        ask = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
+        return self.behind.run(ask, check=False).returncode == 0
+
+    def _configuration(self) -> str:
+        sessions = "".join(
+            f"""
+protocol bgp {_name(address)} {{
+  local {ADDRESS} as {self._asn};
+  neighbor {address} as {asn};
+  direct;
+  graceful restart on;
+  graceful restart time {RESTART_TIME};
+  hold time {HOLD_TIME};
+  connect retry time 1; connect delay time 1; error wait time 1, 2;
+  ipv4 {{ next hop self; import all; export where source ~ [RTS_DEVICE, RTS_STATIC]; }};
+}}
+"""
+            for address, asn in self._neighbours.items()
+        )
+        return f"""
+log stderr all;
+router id {ADDRESS};
+protocol device {{ scan time 1; }}
+protocol direct {{ ipv4; interface "out0"; }}
+protocol static extra {{ ipv4; route {EXTRA}/32 via {BEHIND}; }}
+protocol kernel {{ ipv4 {{ export where source ~ [RTS_BGP, RTS_STATIC]; }}; persist; }}
+{sessions}"""
+
+
+def _name(neighbour: str) -> str:
+    return "n" + neighbour.replace(".", "_")

@@ -1,0 +1,228 @@
+"""BGP between hosts and a real router (BIRD) on the physical network, with real packets.
+
+The first host speaks eBGP, the second iBGP with the same router. Whoever is behind it is reached by
+the routes it tells of, and reaches pods by those it is told of.
+"""
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.bed.bgp_router import ADDRESS, BEHIND, EXTRA
+from tests.bed.cluster import AGENT_PORT
+from tests.bed.hosts import UPLINK, Host
+from tests.bed.netns import http_request
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.peers import (
+    BEHIND_SUBNET,
+    ROUTER_AS,
+    ROUTERS,
+    SLOW,
+    Site,
+    all_at_peace,
+    in_session,
+    peer,
+    peers,
+    reaches,
+    shown,
+)
+from tests.system.planes import applied
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
+    """Have all hosts speak with the router."""
+    with peers(next(bed_dirs), (UPLINK,)) as site:
+        for host in site.bed.hosts:
+            peer(site, host)
+        yield site
+
+
+@pytest.fixture(autouse=True)
+def at_peace(site: Site) -> None:
+    """Begin each test with sessions, routes and all pods reachable."""
+    all_at_peace(site)
+
+
+def flows(host: Host) -> str:
+    return host.ovs.ofctl("--no-stats", "dump-flows", "contivVlanBridge")
+
+
+def has_route(host: Host, subnet: str) -> bool:
+    return f"nw_dst={subnet} " in flows(host)
+
+
+def loses_route(host: Host, subnet: str) -> None:
+    """Wait until nothing leads to a subnet."""
+    eventually(lambda: not has_route(host, subnet), f"{subnet} is gone", within=SLOW)
+
+
+def told(site: Site, host: Host, address: str) -> bool:
+    """Tell whether a host has told the router of an address."""
+    return f"{address}/32" in site.router.learned(ROUTERS[host.label][0])
+
+
+def reported(site: Site, host: Host, what: str) -> bool:
+    """Tell whether netmaster says something of a host."""
+    return what in site.bed.netctl("host", "inspect", host.label)
+
+
+def links(host: Host) -> set[str]:
+    found = json.loads(host.namespace.run(["ip", "-json", "link", "show"]).stdout)
+    return {str(link["ifname"]) for link in found}
+
+
+@contextmanager
+def pinging(pod: Pod, address: str, log: Path) -> Iterator[Callable[[], int]]:
+    """Ping all the while; yield what ends it and counts the echoes that are missing."""
+    log.unlink(missing_ok=True)
+    process = pod.namespace.popen(["ping", "-q", "-n", "-i", "0.05", "-w", "200", address], log=log)
+
+    def lost() -> int:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        said = log.read_text()
+        counts = re.search(r"(\d+) packets transmitted, (\d+) received", said)
+        assert counts, said
+        assert int(counts[2]) > 10, said
+        return int(counts[1]) - int(counts[2])
+
+    try:
+        yield lost
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(params=[0, 1], ids=["ebgp", "ibgp"])
+def own(request: pytest.FixtureRequest, site: Site) -> tuple[Host, Pod]:
+    """Pick a host, and its pod."""
+    return site.bed.hosts[request.param], site.pods[request.param]
+
+
+def test_the_router_is_told_of_pods_as_they_come_and_go(site: Site, own: tuple[Host, Pod]) -> None:
+    host, pod = own
+    assert told(site, host, pod.address)
+    more = site.bed.add_pod(host, "more", network="vlan")
+    eventually(lambda: told(site, host, more.address), "the new pod is told of", within=SLOW)
+    eventually(partial(site.router.reaches, more.address), "and reached", within=SLOW)
+    site.bed.delete_pod(more)
+    eventually(lambda: not told(site, host, more.address), "it is taken back", within=SLOW)
+
+
+def test_pods_reach_who_is_behind_the_router(site: Site, own: tuple[Host, Pod]) -> None:
+    host, pod = own
+    assert reaches(pod, BEHIND, EXTRA)
+    assert site.router.reaches(pod.address)
+    said = shown(site, host)
+    assert set(said["routes"]) == {BEHIND_SUBNET, f"{EXTRA}/32"}
+    assert said["numRoutes"] == 2
+    assert f"priority=101,ip,nw_dst={EXTRA} " in flows(host)
+    listening = host.namespace.run(["ss", "-Hltn"]).stdout
+    assert ":179 " not in listening, "nobody is listened to"
+
+
+def test_a_route_that_is_withdrawn_leads_nowhere(site: Site, own: tuple[Host, Pod]) -> None:
+    host, pod = own
+    site.router.withdraw()
+    try:
+        loses_route(host, EXTRA)
+        assert not reaches(pod, EXTRA)
+        assert reaches(pod, BEHIND)
+    finally:
+        site.router.restore()
+
+
+@pytest.mark.parametrize("fate", ["killed", "frozen"])
+def test_a_router_that_is_gone_takes_its_routes_along(site: Site, fate: str) -> None:
+    """A killed one is given the time it asked for to come back, a silent one its hold time too."""
+    host, daemon = site.bed.hosts[0], site.router.daemon
+    daemon.kill() if fate == "killed" else daemon.pause()
+    try:
+        loses_route(host, BEHIND_SUBNET)
+        eventually(lambda: reported(site, host, "no BGP session with"), "netmaster is told")
+    finally:
+        daemon.start() if fate == "killed" else daemon.resume()
+    in_session(site, host)
+    eventually(lambda: has_route(host, BEHIND_SUBNET), "the routes are back", within=SLOW)
+
+
+def test_a_cable_that_is_pulled_ends_the_session_until_it_is_back(site: Site) -> None:
+    host = site.bed.hosts[0]
+    site.bed.physical.pull(host.label, UPLINK)
+    try:
+        loses_route(host, BEHIND_SUBNET)
+    finally:
+        site.bed.physical.push(host.label, UPLINK)
+    in_session(site, host)
+    eventually(lambda: has_route(host, BEHIND_SUBNET), "the routes are back", within=SLOW)
+
+
+@pytest.mark.parametrize("done", [["set", "inb01", "down"], ["delete", "inb01"]], ids=" ".join)
+def test_the_hosts_interface_is_mended(site: Site, done: list[str]) -> None:
+    host = site.bed.hosts[0]
+    host.namespace.run(["ip", "link", *done])
+    shown = partial(host.namespace.run, ["ip", "route", "show", "dev", "inb01"], check=False)
+    eventually(lambda: "50.1.1.0/24" in shown().stdout, "interface and route are back", within=SLOW)
+    in_session(site, host)
+
+
+def test_an_agent_that_is_killed_and_started_again_loses_nothing(site: Site) -> None:
+    agent = site.bed.agents[0]
+    with pinging(site.pods[0], BEHIND, site.bed.dir / "ping.log") as lost:
+        agent.kill()
+        agent.start()
+        in_session(site, site.bed.hosts[0])
+        applied(site.bed)
+        assert lost() <= 1, "but for the one on its way"
+
+
+def test_routes_withdrawn_while_the_agent_was_away_go(site: Site) -> None:
+    agent, host = site.bed.agents[0], site.bed.hosts[0]
+    agent.kill()
+    site.router.withdraw()
+    try:
+        agent.start()
+        loses_route(host, EXTRA)
+        assert has_route(host, BEHIND_SUBNET)
+    finally:
+        site.router.restore()
+
+
+def test_a_wrong_peering_is_reported_and_can_be_corrected(site: Site) -> None:
+    host = site.bed.hosts[0]
+    peer(site, host, asn=600)
+    wrong = f"the peer is of AS {ROUTER_AS}, not 600"
+    eventually(lambda: reported(site, host, wrong), "netmaster is told why", within=SLOW)
+    loses_route(host, BEHIND_SUBNET)
+    peer(site, host)
+    in_session(site, host)
+    eventually(lambda: not reported(site, host, wrong), "all is well again", within=SLOW)
+
+
+def test_a_peering_that_is_deleted_leaves_nothing(site: Site) -> None:
+    host, pod = site.bed.hosts[0], site.pods[0]
+    address, _ = ROUTERS[host.label]
+    assert "inb01" in links(host)
+    site.bed.netctl("bgp", "rm", host.label)
+    try:
+        eventually(lambda: "inb01" not in links(host), "its interface is gone", within=SLOW)
+        for subnet in (BEHIND_SUBNET, EXTRA, address, ADDRESS):
+            loses_route(host, subnet)
+        eventually(lambda: not site.router.learned(address), "the router forgot", within=SLOW)
+        assert not site.router.established(address)
+        assert not reaches(pod, BEHIND)
+        url = f"http://127.0.0.1:{AGENT_PORT}/inspect/bgp"
+        status, body = http_request(url, namespace=host.namespace)
+        assert (status, json.loads(body)) == (200, {})
+    finally:
+        peer(site, host)

@@ -1,0 +1,1 @@
+"""BGP, piece by piece."""

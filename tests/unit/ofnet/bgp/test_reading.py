@@ -1,0 +1,132 @@
+"""What a peer sends is read, or refused with the code that says why; nothing else happens."""
+
+import struct
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from os_ken.lib.packet import bgp
+
+from ofnet.bgp import messages, reading
+from ofnet.bgp.messages import Keepalive, Malformed, Message, Notification, Open, Refresh, Update
+
+MARKER = b"\xff" * 16
+
+
+def read(data: bytes, *, four_octets: bool = True) -> Message:
+    header, body = data[: messages.HEADER], data[messages.HEADER :]
+    assert reading.body_length(header) == len(body)
+    return reading.read(header, body, four_octets=four_octets)
+
+
+def packed(kind: int, body: bytes) -> bytes:
+    return MARKER + struct.pack(">HB", messages.HEADER + len(body), kind) + body
+
+
+def said(message: Any) -> Message:
+    return read(bytes(message.serialize()))
+
+
+def refused(data: bytes) -> tuple[int, int]:
+    with pytest.raises(Malformed) as found:
+        read(data)
+    return found.value.code, found.value.subcode
+
+
+def test_what_we_say_is_read_as_it_was_meant() -> None:
+    restart = messages.Restart(seconds=120, restarting=True, forwarding=True)
+    who = Open(asn=70_000, hold_time=90, router_id=IPv4Address("1.2.3.4"), restart=restart)
+    assert read(messages.open_message(who)) == who
+    assert read(messages.keepalive()) == Keepalive()
+    assert read(messages.notification(6, 3)) == Notification(6, 3)
+    assert read(messages.end_of_routes()) == Update()
+    assert read(packed(5, b"\0\1\0\1")) == Refresh()
+
+
+def test_an_open_without_capabilities() -> None:
+    opened = said(bgp.BGPOpen(my_as=500, hold_time=9, bgp_identifier="1.2.3.4"))
+    assert opened == Open(asn=500, hold_time=9, router_id=IPv4Address("1.2.3.4"), four_octets=False)
+
+
+def test_routes() -> None:
+    attributes = [
+        bgp.BGPPathAttributeOrigin(0),
+        bgp.BGPPathAttributeAsPath([[70_000, 500], {7}], as_pack_str="!I"),
+        bgp.BGPPathAttributeNextHop("50.1.1.2"),
+        bgp.BGPPathAttributeMultiExitDisc(5),
+        bgp.BGPPathAttributeCommunities([1]),
+    ]
+    update = bgp.BGPUpdate(
+        withdrawn_routes=[bgp.BGPNLRI(24, "10.1.2.0")],
+        path_attributes=attributes,
+        nlri=[bgp.BGPNLRI(0, "0.0.0.0"), bgp.BGPNLRI(17, "10.2.128.0"), bgp.BGPNLRI(32, "9.9.9.9")],
+    )
+    assert said(update) == Update(
+        withdrawn=(IPv4Network("10.1.2.0/24"),),
+        announced=tuple(map(IPv4Network, ("0.0.0.0/0", "10.2.128.0/17", "9.9.9.9"))),
+        next_hop=IPv4Address("50.1.1.2"),
+        as_path=(70_000, 500, 7),
+    )
+
+
+def test_as_numbers_are_of_the_size_that_was_agreed_on() -> None:
+    path = bytes((0x40, 2, 6, 2, 2)) + struct.pack(">HH", 65002, 500)
+    body = b"\0\0" + len(path).to_bytes(2, "big") + path
+    found = read(packed(2, body), four_octets=False)
+    assert isinstance(found, Update)
+    assert found.as_path == (65002, 500)
+    assert refused(packed(2, body)) == (3, 11)
+
+
+OPEN_HEAD = struct.pack(">BHH4s", 4, 500, 90, b"\1\2\3\4")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "code"),
+    [
+        pytest.param(1, OPEN_HEAD[:4], (1, 2), id="short open"),
+        pytest.param(1, b"\3" + OPEN_HEAD[1:] + b"\0", (2, 1), id="version"),
+        pytest.param(1, OPEN_HEAD[:3] + b"\0\2\1\2\3\4\0", (2, 6), id="hold time"),
+        pytest.param(1, OPEN_HEAD + b"\2", (2, 0), id="parameters missing"),
+        pytest.param(1, OPEN_HEAD + b"\2\1\0", (2, 4), id="unknown parameter"),
+        pytest.param(1, OPEN_HEAD + b"\3\2\5\0", (2, 0), id="parameter cut off"),
+        pytest.param(2, b"\0", (3, 1), id="no withdrawn routes"),
+        pytest.param(2, b"\0\5\0\0", (3, 1), id="withdrawn routes cut off"),
+        pytest.param(2, b"\0\0\0\4\x40\1\2\0", (3, 1), id="attribute cut off"),
+        pytest.param(2, b"\0\0\0\x08\x40\1\1\0\x40\1\1\0", (3, 1), id="attribute twice"),
+        pytest.param(2, b"\0\0\0\1\x40", (3, 1), id="stump of an attribute"),
+        pytest.param(2, b"\0\0\0\6\x40\3\3\1\2\3", (3, 5), id="next hop"),
+        pytest.param(2, b"\0\0\0\0\x18\1\2\3", (3, 3), id="no attributes"),
+        pytest.param(2, b"\0\2\x21\1\0\0", (3, 10), id="33 bits"),
+        pytest.param(2, b"\0\2\x18\1\0\0", (3, 10), id="prefix cut off"),
+        pytest.param(2, b"\0\0\0\5\x40\2\2\2\1", (3, 11), id="path cut off"),
+        pytest.param(3, b"\6", (1, 2), id="short notification"),
+        pytest.param(9, b"", (1, 3), id="unknown message"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(kind: int, body: bytes, code: tuple[int, int]) -> None:
+    assert refused(packed(kind, body)) == code
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        (b"\0" * 16 + b"\0\x13\4", (1, 1)),
+        (MARKER + b"\0\x12\4", (1, 2)),
+        (MARKER + b"\x10\1\4", (1, 2)),
+    ],
+)
+def test_headers_that_are_none(header: bytes, code: tuple[int, int]) -> None:
+    with pytest.raises(Malformed) as found:
+        reading.body_length(header)
+    assert (found.value.code, found.value.subcode) == code
+
+
+@given(kind=st.integers(0, 255), body=st.binary(max_size=200), four_octets=st.booleans())
+def test_whatever_comes_is_read_or_refused(kind: int, body: bytes, four_octets: bool) -> None:
+    with suppress(Malformed):
+        message = read(packed(kind, body), four_octets=four_octets)
+        assert isinstance(message, Message)

@@ -1,0 +1,85 @@
+"""What is kept of what a peer tells."""
+
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+
+import pytest
+
+from ofnet.bgp.messages import Malformed, Update
+from ofnet.bgp.peering import Peering
+from ofnet.bgp.rib import Rib
+
+PEERING = Peering(
+    router=IPv4Interface("50.1.1.1/24"), asn=65002, peer=IPv4Address("50.1.1.2"), peer_asn=500
+)
+HOP, OTHER = IPv4Address("50.1.1.2"), IPv4Address("50.1.1.9")
+NET, SECOND = IPv4Network("60.1.1.0/24"), IPv4Network("0.0.0.0/0")
+
+
+def told(*prefixes: IPv4Network, hop: IPv4Address = HOP, path: tuple[int, ...] = (500,)) -> Update:
+    return Update(announced=prefixes, next_hop=hop, as_path=path)
+
+
+@pytest.fixture
+def rib() -> Rib:
+    return Rib(PEERING, limit=3)
+
+
+def test_routes_come_change_and_go(rib: Rib) -> None:
+    rib.apply(told(NET, SECOND))
+    assert rib.routes == {NET: HOP, SECOND: HOP}
+    rib.apply(told(NET, hop=OTHER))
+    assert rib.routes == {NET: OTHER, SECOND: HOP}
+    rib.apply(Update(withdrawn=(SECOND, IPv4Network("7.7.7.7"))))
+    assert rib.routes == {NET: OTHER}
+
+
+def test_a_prefix_that_is_withdrawn_and_told_in_one_is_there(rib: Rib) -> None:
+    rib.apply(Update(withdrawn=(NET,), announced=(NET,), next_hop=HOP, as_path=(500,)))
+    assert rib.routes == {NET: HOP}
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        pytest.param(told(NET, path=(500, 65002)), id="loop"),
+        pytest.param(told(NET, hop=IPv4Address("50.1.1.1")), id="by ourselves"),
+        pytest.param(told(NET, hop=IPv4Address("0.0.0.0")), id="by nobody"),
+        pytest.param(told(NET, hop=IPv4Address("224.0.0.1")), id="by a group"),
+    ],
+)
+def test_what_cannot_be_used_takes_back_what_was_told(rib: Rib, update: Update) -> None:
+    rib.apply(told(NET))
+    rib.apply(update)
+    assert rib.routes == {}
+
+
+@pytest.mark.parametrize("prefix", ["127.0.0.0/8", "169.254.1.0/24", "224.0.0.0/4", "240.0.0.1/32"])
+def test_nothing_leads_where_nobody_is(rib: Rib, prefix: str) -> None:
+    rib.apply(told(IPv4Network(prefix)))
+    assert rib.routes == {}
+
+
+def test_there_are_only_so_many(rib: Rib) -> None:
+    prefixes = [IPv4Network((number << 24, 8)) for number in range(1, 5)]
+    rib.apply(told(*prefixes[:3]))
+    rib.apply(told(*prefixes[:3]))
+    with pytest.raises(Malformed) as refused:
+        rib.apply(told(prefixes[3]))
+    assert (refused.value.code, refused.value.subcode) == (6, 1)
+
+
+def test_what_is_not_told_again_goes(rib: Rib) -> None:
+    rib.apply(told(NET, SECOND))
+    rib.expect_again()
+    assert rib.routes == {NET: HOP, SECOND: HOP}
+    rib.apply(told(NET))
+    assert rib.drop_stale()
+    assert rib.routes == {NET: HOP}
+    assert not rib.drop_stale()
+
+
+def test_everything_can_be_forgotten(rib: Rib) -> None:
+    rib.apply(told(NET))
+    assert rib.clear()
+    assert rib.routes == {}
+    assert not rib.clear()

@@ -1,0 +1,264 @@
+"""A session is begun, kept, lost and begun again; what the peer told is kept while it holds."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Address, IPv4Interface
+
+import pytest
+from os_ken.lib.packet import bgp
+
+from core.tasks import background
+from ofnet.bgp import session, speaker
+from ofnet.bgp.peering import Peering
+from ofnet.bgp.speaker import Speaker
+from tests.unit.bgp_router import ROUTER_AS, FakeRouter
+
+OWN_AS = 65002
+PEERING = Peering(
+    router=IPv4Interface("50.1.1.1/24"),
+    asn=OWN_AS,
+    peer=IPv4Address("50.1.1.2"),
+    peer_asn=ROUTER_AS,
+)
+NET, SECOND = "60.1.1.0/24", "0.0.0.0/0"
+POD, OTHER = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaker, "FIRST_PAUSE", 0.001)
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def speaking(router: FakeRouter, peering: Peering = PEERING) -> AsyncIterator[Speaker]:
+    """Have a host speak, with one pod."""
+    host = Speaker(peering, lambda: None, connect=router.connect)
+    host.announce(frozenset({POD}))
+    async with background("speaker", host.run()):
+        yield host
+
+
+@asynccontextmanager
+async def established(router: FakeRouter, *, restart: int | None = None) -> AsyncIterator[Speaker]:
+    """Have a session, in which the router has told of a route."""
+    async with speaking(router) as host:
+        await router.greet(restart=restart)
+        router.announce(NET)
+        await eventually(lambda: bool(host.routes))
+        yield host
+
+
+def prefixes(host: Speaker) -> set[str]:
+    return {str(prefix) for prefix in host.routes}
+
+
+async def test_both_say_who_they_are_and_what_they_have() -> None:
+    router = FakeRouter()
+    async with speaking(router) as host:
+        said = await router.greet(hold_time=30)
+        assert (said.my_as, said.bgp_identifier, said.hold_time) == (OWN_AS, "50.1.1.1", 90)
+        told = await router.hear(bgp.BGPUpdate)
+        assert [(route.addr, route.length) for route in told.nlri] == [(str(POD), 32)]
+        assert told.pathattr_map[3].value == "50.1.1.1"
+        assert (await router.hear(bgp.BGPUpdate)).nlri == []
+        router.announce(NET, SECOND)
+        router.end_of_routes()
+        await eventually(lambda: host.told_all)
+        assert prefixes(host) == {NET, SECOND}
+        assert (host.state, host.hold_time, host.fault) == ("established", 30, None)
+
+
+async def test_pods_come_and_go() -> None:
+    router = FakeRouter()
+    async with established(router) as host:
+        await router.hear(bgp.BGPUpdate)
+        await router.hear(bgp.BGPUpdate)
+        host.announce(frozenset({OTHER}))
+        gone = await router.hear(bgp.BGPUpdate)
+        assert [route.addr for route in gone.withdrawn_routes] == [str(POD)]
+        come = await router.hear(bgp.BGPUpdate)
+        assert [route.addr for route in come.nlri] == [str(OTHER)]
+
+
+async def test_all_is_told_again_to_who_asks() -> None:
+    router = FakeRouter()
+    async with established(router):
+        await router.hear(bgp.BGPUpdate)
+        await router.hear(bgp.BGPUpdate)
+        router.say(bgp.BGPRouteRefresh(afi=1, safi=1))
+        again = await router.hear(bgp.BGPUpdate)
+        assert [route.addr for route in again.nlri] == [str(POD)]
+
+
+async def test_routes_go_with_the_session_and_come_with_the_next() -> None:
+    router = FakeRouter()
+    async with established(router) as host:
+        router.hang_up()
+        await eventually(lambda: not host.routes)
+        await router.greet()
+        router.announce(SECOND)
+        await eventually(lambda: prefixes(host) == {SECOND})
+        assert (host.counts["Established"], host.counts["Flops"]) == (2, 1)
+
+
+async def test_who_restarts_finds_its_routes_again() -> None:
+    router = FakeRouter()
+    async with established(router, restart=60) as host:
+        router.announce(SECOND)
+        await eventually(lambda: len(host.routes) == 2)
+        router.hang_up()
+        await eventually(lambda: not host.established)
+        assert prefixes(host) == {NET, SECOND}
+        await router.greet(restart=60)
+        router.announce(NET)
+        router.end_of_routes()
+        await eventually(lambda: prefixes(host) == {NET})
+
+
+async def test_who_did_not_forward_meanwhile_does_not() -> None:
+    router = FakeRouter()
+    async with established(router, restart=60) as host:
+        router.hang_up()
+        await eventually(lambda: not host.established)
+        assert prefixes(host) == {NET}
+        await router.greet(restart=60, forwarding=False)
+        await eventually(lambda: not host.routes)
+
+
+async def test_who_does_not_come_back_loses_its_routes() -> None:
+    router = FakeRouter()
+    async with established(router, restart=1) as host:
+        router.down = True
+        router.hang_up()
+        await eventually(lambda: not host.established)
+        assert prefixes(host) == {NET}
+        await eventually(lambda: not host.routes)
+
+
+async def test_who_says_goodbye_does_not_restart() -> None:
+    router = FakeRouter()
+    async with established(router, restart=60) as host:
+        router.say(bgp.BGPNotification(6, 2))
+        await eventually(lambda: not host.routes)
+        await eventually(lambda: host.fault == "the peer ended the session: notification 6/2")
+
+
+async def test_silence_ends_a_session() -> None:
+    router = FakeRouter()
+    async with established(router) as host:
+        assert host._session is not None
+        host._session.hold_time = 0.01  # type: ignore[assignment]
+        router.announce(NET)
+        end = await router.hear(bgp.BGPNotification)
+        assert end.error_code == 4
+        await eventually(lambda: host.fault == "the peer was silent for 0.01 s")
+        assert not host.routes
+
+
+async def test_we_show_that_we_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SIGNS", 100_000)
+    router = FakeRouter()
+    async with established(router):
+        for _ in range(2):
+            await router.hear(bgp.BGPKeepAlive)
+
+
+async def test_nonsense_ends_a_session_with_its_reason() -> None:
+    router = FakeRouter()
+    async with established(router) as host:
+        router.host_reads.feed_data(b"\0" * 19)
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (1, 1)
+        await eventually(lambda: host.fault == "messages are out of step")
+        assert not host.routes
+
+
+async def test_too_many_routes_end_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    router = FakeRouter()
+    async with established(router) as host:
+        monkeypatch.setattr(host._rib, "_limit", 2)
+        router.announce("1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8")
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (6, 1)
+        await eventually(lambda: not host.routes)
+
+
+async def test_the_peer_must_be_of_its_as() -> None:
+    router = FakeRouter(asn=600)
+    async with speaking(router) as host:
+        said = bgp.BGPOpen(my_as=600, hold_time=90, bgp_identifier="50.1.1.2")
+        await router.accept()
+        router.say(said)
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (2, 2)
+        await eventually(lambda: host.fault == f"the peer is of AS 600, not {ROUTER_AS}")
+
+
+async def test_the_peer_must_be_somebody_else() -> None:
+    router = FakeRouter()
+    async with speaking(router):
+        await router.accept()
+        router.say(bgp.BGPOpen(my_as=ROUTER_AS, hold_time=90, bgp_identifier="50.1.1.1"))
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (2, 3)
+
+
+async def test_who_refuses_is_tried_again() -> None:
+    router = FakeRouter()
+    router.down = True
+    async with speaking(router) as host:
+        await eventually(lambda: router.dialled > 2)
+        assert host.fault == "cannot connect: Connection refused"
+        router.down = False
+        await router.greet()
+        await eventually(lambda: host.established)
+        assert host.fault is None
+
+
+async def test_who_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "HANDSHAKE", 0.01)
+    router = FakeRouter()
+    async with speaking(router) as host:
+        await eventually(lambda: host.fault == "the peer does not answer")
+        await eventually(lambda: router.dialled > 1)
+
+
+async def test_who_never_says_that_it_is_through_is_believed_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speaker, "UNMARKED", 0.01)
+    router = FakeRouter()
+    async with established(router) as host:
+        await eventually(lambda: host.told_all)
+        assert prefixes(host) == {NET}
+
+
+async def test_an_agents_end_is_no_goodbye_but_that_of_a_peering_is() -> None:
+    router = FakeRouter()
+    async with established(router) as host:
+        await host.retire()
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (6, 3)
+    async with established(router):
+        pass
+    with pytest.raises(asyncio.IncompleteReadError):
+        await router.hear(bgp.BGPNotification)
+
+
+async def test_after_a_start_the_router_is_told_that_packets_went_on() -> None:
+    router = FakeRouter()
+    async with speaking(router):
+        said = await router.greet()
+        found = said.opt_param_cap_map[64]
+        assert (found.flags, found.time, found.tuples) == (8, 120, [(1, 1, 0x80)])
+        router.end_of_routes()
+        router.hang_up()
+        again = await router.greet()
+        assert again.opt_param_cap_map[64].flags == 0
