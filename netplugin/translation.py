@@ -5,7 +5,8 @@ checked when it came can be translated; what cannot be read is Invalid, before a
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
@@ -14,8 +15,9 @@ from typing import Final
 from core.errors import Invalid
 from core.ids import split_network_id
 from netplugin import ports
+from netplugin.kube.services import KubeService
 from ofnet.bgp.peering import Peering
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, ServicePort
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Service, ServicePort
 from state.records import (
     BgpRecord,
     Encap,
@@ -112,6 +114,35 @@ def _service_port(text: str) -> ServicePort:
     if protocol.upper() not in _PROTOCOLS or not all(0 < number < 65536 for number in numbers):
         raise ValueError(f"{text!r} is not a port of a service")
     return ServicePort(_PROTOCOLS[protocol.upper()], *numbers)
+
+
+def kube_service_of(service: KubeService) -> Service | None:
+    """Return a service of Kubernetes as switches know it; None if they have no business with it.
+
+    A client has one provider for all ports (`ofnet.service_proxy`): those who serve all that are
+    served, at the port where most do.
+    """
+    served = [port for port in service.ports if port.targets and port.protocol in _PROTOCOLS]
+    if service.address is None or not served:
+        return None
+    numbers = [_usual(number for _, number in port.targets) for port in served]
+    pairs = zip(served, numbers, strict=True)
+    serving = [{ip for ip, at in port.targets if at == number} for port, number in pairs]
+    return Service(
+        key=service.key,
+        vrf=0,
+        address=service.address,
+        ports=tuple(
+            ServicePort(_PROTOCOLS[port.protocol], port.port, number)
+            for port, number in zip(served, numbers, strict=True)
+        ),
+        providers=frozenset(set.intersection(*serving)),
+    )
+
+
+def _usual(numbers: Iterable[int]) -> int:
+    """Return the number that comes most often, of several the lowest."""
+    return min(Counter(numbers).items(), key=lambda counted: (-counted[1], counted[0]))[0]
 
 
 def addressed(record: EndpointRecord) -> bool:

@@ -42,6 +42,7 @@ from netplugin.translation import (
     check_global,
     check_host,
     check_network,
+    kube_service_of,
     local_of,
     network_of,
     peering_of,
@@ -57,6 +58,7 @@ from ofnet.world import (
     FwdMode,
     HostPort,
     Router,
+    Service,
     Uplink,
     Vtep,
     World,
@@ -278,14 +280,16 @@ class WorldBuilder:
     # -- facts from Kubernetes -----------------------------------------------------------------
 
     def put_kube_service(self, service: KubeService) -> None:
-        """Learn or replace a service of Kubernetes."""
+        """Learn or replace a service of Kubernetes, which pods of every tenant may use."""
         self.kube_services[service.key] = service
         self.names.put_kube_service(service)
+        self._serve_all(service.key, kube_service_of(service))
 
     def remove_kube_service(self, key: str) -> None:
         """Forget a service of Kubernetes."""
         self.kube_services.pop(key, None)
         self.names.remove_kube_service(key)
+        self._serve_all(key, None)
 
     # -- facts from this host ------------------------------------------------------------------
 
@@ -484,9 +488,11 @@ class WorldBuilder:
             vrf = self._vrfs.get(tenant) if tenant is not None else None
             for side in self._sides.values():
                 service = None if vrf is None else self._services.on(key, vrf, side.networks)
-                if side.services.get(key) != service:
-                    side.dirty.services.add(key)
-                    _set(side.services, key, service)
+                _serve(side, key, service)
+
+    def _serve_all(self, key: str, service: Service | None) -> None:
+        for side in self._sides.values():
+            _serve(side, key, service)
 
     def _launched(self, groups: Iterable[GroupKey]) -> None:
         """Have the endpoints of groups announced that an ACI fabric has been told of."""
@@ -576,6 +582,12 @@ class WorldBuilder:
         if unused and used - self._vrfs.keys():
             for nid in [r.id for r in self._networks.values() if r.tenant not in self._vrfs]:
                 self._place_network(nid)
+
+
+def _serve(side: Side, key: str, service: Service | None) -> None:
+    if side.services.get(key) != service:
+        side.dirty.services.add(key)
+        _set(side.services, key, service)
 
 
 def _set(mapping: dict[_K, _V], key: _K, value: _V | None) -> None:

@@ -27,15 +27,16 @@ _PART: Final = struct.Struct(">HH")
 _APPLY_ACTIONS: Final = 4
 _SET_FIELD: Final = 25
 _FIELDS: Final = {
-    2: "metadata",
-    10: "ip_proto",
-    11: "ipv4_src",
-    12: "ipv4_dst",
-    13: "tcp_src",
-    14: "tcp_dst",
-    15: "udp_src",
-    16: "udp_dst",
+    2: ("metadata", 8),
+    10: ("ip_proto", 1),
+    11: ("ipv4_src", 4),
+    12: ("ipv4_dst", 4),
+    13: ("tcp_src", 2),
+    14: ("tcp_dst", 2),
+    15: ("udp_src", 2),
+    16: ("udp_dst", 2),
 }
+"""Name and bytes of the match fields that are read, by their number."""
 
 
 class Entry(NamedTuple):
@@ -168,9 +169,11 @@ def _oxms(data: bytes) -> Iterator[tuple[str, int]]:
         value = data[offset + _TLV.size : offset + _TLV.size + length]
         if len(value) < length:
             raise wire.Malformed(f"match field of {length} bytes")
-        name = _FIELDS.get(field >> 1)
-        if oxm_class == BASIC_CLASS and name is not None:
-            size = length // 2 if field & 1 else length
+        known = _FIELDS.get(field >> 1)
+        if oxm_class == BASIC_CLASS and known is not None:
+            name, size = known
+            if length != size * (1 + (field & 1)):
+                raise wire.Malformed(f"{name} of {length} bytes")
             yield name, int.from_bytes(value[:size], "big")
         offset += _TLV.size + length
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pytest
 
@@ -102,6 +103,17 @@ def test_a_node_port_leads_to_a_pod_that_serves(
     eventually(lambda: node_ports(host), "a rule")
     api.delete(SERVICES, "shop", "web")
     eventually(lambda: not node_ports(host), "the service is gone")
+
+
+def test_pods_reach_a_service_by_its_address(api: ApiServer, pods: list[Pod]) -> None:
+    client, provider = pods
+    api.put(SERVICES, "shop", "web", **service("10.96.0.10", {**WEB, "nodePort": 0}))
+    api.put(ENDPOINTS, "shop", "web", **served_by(provider))
+    with answering(provider.namespace, provider.address, 8080) as callers:
+        reached = partial(dials, client.namespace, "10.96.0.10", 80, patience=2.0)
+        eventually(reached, "the service answers", within=40)
+    assert set(callers) == {client.address}
+    api.delete(SERVICES, "shop", "web")
 
 
 def test_pods_hear_of_services(api: ApiServer, pods: list[Pod]) -> None:

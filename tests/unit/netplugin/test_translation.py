@@ -6,17 +6,20 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 import pytest
 
 from core.errors import Invalid
+from netplugin.kube.services import KubePort, KubeService
 from netplugin.translation import (
     LocalPort,
     addressed,
     check_endpoint,
     check_host,
     check_network,
+    kube_service_of,
     local_of,
     network_of,
     peering_of,
     remote_of,
 )
+from ofnet.world import Service, ServicePort
 from state.records import BgpRecord, Encap
 from tests.unit.netplugin.records import PEER, endpoint, group, host, network
 
@@ -79,3 +82,53 @@ def test_what_cannot_be_read_is_named() -> None:
         check_network(network(gateway="10.1"))
     with pytest.raises(Invalid, match="record of host h2: "):
         check_host(host(vtep_ip="10.1"))
+
+
+def kube_port(port: int, *targets: tuple[str, int], protocol: str = "TCP") -> KubePort:
+    serving = frozenset((IPv4Address(ip), number) for ip, number in targets)
+    return KubePort(protocol=protocol, port=port, targets=serving)
+
+
+def kube(*ports: KubePort, address: str = "10.96.0.10") -> KubeService:
+    four = IPv4Address(address) if address else None
+    return KubeService(namespace="shop", name="web", address=four, ports=ports)
+
+
+def test_a_service_of_kubernetes_is_every_tenants() -> None:
+    one, two = ("10.1.0.1", 8080), ("10.1.0.2", 8080)
+    dns = kube_port(53, ("10.1.0.1", 5353), ("10.1.0.2", 5353), protocol="UDP")
+    assert kube_service_of(kube(kube_port(80, one, two), dns)) == Service(
+        key="shop/web",
+        vrf=0,
+        address=IPv4Address("10.96.0.10"),
+        ports=(ServicePort(6, 80, 8080), ServicePort(17, 53, 5353)),
+        providers=frozenset({IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")}),
+    )
+
+
+def test_who_serves_all_ports_where_most_do_serves_a_service_of_kubernetes() -> None:
+    usual = [("10.1.0.2", 8080), ("10.1.0.3", 8080)]
+    found = kube_service_of(
+        kube(
+            kube_port(80, ("10.1.0.1", 80), *usual),
+            kube_port(81, ("10.1.0.3", 81), ("10.1.0.1", 81)),
+            kube_port(82),
+            kube_port(83, ("10.1.0.3", 83), protocol="SCTP"),
+        )
+    )
+    assert found is not None
+    assert found.ports == (ServicePort(6, 80, 8080), ServicePort(6, 81, 81))
+    assert found.providers == frozenset({IPv4Address("10.1.0.3")})
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        kube(),
+        kube(kube_port(80)),
+        kube(kube_port(80, ("10.1.0.1", 80), protocol="SCTP")),
+        kube(kube_port(80, ("10.1.0.1", 80)), address=""),
+    ],
+)
+def test_a_service_nobody_serves_is_no_switchs_business(service: KubeService) -> None:
+    assert kube_service_of(service) is None

@@ -7,7 +7,8 @@ import pytest
 
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, NetworkId, TenantName
-from netplugin.translation import LocalPort
+from netplugin.kube.services import KubePort, KubeService
+from netplugin.translation import LocalPort, kube_service_of
 from netplugin.world import MAX_VRF, WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import ArpMode, Bridge, FwdMode, HostPort, Vtep, World
@@ -286,6 +287,30 @@ def test_names_are_those_of_endpoints_anywhere_and_of_services(builder: WorldBui
     for fact in facts:
         builder.remove(fact)
     assert not any(map(known, ("c1", "c2", "web", "shop")))
+
+
+def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> None:
+    target = frozenset({(IPv4Address("10.1.0.1"), 8080)})
+    served = KubeService(
+        namespace="shop",
+        name="web",
+        address=IPv4Address("10.96.0.10"),
+        ports=(KubePort(protocol="TCP", port=80, targets=target),),
+    )
+    for bridge in Bridge:
+        builder.take(bridge)
+    builder.put_kube_service(served)
+    for bridge in Bridge:
+        world, changes = builder.take(bridge)
+        assert world.services == {"shop/web": kube_service_of(served)}
+        assert changes.services == {"shop/web"}
+    builder.put_kube_service(served)
+    assert not any(builder.dirty(bridge) for bridge in Bridge)
+    builder.remove_kube_service("shop/web")
+    for bridge in Bridge:
+        world, changes = builder.take(bridge)
+        assert not world.services
+        assert changes.services == {"shop/web"}
 
 
 def test_pods_have_private_addresses_where_we_route(builder: WorldBuilder) -> None:

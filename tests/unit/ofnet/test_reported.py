@@ -87,3 +87,11 @@ def test_nothing_is_read_past_its_end(at: int, junk: bytes) -> None:
 def test_a_cut_entry_is_refused() -> None:
     with pytest.raises(Malformed):
         reported.entries(body(site(BOB.ip))[:-4])
+
+
+def test_a_field_that_is_too_long_is_refused() -> None:
+    whole = body(site(BOB.ip))
+    field, longer = b"\x80\x00\x16\x04", b"\x80\x00\x16\x05"
+    assert field in whole
+    with pytest.raises(Malformed):
+        reported.entries(whole.replace(field, longer))
