@@ -71,6 +71,7 @@ log = logging.getLogger(__name__)
 
 OVSDB_WAIT: Final = 30.0
 SAY_AGAIN: Final = 10.0
+KUBERNETES_WAIT: Final = 5.0
 SWITCH_WAIT: Final = 10.0
 RECORDS_AT_ONCE: Final = 500
 
@@ -152,9 +153,10 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         endpoints = await _open_endpoints(life, doors, plane)
         record = registration.host_record(settings, plane.macs.values(), version)
         await registration.put_host_record(doors.store, record)
+        node_ports = await _follow_kubernetes(life, plane, followed) if followed else None
         await _settle(life, doors, plane, endpoints)
-        if followed is not None:
-            _follow_kubernetes(life, plane, followed)
+        if node_ports is not None:
+            sup.supervise("node ports", node_ports.run())
         sup.supervise("leaks", endpoints.leaks.run())
         is_known = partial(plane.world.hosts.__contains__, settings.host)
         kept = registration.keep_host_record(doors.store, record, is_known)
@@ -165,17 +167,23 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         await asyncio.Event().wait()
 
 
-def _follow_kubernetes(life: _Life, plane: _Plane, api: KubeApi) -> None:
+async def _follow_kubernetes(life: _Life, plane: _Plane, api: KubeApi) -> NodePorts:
+    """Follow the services of Kubernetes, and have them read before what is missing is gone.
+
+    An API server that is away is not waited for long: pods are more than services. Node ports can
+    be kept once this host's pods are known.
+    """
     feed = KubeFeed(api, plane.world)
-    node_ports = NodePorts(
+    life.sup.supervise("services of kubernetes", feed.run())
+    if not await feed.listed(KUBERNETES_WAIT):
+        log.warning("kubernetes has not told of its services: there are none until it does")
+    return NodePorts(
         feed=feed,
         firewall=Firewall(nodeports.CHAINS),
         world=plane.world,
         reconciler=plane.reconciler,
         interval=life.settings.audit_interval,
     )
-    life.sup.supervise("services of kubernetes", feed.run())
-    life.sup.supervise("node ports", node_ports.run())
 
 
 async def _open_doors(life: _Life) -> _Doors:

@@ -8,6 +8,7 @@ While the server is away, all stays as it was.
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from core.errors import Invalid
@@ -36,6 +37,14 @@ class KubeFeed:
     def complete(self) -> bool:
         """True once all has been listed: what is not there is gone."""
         return not self._unread
+
+    async def listed(self, patience: float) -> bool:
+        """Wait until all has been listed, so many seconds at most; tell whether it has."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not self.complete:
+                    await self._news.next.wait()
+        return self.complete
 
     def changed(self) -> asyncio.Event:
         """Return the event that the next change sets: take it, look, then wait."""

@@ -1,5 +1,6 @@
 """What Kubernetes tells becomes the World's services and names."""
 
+import asyncio
 import logging
 from ipaddress import IPv4Address
 
@@ -76,3 +77,18 @@ def test_what_cannot_be_read_leaves_the_last_good_in_force(
             feed.take(SERVICES, event)
         assert "object of kubernetes not understood" in caplog.text
         assert world.kube_services == {KEY: SERVED}
+
+
+async def test_the_first_lists_are_waited_for(feed: KubeFeed) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(feed.listed(60))
+        for event in ((SERVICES, Listed((WEB,))), (ENDPOINTS, Listed((SERVING,)))):
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            feed.take(*event)
+    assert waiting.result()
+
+
+async def test_a_server_that_is_away_is_not_waited_for_long(feed: KubeFeed) -> None:
+    feed.take(SERVICES, Listed((WEB,)))
+    assert not await feed.listed(0.01)
