@@ -16,6 +16,8 @@ from functools import partial
 from typing import Any, Final
 
 from consul.callback import CB
+from consul.exceptions import ConsulException
+from pydantic_core import from_json
 
 from core.errors import StoreUnavailable
 from core.logs import fields
@@ -46,6 +48,7 @@ together.
 """
 
 _PROBE: Final = "may-this-be-read"
+_INDEX: Final = "X-Consul-Index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +184,11 @@ async def _demand_right(client: Any, key: str) -> None:
 
 def _decoded(response: Any) -> Listing:
     began = time.monotonic()
-    index, items = CB.json(index=True)(response)
-    return Listing(int(index), items or (), time.monotonic() - began)
+    there = CB.boolean()(response)  # False for a key that is not; raises for other refusals
+    try:
+        # as fast as the agent says it: the library's own takes four times as long
+        items = from_json(response.body) if there else ()
+        index = int(response.headers[_INDEX])
+    except (ValueError, KeyError) as exc:
+        raise ConsulException(f"not an answer of consul: {exc!r}") from exc
+    return Listing(index, items or (), time.monotonic() - began)
