@@ -8,7 +8,7 @@ be reached from there. Who provides is `state.services`' decision.
 from collections.abc import Container, Iterable
 from ipaddress import IPv4Address
 
-from core.ids import EndpointKey, NetworkId, NetworkName, ServiceKey, TenantName
+from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName, split_network_id
 from netplugin.translation import ports_of
 from ofnet.world import Service, ServicePort
 from state.records import EndpointRecord, ServiceRecord
@@ -44,10 +44,9 @@ class ServiceBook:
 
     def put_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
         """Learn or replace an endpoint."""
-        network, _, tenant = record.network.rpartition(".")
-        candidate = Candidate(record, NetworkName(network), TenantName(tenant))
-        if not record.labels:
+        if not record.labels:  # as most have none, nothing is made of them
             return self.remove_endpoint(record)
+        candidate = Candidate(record, *split_network_id(record.network))
         self._candidates.setdefault(candidate.tenant, {})[record.key] = candidate
         altered = set()
         for key, service in self._services.items():
@@ -58,7 +57,7 @@ class ServiceBook:
 
     def remove_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
         """Forget an endpoint."""
-        tenant = TenantName(record.network.rpartition(".")[2])
+        _, tenant = split_network_id(record.network)
         if self._candidates.get(tenant, {}).pop(record.key, None) is None:
             return set()
         return {key for key in self._services if self._set_provider(key, record.key, None)}

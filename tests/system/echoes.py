@@ -114,3 +114,15 @@ def pinging(tmp_path: Path, **ways: tuple[Namespace, str]) -> Iterator[list[Way]
         for _, process in running:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def unbroken(directory: Path, **ways: tuple[Namespace, str]) -> Iterator[None]:
+    """Fail unless each way is open before and after the body, and loses nothing meanwhile."""
+    with pinging(directory, **ways) as running:
+        for way in running:
+            way.goes_on()
+        yield
+        for way in running:
+            way.goes_on()
+        assert {way.name: way.missing() for way in running} == {name: set() for name in ways}

@@ -13,7 +13,7 @@ from tests.bed.hosts import Host
 from tests.bed.netns import Namespace
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.echoes import answering, dials, passes, pinging, private_address, reaches
+from tests.system.echoes import answering, dials, passes, private_address, reaches, unbroken
 from tests.system.footprint import eventually_same, steady
 from tests.system.planes import FWD_MODES, planes
 
@@ -148,14 +148,9 @@ def test_a_restart_loses_nothing(bed: Bed, pod: Pod, tmp_path: Path) -> None:
         "from-host": (bed.hosts[0].namespace, private_address(pod)),
     }
     before = steady(bed)
-    with pinging(tmp_path, **ways) as running:
-        for way in running:
-            way.goes_on()
+    with unbroken(tmp_path, **ways):
         bed.agents[0].kill()
         bed.agents[0].start()
-        for way in running:
-            way.goes_on()
-        assert {way.name: way.missing() for way in running} == {name: set() for name in ways}
     assert before.difference(steady(bed)) == []
 
 

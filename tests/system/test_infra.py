@@ -11,7 +11,7 @@ import pytest
 from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.waiting import eventually
-from tests.system.echoes import passes, pinging, reaches
+from tests.system.echoes import passes, reaches, unbroken
 from tests.system.footprint import inspect, steady
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
@@ -100,14 +100,9 @@ def test_a_restart_loses_nothing_and_changes_nothing(bed: Bed, tmp_path: Path) -
         "to-host": (pod.namespace, address_of(host, GATEWAY)),
     }
     before = steady(bed)
-    with pinging(tmp_path, **ways) as running:
-        for way in running:
-            way.goes_on()
+    with unbroken(tmp_path, **ways):
         bed.agents[0].kill()
         bed.agents[0].start()
-        for way in running:
-            way.goes_on()
-        assert {way.name: way.missing() for way in running} == {name: set() for name in ways}
     assert before.difference(steady(bed)) == []
     bed.delete_pod(pod)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
+from core.ids import EndpointKey
 from ofnet import oxm
 from ofnet.changes import EVERYTHING, Changes
 from ofnet.desired import Desired
@@ -12,9 +13,11 @@ from ofnet.reported import Adopted
 from ofnet.service_proxy import Response, ServiceProxy
 from ofnet.tables import TableId
 from ofnet.wire import PacketIn
-from ofnet.world import Bridge, LocalEndpoint, Served, Service, ServicePort, World
+from ofnet.world import Bridge, FwdMode, LocalEndpoint, Served, Service, ServicePort, World
 from tests.unit.ofnet import frames
+from tests.unit.ofnet.pipelines.scene import ANN, world
 from tests.unit.ofnet.walk import Packet, Sent, walk
+from tests.unit.ofnet.worlds import network
 
 VIP = IPv4Address("10.254.0.10")
 HTTP = ServicePort(6, 80, 8080)
@@ -34,6 +37,15 @@ def service(
 def having(world: World, *services: Service) -> World:
     """Return the World with these services, and no others."""
     return replace(world, services={one.key: one for one in services})
+
+
+def of_two_tenants() -> tuple[World, LocalEndpoint]:
+    """Return a routed World in which another tenant's pod has ANN's address, and that pod."""
+    before = world(FwdMode.ROUTING)
+    blue = network("net.blue", vrf=2, number=3)
+    theirs = replace(ANN, key=EndpointKey("net.blue-pod1"), network=blue.id, ofport=201)
+    networks = {**before.networks, blue.id: blue}
+    return replace(before, networks=networks, local={**before.local, theirs.key: theirs}), theirs
 
 
 class Site:

@@ -5,7 +5,6 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from core.ids import EndpointKey, NetworkId
 from ofnet.actions import PORT_IN_PORT, GoOn, Output, SetField
 from ofnet.fields import SOURCE_GROUP, VRF
 from ofnet.reported import Adopted
@@ -15,7 +14,7 @@ from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode, ServicePort
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, OTHER, world
-from tests.unit.ofnet.serving import HTTP, VIP, Site, having, service, talk
+from tests.unit.ofnet.serving import HTTP, VIP, Site, having, of_two_tenants, service, talk
 from tests.unit.ofnet.worlds import NET, network, without_local
 
 MARKS = VRF.put(1) | SOURCE_GROUP.put(ANN.group_id)
@@ -145,15 +144,7 @@ def test_a_bridged_client_gets_a_provider_of_its_own_network() -> None:
 
 
 def test_tenants_with_the_same_addresses_do_not_meet() -> None:
-    theirs = replace(ANN, key=EndpointKey("net.blue-pod1"), network=NetworkId("net.blue"))
-    theirs = replace(theirs, ofport=201, mac="02:02:00:00:00:01")
-    before = world(FwdMode.ROUTING)
-    blue = network("net.blue", vrf=2, number=3)
-    before = replace(
-        before,
-        networks={**before.networks, blue.id: blue},
-        local={**before.local, theirs.key: theirs},
-    )
+    before, theirs = of_two_tenants()
     services = (service(BOB.ip), service(theirs.ip, key="web:blue", vrf=2))
     here = Site(Bridge.VXLAN, having(before, *services))
     here.asks(ANN)

@@ -1,8 +1,5 @@
 """What is shown of services: counters of clients, and the proxy's state."""
 
-from dataclasses import replace
-
-from core.ids import EndpointKey, NetworkId
 from ofnet import reported
 from ofnet.changes import Kind
 from ofnet.reported import Entry
@@ -10,8 +7,7 @@ from ofnet.service_stats import counted, shown
 from ofnet.world import Bridge, FwdMode
 from tests.unit.ofnet.fake_switch import reply
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, FAR, world
-from tests.unit.ofnet.serving import VIP, Site, having, service
-from tests.unit.ofnet.worlds import network
+from tests.unit.ofnet.serving import VIP, Site, having, of_two_tenants, service
 
 NAMES = {1: "default", 2: "blue"}
 
@@ -58,15 +54,7 @@ def test_a_client_has_counters_by_service_and_provider() -> None:
 
 
 def test_tenants_with_the_same_addresses_are_told_apart() -> None:
-    theirs = replace(ANN, key=EndpointKey("net.blue-pod1"), network=NetworkId("net.blue"))
-    theirs = replace(theirs, ofport=201)
-    before = world(FwdMode.ROUTING)
-    blue = network("net.blue", vrf=2, number=3)
-    before = replace(
-        before,
-        networks={**before.networks, blue.id: blue},
-        local={**before.local, theirs.key: theirs},
-    )
+    before, theirs = of_two_tenants()
     services = (service(BOB.ip), service(FAR.ip, key="web:blue", vrf=2))
     here = Site(Bridge.VXLAN, having(before, *services))
     here.asks(ANN)
