@@ -8,8 +8,9 @@ import json
 import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from tests.bed.stand_in import StandInServer
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ WELL = Saying()
 REFUSING = Saying(body=b'{"result":"failed","info":"no such domain"}')
 
 
-class StandIn:
+class StandIn(StandInServer):
     """The gateway; a context manager."""
 
     def __init__(self) -> None:
@@ -33,25 +34,14 @@ class StandIn:
         self.answer = WELL
         self.gate = threading.Event()
         self.gate.set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server)
+        self.url = f"http://127.0.0.1:{server.server_port}"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def let_go(self) -> None:
+        """Open the gate."""
         self.gate.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def paths(self) -> list[str]:
         """Return what was called, in order."""

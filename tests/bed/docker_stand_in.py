@@ -14,8 +14,10 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote
+
+from tests.bed.stand_in import StandInServer
 
 API_VERSION = "1.44"
 
@@ -32,7 +34,7 @@ class _Server(ThreadingMixIn, UnixStreamServer):
     daemon_threads = True
 
 
-class StandIn:
+class StandIn(StandInServer):
     """The engine; a context manager."""
 
     def __init__(self, socket: Path) -> None:
@@ -43,12 +45,11 @@ class StandIn:
         self.gate = threading.Event()
         self.gate.set()
         self._numbers = itertools.count(1)
-        self._server = _Server(str(socket), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        super().__init__(_Server(str(socket), self._handler()))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def let_go(self) -> None:
+        """Open the gate."""
+        self.gate.set()
 
     def __exit__(
         self,
@@ -56,10 +57,7 @@ class StandIn:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.gate.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(kind, value, traceback)
         self.socket.unlink()
 
     def changes(self) -> list[tuple[str, str]]:

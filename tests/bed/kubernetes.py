@@ -9,11 +9,11 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.bed.netns import Namespace
+from tests.bed.stand_in import StandInServer
 
 
 class Request(NamedTuple):
@@ -24,7 +24,7 @@ class Request(NamedTuple):
     token: str
 
 
-class ApiServer:
+class ApiServer(StandInServer):
     """The server; a context manager. Without `token` anybody may ask."""
 
     def __init__(
@@ -47,31 +47,20 @@ class ApiServer:
         def make() -> ThreadingHTTPServer:
             return ThreadingHTTPServer((address, port), self._handler())
 
-        self._server = namespace.call(make) if namespace is not None else make()
-        self._server.daemon_threads = True
+        server = namespace.call(make) if namespace is not None else make()
+        server.daemon_threads = True
         scheme = "http"
         if certificates is not None:
             scheme, context = "https", ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.port = self._server.server_port
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        super().__init__(server)
+        self.port = server.server_port
         self.url = f"{scheme}://{address}:{self.port}"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def let_go(self) -> None:
+        """Hang up."""
         self.hang_up()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def put(self, resource: str, namespace: str, name: str, **body: Any) -> None:
         """Create or replace an object."""
