@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -176,6 +176,33 @@ def everybody(asking: Sequence[Pod], address: str, is_right: Callable[[str], boo
     return answers
 
 
+class Talking(NamedTuple):
+    """A service, its provider on another host, and two clients who each talk to another one."""
+
+    vip: str
+    far: Pod
+    clients: list[Pod]
+    talks: list[Talk]
+    served: list[str]
+    """The provider of each client."""
+
+
+@contextmanager
+def talking(bed: Bed, network: str, patience: float = PATIENCE) -> Iterator[Talking]:
+    """Have two clients talk to a service with a provider here, `near`, and one elsewhere, `far`."""
+    here, there = bed.hosts
+    vip = create_service(bed, network)
+    near, *clients = pods(bed, here, network, "near", "a", "b")
+    (far,) = pods(bed, there, network, "far")
+    for pod in (near, far):
+        label(bed, pod)
+    with serving(near, far), ExitStack() as stack:
+        talks = [stack.enter_context(closing(Talk(pod, vip, 80, patience))) for pod in clients]
+        served = [talk.says() for talk in talks]
+        assert sorted(served) == ["far", "near"]
+        yield Talking(vip, far, clients, talks, served)
+
+
 NETWORK = pytest.mark.parametrize("network", list(NETWORKS))
 
 
@@ -197,72 +224,39 @@ def test_clients_are_spread_over_providers_here_and_elsewhere(bed: Bed, network:
 
 @NETWORK
 def test_a_provider_is_removed_while_clients_run(bed: Bed, network: str) -> None:
-    here, there = bed.hosts
-    vip = create_service(bed, network)
-    near, one, two = pods(bed, here, network, "near", "a", "b")
-    (far,) = pods(bed, there, network, "far")
-    for pod in (near, far):
-        label(bed, pod)
-    with serving(near, far):
-        talks = [Talk(pod, vip, 80) for pod in (one, two)]
-        served = [talk.says() for talk in talks]
-        assert sorted(served) == ["far", "near"]
+    with talking(bed, network) as (vip, far, clients, talks, served):
         label(bed, far, event="die")
         stays = talks[served.index("near")]
         assert stays.says() == "near", "nobody else is moved"
-        eventually(lambda: {who(pod, vip) for pod in (one, two)} == {"near"}, "all are served")
+        eventually(lambda: {who(pod, vip) for pod in clients} == {"near"}, "all are served")
         label(bed, far)
-        assert {who(pod, vip) for pod in (one, two)} == {"near"}, "who comes gets new clients alone"
-        for talk in talks:
-            talk.close()
+        assert {who(pod, vip) for pod in clients} == {"near"}, "who comes gets new clients alone"
 
 
 @NETWORK
 def test_a_killed_agent(bed: Bed, network: str) -> None:
     """What runs goes on, and known clients open connections, before and after it is back."""
-    here, there = bed.hosts
-    vip = create_service(bed, network)
-    near, one, two = pods(bed, here, network, "near", "a", "b")
-    (far,) = pods(bed, there, network, "far")
-    for pod in (near, far):
-        label(bed, pod)
-    with serving(near, far):
-        talks = [Talk(pod, vip, 80) for pod in (one, two)]
-        served = [talk.says() for talk in talks]
-        assert sorted(served) == ["far", "near"]
+    with talking(bed, network) as (vip, _, clients, talks, served):
         agent = bed.agents[0]
         agent.kill()
         assert [talk.says() for talk in talks] == served
-        assert [who(pod, vip) for pod in (one, two)] == served
+        assert [who(pod, vip) for pod in clients] == served
         agent.start()
         assert [talk.says() for talk in talks] == served
-        assert [who(pod, vip) for pod in (one, two)] == served
-        (new,) = pods(bed, here, network, "new")
+        assert [who(pod, vip) for pod in clients] == served
+        (new,) = pods(bed, bed.hosts[0], network, "new")
         assert who(new, vip) in {"near", "far"}
-        for talk in talks:
-            talk.close()
 
 
 @NETWORK
 def test_a_killed_switch(bed: Bed, network: str) -> None:
     """Connections outlast it, and clients keep their providers."""
-    here, there = bed.hosts
-    vip = create_service(bed, network)
-    near, one, two = pods(bed, here, network, "near", "a", "b")
-    (far,) = pods(bed, there, network, "far")
-    for pod in (near, far):
-        label(bed, pod)
-    with serving(near, far):
-        talks = [Talk(pod, vip, 80, patience=60) for pod in (one, two)]
-        served = [talk.says() for talk in talks]
-        assert sorted(served) == ["far", "near"]
-        here.ovs.vswitchd.kill()
-        here.ovs.vswitchd.start()
+    with talking(bed, network, patience=60) as (vip, _, clients, talks, served):
+        bed.hosts[0].ovs.vswitchd.kill()
+        bed.hosts[0].ovs.vswitchd.start()
         assert [talk.says() for talk in talks] == served
-        for pod, provider in zip((one, two), served, strict=True):
+        for pod, provider in zip(clients, served, strict=True):
             eventually(lambda p=pod, n=provider: who(p, vip) == n, f"{provider} again")  # type: ignore[misc]
-        for talk in talks:
-            talk.close()
 
 
 @NETWORK
