@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_network
 
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName, group_key, network_id
+from core.indexes import discard
 from ofnet.fields import Flags
 from ofnet.world import Rule
 from state.intents import Attachment
@@ -71,7 +72,7 @@ class PolicyBook:
         gone = self._attachments.pop(key, None)
         altered: set[str] = set()
         for policy in _policies(gone) if gone is not None else ():
-            _discard(self._members, policy, key)
+            discard(self._members, policy, key)
             altered |= self._derive(key, policy)
         return altered
 
@@ -177,9 +178,3 @@ def _names(rule: PolicyRule) -> Iterable[GroupKey | NetworkId]:
         yield group_key(GroupName(rule.group), rule.tenant)
     if rule.network:
         yield network_id(NetworkName(rule.network), rule.tenant)
-
-
-def _discard(members: dict[PolicyKey, set[GroupKey]], policy: PolicyKey, key: GroupKey) -> None:
-    members[policy].discard(key)
-    if not members[policy]:
-        del members[policy]

@@ -3,7 +3,7 @@
 A new client gets the provider with the fewest clients, of several the one with the lowest address,
 and keeps it until one of both goes. Nobody is moved because a provider came; only new clients even
 the loads out. (`ofnetSvcProxy.go`, `pqueue.go`, where what clients leave behind is never taken off
-a load.) `ofnet.service_proxy` knows who comes and goes.
+a load.) `ofnet.service_clients` knows who comes and goes.
 """
 
 from collections.abc import Collection, Hashable

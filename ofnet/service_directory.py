@@ -1,19 +1,17 @@
 """Which service a packet is for: services by address, within the VRF of their clients. Pure.
 
-Kept up to date like `ofnet.directory`; `ofnet.service_proxy` asks. Several services may share an
+Kept up to date like `ofnet.directory`; `ofnet.service_clients` asks. Several services may share an
 address; each port belongs to the first of them, by their keys, that has it and has providers.
 """
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 
+from core.indexes import discard
 from ofnet.packets import Segment
 from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import Mode, mode_of
 from ofnet.world import Bridge, Service, ServicePort, World
-
-Place = tuple[int, IPv4Address]
-"""An address within a VRF; 0 is that of everybody's services."""
 
 
 class ServiceDirectory:
@@ -22,28 +20,50 @@ class ServiceDirectory:
     def __init__(self, bridge: Bridge) -> None:
         self.services: dict[str, Service] = {}
         self._bridge = bridge
-        self._places: dict[str, Place] = {}
-        self._at: dict[Place, set[str]] = {}
+        self._at: dict[IPv4Address, set[str]] = {}
 
-    def update(self, world: World, keys: Iterable[str]) -> None:
-        """Take over what a World says of some services."""
-        for key in keys:
-            self._remove(key)
-            service = world.services.get(key)
-            if service is not None:
-                place = (self.space(service.vrf, world), service.address)
-                self.services[key], self._places[key] = service, place
-                self._at.setdefault(place, set()).add(key)
+    def update(self, world: World, keys: Iterable[str]) -> frozenset[str]:
+        """Take over what a World says of some services.
+
+        Return the keys of these and of all that had or have an address with them: their ports may
+        be others' now.
+        """
+        met = set(keys)
+        for key in sorted(met):
+            before, after = self.services.pop(key, None), world.services.get(key)
+            if before is not None:
+                met |= self._at[before.address]
+                discard(self._at, before.address, key)
+            if after is not None:
+                self.services[key] = after
+                self._at.setdefault(after.address, set()).add(key)
+                met |= self._at[after.address]
+        return frozenset(met)
 
     def asked(self, vrf: int, segment: Segment, world: World) -> tuple[Service, ServicePort] | None:
         """Return the service and the port a client of a VRF asks for; its own tenant's first."""
-        asked = (segment.protocol, segment.destination_port)
+        return self._asked(
+            vrf, segment.destination, segment.protocol, segment.destination_port, world
+        )
+
+    def ports(self, service: Service, vrf: int, world: World) -> tuple[ServicePort, ...]:
+        """Return a service's ports without those by which clients of a VRF reach another one."""
+        return tuple(
+            port
+            for port in service.ports
+            if self._asked(vrf, service.address, port.protocol, port.port, world) == (service, port)
+        )
+
+    def _asked(
+        self, vrf: int, address: IPv4Address, protocol: int, number: int, world: World
+    ) -> tuple[Service, ServicePort] | None:
+        here = [self.services[key] for key in sorted(self._at.get(address, ()))]
         for space in (self.space(vrf, world), 0):
-            for key in sorted(self._at.get((space, segment.destination), ())):
-                service = self.services[key]
-                for port in service.ports if service.providers else ():
-                    if (port.protocol, port.port) == asked:
-                        return service, port
+            for service in here:
+                if service.providers and self.space(service.vrf, world) == space:
+                    for port in service.ports:
+                        if (port.protocol, port.port) == (protocol, number):
+                            return service, port
         return None
 
     def space(self, vrf: int, world: World) -> int:
@@ -53,11 +73,3 @@ class ServiceDirectory:
         """
         flat = mode_of(self._bridge, world.fwd_mode) is Mode.VLROUTER
         return FLAT_VRF if flat and vrf else vrf
-
-    def _remove(self, key: str) -> None:
-        if self.services.pop(key, None) is None:
-            return
-        place = self._places.pop(key)
-        self._at[place].remove(key)
-        if not self._at[place]:
-            del self._at[place]

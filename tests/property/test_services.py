@@ -104,7 +104,7 @@ class Serving(RuleBasedStateMachine):
     def loads_are_counted(self) -> None:
         if not hasattr(self, "site"):
             return
-        balance, loads = self.site.proxy._balance, self._loads()
+        balance, loads = self.site.proxy._clients._balance, self._loads()
         for key in ("a:default", "b:default"):
             for provider in ADDRESSES:
                 assert balance.load(key, provider) == loads[key, str(provider)]

@@ -8,7 +8,7 @@ import pytest
 from ofnet.actions import PORT_IN_PORT, GoOn, Output, SetField
 from ofnet.fields import SOURCE_GROUP, VRF
 from ofnet.reported import Adopted
-from ofnet.service_proxy import MAX_CONNECTIONS
+from ofnet.service_clients import MAX_CONNECTIONS
 from ofnet.tables import TableId
 from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode, ServicePort
@@ -275,6 +275,38 @@ def test_two_services_with_one_address_share_its_ports() -> None:
     here.becomes(having(here.world, more))
     here.asks(EVE)
     assert here.provider(EVE, "more:default") == FAR.ip
+
+
+def test_a_port_that_another_service_takes_over_is_asked_for_anew() -> None:
+    """Else it would depend on what was first, and a restart would change it."""
+    mine = service(BOB.ip, key="z")
+    here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), mine))
+    here.asks(ANN)
+    here.becomes(having(here.world, mine, service(FAR.ip, key="a", ports=(HTTP,))))
+    served = here.served(ANN, "z")
+    assert served is not None
+    assert [port.protocol for port in served.ports] == [17]
+    here.asks(ANN)
+    assert here.provider(ANN, "a") == FAR.ip
+    here.becomes(having(here.world, mine))
+    served = here.served(ANN, "z")
+    assert served is not None
+    assert HTTP in served.ports
+
+
+def test_answers_that_one_service_leaves_are_known_as_the_others() -> None:
+    both = (service(BOB.ip), service(BOB.ip, key="www:default", address=OTHER_VIP))
+    here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), *both))
+    here.asks(ANN, VIP)
+    here.asks(ANN, OTHER_VIP)
+    served = here.served(ANN, "www:default")
+    assert served is not None
+    assert (served.ports, served.connections) == ((), ((HTTP, 40000),))
+    altered = here.becomes(having(here.world, both[1]))
+    assert len(altered) == 2
+    served = here.served(ANN, "www:default")
+    assert served is not None
+    assert (served.ports, served.connections) == (both[1].ports, ())
 
 
 @pytest.mark.parametrize(
