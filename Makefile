@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check bench clean lock format-check lint types imports unit
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore bench clean lock format-check lint types imports unit
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, unit tests'
+	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
@@ -64,6 +65,13 @@ imports:
 
 unit:
 	@$(PYTHON) -m pytest -q tests/unit
+
+# a failure of one round is kept in .hypothesis and comes first in the next
+explore: ROUNDS ?= 10
+explore: setup
+	@for round in $$(seq $(ROUNDS)); do \
+	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 tests/property; \
+	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done
 
 bench: root setup
 	@$(PYTHON) -m bench

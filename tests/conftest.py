@@ -23,8 +23,10 @@ from tests.bed.store import STORES, Store
 
 D = TypeVar("D", bound=Daemon)
 
-# how long an example takes says nothing on a busy machine
-settings.register_profile("bed", deadline=None)
+# how long an example takes says nothing on a busy machine; the same examples each time judge what
+# was changed, and `make explore` looks for others
+settings.register_profile("bed", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("bed")
 
 
