@@ -13,8 +13,10 @@ from binascii import a2b_base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
+from consul.base import Response
 from consul.callback import CB
 from consul.exceptions import ConsulException
 from pydantic_core import from_json
@@ -157,7 +159,9 @@ async def _listing(
         params.append(("recurse", "1"))
     if index:
         params += [("index", str(index)), ("wait", f"{wait:.0f}s")]
-    listing: Listing = await client.http.get(_decoded, f"/v1/kv/{bare(key)}", params=params)
+    listing: Listing = await client.http.get(
+        _decoded, f"/v1/kv/{bare(key)}", params=params, raw=True
+    )
     if recurse:
         await _demand_right(client, key + _PROBE)
     return listing
@@ -184,7 +188,10 @@ async def _demand_right(client: Any, key: str) -> None:
 
 def _decoded(response: Any) -> Listing:
     began = time.monotonic()
-    there = CB.boolean()(response)  # False for a key that is not; raises for other refusals
+    there = response.code == HTTPStatus.OK
+    if not there:
+        text = response.body.decode(errors="replace")
+        CB.boolean()(Response(response.code, response.headers, text))  # accepts a key that is not
     try:
         # as fast as the agent says it: the library's own takes four times as long
         items = from_json(response.body) if there else ()
