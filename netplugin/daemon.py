@@ -257,6 +257,7 @@ async def _open_plane(
     datapath = await choose_datapath(doors.links)
     controllers = {b: switch.port for b, switch in switches.items()}
     make_bridges = partial(ensure_bridges, doors.ovsdb, life.settings.host, datapath, controllers)
+    await doors.ovsdb.hang_up(*Bridge)
     await make_bridges()
     kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(life.settings.host, fwd_mode, kept, guard=life.settings.source_guard)

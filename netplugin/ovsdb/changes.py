@@ -4,7 +4,7 @@ A change reads the replica as it is and writes what differs, so it can be done a
 connection without knowing whether it was applied. Run by `netplugin.ovsdb.replica` on its thread.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from core.errors import SwitchRefused
@@ -23,6 +23,9 @@ class Database(Protocol):
         """Return the row in table Port and the name of the bridge that holds it."""
         ...
 
+
+NOBODY: Final = "tcp:127.0.0.1:9"
+"""What is dialed for as long as nobody is to be: the port that discards, on this host."""
 
 BOND: Final[Mapping[str, Any]] = {
     "bond_mode": ["balance-tcp"],
@@ -62,6 +65,28 @@ def ensure_bridge(spec: BridgeSpec) -> Change:
         _set(controller, "inactivity_probe", [spec.inactivity_probe_ms])
         if controllers != [controller]:
             bridge.controller = [controller]
+
+    return change
+
+
+def hang_up(names: Collection[str]) -> Change:
+    """Have bridges dial nobody instead of the controller they have, and the switch say when.
+
+    Never none at all: a switch whose last controller goes, or whose first one comes, drops all its
+    flows (Open vSwitch, ofproto/connmgr.c: connmgr_set_controllers).
+    """
+
+    def change(db: Database, txn: Any) -> None:
+        dialing = [row for name in names if (row := _bridge(db, name)) and row.controller]
+        for bridge in dialing:
+            nobody = txn.insert(db.tables["Controller"])
+            _set(nobody, "target", NOBODY)
+            _set(nobody, "connection_mode", ["out-of-band"])
+            bridge.controller = [nobody]
+        if dialing:
+            root = _root(db)
+            root.verify("next_cfg")
+            root.next_cfg += 1
 
     return change
 

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Self
 
 from core.errors import ContivError, SwitchUnavailable
@@ -111,6 +112,18 @@ class Ovsdb:
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
         """Make the bridge, or correct its settings; its ports are not touched."""
         await self._commit(changes.ensure_bridge(spec))
+
+    async def hang_up(self, *bridges: str, within: float = 1.0) -> None:
+        """Have the switch forget whom bridges dial, with their flows as they are.
+
+        Whom `ensure_bridge` names next is dialed at once. One that was dialed in vain is dialed
+        again after a pause, a second at least. A switch that is not there has nothing to forget.
+        """
+        await self._commit(changes.hang_up(bridges))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not self._view.applied:
+                    await self.changed().wait()
 
     async def delete_bridge(self, name: str) -> None:
         """Remove a bridge with its ports; one that does not exist is a success."""

@@ -44,7 +44,7 @@ with _absent("eventlet"):
 
 DATABASE: Final = "Open_vSwitch"
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Open_vSwitch": ("bridges",),
+    "Open_vSwitch": ("bridges", "next_cfg", "cur_cfg"),
     "Bridge": (
         "name",
         "ports",
@@ -228,6 +228,7 @@ class Replica:
         self._view = View(
             revision=self._view.revision + 1,
             connected=ready,
+            applied=all(row.cur_cfg >= row.next_cfg for row in self._rows("Open_vSwitch")),
             ports=self._table.rows(),
             bridges=bridges,
         )

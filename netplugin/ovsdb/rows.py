@@ -96,6 +96,9 @@ class View:
 
     revision: int = 0
     connected: bool = False
+    applied: bool = True
+    """Whether ovs-vswitchd has done all that somebody waits for (`next_cfg`, `cur_cfg`)."""
+
     ports: Mapping[str, PortRow] = field(default_factory=dict)
     bridges: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Bridge name to its external ids."""

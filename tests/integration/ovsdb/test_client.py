@@ -9,8 +9,10 @@ import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
+from netplugin.ovsdb.changes import NOBODY
 from netplugin.ovsdb.replica import Replica
 from tests.bed.ovs import OvsHost
+from tests.integration.ofnet.dialled import listening
 
 pytestmark = pytest.mark.ovs
 
@@ -123,6 +125,46 @@ async def test_right_settings_are_not_written_again(ovs_module: OvsHost, ovsdb: 
     before = ovs_module.vsctl("get", "bridge", BRIDGE, "controller")
     await ovsdb.ensure_bridge(SPEC)
     assert ovs_module.vsctl("get", "bridge", BRIDGE, "controller") == before
+
+
+async def test_hung_up_a_bridge_dials_anew_and_keeps_its_flows(
+    ovs_module: OvsHost, ovsdb: Ovsdb
+) -> None:
+    seen: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.put_nowait("dialed")
+        await reader.read()
+        writer.close()
+        seen.put_nowait("ended")
+
+    server = await asyncio.start_server(answer, sock=listening(ovs_module))
+    spec = replace(SPEC, controller=f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    async with server, asyncio.timeout(20):
+        await ovsdb.ensure_bridge(spec)
+        assert await seen.get() == "dialed"
+        ovs_module.ofctl("-OOpenFlow13", "add-flow", BRIDGE, "priority=7,actions=drop")
+        await ovsdb.hang_up(BRIDGE, "ovsbr-none")
+        assert await seen.get() == "ended"
+        assert ovs_module.vsctl("get-controller", BRIDGE).strip() == NOBODY
+        done = ovs_module.vsctl("get", "open_vswitch", ".", "cur_cfg", "next_cfg").split()
+        assert done[0] == done[1]
+        await ovsdb.ensure_bridge(spec)
+        assert await seen.get() == "dialed"
+        assert ovs_module.vsctl("get-controller", BRIDGE).strip() == spec.controller
+        assert "priority=7" in ovs_module.ofctl("-OOpenFlow13", "dump-flows", BRIDGE)
+        await ovsdb.delete_bridge(BRIDGE)
+        assert await seen.get() == "ended"
+
+
+async def test_a_switch_that_is_not_there_has_nothing_to_forget(ovs: OvsHost) -> None:
+    async with connected(ovs) as ovsdb:
+        await ovsdb.ensure_bridge(SPEC)
+        ovs.vswitchd.kill()
+        await ovsdb.hang_up(BRIDGE, within=0.1)
+        await ovsdb.ensure_bridge(SPEC)
+        targets = ovs.vsctl("--no-wait", "get-controller", BRIDGE)
+        assert targets.strip() == SPEC.controller
 
 
 async def test_port_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
