@@ -13,10 +13,10 @@ from typing import Final
 
 from aiohttp import web
 
-from core.errors import ContivError, NotLeader
+from core.errors import ContivError, Invalid, NotLeader
 from core.logs import fields
 from core.tasks import guard
-from netmaster.api.replies import error, refusal
+from netmaster.api.replies import error, not_found, refusal
 from netmaster.commit import NO_LEADER
 from netmaster.settings import Address
 
@@ -26,6 +26,8 @@ MAX_BODY: Final = 1 << 20
 KEEP_ALIVE: Final = 75.0
 SHUTDOWN_TIMEOUT: Final = 0.3
 """Seconds that requests under way may still take when the daemon ends."""
+
+_CONTINUE: Final = "100-continue"
 
 Role = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """What answers requests: returns the answer, or raises an error of `core.errors`."""
@@ -45,6 +47,7 @@ class Server:
             web.Server(
                 self._handle,
                 access_log=None,
+                auto_decompress=False,
                 keepalive_timeout=KEEP_ALIVE,
             ),
             shutdown_timeout=SHUTDOWN_TIMEOUT,
@@ -67,15 +70,26 @@ class Server:
         return await guard(partial(self._answer, request), partial(_failed, request))
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if not request.raw_path.startswith("/"):
+            return not_found()  # CONNECT, say: a follower would take its host for the leader's
+        if request.headers.get("Expect", "").lower() == _CONTINUE:
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return await self.role(request)
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, however it was announced."""
+    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, however it was announced.
+
+    Raises Invalid for one that does not come to its end.
+    """
     length = request.content_length
     if length is not None and length > MAX_BODY:
         raise web.HTTPRequestEntityTooLarge(max_size=MAX_BODY, actual_size=length)
-    return await request.read()
+    try:
+        return await request.read()
+    except ConnectionError as exc:
+        log.info("client gone", extra=fields(method=request.method, path=request.raw_path))
+        raise Invalid(f"the client is gone, and has not sent its whole body: {exc}") from exc
 
 
 def _failed(request: web.BaseRequest, exc: BaseException) -> web.StreamResponse:
