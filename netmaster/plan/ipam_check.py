@@ -23,8 +23,8 @@ from netmaster.plan.model import Plan, Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
-CHUNK: Final = 64
-"""Findings mended by one plan."""
+CHUNK: Final = 30
+"""Findings mended by one plan: an address each, whose release consul counts twice."""
 
 
 class Kind(StrEnum):
