@@ -200,7 +200,7 @@ async def test_a_namespace_that_cannot_be_opened_is_not_taken_for_gone(
         raise OSError(errno.EMFILE, "Too many open files")
 
     assert not await links.netns_alive(f"{pod.path}x")
-    monkeypatch.setattr(netns.os, "open", too_many)
+    monkeypatch.setattr(os, "open", too_many)
     assert await links.netns_alive(f"{pod.path}x")
 
 
