@@ -1,14 +1,13 @@
 """netmaster and a consul that asks for something: it serves, or ends and says what to do."""
 
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.bed.certificates import make_certificates
 from tests.bed.master import MODES, Master
+from tests.bed.page import Page
 from tests.bed.secured import TOKEN, Secured, SecuredConsul, with_acl, with_tls
 from tests.bed.waiting import eventually
 
@@ -152,29 +151,9 @@ def test_the_wrong_scheme(
     assert "speaks no TLS: name it with http://" in said
 
 
-class _Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"hello")
-
-    def do_PUT(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_something_else_at_the_stores_address(bed_dir: Path) -> None:
-    server = HTTPServer(("127.0.0.1", 0), _Page)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        assert "is no consul" in last_words(bed_dir, f"http://127.0.0.1:{server.server_port}")
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with Page() as page:
+        assert "is no consul" in last_words(bed_dir, page.url)
 
 
 def test_a_consul_that_is_late_is_waited_for(
