@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from core.errors import ContivError, Invalid, NotLeader
 from core.logs import fields
@@ -26,8 +26,6 @@ MAX_BODY: Final = 1 << 20
 KEEP_ALIVE: Final = 75.0
 SHUTDOWN_TIMEOUT: Final = 0.3
 """Seconds that requests under way may still take when the daemon ends."""
-
-_CONTINUE: Final = "100-continue"
 
 Role = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """What answers requests: returns the answer, or raises an error of `core.errors`."""
@@ -72,9 +70,15 @@ class Server:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):
             return not_found()  # CONNECT, say: a follower would take its host for the leader's
-        if request.headers.get("Expect", "").lower() == _CONTINUE:
+        if _waits_to_send(request):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return await self.role(request)
+
+
+def _waits_to_send(request: web.BaseRequest) -> bool:
+    """Tell whether a client sends its body once it is told to; older ones cannot be (RFC 9110)."""
+    expected = request.headers.get("Expect", "").lower() == "100-continue"
+    return expected and request.version >= HttpVersion11
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
