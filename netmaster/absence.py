@@ -119,6 +119,9 @@ class Absences:
         return await self._committer.read(labels)
 
     async def _give_up(self, label: HostLabel, rev: int, seconds: float) -> None:
+        hosts = await registry.look(self._backend)
+        if hosts.absent.get(label) != rev:
+            return  # it came back while others were given up
         log.warning("host given up", extra=fields(host=label, seconds=round(seconds)))
         removed = await self._cleanups.give_up(label, rev)
         self._tally[RECLAIMED] += removed

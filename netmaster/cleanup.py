@@ -51,13 +51,21 @@ class Cleanups:
             )
         return plan.announcement(category, name)
 
-    async def give_up(self, label: HostLabel, host_rev: int | None, *, forget: bool = False) -> int:
+    async def give_up(
+        self,
+        label: HostLabel,
+        host_rev: int | None,
+        *,
+        forget: bool = False,
+        unused: bool = False,
+    ) -> int:
         """Remove a host's record and endpoints, and its drain if that is to be forgotten.
 
-        Return how many endpoints went; an agent that is still there is told of them.
+        Return how many endpoints went; an agent that is still there is told of them. Raises
+        Conflict for a host with endpoints that is to be `unused`.
         """
         begun = await self._committer.submit(
-            lambda view: plan.begin_host(view, label, host_rev, forget=forget)
+            lambda view: plan.begin_host(view, label, host_rev, forget=forget, unused=unused)
         )
         removed, _ = await self._carry_out(cast("EndpointCleanup", begun))
         return removed

@@ -93,8 +93,14 @@ class Leaks:
             self.tally["cut off"] += 1
         if not self._grace:
             return
-        links = await self._links.links()
-        for entry in self._vanished.look(await self._without_pod(links), at):
+        try:
+            links = await self._links.links()
+            linkless = await self._without_pod(links)
+        except ContivError:
+            self._vanished.forget()
+            self._unknown.forget()
+            raise
+        for entry in self._vanished.look(linkless, at):
             log.warning("pod is gone without a DEL", extra=fields(endpoint=entry.key))
             await self._pods.release(entry)
             self.tally["pod gone"] += 1

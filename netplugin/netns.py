@@ -212,7 +212,7 @@ class HostLinks:
         return await self._call(ownlinks.cards, list(names))
 
     async def netns_alive(self, path: str) -> bool:
-        """Tell whether the path is that of a network namespace, not the host's own."""
+        """Tell whether the path is, or may be, that of a network namespace, not the host's own."""
         return await self._call(_netns_alive, path)
 
     async def has_kernel_datapath(self) -> bool:
@@ -222,6 +222,9 @@ class HostLinks:
     async def _call(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, work, *args)
+
+
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 
 @contextmanager
@@ -406,5 +409,6 @@ def _netns_alive(path: str) -> bool:
     try:
         with _namespace(path):
             return True
-    except HostError:
-        return False
+    except HostError as exc:
+        # there may be too many open files, say
+        return isinstance(exc.__cause__, OSError) and exc.__cause__.errno not in _NOT_THERE

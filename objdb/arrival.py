@@ -2,7 +2,7 @@
 
 In come the address and a client; out comes one key once the store has answered. A store that
 refuses us, that speaks another language or is of another kind, ends the wait with what to do; gRPC
-alone would wait for ever (`objdb.etcd.diagnosis`). Whether the content is ours is the caller's.
+alone would wait for ever (`objdb.diagnosis`). Whether the content is ours is the caller's.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
 from objdb.api import Backend, Entry
-from objdb.connect import StoreAddress, StoreKind
-from objdb.etcd.diagnosis import examine
+from objdb.connect import StoreAddress, StoreKind, tls_context
+from objdb.diagnosis import CONSUL, ETCD, examine
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +57,13 @@ async def _examined(store: StoreAddress) -> None:
 
     One that may come is worth waiting for, whatever is wrong with the others.
     """
-    if store.kind is not StoreKind.ETCD:
-        return
-    context = store.identity.context() if store.secure else None
+    kind = ETCD if store.kind is StoreKind.ETCD else CONSUL
+    context = tls_context(store)
     late: StoreUnavailable | None = None
     denied: StoreDenied | None = None
     for member in store.members:
         try:
-            await examine(member, context)
+            await examine(kind, member, context)
         except StoreUnavailable as exc:
             late = exc
         except StoreDenied as exc:

@@ -8,6 +8,7 @@ The original used the first endpoint alone; all of them are used here.
 
 import json
 import os
+import ssl
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,21 @@ def connect(store: StoreAddress, *, environ: Mapping[str, str] = os.environ) -> 
 
         return ConsulBackend(consul_access(store, environ))
     return EtcdBackend(etcd_access(store))
+
+
+def tls_context(
+    store: StoreAddress, *, environ: Mapping[str, str] = os.environ
+) -> ssl.SSLContext | None:
+    """Return what speaks TLS with a store as its client does; None where it speaks plainly.
+
+    Raises UsageError for certificates that cannot be used.
+    """
+    if store.kind is StoreKind.ETCD:
+        return store.identity.context() if store.secure else None
+    from objdb.consul import agents  # noqa: PLC0415 - as in `connect`
+
+    tls = consul_access(store, environ).tls
+    return agents.tls_context(tls) if tls else None
 
 
 def etcd_access(store: StoreAddress) -> Access:

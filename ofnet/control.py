@@ -99,8 +99,9 @@ class Master:
         }
 
     async def _register(self, argument: Any) -> bool:
+        """Note an agent; what was reported from its place before may be another process's."""
         node = Node.from_json(argument)
-        self.nodes.setdefault(node, Report(node=node))
+        self.nodes[node] = Report(node=node)
         return True
 
     async def _unregister(self, argument: Any) -> bool:

@@ -16,6 +16,7 @@ from netmaster.api.routes import Action, Target
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan import drain
+from netmaster.plan.cleanup import REMOVE_ANYHOW
 from netmaster.progress import KnownHost, Upkeep, state_of
 from netmaster.view import View
 from objdb.api import Backend
@@ -117,11 +118,14 @@ class Hosts:
         """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
         label = await self._mentioned(target)
         hosts = await registry.look(self._backend)
-        if not target.force:
-            found = await self._committer.read(lambda view: _upkeep(view, label))
-            registered = label in hosts.services
-            _check_unused(label, registered=registered, endpoints=found.endpoints)
-        removed = await self._cleanups.give_up(label, hosts.revision(label), forget=True)
+        if label in hosts.services and not target.force:
+            raise Conflict(
+                f"host {label} has a running agent; stop its netplugin, "
+                f"{REMOVE_ANYHOW.format(label)}"
+            )
+        removed = await self._cleanups.give_up(
+            label, hosts.revision(label), forget=True, unused=not target.force
+        )
         log.warning("host removed", extra=fields(host=label, count=removed))
         return {"label": label, "endpoints": removed}
 
@@ -150,11 +154,3 @@ def _upkeep(view: View, label: HostLabel) -> Upkeep:
         drained=label in view.drains,
         missing_since=absence.since if absence else None,
     )
-
-
-def _check_unused(label: HostLabel, *, registered: bool, endpoints: int) -> None:
-    remedy = f"or remove it all the same: netctl host rm {label} --force"
-    if registered:
-        raise Conflict(f"host {label} has a running agent; stop its netplugin, {remedy}")
-    if endpoints:
-        raise Conflict(f"host {label} has {endpoints} endpoints; delete them, {remedy}")

@@ -1,28 +1,34 @@
 """`/ipam/check` and `/ipam/fix`: what is wrong with the addresses, and mending what is certain.
 
-`netmaster.plan.ipam_check` decides; what is mended is logged here and counted.
+`netmaster.plan.ipam_check` decides; what is mended is logged here and counted. Mended is what was
+wrong at two looks: what comes about between them may be half of what somebody is about to write.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import cast
+from typing import Final, cast
 
 from core.logs import fields
 from netmaster import registry
 from netmaster.api.routes import Action, Target
 from netmaster.commit import Committer
 from netmaster.plan import ipam_check
-from netmaster.plan.ipam_check import Finding
+from netmaster.plan.ipam_check import Finding, Place
 from objdb.api import Backend
 
 log = logging.getLogger(__name__)
+
+GRACE: Final = 1.0
+"""Seconds between the two looks."""
 
 
 class Ipam:
     """The addresses during one term.
 
-    `mended` counts what this master has mended so far, by kind; `now` is the wall clock.
+    `mended` counts what this master has mended so far, by kind; `now` is the wall clock, `sleep`
+    lets time pass.
     """
 
     def __init__(
@@ -32,11 +38,13 @@ class Ipam:
         mended: Counter[str],
         *,
         now: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._backend = backend
         self._committer = committer
         self._mended = mended
         self._now = now
+        self._sleep = sleep
 
     def calls(self) -> Mapping[Action, Callable[[Target], Awaitable[object]]]:
         """Return what answers to which action."""
@@ -60,7 +68,8 @@ class Ipam:
     async def _fix(self, target: Target) -> object:
         """Mend all that is certain; answer what was mended and what is left."""
         fixed: list[Finding] = []
-        while part := await self._fix_some():
+        places = await self._seen_twice()
+        while part := await self._fix_some(places):
             for finding in part:
                 self._mended[finding.kind] += 1
                 log.warning("address mended", extra=fields(**finding.logged()))
@@ -68,6 +77,18 @@ class Ipam:
         left = await self._check(target)
         return {"fixed": [finding.shown() for finding in fixed], **cast("dict[str, object]", left)}
 
-    async def _fix_some(self) -> Sequence[Finding]:
-        mended = await self._committer.submit(lambda view: ipam_check.fix(view, self._now()))
+    async def _seen_twice(self) -> frozenset[Place]:
+        first = await self._suspected()
+        if not first:
+            return first
+        await self._sleep(GRACE)
+        return first & await self._suspected()
+
+    async def _suspected(self) -> frozenset[Place]:
+        return await self._committer.read(lambda view: ipam_check.suspected(view, self._now()))
+
+    async def _fix_some(self, places: frozenset[Place]) -> Sequence[Finding]:
+        mended = await self._committer.submit(
+            lambda view: ipam_check.fix(view, self._now(), places)
+        )
         return cast("Sequence[Finding]", mended)

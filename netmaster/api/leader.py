@@ -109,6 +109,7 @@ class Leader:
             vteps = await self._agents.vteps()
             shown = await self._committer.read(partial(_ofnet, vteps=vteps))
             page = {**page, **shown}
+        await self._committer.read(_nothing)  # a leader that is deposed says nothing, not even that
         return bare_json(page)
 
     async def _call(self, new_call: NewCall, request: web.BaseRequest) -> web.Response:
@@ -146,6 +147,10 @@ class Leader:
         if target.action is Action.READ:
             return partial(objects.stored, kind=kind, key=target.key)
         return partial(objects.inspected, kind=kind, key=target.key, mode=self._mode)
+
+
+def _nothing(_: View) -> None:
+    """See nothing, while we lead."""
 
 
 def _ofnet(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, object]:

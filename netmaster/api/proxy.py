@@ -1,24 +1,31 @@
 """The follower's role: every request goes to the leader, and its answer comes back.
 
 The leader is whoever the lock names at that moment. Bodies are streamed both ways, connections to
-the leader are kept and bounded. It knows nothing of what is asked.
+the leader are kept, and bounded in number and in how long anybody may keep one waiting. A request
+is sent once: what becomes of it when its connection breaks nobody knows. It knows nothing of what
+is asked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
 from aiohttp import (
+    ClientConnectionError,
     ClientError,
+    ClientHandlerType,
+    ClientOSError,
+    ClientRequest,
     ClientResponse,
     ClientSession,
     ClientTimeout,
     DummyCookieJar,
+    ServerDisconnectedError,
     TCPConnector,
     web,
 )
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from core.errors import NotLeader, StoreUnavailable
@@ -27,8 +34,11 @@ from netmaster.api.replies import error
 from netmaster.commit import NO_LEADER
 
 CONNECTIONS: Final = 64
+FREE_CONNECTION: Final = 60.0
+"""Seconds to wait until one of them is free."""
 CONNECT_TIMEOUT: Final = 3.0
 ANSWER_TIMEOUT: Final = 60.0
+"""Seconds to wait for the leader's next word, and for a client to take it."""
 LEADER_KNOWN: Final = 2.0
 """Seconds the store may take to say who leads; who asks is told soon to try again later."""
 LEADER_CHECK: Final = 1.0
@@ -36,9 +46,11 @@ LEADER_CHECK: Final = 1.0
 
 _HOP_BY_HOP: Final = frozenset({
     "connection",
+    "expect",  # answered by `netmaster.api.server`
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
+    "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
@@ -55,8 +67,12 @@ class Proxy:
         self._session = ClientSession(
             connector=TCPConnector(limit=CONNECTIONS),
             timeout=ClientTimeout(
-                total=None, sock_connect=CONNECT_TIMEOUT, sock_read=ANSWER_TIMEOUT
+                total=None,
+                connect=FREE_CONNECTION,
+                sock_connect=CONNECT_TIMEOUT,
+                sock_read=ANSWER_TIMEOUT,
             ),
+            middlewares=(_once,),
             cookie_jar=DummyCookieJar(),
             auto_decompress=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
@@ -109,12 +125,21 @@ class Proxy:
                     return
 
 
+async def _once(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
+    """Send a request, and not again when its connection breaks, as aiohttp does with DELETE."""
+    try:
+        return await send(request)
+    except (ClientOSError, ServerDisconnectedError) as exc:
+        raise ClientConnectionError(str(exc)) from exc
+
+
 async def _stream(request: web.BaseRequest, answer: ClientResponse) -> web.StreamResponse:
-    reply = web.StreamResponse(status=answer.status, headers=_kept(answer.headers.items()))
+    reply = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
     await reply.prepare(request)
     try:
         async for chunk in answer.content.iter_any():
-            await reply.write(chunk)
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await reply.write(chunk)
         await reply.write_eof()
     finally:
         if not answer.content.at_eof():
@@ -124,12 +149,17 @@ async def _stream(request: web.BaseRequest, answer: ClientResponse) -> web.Strea
 
 
 def _forwarded_headers(request: web.BaseRequest) -> CIMultiDict[str]:
-    headers = _kept(request.headers.items())
+    headers = _kept(request.headers)
     if request.remote:
         before = headers.get("X-Forwarded-For")
         headers["X-Forwarded-For"] = f"{before}, {request.remote}" if before else request.remote
     return headers
 
 
-def _kept(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
-    return CIMultiDict((name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP)
+def _kept(headers: MultiMapping[str]) -> CIMultiDict[str]:
+    """Return headers without those that are for the next one on the way alone (RFC 9110 §7.6.1)."""
+    named = ",".join(headers.getall("Connection", ())).lower().split(",")
+    dropped = _HOP_BY_HOP.union(name.strip() for name in named)
+    return CIMultiDict(
+        (name, value) for name, value in headers.items() if name.lower() not in dropped
+    )

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
-from core.errors import ContivError, NotLeader
+from core.errors import ContivError, Invalid, NotLeader
 from core.logs import fields
 from core.tasks import guard
-from netmaster.api.replies import error, refusal
+from netmaster.api.replies import error, not_found, refusal
 from netmaster.commit import NO_LEADER
 from netmaster.settings import Address
 
@@ -45,6 +45,7 @@ class Server:
             web.Server(
                 self._handle,
                 access_log=None,
+                auto_decompress=False,
                 keepalive_timeout=KEEP_ALIVE,
             ),
             shutdown_timeout=SHUTDOWN_TIMEOUT,
@@ -67,15 +68,32 @@ class Server:
         return await guard(partial(self._answer, request), partial(_failed, request))
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if not request.raw_path.startswith("/"):
+            return not_found()  # CONNECT, say: a follower would take its host for the leader's
+        if _waits_to_send(request):
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return await self.role(request)
 
 
+def _waits_to_send(request: web.BaseRequest) -> bool:
+    """Tell whether a client sends its body once it is told to; older ones cannot be (RFC 9110)."""
+    expected = request.headers.get("Expect", "").lower() == "100-continue"
+    return expected and request.version >= HttpVersion11
+
+
 async def read_body(request: web.BaseRequest) -> bytes:
-    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, however it was announced."""
+    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, however it was announced.
+
+    Raises Invalid for one that does not come to its end.
+    """
     length = request.content_length
     if length is not None and length > MAX_BODY:
         raise web.HTTPRequestEntityTooLarge(max_size=MAX_BODY, actual_size=length)
-    return await request.read()
+    try:
+        return await request.read()
+    except ConnectionError as exc:
+        log.info("client gone", extra=fields(method=request.method, path=request.raw_path))
+        raise Invalid(f"the client is gone, and has not sent its whole body: {exc}") from exc
 
 
 def _failed(request: web.BaseRequest, exc: BaseException) -> web.StreamResponse:

@@ -19,6 +19,8 @@ from state.records import EndpointRecord
 
 CHUNK: Final = 10
 """Endpoints removed by one plan: a record and up to two addresses each."""
+REMOVE_ANYHOW: Final = "or remove it all the same: netctl host rm {} --force"
+"""What users of a host that is in use are told."""
 
 
 def begin(view: View, tenant: str, category: str, name: str) -> Plan:
@@ -34,12 +36,25 @@ def begin(view: View, tenant: str, category: str, name: str) -> Plan:
     return Plan((Write(key, cleanup, new=key not in view.cleanups),), reply=cleanup)
 
 
-def begin_host(view: View, label: HostLabel, host_rev: int | None, *, forget: bool = False) -> Plan:
+def begin_host(
+    view: View,
+    label: HostLabel,
+    host_rev: int | None,
+    *,
+    forget: bool = False,
+    unused: bool = False,
+) -> Plan:
     """Note that a host is to go with all its endpoints; the reply is the clean-up.
 
     Its record goes at once, if there is one and it is still of that revision: an agent that starts
-    meanwhile writes it anew and must not lose it. `forget` a drain as well.
+    meanwhile writes it anew and must not lose it. `forget` a drain as well. Conflict while it has
+    endpoints if it is to be `unused`.
     """
+    found = len(view.host_endpoints.get(label, ()))
+    if unused and found:
+        raise Conflict(
+            f"host {label} has {found} endpoints; delete them, {REMOVE_ANYHOW.format(label)}"
+        )
     cleanup = EndpointCleanup(ANY_TENANT, Category.HOST, label, view.next_seq)
     key = _key(cleanup)
     writes = [Write(key, cleanup, new=key not in view.cleanups)]

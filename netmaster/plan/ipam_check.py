@@ -23,8 +23,12 @@ from netmaster.plan.model import Plan, Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
-CHUNK: Final = 64
-"""Findings mended by one plan."""
+CHUNK: Final = 30
+"""Findings mended by one plan: an address each, whose release consul counts twice."""
+
+
+Place = tuple[NetworkId, str]
+"""An address of a network."""
 
 
 class Kind(StrEnum):
@@ -48,6 +52,11 @@ class Finding:
     since: float | None
     remedy: str
     mend: Write | None
+
+    @property
+    def place(self) -> Place:
+        """Return which address it is about."""
+        return self.network, self.address
 
     def shown(self) -> dict[str, object]:
         """Return the finding as REST shows it."""
@@ -88,10 +97,14 @@ def findings(
         yield from _homeless(view, hosts)
 
 
-def fix(view: View, now: float) -> Plan:
-    """Mend some of what is certain; the reply is what. Go on until there is nothing."""
-    certain = (finding for finding in findings(view, now) if finding.mend is not None)
-    mended = list(islice(certain, CHUNK))
+def suspected(view: View, now: float) -> frozenset[Place]:
+    """Return where something is wrong that could be mended."""
+    return frozenset(finding.place for finding in _certain(view, now))
+
+
+def fix(view: View, now: float, places: Container[Place]) -> Plan:
+    """Mend some of what is certain at these places; the reply is what. Go on until nothing is."""
+    mended = list(islice((one for one in _certain(view, now) if one.place in places), CHUNK))
     return Plan(tuple(finding.mend for finding in mended if finding.mend), reply=mended)
 
 
@@ -101,6 +114,10 @@ def counts(view: View) -> dict[str, int]:
         grant.owner for addresses in view.addresses.values() for grant in addresses.grants.values()
     )
     return {"endpoints": len(view.endpoints), **{f"held by {o}": held[o] for o in GrantOwner}}
+
+
+def _certain(view: View, now: float) -> Iterator[Finding]:
+    return (finding for finding in findings(view, now) if finding.mend is not None)
 
 
 def _uses(view: View) -> _Uses:

@@ -118,7 +118,8 @@ class Meddling(RuleBasedStateMachine):
     def fix(self) -> None:
         store = self.scene.store
         endpoints, right = under(store, keys.ENDPOINTS), in_order(store)
-        while mended := self.scene.do(ipam_check.fix, NOW):
+        places = ipam_check.suspected(self.scene.view, NOW)
+        while mended := self.scene.do(ipam_check.fix, NOW, places):
             assert len(mended) <= ipam_check.CHUNK
         assert under(store, keys.ENDPOINTS) == endpoints
         assert right.items() <= in_order(store).items()

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from tests.bed.waiting import eventually
 from tests.integration.netmaster.conftest import Running
 
 pytestmark = pytest.mark.store
@@ -190,6 +191,18 @@ def test_an_oversized_body_of_unknown_length_is_refused(running: Running) -> Non
     connection.request("POST", "/api/v1/tenants/t/", chunks, encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_a_body_that_is_cut_does_nothing(running: Running) -> None:
+    before = running.store.revision()
+    for announced in ("Content-Length: 99", "Transfer-Encoding: chunked"):
+        with socket.create_connection(("127.0.0.1", running.master.port), timeout=10) as peer:
+            head = f"POST /api/v1/tenants/t/ HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n"
+            peer.sendall(head.encode() + b'13\r\n{"tenantName": "t"}')
+    eventually(
+        lambda: running.master.log_text().count("client gone") == 2, "the master knows of both"
+    )
+    assert running.store.revision() == before
 
 
 def test_what_is_not_http_is_refused(running: Running) -> None:

@@ -1,11 +1,8 @@
 """netmaster and a store that asks for something: it serves, or ends and says what to do."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from tests.bed.certificates import make_certificates
 from tests.bed.etcd import Etcd
 from tests.bed.master import MODES, Master
 from tests.bed.netns import free_port
+from tests.bed.page import Page
 from tests.bed.secured import (
     USER,
     SecuredEtcd,
@@ -141,36 +139,16 @@ def test_a_missing_permission(bed_dir: Path) -> None:
         etcd.kill()
 
 
-class _Page(BaseHTTPRequestHandler):
-    body = b"hello"
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        time.sleep(0.2)  # the body may come later than the head
-        self.wfile.write(self.body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class _OldEtcd(_Page):
-    body = b'{"etcdserver":"2.3.8","etcdcluster":"2.3.0"}'
-
-
 @pytest.mark.parametrize(
-    ("page", "said"), [(_Page, "is no etcd"), (_OldEtcd, "is etcd 2.3.8: run etcd 3.4 or later")]
+    ("text", "said"),
+    [
+        (b"hello", "is no etcd"),
+        (b'{"etcdserver":"2.3.8","etcdcluster":"2.3.0"}', "is etcd 2.3.8: run etcd 3.4 or later"),
+    ],
 )
-def test_something_else_at_the_stores_address(bed_dir: Path, page: type[_Page], said: str) -> None:
-    server = HTTPServer(("127.0.0.1", 0), page)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        assert said in last_words(bed_dir, f"http://127.0.0.1:{server.server_port}")
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
+def test_something_else_at_the_stores_address(bed_dir: Path, text: bytes, said: str) -> None:
+    with Page(text) as page:
+        assert said in last_words(bed_dir, page.url)
 
 
 def test_a_store_that_is_late_is_waited_for(bed_dir: Path, etcd: Etcd) -> None:

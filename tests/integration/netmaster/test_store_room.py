@@ -119,6 +119,20 @@ def test_a_full_store_refuses_writes_and_takes_deletes(small: Etcd, bed_dir: Pat
         master.kill()
 
 
+def test_a_master_that_starts_on_a_full_store_says_what_to_do(small: Etcd, bed_dir: Path) -> None:
+    asyncio.run(fill(small))
+    master = Master(bed_dir, small)
+    master.spawn()
+    try:
+        eventually(
+            lambda: "etcdctl alarm disarm" in master.log_text(), "it says what to do", within=30
+        )
+        make_room(small)
+        master.await_ready(within=30)
+    finally:
+        master.kill()
+
+
 async def test_the_leader_keeps_the_store_from_growing(etcd: Etcd, bed_dir: Path) -> None:
     master = Master(bed_dir, etcd, flags=(*MODES, "--store-history", "1"))
     await asyncio.to_thread(master.start)

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import errno
 import json
 import os
 import socket
@@ -190,6 +191,17 @@ async def test_an_interface_of_that_name_in_the_pod_is_an_error(
     with pytest.raises(HostError, match=r"vvport2 to eth0 in /run/netns/.*File exists"):
         await links.add_pod_link(spec(pod, 2))
     assert await links.links() == {"lo", "vvport1"}
+
+
+async def test_a_namespace_that_cannot_be_opened_is_not_taken_for_gone(
+    links: HostLinks, pod: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_many(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    assert not await links.netns_alive(f"{pod.path}x")
+    monkeypatch.setattr(os, "open", too_many)
+    assert await links.netns_alive(f"{pod.path}x")
 
 
 async def test_a_namespace_that_is_none_is_an_error(

@@ -34,6 +34,8 @@ class Watch:
     at: float = 0.0
     wall: float = START
     told: list[str] = field(default_factory=list)
+    back_when_told: HostLabel | None = None
+    """Whose agent registers while another's endpoints go."""
     tally: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -50,6 +52,8 @@ class Watch:
 
     async def reclaim(self, endpoint: EndpointRecord) -> None:
         self.told.append(endpoint.endpoint_id)
+        if self.back_when_told is not None:
+            await self.register(self.back_when_told)
 
     async def looks(self, seconds: float) -> None:
         """Look as often as it should, for so long."""
@@ -210,6 +214,17 @@ async def test_a_record_written_anew_at_the_last_moment_is_not_removed(watch: Wa
     assert watch.has_host(H1)
     assert watch.lead.stored().cleanups == {}
     assert watch.lead.stored().absences[H1] == Absence(H1, stale.since, stale.rev)
+
+
+async def test_a_host_that_is_back_while_another_is_given_up_is_kept(watch: Watch) -> None:
+    await watch.looks(LOOK_EVERY)
+    for label in (H1, H2):
+        await watch.vanish(label)
+    watch.back_when_told = H2
+    await watch.looks(BELIEF + AFTER + 2 * LOOK_EVERY)
+    assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
+    assert watch.missing() == {}
+    assert watch.has_host(H2)
 
 
 async def test_hosts_may_be_kept_for_ever() -> None:

@@ -1,24 +1,30 @@
 """Terms of leadership on the memory store."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from unittest.mock import Mock
 
-from aiohttp import web
+import pytest
+from aiohttp import StreamReader, web
+from aiohttp.test_utils import make_mocked_request
 
 from core import keys
 from core.tasks import background
 from netmaster.api.agents import Agents
 from netmaster.api.leader import Leader
-from netmaster.api.server import Server
+from netmaster.api.server import Role, Server
 from netmaster.leadership import Duties, Leadership
 from netmaster.plan.globals import StartupFlags
 from objdb.api import Change, Put
-from objdb.memory import Faults, MemoryBackend, MemoryStore
+from objdb.memory import Faults, MemoryStore
 from objdb.memory.locks import MemoryLock
 from tests.bed.waiting import eventually_async
 from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
+from tests.unit.netmaster.term import GatedBackend
 
 OTHER = "10.0.0.2:9999"
 
@@ -32,7 +38,7 @@ async def elsewhere(_: web.BaseRequest) -> web.StreamResponse:
 class Master:
     """A candidate and what it works with."""
 
-    backend: MemoryBackend
+    backend: GatedBackend
     lock: MemoryLock
     server: Server
     announced: list[str]
@@ -61,7 +67,7 @@ async def candidate(
     store: MemoryStore, *, fwd_mode: str = "routing", faults: Faults | None = None
 ) -> AsyncIterator[Master]:
     """Run a master's candidacy."""
-    backend = MemoryBackend(store, faults)
+    backend = GatedBackend(store, faults or Faults())
     lock = MemoryLock(store, keys.LEADER_LOCK, "10.0.0.1:9999", 5)
     server = Server()
     announced: list[str] = []
@@ -99,6 +105,40 @@ async def test_a_new_leader_makes_what_must_exist_and_gives_the_lock_back() -> N
         assert store.get(keys.LEADER_LOCK)
     assert master.follows()
     assert store.get(keys.LEADER_LOCK) is None
+
+
+async def test_what_is_under_way_when_a_leader_ends_is_committed_and_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("netmaster.leadership.PARTING", 30.0)
+    store = MemoryStore()
+    async with asyncio.TaskGroup() as tasks:
+        async with candidate(store) as master:
+            await master.until_leading()
+            master.backend.arrived.clear()
+            master.backend.gate.clear()
+            asked = tasks.create_task(created(master.server.role, "t"))
+            await master.backend.arrived.wait()
+            tasks.create_task(open_when_it_follows(master))
+        assert store.get(keys.obj("tenant", "t"))
+        assert store.get(keys.LEADER_LOCK) is None
+    assert asked.result() == 200
+
+
+async def created(role: Role, name: str) -> int:
+    """Create a tenant; the status of the answer."""
+    body = StreamReader(Mock(_reading_paused=False), 1 << 16)
+    body.feed_data(json.dumps({"tenantName": name}).encode())
+    body.feed_eof()
+    return (
+        await role(make_mocked_request("POST", f"/api/v1/tenants/{name}/", payload=body))
+    ).status
+
+
+async def open_when_it_follows(master: Master) -> None:
+    """Let commits go on once new requests go elsewhere."""
+    await master.until_following()
+    master.backend.gate.set()
 
 
 async def test_a_master_without_the_lock_forwards() -> None:

@@ -187,6 +187,8 @@ class FakeLinks(HostLinks):
         await self._faults.work("unlink", lambda: self._delete(gone))
 
     async def links(self) -> frozenset[str]:
+        if "links listed" in self._faults.failing:
+            raise self._faults.failing["links listed"]
         return frozenset(self.there)
 
     async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:

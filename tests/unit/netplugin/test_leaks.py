@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from core.errors import MasterUnavailable
+from core.errors import HostError, MasterUnavailable
 from netplugin import ports
 from netplugin.journal import State
 from netplugin.leaks import CUT_OFF_AFTER, Leaks
@@ -218,6 +218,23 @@ async def test_a_moment_of_blindness_begins_the_grace_period_anew(outside: Outsi
             agent.outside.journal.unreadable = 0
             watch.at += STEP
         assert outside.master.endpoints
+
+
+async def test_a_look_that_fails_begins_the_grace_period_anew(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request())
+        watch = Watch(agent)
+        watch.stray()
+        outside.links.end("/run/netns/c1")
+        for _ in range(5):
+            await watch.looks(GRACE - 2 * STEP)
+            outside.faults.failing["links listed"] = HostError("no answer")
+            watch.at += STEP
+            with pytest.raises(HostError):
+                await watch.leaks.look()
+            del outside.faults.failing["links listed"]
+            watch.at += STEP
+        assert watch.leaks.tally == {}
 
 
 async def test_records_of_pods_and_of_other_hosts_are_kept(outside: Outside) -> None:

@@ -70,7 +70,6 @@ async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
     assert master.nodes == {VLAN: Report(node=VLAN), VXLAN: Report(node=VXLAN)}
     report = Report(node=VXLAN, host="h1", revisions={"/a/": 12}, errors=("table full",))
     await methods[REPORT](report.to_json())
-    await methods[REGISTER_NODE](VXLAN.to_json())
     await methods[UNREGISTER_NODE](VLAN.to_json())
     await methods[UNREGISTER_NODE](VLAN.to_json())
     assert master.inspect(Node("10.77.0.1", 9001)) == {
@@ -83,6 +82,16 @@ async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
             "10.77.0.1:9002": {"Host": "h1", "Revisions": {"/a/": 12}, "Errors": ["table full"]}
         },
     }
+
+
+async def test_who_registers_anew_has_reported_nothing_yet() -> None:
+    master = Master()
+    methods = master.methods()
+    await methods[REGISTER_NODE](VXLAN.to_json())
+    await methods[REPORT](Report(node=VXLAN, host="h1", revisions={"/a/": 12}).to_json())
+    # its host was started anew, and its switch is empty
+    await methods[REGISTER_NODE](VXLAN.to_json())
+    assert master.nodes == {VXLAN: Report(node=VXLAN)}
 
 
 async def test_an_agent_takes_masters_and_answers_inspection() -> None:

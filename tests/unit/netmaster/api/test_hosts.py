@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from core import keys
-from core.errors import NotFound
+from core.errors import Conflict, NotFound
 from core.ids import HostLabel
 from netmaster.api.hosts import Hosts
 from netmaster.api.routes import Action, Target
@@ -18,7 +18,7 @@ from objdb.api import Change, Put
 from ofnet.control import Node, Report
 from state import codec
 from state.records import EndpointRecord, HostRecord, ServiceInstance
-from tests.unit.netmaster.term import Term, term
+from tests.unit.netmaster.term import Term, outcome, term
 
 H1, H2 = HostLabel("h1"), HostLabel("h2")
 NODES = [Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)]
@@ -111,6 +111,15 @@ async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: 
     assert (first["missingSince"], "missingSince" in second) == (40.0, False)
     await leader.register(H1, NODES[0])
     assert "missingSince" not in (await leader.listed())[0]
+
+
+async def test_a_pod_that_comes_while_its_host_is_removed_keeps_it(leader: Leading) -> None:
+    async with leader.lead.held() as tasks:
+        coming = tasks.create_task(leader.lead.endpoint("c", host=H2))
+        removing = tasks.create_task(outcome(leader.ask(Action.REMOVE_HOST, "h2")))
+    assert coming.result()
+    assert isinstance(removing.result(), Conflict)
+    assert [one["endpoints"] for one in await leader.listed()] == [2, 1]
 
 
 async def test_a_record_that_cannot_be_read_hides_no_other(leader: Leading) -> None:

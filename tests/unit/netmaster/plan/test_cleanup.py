@@ -100,6 +100,12 @@ def test_a_host_s_record_is_removed_at_the_revision_seen(scene: Scene) -> None:
     assert (write.record, write.new, write.rev) == (None, False, 3)
 
 
+def test_a_host_that_is_to_be_unused_is_not_removed_with_endpoints(scene: Scene) -> None:
+    text = scene.refused(lambda view: cleanup.begin_host(view, HostLabel("h1"), None, unused=True))
+    assert text.startswith("host h1 has 5 endpoints; delete them, or remove it all the same: ")
+    scene.do(lambda view: cleanup.begin_host(view, HostLabel("h9"), None, unused=True))
+
+
 def test_a_drain_is_forgotten_with_its_host_if_asked(scene: Scene) -> None:
     label = HostLabel("h1")
     scene.do(drain.drain, label, NOW)

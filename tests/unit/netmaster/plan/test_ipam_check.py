@@ -45,7 +45,8 @@ def found(scene: Scene, now: float = NOW) -> list[Finding]:
 
 def mend(scene: Scene, now: float = NOW) -> list[Finding]:
     mended: list[Finding] = []
-    while part := scene.do(ipam_check.fix, now):
+    places = ipam_check.suspected(scene.view, now)
+    while part := scene.do(ipam_check.fix, now, places):
         mended += part
     return mended
 
@@ -56,7 +57,7 @@ def grant(owner: GrantOwner, owner_id: str) -> GrantRecord:
 
 def test_what_netmaster_writes_is_in_order(scene: Scene) -> None:
     assert found(scene) == []
-    assert scene.do(ipam_check.fix, NOW) == []
+    assert mend(scene) == []
     scene.delete_endpoint("c1")
     assert found(scene) == []
 
@@ -96,6 +97,14 @@ def test_a_user_without_grant_gets_it_back(scene: Scene, address: str) -> None:
     assert (again.owner, again.owner_id) == (held.owner, held.owner_id)
     assert again.seq != held.seq
     assert found(scene) == []
+
+
+def test_what_is_elsewhere_is_left(scene: Scene) -> None:
+    for address in ("10.1.1.8", "10.1.1.9"):
+        foreign(scene, keys.grant(N1, address), grant(GrantOwner.ENDPOINT, "n1.default-gone"))
+    (mended,) = scene.do(ipam_check.fix, NOW, {(N1, "10.1.1.9")})
+    assert mended.address == "10.1.1.9"
+    assert [finding.address for finding in found(scene)] == ["10.1.1.8"]
 
 
 def test_a_grant_to_the_wrong_one_becomes_its_users(scene: Scene) -> None:
@@ -168,7 +177,8 @@ def test_many_findings_are_mended_by_parts(scene: Scene) -> None:
         address = f"10.1.1.{number + 20}"
         scene.store[keys.grant(N1, address)] = entries.encode(grant(GrantOwner.ENDPOINT, "x"))
     scene.reload()
-    assert len(scene.do(ipam_check.fix, NOW)) == ipam_check.CHUNK
+    places = ipam_check.suspected(scene.view, NOW)
+    assert len(scene.do(ipam_check.fix, NOW, places)) == ipam_check.CHUNK
     assert len(mend(scene)) == 3
 
 

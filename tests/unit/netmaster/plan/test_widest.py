@@ -2,7 +2,7 @@
 
 import pytest
 
-from netmaster.plan import address, cleanup, netprofile, policy
+from netmaster.plan import absence, address, cleanup, ipam_check, netprofile, policy
 from objdb.api import Change, Delete, Limits, Put, Unchanged, admit
 from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
@@ -16,6 +16,8 @@ from objdb.etcd import EtcdBackend
         (netprofile.CHUNK + 1, 0),  # groups' records and the profile
         (0, policy.CHUNK + 1),  # rules and the policy
         (0, address.CHUNK),
+        (0, ipam_check.CHUNK),
+        (0, absence.CHUNK),
     ],
 )
 def test_parts_fit(limits: Limits, puts: int, deletes: int) -> None:

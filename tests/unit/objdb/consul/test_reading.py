@@ -1,9 +1,12 @@
 """`objdb.consul.reading`: what a listing has that is not known."""
 
 from base64 import b64encode
+from functools import partial
+from typing import cast
 
 from objdb.api import Delta, Entry, Snapshot
-from objdb.consul.reading import Listing, difference
+from objdb.consul.agents import Agents
+from objdb.consul.reading import Listing, Reading, difference
 
 
 def listing(index: int, **revs: int) -> Listing:
@@ -42,3 +45,30 @@ def test_revisions_that_went_back_are_a_snapshot() -> None:
 def test_an_empty_value_is_empty() -> None:
     empty = Listing(1, [{"Key": "a", "Value": None, "ModifyIndex": 1}], 0.0)
     assert difference({}, empty) == Delta(1, (Entry("/a", b"", 1),), ())
+
+
+class Restored:
+    """A cluster whose agent answers each query at once, as it is told; it is its own agent."""
+
+    def __init__(self, *answers: Listing) -> None:
+        self.closed = False
+        self.asked_from: list[int] = []
+        self._answers = list(answers)
+
+    @property
+    def current(self) -> "Restored":
+        return self
+
+    async def asked(self, query: partial[object], _patience: float) -> Listing:
+        self.asked_from.append(query.keywords["index"])
+        answer = self._answers.pop(0)
+        self.closed = not self._answers
+        return answer
+
+
+async def test_after_an_index_that_went_back_it_is_not_waited_for() -> None:
+    cluster = Restored(listing(9, a=9), listing(3, a=3), listing(4, a=3, b=4))
+    told = [news async for news in Reading(cast("Agents", cluster)).stream("/")]
+    assert cluster.asked_from == [0, 9, 0]
+    assert [type(news) for news in told] == [Snapshot, Snapshot, Delta]
+    assert [news.rev for news in told] == [9, 3, 4]

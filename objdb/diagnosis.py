@@ -1,13 +1,15 @@
-"""Why a member of etcd does not answer: it may come late, or waiting will not help.
+"""Why a member of a store does not answer: it may come late, or waiting will not help.
 
 gRPC tells a TLS mistake from a dead server by the text alone (spec/store-notes.md §1.2). So a
-member that does not answer is asked for its version over HTTP, which etcd serves on the same port:
+member that does not answer is asked a simple thing over HTTP, which etcd serves on the same port:
 what goes wrong with that says what to do. Nothing of it is asked while the store works.
 """
 
 import asyncio
 import json
 import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from core.errors import StoreDenied, StoreUnavailable
@@ -16,9 +18,24 @@ PATIENCE: Final = 3.0
 OLDEST: Final = (3, 3)
 """The first release with nested transactions."""
 _ENOUGH: Final = 4096
+_NO_SERVERS: Final = b'""'
+"""What an agent of consul's that knows of no leader says."""
 
 
-async def examine(member: str, context: ssl.SSLContext | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of store: what it is asked, who judges the answer, where its certificates are named.
+
+    `judge` takes the member, the status line and the body; it raises as `examine` does.
+    """
+
+    path: str
+    judge: Callable[[str, str, bytes], None]
+    ca: str
+    own: str
+
+
+async def examine(kind: Kind, member: str, context: ssl.SSLContext | None) -> None:
     """Return if the member seems to be all right; without a context it should speak plainly.
 
     Raises StoreUnavailable if it may still come, StoreDenied, saying what to do, if waiting seems
@@ -26,51 +43,51 @@ async def examine(member: str, context: ssl.SSLContext | None) -> None:
     """
     try:
         async with asyncio.timeout(PATIENCE):
-            await (_plainly(member) if context is None else _with_tls(member, context))
+            if context is None:
+                answer = await _plainly(kind, member)
+            else:
+                answer = await _with_tls(kind, member, context)
     except (OSError, TimeoutError) as exc:
         raise StoreUnavailable(f"store {member}: {exc!s:.200}") from exc
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.partition(b"\r\n")[0].decode(errors="replace")
+    if not status or " 5" in status[:10]:
+        raise StoreUnavailable(f"store {member}: {status or 'it hangs up'}")
+    kind.judge(member, status, body)
 
 
-async def _plainly(member: str) -> None:
-    answer = await _answer(*await _opened(member, None))
-    if answer.startswith(b"HTTP/1.0 200"):
-        _judge(member, answer)
-    elif await _speaks_tls(member):
+async def _plainly(kind: Kind, member: str) -> bytes:
+    answer = await _answer(kind, *await _opened(member, None))
+    if not answer.startswith(b"HTTP/1.0 200") and await _speaks_tls(member):
         raise StoreDenied(
             f"store http://{member} speaks TLS: name it with https://, and its authority's "
-            "certificate with --store-ca"
+            f"certificate with {kind.ca}"
         )
-    else:
-        _judge(member, answer)
+    return answer
 
 
-async def _with_tls(member: str, context: ssl.SSLContext) -> None:
+async def _with_tls(kind: Kind, member: str, context: ssl.SSLContext) -> bytes:
     try:
         opened = await _opened(member, context)
     except ssl.SSLCertVerificationError as exc:
         raise StoreDenied(
             f"store https://{member}: its certificate is not accepted, {exc.verify_message}: is "
-            "--store-ca its authority's, and does the certificate name this host or address?"
+            f"{kind.ca} its authority's, and does the certificate name this host or address?"
         ) from exc
     except (ssl.SSLError, ConnectionResetError) as exc:
-        if not await _answer(*await _opened(member, None)):
+        if not await _answer(kind, *await _opened(member, None)):
             raise
         raise StoreDenied(f"store https://{member} speaks no TLS: name it with http://") from exc
     try:
-        answer = await _answer(*opened)
+        return await _answer(kind, *opened)
     except (ssl.SSLError, ConnectionResetError) as exc:
         raise StoreDenied(
             f"store https://{member} does not accept our certificate: name one that its authority "
-            "has signed with --store-cert and --store-key"
+            f"has signed with {kind.own}"
         ) from exc
-    _judge(member, answer)
 
 
-def _judge(member: str, answer: bytes) -> None:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    status = head.partition(b"\r\n")[0].decode(errors="replace")
-    if not status or " 5" in status[:10]:
-        raise StoreUnavailable(f"store {member}: {status or 'it hangs up'}")
+def _judge_etcd(member: str, status: str, body: bytes) -> None:
     try:
         version = str(json.loads(body)["etcdserver"])
         release = tuple(int(part) for part in version.split(".")[:2])
@@ -80,6 +97,29 @@ def _judge(member: str, answer: bytes) -> None:
         raise StoreDenied(f"store {member} is etcd {version}: run etcd 3.4 or later")
 
 
+def _judge_consul(member: str, status: str, body: bytes) -> None:
+    """Judge who leads consul's servers, which it says without a token, as `"address:port"`."""
+    if body.strip() == _NO_SERVERS:
+        raise StoreUnavailable(f"store {member}: its servers have no leader")
+    try:
+        leader = json.loads(body)
+    except ValueError:
+        leader = None
+    if not isinstance(leader, str) or ":" not in leader:
+        raise StoreDenied(f"store {member} is no consul: it answered {status!r}")
+
+
+ETCD: Final = Kind(
+    path="/version", judge=_judge_etcd, ca="--store-ca", own="--store-cert and --store-key"
+)
+CONSUL: Final = Kind(
+    path="/v1/status/leader",
+    judge=_judge_consul,
+    ca="CONSUL_CACERT",
+    own="CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY",
+)
+
+
 async def _opened(
     member: str, context: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -87,10 +127,10 @@ async def _opened(
     return await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """Ask for the version; b"" from a server that hangs up."""
+async def _answer(kind: Kind, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """Ask a store of this kind; b"" from a server that hangs up."""
     try:
-        writer.write(b"GET /version HTTP/1.0\r\n\r\n")
+        writer.write(f"GET {kind.path} HTTP/1.0\r\n\r\n".encode())
         await writer.drain()
         return await _read(reader)
     finally:

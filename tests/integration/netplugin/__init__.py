@@ -1,0 +1,1 @@
+"""The agent as a process, as far as it needs no switch."""

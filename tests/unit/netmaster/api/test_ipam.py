@@ -1,0 +1,69 @@
+"""`/ipam/fix`: nothing is mended that was not wrong at two looks."""
+
+from collections import Counter
+from typing import Any, cast
+
+from core import keys
+from core.ids import NetworkId
+from netmaster.api.ipam import GRACE, Ipam
+from netmaster.api.routes import Action, Target
+from objdb.api import Change, Delete, Put
+from state import codec
+from state.records import GrantOwner, GrantRecord
+from tests.bed.waiting import eventually_async
+from tests.unit.netmaster.scene import NOW
+from tests.unit.netmaster.term import Term, term
+
+N1 = NetworkId("n1.default")
+
+
+def stray(address: str) -> Put:
+    grant = GrantRecord(owner=GrantOwner.ENDPOINT, owner_id="gone", seq=900, granted_at=NOW)
+    return Put(keys.grant(N1, address), codec.encode(grant))
+
+
+async def foreign(lead: Term, *ops: Put | Delete) -> None:
+    """Have somebody else write, and the leader see it."""
+    await lead.backend.commit([Change((), ops)])
+
+    async def seen() -> bool:
+        held = lead.view.addresses[N1].grants.keys()
+        there = {op.key: isinstance(op, Put) for op in ops}
+        return all((key in map(_key, held)) == wanted for key, wanted in there.items())
+
+    await eventually_async(seen, "the leader has read it")
+
+
+def _key(address: str) -> str:
+    return keys.grant(N1, address)
+
+
+async def test_what_was_wrong_at_one_look_alone_is_left() -> None:
+    waited: list[float] = []
+
+    async def meanwhile(seconds: float) -> None:
+        """Mend one of two findings, and make another."""
+        waited.append(seconds)
+        await foreign(lead, stray("10.1.1.33"), Delete(keys.grant(N1, "10.1.1.31")))
+
+    async with term() as lead:
+        await lead.network("n1")
+        ipam = Ipam(
+            lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=meanwhile
+        ).calls()
+        await foreign(lead, stray("10.1.1.31"), stray("10.1.1.32"))
+        answer = cast("dict[str, Any]", await ipam[Action.IPAM_FIX](Target(Action.IPAM_FIX)))
+        assert [one["address"] for one in answer["fixed"]] == ["10.1.1.32"]
+        assert [one["address"] for one in answer["findings"]] == ["10.1.1.33"]
+        assert waited == [GRACE]
+
+
+async def test_where_nothing_is_wrong_nobody_waits() -> None:
+    async def never(_: float) -> None:
+        raise AssertionError
+
+    async with term() as lead:
+        await lead.network("n1")
+        ipam = Ipam(lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=never)
+        answer = await ipam.calls()[Action.IPAM_FIX](Target(Action.IPAM_FIX))
+        assert cast("dict[str, Any]", answer)["fixed"] == []

@@ -1,0 +1,87 @@
+"""The leader's role: what it says while it leads, it says no more when it may have been deposed."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from core.errors import NotLeader
+from core.ids import HostLabel
+from netmaster.api.agents import Agents
+from netmaster.api.hosts import Hosts
+from netmaster.api.ipam import Ipam
+from netmaster.api.leader import Leader
+from netmaster.api.routes import EXACT, Action
+from netmaster.cleanup import Cleanups
+from netmaster.plan import drain
+from tests.unit.netmaster.scene import NOW
+from tests.unit.netmaster.term import Term, term
+
+WITHOUT_A_LEADER = {"/openapi.json"}
+"""What is the same whoever says it."""
+LOOKS = [
+    *sorted({path for method, path in EXACT if method == "GET"} - WITHOUT_A_LEADER),
+    "/api/v1/networks/",
+    "/api/v1/networks/default:n1/",
+    "/api/v1/inspect/networks/default:n1/",
+    "/api/v1/inspect/endpoints/c1/",
+    "/hosts/h1/drain",
+]
+
+
+@dataclass
+class Leading:
+    """A leader's answers, in a term that a test ends."""
+
+    lead: Term
+    leader: Leader
+
+    async def status(self, path: str) -> int:
+        reply = await self.leader.answer(make_mocked_request("GET", path))
+        assert isinstance(reply, web.Response)
+        return reply.status
+
+
+@pytest.fixture
+async def leading() -> AsyncIterator[Leading]:
+    """Lead a cluster with an endpoint and a drained host."""
+    async with term() as lead:
+        await lead.network("n1")
+        await lead.endpoint("c1", host="h1")
+        await lead.committer.submit(lambda view: drain.drain(view, HostLabel("h1"), NOW))
+        agents = Agents(lead.backend)
+        cleanups = Cleanups(lead.committer, agents.reclaim)
+        hosts = Hosts(lead.backend, lead.committer, cleanups, {}, now=lambda: NOW)
+        leader = Leader(
+            lead.committer,
+            lead.committer.submit,
+            mode="kubernetes",
+            now=lambda: NOW,
+            agents=agents,
+            cleanups=cleanups,
+            pages=dict.fromkeys((Action.VERSION, Action.INFO, Action.OFNET), _page),
+            upkeep={
+                **hosts.calls(),
+                **Ipam(lead.backend, lead.committer, Counter(), now=lambda: NOW).calls(),
+            },
+        )
+        try:
+            yield Leading(lead, leader)
+        finally:
+            await agents.close()
+
+
+async def _page() -> dict[str, object]:
+    return {}
+
+
+@pytest.mark.parametrize("path", LOOKS)
+async def test_who_may_have_been_deposed_says_nothing(leading: Leading, path: str) -> None:
+    assert await leading.status(path) == 200
+    leading.lead.until[0] = 0.0
+    with pytest.raises(NotLeader, match=r"^Leader not found$"):
+        await leading.status(path)
+    leading.lead.until[0] = float("inf")
