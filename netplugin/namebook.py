@@ -4,11 +4,12 @@
 up. A name is looked for among the services of Kubernetes, which are everybody's, then in its tenant
 among services, groups, and the common names of containers and pods (`nameserver.go`); case does not
 matter (RFC 4343). Endpoint ids are no names, they are shown only. Records come by the ten thousand
-when an agent starts, so that they are kept as they are and read when somebody asks.
+when an agent starts, so that they are kept as they are and read when somebody asks; and as pods may
+ask without end for a group of ten thousand, what was found is kept until a record of it changes.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
@@ -35,6 +36,7 @@ class NameBook:
         self._groups: _Holders = {}
         self._common: _Holders = {}
         self._served: dict[_Name, dict[ServiceKey, ServiceRecord]] = {}
+        self._found: dict[_Name, dict[type[Address], Sequence[str]]] = {}
         self._kube: dict[str, KubeService] = {}
         self._kube_names: dict[str, dict[str, KubeService]] = {}
 
@@ -44,25 +46,30 @@ class NameBook:
         self._endpoints[record.key] = record
         for holders, name in self._names(record):
             holders.setdefault(name, {})[record.key] = record
+            self._found.pop(name, None)
 
     def remove_endpoint(self, key: EndpointKey) -> None:
         """Forget an endpoint."""
         gone = self._endpoints.pop(key, None)
         for holders, name in self._names(gone) if gone is not None else ():
+            self._found.pop(name, None)
             del holders[name][key]
             if not holders[name]:
                 del holders[name]
 
     def put_service(self, record: ServiceRecord) -> None:
         """Learn or replace a service."""
+        name = _name(record.tenant, record.name)
         self._services[record.key] = record
-        self._served.setdefault(_name(record.tenant, record.name), {})[record.key] = record
+        self._served.setdefault(name, {})[record.key] = record
+        self._found.pop(name, None)
 
     def remove_service(self, key: ServiceKey) -> None:
         """Forget a service."""
         gone = self._services.pop(key, None)
         if gone is not None:
             name = _name(gone.tenant, gone.name)
+            self._found.pop(name, None)
             del self._served[name][key]
             if not self._served[name]:
                 del self._served[name]
@@ -83,7 +90,7 @@ class NameBook:
             if not self._kube_names[name]:
                 del self._kube_names[name]
 
-    def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> list[str] | None:
+    def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> Sequence[str] | None:
         """Return the addresses of a name; None if nobody has it.
 
         They are those of the first kind that has any of this family.
@@ -92,6 +99,12 @@ class NameBook:
         kube = self._kube_names.get(name.lower())
         if kube is not None:
             return _kube_addresses(min(kube.values(), key=_rank), family)
+        found = self._found.get(wanted, {}).get(family)
+        if found is None and (found := self._search(wanted, family)) is not None:
+            self._found.setdefault(wanted, {})[family] = found
+        return found
+
+    def _search(self, wanted: _Name, family: type[Address]) -> Sequence[str] | None:
         kinds = (self._served, self._groups, self._common)
         known = [holders for kind in kinds if (holders := kind.get(wanted)) is not None]
         for holders in known:
