@@ -58,8 +58,11 @@ class ServiceBook:
     def remove_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
         """Forget an endpoint."""
         _, tenant = split_network_id(record.network)
-        if self._candidates.get(tenant, {}).pop(record.key, None) is None:
+        candidates = self._candidates.get(tenant, {})
+        if candidates.pop(record.key, None) is None:
             return set()
+        if not candidates:
+            del self._candidates[tenant]
         return {key for key in self._services if self._set_provider(key, record.key, None)}
 
     def of(self, tenant: TenantName) -> set[ServiceKey]:
