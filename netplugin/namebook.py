@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from core.ids import EndpointKey, ServiceKey, TenantName, split_network_id
+from core.ids import EndpointKey, ServiceKey, TenantName
 from netplugin.kube.services import KubeService
+from netplugin.tenants import Tenants
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
@@ -30,7 +31,9 @@ _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
 class NameBook:
     """The names of all endpoints and services; all addresses and networks can be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Tenants | None = None) -> None:
+        self.tenants = tenants or Tenants()
+        """Whose networks are: what they hold must be told of anew when that changes."""
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._groups: _Holders = {}
@@ -120,7 +123,7 @@ class NameBook:
         )
         tenants[KUBERNETES] = {"k8sServices": defaultdict(list)}
         for _, record in sorted(self._endpoints.items()):
-            _, tenant = split_network_id(record.network)
+            tenant = self.tenants.of(record.network)
             names = (_common_name(record), _group(record), record.endpoint_id)
             for kind, name in zip(_KINDS, names, strict=False):
                 if name:
@@ -132,7 +135,7 @@ class NameBook:
         return tenants
 
     def _names(self, record: EndpointRecord) -> Iterator[tuple[_Holders, _Name]]:
-        _, tenant = split_network_id(record.network)
+        tenant = self.tenants.of(record.network)
         if group := _group(record):
             yield self._groups, _name(tenant, group)
         if common := _common_name(record):

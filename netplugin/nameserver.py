@@ -22,7 +22,7 @@ from dns.message import QueryMessage
 from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
 
-from core.ids import NetworkId, TenantName, split_network_id
+from core.ids import NetworkId, TenantName
 from netplugin.namebook import Address, NameBook
 
 TTL: Final = 120
@@ -55,7 +55,7 @@ class NameServer:
 
     def resolve(self, network: NetworkId, message: bytes) -> bytes | None:
         """Return the answer to a message from a pod of a network; None if it is to go on."""
-        _, tenant = split_network_id(network)
+        tenant = self._book.tenants.of(network)
         query = _query(message)
         if query is None:
             self._stats[tenant]["invalidQuery"] += 1

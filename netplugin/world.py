@@ -35,6 +35,7 @@ from netplugin.namebook import NameBook
 from netplugin.policies import PolicyBook
 from netplugin.servicebook import ServiceBook
 from netplugin.sides import Dirty, Side
+from netplugin.tenants import Tenants
 from netplugin.translation import (
     LocalPort,
     addressed,
@@ -107,11 +108,12 @@ class WorldBuilder:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._policies = PolicyBook()
-        self._services = ServiceBook()
+        self._tenants = Tenants()
+        self._services = ServiceBook(self._tenants)
         self._profiles = LaunchBook()
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
-        self.names = NameBook()
+        self.names = NameBook(self._tenants)
         self.kube_services: dict[str, KubeService] = {}
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
@@ -176,6 +178,7 @@ class WorldBuilder:
     def put_network(self, record: NetworkRecord) -> None:
         """Learn or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
         check_network(record)
+        self._belongs(record.id, record.tenant)
         self._networks[record.id] = record
         self._altered(self._policies.put_network(record))
         self._refresh_network(record.id)
@@ -185,6 +188,7 @@ class WorldBuilder:
         self._networks.pop(nid, None)
         self._altered(self._policies.remove_network(nid))
         self._refresh_network(nid)
+        self._belongs(nid, split_network_id(nid)[1])
 
     def put_endpoint(self, record: EndpointRecord) -> None:
         """Learn or replace an endpoint record, of this host or another.
@@ -528,8 +532,20 @@ class WorldBuilder:
         ports = {key for key, port in self._ports.items() if port.record.network == nid}
         for key in self._by_network.get(nid, set()) | ports:
             self._refresh_endpoint(key)
-        _, tenant = split_network_id(nid)
-        self._served(self._services.of(tenant))
+        self._served(self._services.of(self._tenants.of(nid)))
+
+    def _belongs(self, nid: NetworkId, tenant: TenantName) -> None:
+        """Have a network be a tenant's, and the names and services of its endpoints likewise."""
+        if tenant == self._tenants.of(nid):
+            return
+        here = [self._endpoints[key] for key in self._by_network.get(nid, ())]
+        for record in here:
+            self.names.remove_endpoint(record.key)
+            self._served(self._services.remove_endpoint(record))
+        self._tenants.put(nid, tenant)
+        for record in here:
+            self.names.put_endpoint(record)
+            self._served(self._services.put_endpoint(record))
 
     def _leave(self, record: EndpointRecord) -> None:
         there = self._by_network[record.network]

@@ -5,9 +5,11 @@ from ipaddress import IPv4Address
 from itertools import permutations
 
 import pytest
+from dns.message import make_query
 
 from core.errors import Invalid
-from core.ids import NetworkName, TenantName
+from core.ids import NetworkName, TenantName, endpoint_key
+from netplugin.nameserver import NameServer
 from netplugin.world import WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, Service, ServicePort
@@ -149,3 +151,30 @@ def test_nothing_else_changes_with_a_service() -> None:
     world.take(Bridge.VXLAN)
     world.put(record())
     assert world.take(Bridge.VXLAN)[1] == Changes(services=frozenset({KEY}))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_tenant_may_have_dots(order: tuple[int, ...]) -> None:
+    nid = nid_of("n1", "a.b")
+    pod = replace(provider(1, network=nid), key=endpoint_key(nid, "c1"), group_key="g1:a.b")
+    facts: list[Fact] = [network(tenant="a.b"), record(tenant="a.b"), pod]
+    world = builder(*(facts[place] for place in order), record(tenant="b"), network("n2", "b"))
+    found = services(world)
+    assert found["web:a.b"].providers == {IPv4Address("10.1.0.1")}
+    assert found["web:b"].providers == set()
+    for name in ("g1", "c1"):
+        assert world.names.lookup(TenantName("a.b"), name, IPv4Address) == ["10.1.0.1"]
+        assert world.names.lookup(TenantName("b"), name, IPv4Address) is None
+    assert NameServer(world.names).resolve(nid, make_query("c1", "A").to_wire()) is not None
+
+
+def test_a_network_of_that_id_may_be_another_tenants() -> None:
+    nid = nid_of("n1", "a.b")
+    pod = replace(provider(1, network=nid), key=endpoint_key(nid, "c1"))
+    world = builder(network(tenant="a.b"), record(tenant="a.b"), record(tenant="b"), pod)
+    world.remove(network(tenant="a.b"))
+    world.put(network("n1.a", "b"))
+    served = {key: one.providers for key, one in services(world).items() if one.providers}
+    assert served == {"web:b": {IPv4Address("10.1.0.1")}}
+    assert world.names.lookup(TenantName("b"), "c1", IPv4Address) == ["10.1.0.1"]
+    assert world.names.lookup(TenantName("a.b"), "c1", IPv4Address) is None
