@@ -110,6 +110,7 @@ class WorldBuilder:
         self._policies = PolicyBook()
         self._tenants = Tenants()
         self._services = ServiceBook(self._tenants)
+        self._altered_services: set[ServiceKey] = set()
         self._profiles = LaunchBook()
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
@@ -463,6 +464,7 @@ class WorldBuilder:
 
     def take(self, bridge: Bridge) -> tuple[World, Changes]:
         """Return the bridge's World and what changed in it since the last call."""
+        self._serve_altered()
         side = self._sides[bridge]
         dirty, side.dirty = side.dirty, Dirty()
         cluster = World(
@@ -477,6 +479,7 @@ class WorldBuilder:
 
     def dirty(self, bridge: Bridge) -> bool:
         """Tell whether anything changed since the last `take`."""
+        self._serve_altered()
         return self._sides[bridge].dirty != Dirty()
 
     # -- how facts meet ------------------------------------------------------------------------
@@ -486,8 +489,13 @@ class WorldBuilder:
             side.dirty.rules.update(rules)
 
     def _served(self, services: Iterable[ServiceKey]) -> None:
+        """Have each bridge know services anew, once: endpoints come by the thousand."""
+        self._altered_services.update(services)
+
+    def _serve_altered(self) -> None:
         """Have each bridge know services as they are now."""
-        for key in services:
+        altered, self._altered_services = self._altered_services, set()
+        for key in altered:
             tenant = self._services.tenant(key)
             vrf = self._vrfs.get(tenant) if tenant is not None else None
             for side in self._sides.values():

@@ -1,5 +1,6 @@
 """Services and providers as the records have them, whatever comes first."""
 
+from collections.abc import Container
 from dataclasses import replace
 from ipaddress import IPv4Address
 from itertools import permutations
@@ -8,8 +9,9 @@ import pytest
 from dns.message import make_query
 
 from core.errors import Invalid
-from core.ids import NetworkName, TenantName, endpoint_key
+from core.ids import NetworkId, NetworkName, ServiceKey, TenantName, endpoint_key
 from netplugin.nameserver import NameServer
+from netplugin.servicebook import ServiceBook
 from netplugin.world import WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, Service, ServicePort
@@ -82,6 +84,23 @@ def test_providers_come_and_go() -> None:
     assert services(world)[KEY].providers == {IPv4Address("10.1.0.3")}
     world.put(provider(3, labels=None))
     assert services(world)[KEY].providers == frozenset()
+
+
+def test_however_many_come_at_once_a_service_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ServiceKey] = []
+    on = ServiceBook.on
+
+    def counted(
+        book: ServiceBook, key: ServiceKey, vrf: int, networks: Container[NetworkId]
+    ) -> Service | None:
+        made.append(key)
+        return on(book, key, vrf, networks)
+
+    monkeypatch.setattr(ServiceBook, "on", counted)
+    world = builder(network(), record(), *map(provider, range(1, 100)))
+    assert world.dirty(Bridge.VXLAN)
+    assert len(services(world)[KEY].providers) == 99
+    assert made == [KEY] * len(Bridge)
 
 
 def test_an_endpoint_that_serves_nothing_changes_no_service() -> None:
