@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 LEARN_WITHIN: Final = float(RESTART_TIME)
 """Seconds after which routes go that the peer has not told again to an agent that started."""
 
+PACE: Final = 0.1
+"""Seconds between two looks at what the peer tells: each costs as much as there are routes."""
+
 
 def router_interface(peering: Peering) -> HostInterface:
     """Return the host's interface for BGP."""
@@ -83,6 +86,7 @@ class Bgp:
         self._interval = interval
         self._connect = connect
         self._hops = NextHops(self._ask)
+        self._news = asyncio.Event()
         self._tasks = asyncio.TaskGroup()
         self._speaker: Speaker | None = None
         self._speaking: asyncio.Task[None] | None = None
@@ -109,6 +113,7 @@ class Bgp:
         try:
             async with self._tasks:
                 self._tasks.create_task(self._hops.run())
+                self._tasks.create_task(self._keep_showing())
                 await keep(upkeep)
         finally:
             patience.cancel()
@@ -157,7 +162,7 @@ class Bgp:
     def heard(self, arp: Arp) -> None:
         """Learn where a next hop is."""
         if self._hops.hear(arp.sender_ip, arp.sender_mac):
-            self._show()
+            self._news.set()
 
     # -- the session ---------------------------------------------------------------------------
 
@@ -165,7 +170,7 @@ class Bgp:
         # most hosts speak with nobody, and their agents need not pay for it when they start
         from ofnet.bgp.speaker import Speaker  # noqa: PLC0415
 
-        speaker = Speaker(peering, self._show, connect=self._reach)
+        speaker = Speaker(peering, self._news.set, connect=self._reach)
         speaker.announce(_addresses(self._agent.world))
         self._speaker = speaker
         self._hops.want(frozenset({peering.peer}))
@@ -194,6 +199,14 @@ class Bgp:
         if row is not None and self._world.complete:
             await self._ovsdb.delete_port(row.bridge, row.name)
             log.info("host interface removed", extra=fields(port=row.name))
+
+    async def _keep_showing(self) -> None:
+        """Show what the peer has told, for ever: a little later, and then all of it at once."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._show()
+            await asyncio.sleep(PACE)
 
     def _show(self) -> None:
         """Give the World the routes whose next hops are known, and say what is wrong."""

@@ -173,7 +173,7 @@ async def _follow_kubernetes(life: _Life, plane: _Plane, api: KubeApi) -> NodePo
     An API server that is away is not waited for long: pods are more than services. Node ports can
     be kept once this host's pods are known.
     """
-    feed = KubeFeed(api, plane.world)
+    feed = KubeFeed(api, plane.world, plane.reconciler.wake)
     life.sup.supervise("services of kubernetes", feed.run())
     if not await feed.listed(KUBERNETES_WAIT):
         log.warning("kubernetes has not told of its services: there are none until it does")

@@ -99,8 +99,10 @@ async def policy(chain: Chain) -> str:
 
 
 def _ours(chain: Chain) -> list[tuple[str, ...]]:
-    listed = (shlex.split(line) for line in _run(chain, "-S").splitlines())
-    return [tuple(words[2:]) for words in listed if words[0] == "-A" and _is_marked(words)]
+    # others' comments may be anything, lines without an end among it
+    said = (line for line in _run(chain, "-S").splitlines() if shlex.join(MARKED) in line)
+    listed = (shlex.split(line) for line in said if line.startswith("-A "))
+    return [tuple(words[2:]) for words in listed if _is_marked(words)]
 
 
 def _is_marked(words: list[str]) -> bool:
@@ -112,7 +114,12 @@ def _run(chain: Chain, verb: str, words: Iterable[str] = ()) -> str:
     command = [PROGRAM, "-w", LOCK_WAIT, "-t", chain.table, verb, chain.name, *words]
     try:
         done = subprocess.run(  # noqa: S603 - a list of arguments, of our own making
-            command, check=False, capture_output=True, text=True, timeout=LIMIT
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=LIMIT,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise HostError(f"{PROGRAM}: {exc}") from exc

@@ -4,16 +4,18 @@
 up. A name is looked for among the services of Kubernetes, which are everybody's, then in its tenant
 among services, groups, and the common names of containers and pods (`nameserver.go`); case does not
 matter (RFC 4343). Endpoint ids are no names, they are shown only. Records come by the ten thousand
-when an agent starts, so that they are kept as they are and read when somebody asks.
+when an agent starts, so that they are kept as they are and read when somebody asks; and as pods may
+ask without end for a group of ten thousand, what was found is kept until a record of it changes.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from core.ids import EndpointKey, ServiceKey, TenantName, split_network_id
+from core.ids import EndpointKey, ServiceKey, TenantName
 from netplugin.kube.services import KubeService
+from netplugin.tenants import Tenants
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
@@ -29,12 +31,15 @@ _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
 class NameBook:
     """The names of all endpoints and services; all addresses and networks can be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Tenants | None = None) -> None:
+        self.tenants = tenants or Tenants()
+        """Whose networks are: what they hold must be told of anew when that changes."""
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._groups: _Holders = {}
         self._common: _Holders = {}
         self._served: dict[_Name, dict[ServiceKey, ServiceRecord]] = {}
+        self._found: dict[_Name, dict[type[Address], Sequence[str]]] = {}
         self._kube: dict[str, KubeService] = {}
         self._kube_names: dict[str, dict[str, KubeService]] = {}
 
@@ -44,25 +49,30 @@ class NameBook:
         self._endpoints[record.key] = record
         for holders, name in self._names(record):
             holders.setdefault(name, {})[record.key] = record
+            self._found.pop(name, None)
 
     def remove_endpoint(self, key: EndpointKey) -> None:
         """Forget an endpoint."""
         gone = self._endpoints.pop(key, None)
         for holders, name in self._names(gone) if gone is not None else ():
+            self._found.pop(name, None)
             del holders[name][key]
             if not holders[name]:
                 del holders[name]
 
     def put_service(self, record: ServiceRecord) -> None:
         """Learn or replace a service."""
+        name = _name(record.tenant, record.name)
         self._services[record.key] = record
-        self._served.setdefault(_name(record.tenant, record.name), {})[record.key] = record
+        self._served.setdefault(name, {})[record.key] = record
+        self._found.pop(name, None)
 
     def remove_service(self, key: ServiceKey) -> None:
         """Forget a service."""
         gone = self._services.pop(key, None)
         if gone is not None:
             name = _name(gone.tenant, gone.name)
+            self._found.pop(name, None)
             del self._served[name][key]
             if not self._served[name]:
                 del self._served[name]
@@ -83,7 +93,7 @@ class NameBook:
             if not self._kube_names[name]:
                 del self._kube_names[name]
 
-    def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> list[str] | None:
+    def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> Sequence[str] | None:
         """Return the addresses of a name; None if nobody has it.
 
         They are those of the first kind that has any of this family.
@@ -92,6 +102,12 @@ class NameBook:
         kube = self._kube_names.get(name.lower())
         if kube is not None:
             return _kube_addresses(min(kube.values(), key=_rank), family)
+        found = self._found.get(wanted, {}).get(family)
+        if found is None and (found := self._search(wanted, family)) is not None:
+            self._found.setdefault(wanted, {})[family] = found
+        return found
+
+    def _search(self, wanted: _Name, family: type[Address]) -> Sequence[str] | None:
         kinds = (self._served, self._groups, self._common)
         known = [holders for kind in kinds if (holders := kind.get(wanted)) is not None]
         for holders in known:
@@ -107,7 +123,7 @@ class NameBook:
         )
         tenants[KUBERNETES] = {"k8sServices": defaultdict(list)}
         for _, record in sorted(self._endpoints.items()):
-            _, tenant = split_network_id(record.network)
+            tenant = self.tenants.of(record.network)
             names = (_common_name(record), _group(record), record.endpoint_id)
             for kind, name in zip(_KINDS, names, strict=False):
                 if name:
@@ -119,7 +135,7 @@ class NameBook:
         return tenants
 
     def _names(self, record: EndpointRecord) -> Iterator[tuple[_Holders, _Name]]:
-        _, tenant = split_network_id(record.network)
+        tenant = self.tenants.of(record.network)
         if group := _group(record):
             yield self._groups, _name(tenant, group)
         if common := _common_name(record):

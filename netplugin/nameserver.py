@@ -7,6 +7,7 @@ untrusted: what cannot be read is no question.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final
@@ -21,7 +22,7 @@ from dns.message import QueryMessage
 from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
 
-from core.ids import NetworkId, TenantName, split_network_id
+from core.ids import NetworkId, TenantName
 from netplugin.namebook import Address, NameBook
 
 TTL: Final = 120
@@ -54,7 +55,7 @@ class NameServer:
 
     def resolve(self, network: NetworkId, message: bytes) -> bytes | None:
         """Return the answer to a message from a pod of a network; None if it is to go on."""
-        _, tenant = split_network_id(network)
+        tenant = self._book.tenants.of(network)
         query = _query(message)
         if query is None:
             self._stats[tenant]["invalidQuery"] += 1
@@ -81,7 +82,7 @@ class NameServer:
             "stats": {tenant: dict(counters) for tenant, counters in self._stats.items()},
         }
 
-    def _addresses(self, tenant: TenantName, asked: dns.rrset.RRset) -> list[str] | None:
+    def _addresses(self, tenant: TenantName, asked: dns.rrset.RRset) -> Sequence[str] | None:
         """Return what answers a question; None if nobody here can.
 
         It is nothing if the name has addresses of the other family only.
@@ -94,10 +95,10 @@ class NameServer:
         known = [addresses for addresses in found if addresses is not None]
         return next(filter(None, known), []) if known else None
 
-    def _some(self, addresses: list[str]) -> list[str]:
+    def _some(self, addresses: Sequence[str]) -> list[str]:
         """Return as many as an answer has, not always the same; dnspython shuffles them."""
-        first = next(self._turns) % len(addresses) if addresses else 0
-        return (addresses[first:] + addresses[:first])[:MAX_RECORDS]
+        first, size = next(self._turns), len(addresses)
+        return [addresses[(first + turn) % size] for turn in range(min(size, MAX_RECORDS))]
 
 
 def _query(message: bytes) -> QueryMessage | None:

@@ -2,13 +2,14 @@
 
 In come the addresses wanted and what is heard of them (ARP, by `ofnet.packetin`); `ask` sends a
 question. Unknown ones are asked for every second, known ones now and then, for another machine may
-have taken the address over. Who is silent is not forgotten: whether it lives is BGP's business.
+have taken the address over. Where not all can be asked for at once, those are that were not for the
+longest time. Who is silent is not forgotten: whether it lives is BGP's business.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
+from heapq import nsmallest
 from ipaddress import IPv4Address
-from itertools import islice
 from typing import Final
 
 EVERY: Final = 1.0
@@ -25,6 +26,7 @@ class NextHops:
         self._ask = ask
         self._wanted: frozenset[IPv4Address] = frozenset()
         self._macs: dict[IPv4Address, str] = {}
+        self._asked: dict[IPv4Address, int] = {}
         self._news = asyncio.Event()
 
     @property
@@ -42,6 +44,7 @@ class NextHops:
         if addresses != self._wanted:
             self._wanted = addresses
             self._macs = {one: mac for one, mac in self._macs.items() if one in addresses}
+            self._asked = {one: when for one, when in self._asked.items() if one in addresses}
             self._news.set()
 
     def hear(self, address: IPv4Address, mac: str) -> bool:
@@ -63,8 +66,17 @@ class NextHops:
         rounds = 0
         while True:
             rounds += 1
-            again = rounds % REFRESH == 0
-            due = (one for one in self._wanted if again or one not in self._macs)
-            for address in islice(due, AT_ONCE):
+            for address in self._due(rounds):
+                self._asked[address] = rounds
                 self._ask(address)
             await asyncio.sleep(EVERY)
+
+    def _due(self, rounds: int) -> list[IPv4Address]:
+        """Return whom to ask for in this round."""
+
+        def asked(address: IPv4Address) -> int:
+            return self._asked.get(address, 0)
+
+        again = rounds - REFRESH
+        due = (one for one in self._wanted if one not in self._macs or asked(one) <= again)
+        return nsmallest(AT_ONCE, due, key=asked)

@@ -89,7 +89,7 @@ def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
         index = netlink.required_index(name)
         missing = {(str(route.subnet), str(route.source)) for route in routes}
         for held in iproute.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE):
-            subnet = f"{held.get('dst')}/{held['dst_len']}"
+            subnet = f"{held.get('dst') or '0.0.0.0'}/{held['dst_len']}"
             ours = subnet, held.get("prefsrc")
             if held["proto"] == ROUTE_PROTOCOL and ours in missing:
                 missing.remove(ours)

@@ -8,7 +8,8 @@ be reached from there. Who provides is `state.services`' decision.
 from collections.abc import Container, Iterable
 from ipaddress import IPv4Address
 
-from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName, split_network_id
+from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
+from netplugin.tenants import Tenants
 from netplugin.translation import ports_of
 from ofnet.world import Service, ServicePort
 from state.records import EndpointRecord, ServiceRecord
@@ -18,7 +19,8 @@ from state.services import Candidate, provides
 class ServiceBook:
     """The services and their providers; each change returns the services it altered."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._ports: dict[ServiceKey, tuple[ServicePort, ...]] = {}
         self._candidates: dict[TenantName, dict[EndpointKey, Candidate]] = {}
@@ -46,7 +48,7 @@ class ServiceBook:
         """Learn or replace an endpoint."""
         if not record.labels:  # as most have none, nothing is made of them
             return self.remove_endpoint(record)
-        candidate = Candidate(record, *split_network_id(record.network))
+        candidate = Candidate(record, *self._tenants.split(record.network))
         self._candidates.setdefault(candidate.tenant, {})[record.key] = candidate
         altered = set()
         for key, service in self._services.items():
@@ -57,9 +59,12 @@ class ServiceBook:
 
     def remove_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
         """Forget an endpoint."""
-        _, tenant = split_network_id(record.network)
-        if self._candidates.get(tenant, {}).pop(record.key, None) is None:
+        tenant = self._tenants.of(record.network)
+        candidates = self._candidates.get(tenant, {})
+        if candidates.pop(record.key, None) is None:
             return set()
+        if not candidates:
+            del self._candidates[tenant]
         return {key for key in self._services if self._set_provider(key, record.key, None)}
 
     def of(self, tenant: TenantName) -> set[ServiceKey]:

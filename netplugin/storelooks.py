@@ -20,7 +20,7 @@ from netplugin.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.netns import HostLinks
 from netplugin.paths import Paths
 from netplugin.settings import Settings
-from netplugin.translation import check_global, private_subnet
+from netplugin.translation import check_global, check_host, private_subnet
 from objdb.api import Backend
 from objdb.arrival import arrival
 from objdb.connect import connect
@@ -97,10 +97,13 @@ async def _peers(wanted: Settings) -> dict[HostLabel, IPv4Address]:
     async with _opened(wanted) as backend:
         entries = (await backend.snapshot(keys.HOSTS)).entries.values()
     records = [codec.decode(entry.key, entry.value) for entry in entries]
+    hosts = [record for record in records if isinstance(record, HostRecord)]
+    for host in hosts:
+        check_host(host)
     return {
-        record.label: IPv4Address(record.vtep_ip)
-        for record in records
-        if isinstance(record, HostRecord) and record.vtep_ip and record.label != wanted.host
+        host.label: IPv4Address(host.vtep_ip)
+        for host in hosts
+        if host.vtep_ip and host.label != wanted.host
     }
 
 

@@ -35,6 +35,7 @@ from netplugin.namebook import NameBook
 from netplugin.policies import PolicyBook
 from netplugin.servicebook import ServiceBook
 from netplugin.sides import Dirty, Side
+from netplugin.tenants import Tenants
 from netplugin.translation import (
     LocalPort,
     addressed,
@@ -107,11 +108,13 @@ class WorldBuilder:
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._policies = PolicyBook()
-        self._services = ServiceBook()
+        self._tenants = Tenants()
+        self._services = ServiceBook(self._tenants)
+        self._altered_services: set[ServiceKey] = set()
         self._profiles = LaunchBook()
         self._launches: dict[int, int] = {}
         self._revoked: set[EndpointKey] = set()
-        self.names = NameBook()
+        self.names = NameBook(self._tenants)
         self.kube_services: dict[str, KubeService] = {}
         self.hosts: dict[HostLabel, HostRecord] = {}
         self.global_config: GlobalRecord | None = None
@@ -176,6 +179,7 @@ class WorldBuilder:
     def put_network(self, record: NetworkRecord) -> None:
         """Learn or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
         check_network(record)
+        self._belongs(record.id, record.tenant)
         self._networks[record.id] = record
         self._altered(self._policies.put_network(record))
         self._refresh_network(record.id)
@@ -185,6 +189,7 @@ class WorldBuilder:
         self._networks.pop(nid, None)
         self._altered(self._policies.remove_network(nid))
         self._refresh_network(nid)
+        self._belongs(nid, split_network_id(nid)[1])
 
     def put_endpoint(self, record: EndpointRecord) -> None:
         """Learn or replace an endpoint record, of this host or another.
@@ -459,6 +464,7 @@ class WorldBuilder:
 
     def take(self, bridge: Bridge) -> tuple[World, Changes]:
         """Return the bridge's World and what changed in it since the last call."""
+        self._serve_altered()
         side = self._sides[bridge]
         dirty, side.dirty = side.dirty, Dirty()
         cluster = World(
@@ -473,6 +479,7 @@ class WorldBuilder:
 
     def dirty(self, bridge: Bridge) -> bool:
         """Tell whether anything changed since the last `take`."""
+        self._serve_altered()
         return self._sides[bridge].dirty != Dirty()
 
     # -- how facts meet ------------------------------------------------------------------------
@@ -482,8 +489,13 @@ class WorldBuilder:
             side.dirty.rules.update(rules)
 
     def _served(self, services: Iterable[ServiceKey]) -> None:
+        """Have each bridge know services anew, once: endpoints come by the thousand."""
+        self._altered_services.update(services)
+
+    def _serve_altered(self) -> None:
         """Have each bridge know services as they are now."""
-        for key in services:
+        altered, self._altered_services = self._altered_services, set()
+        for key in altered:
             tenant = self._services.tenant(key)
             vrf = self._vrfs.get(tenant) if tenant is not None else None
             for side in self._sides.values():
@@ -528,8 +540,20 @@ class WorldBuilder:
         ports = {key for key, port in self._ports.items() if port.record.network == nid}
         for key in self._by_network.get(nid, set()) | ports:
             self._refresh_endpoint(key)
-        _, tenant = split_network_id(nid)
-        self._served(self._services.of(tenant))
+        self._served(self._services.of(self._tenants.of(nid)))
+
+    def _belongs(self, nid: NetworkId, tenant: TenantName) -> None:
+        """Have a network be a tenant's, and the names and services of its endpoints likewise."""
+        if tenant == self._tenants.of(nid):
+            return
+        here = [self._endpoints[key] for key in self._by_network.get(nid, ())]
+        for record in here:
+            self.names.remove_endpoint(record.key)
+            self._served(self._services.remove_endpoint(record))
+        self._tenants.put(nid, tenant)
+        for record in here:
+            self.names.put_endpoint(record)
+            self._served(self._services.put_endpoint(record))
 
     def _leave(self, record: EndpointRecord) -> None:
         there = self._by_network[record.network]

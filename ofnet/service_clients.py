@@ -150,7 +150,7 @@ class ServiceClients:
     def _let_go(self, name: str, now: Now) -> None:
         """Give up answers of ports that are the service's no longer."""
         served = self.served[name]
-        ports = self._ports(served, now)
+        ports = frozenset(self._ports(served, now))
         for port in served.ports:
             if port not in ports:
                 self._owners.pop(answer_of(served, port), None)

@@ -21,6 +21,7 @@ class ServiceDirectory:
         self.services: dict[str, Service] = {}
         self._bridge = bridge
         self._at: dict[IPv4Address, set[str]] = {}
+        self._numbered: dict[str, dict[tuple[int, int], ServicePort]] = {}
 
     def update(self, world: World, keys: Iterable[str]) -> frozenset[str]:
         """Take over what a World says of some services.
@@ -34,8 +35,10 @@ class ServiceDirectory:
             if before is not None:
                 met |= self._at[before.address]
                 discard(self._at, before.address, key)
+                del self._numbered[key]
             if after is not None:
                 self.services[key] = after
+                self._numbered[key] = _numbered(after)
                 self._at.setdefault(after.address, set()).add(key)
                 met |= self._at[after.address]
         return frozenset(met)
@@ -61,9 +64,9 @@ class ServiceDirectory:
         for space in (self.space(vrf, world), 0):
             for service in here:
                 if service.providers and self.space(service.vrf, world) == space:
-                    for port in service.ports:
-                        if (port.protocol, port.port) == (protocol, number):
-                            return service, port
+                    port = self._numbered[service.key].get((protocol, number))
+                    if port is not None:
+                        return service, port
         return None
 
     def space(self, vrf: int, world: World) -> int:
@@ -73,3 +76,8 @@ class ServiceDirectory:
         """
         flat = mode_of(self._bridge, world.fwd_mode) is Mode.VLROUTER
         return FLAT_VRF if flat and vrf else vrf
+
+
+def _numbered(service: Service) -> dict[tuple[int, int], ServicePort]:
+    """Return the ports of a service by protocol and number, of several the first."""
+    return {(port.protocol, port.port): port for port in reversed(service.ports)}

@@ -5,7 +5,7 @@ an agent before has left in the switch; out comes `served`, which becomes part o
 flows (`ofnet.pipelines.services`). `ofnet.service_clients` remembers who is served by whom.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -21,7 +21,15 @@ from ofnet.reported import Adopted
 from ofnet.service_clients import Now, ServiceClients, name_of
 from ofnet.tables import TableId
 from ofnet.wire import PacketIn
-from ofnet.world import Bridge, LocalEndpoint, Network, Served, ServicePort, World
+from ofnet.world import (
+    Bridge,
+    LocalEndpoint,
+    Network,
+    Served,
+    Service,
+    ServicePort,
+    World,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +70,7 @@ class ServiceProxy:
         """Take over whom the switch has served, where the World agrees; return their names."""
         here = self._networks(world)
         mine = [(one, net) for one in sorted(found) if (net := here.get((one.vrf, one.client)))]
-        agreed = [
-            (one, network, *asked)
-            for one, network in mine
-            if (asked := self._clients.known.asked(network.vrf, one.segment, world)) is not None
-            and one.provider in asked[0].providers
-        ]
+        agreed = list(self._agreed(mine, world))
         for one, network, service, port in agreed:
             if not one.source:  # who is known by the provider's port stays so
                 answer = (network.vrf, one.client, one.provider, port.protocol, port.provider_port)
@@ -77,7 +80,7 @@ class ServiceProxy:
         for one, network, service, port in agreed:
             now = Now(world, directory)
             name = self._clients.hold(service, one.client, one.provider, network, now)
-            if one.source and self.served[name].provider == one.provider:
+            if one.source:
                 self._clients.connect(name, port, one.source)
             names.add(name)
         for one, network in mine:
@@ -87,6 +90,22 @@ class ServiceProxy:
                 if owner in names:
                     self._clients.connect_directly(owner, answer, one.source)
         return frozenset(names)
+
+    def _agreed(
+        self, mine: Iterable[tuple[Adopted, Network]], world: World
+    ) -> Iterator[tuple[Adopted, Network, Service, ServicePort]]:
+        """Yield what the World agrees with: a client has one provider for all ports of a service.
+
+        It has several in the switch where two services with one address have become one.
+        """
+        providers: dict[str, IPv4Address] = {}
+        for one, network in mine:
+            asked = self._clients.known.asked(network.vrf, one.segment, world)
+            if asked is None or one.provider not in asked[0].providers:
+                continue
+            name = name_of(asked[0].key, network.vrf, one.client)
+            if providers.setdefault(name, one.provider) == one.provider:
+                yield one, network, *asked
 
     def _networks(self, world: World) -> dict[tuple[int, IPv4Address], Network]:
         """Return the networks of the pods here, by their addresses as the switch has them."""

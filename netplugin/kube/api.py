@@ -118,7 +118,7 @@ class KubeApi:
 def _asking(url: str) -> Iterator[None]:
     try:
         yield
-    except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
+    except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as exc:
         raise OrchestratorUnavailable(f"{url}: {str(exc) or type(exc).__name__}") from exc
 
 

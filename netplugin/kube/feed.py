@@ -1,13 +1,13 @@
 """Keeps the World's services of Kubernetes those that its API server tells of.
 
 In come lists and changes (`netplugin.kube.api`), which `netplugin.kube.services` makes services of;
-`netplugin.world` is given them. What cannot be read is reported, and the last good stays in force.
-While the server is away, all stays as it was.
+`netplugin.world` is given them, and `netplugin.reconcile` told of it. What cannot be read is
+reported, and the last good stays in force. While the server is away, all stays as it was.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -24,11 +24,12 @@ RESOURCES: Final = (SERVICES, ENDPOINTS)
 
 
 class KubeFeed:
-    """One per agent."""
+    """One per agent. `wake` is called when the World has other services."""
 
-    def __init__(self, api: KubeApi, world: WorldBuilder) -> None:
+    def __init__(self, api: KubeApi, world: WorldBuilder, wake: Callable[[], None]) -> None:
         self._api = api
         self._world = world
+        self._wake = wake
         self._book = KubeBook()
         self._unread = set(RESOURCES)
         self._news = News()
@@ -79,11 +80,13 @@ class KubeFeed:
             log.warning("object of kubernetes not understood", extra=fields(error=exc))
             return set()
 
-    def _hand_on(self, altered: Iterable[str]) -> None:
+    def _hand_on(self, altered: Collection[str]) -> None:
         for key in altered:
             service = self._book.services.get(key)
             if service is not None:
                 self._world.put_kube_service(service)
             else:
                 self._world.remove_kube_service(key)
+        if altered:
+            self._wake()
         self._news.tell()

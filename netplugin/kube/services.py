@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import Invalid
 
@@ -48,7 +48,16 @@ class KubeService:
 
 
 class _Part(BaseModel):
+    """A part of an object, in which null is as good as nothing."""
+
     model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, said: object) -> object:
+        if not isinstance(said, dict):
+            return said
+        return {name: one for name, one in said.items() if one is not None}
 
 
 class _Meta(_Part):
@@ -61,7 +70,7 @@ class _Meta(_Part):
 
 
 class _Port(_Part):
-    name: str | None = None
+    name: str = ""
     port: int = Field(ge=1, le=65535)
     protocol: str = "TCP"
     node_port: int = Field(0, alias="nodePort", ge=0, le=65535)
@@ -83,13 +92,13 @@ class _Address(_Part):
 
 
 class _Subset(_Part):
-    addresses: tuple[_Address, ...] | None = None
-    ports: tuple[_Port, ...] | None = None
+    addresses: tuple[_Address, ...] = ()
+    ports: tuple[_Port, ...] = ()
 
 
 class _Endpoints(_Part):
     metadata: _Meta
-    subsets: tuple[_Subset, ...] | None = None
+    subsets: tuple[_Subset, ...] = ()
 
 
 class KubeBook:
@@ -130,8 +139,8 @@ class KubeBook:
         service = self._services.get(key)
         if service is not None:
             endpoints = self._endpoints.get(key)
-            subsets = endpoints.subsets if endpoints is not None else None
-            self.services[key] = _service(service, subsets or ())
+            subsets = endpoints.subsets if endpoints is not None else ()
+            self.services[key] = _service(service, subsets)
         return {key} if self.services.get(key) != before else set()
 
 
@@ -165,8 +174,8 @@ def _service(service: _Service, subsets: Iterable[_Subset]) -> KubeService:
 def _targets(port: _Port, subsets: Iterable[_Subset]) -> Iterator[tuple[IPv4Address, int]]:
     """Yield who serves a port: those who are ready, at the port of its name."""
     for subset in subsets:
-        for target in subset.ports or ():
-            if (target.name or "") == (port.name or ""):
-                for one in subset.addresses or ():
+        for target in subset.ports:
+            if target.name == port.name:
+                for one in subset.addresses:
                     if isinstance(one.ip, IPv4Address):
                         yield one.ip, target.port

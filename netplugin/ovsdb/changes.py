@@ -63,6 +63,8 @@ def ensure_bridge(spec: BridgeSpec) -> Change:
         _set(controller, "connection_mode", ["out-of-band"])
         _set(controller, "max_backoff", [spec.max_backoff_ms])
         _set(controller, "inactivity_probe", [spec.inactivity_probe_ms])
+        _set(controller, "controller_rate_limit", [spec.packets_per_second])
+        _set(controller, "controller_burst_limit", [spec.packets_waiting])
         if controllers != [controller]:
             bridge.controller = [controller]
 

@@ -55,7 +55,14 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "other_config",
         "external_ids",
     ),
-    "Controller": ("target", "connection_mode", "max_backoff", "inactivity_probe"),
+    "Controller": (
+        "target",
+        "connection_mode",
+        "max_backoff",
+        "inactivity_probe",
+        "controller_rate_limit",
+        "controller_burst_limit",
+    ),
     "Port": (
         "name",
         "interfaces",

@@ -77,7 +77,8 @@ class BridgeSpec:
     """A bridge as it is to be; `datapath_type` "netdev" is the userspace datapath.
 
     The controller is ours, on this host: out of band, so that a lost connection adds no flows of
-    Open vSwitch's own, and secure, so that flows stay when it is gone.
+    Open vSwitch's own, and secure, so that flows stay when it is gone. It is sent so many packets a
+    second, of all ports in turn: one pod can neither keep it busy nor have all others wait.
     """
 
     name: str
@@ -88,6 +89,8 @@ class BridgeSpec:
     fail_mode: Literal["secure", "standalone"] = "secure"
     max_backoff_ms: int = 1000
     inactivity_probe_ms: int = 10_000
+    packets_per_second: int = 1000
+    packets_waiting: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,11 @@ class Rib:
             raise Malformed(f"more than {self._limit} routes", CEASE, TOO_MANY_PREFIXES)
 
     def expect_again(self) -> None:
-        """Have all routes hold until the peer has told all again."""
+        """Have all routes hold until the peer has told all again, but for those that do so already.
+
+        A peer that is lost again before it has told a route goes without it (RFC 4724, 4.2).
+        """
+        self.drop_stale()
         self._stale = set(self._routes)
 
     def drop_stale(self) -> bool:
@@ -61,7 +65,7 @@ class Rib:
 
     def clear(self) -> bool:
         """Forget everything; tell whether there was anything."""
-        self.expect_again()
+        self._stale = set(self._routes)
         return self.drop_stale()
 
     def _usable(self, update: Update, hop: IPv4Address) -> bool:

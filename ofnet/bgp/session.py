@@ -91,6 +91,7 @@ class Session:
             ):
                 while True:
                     self._take(await self._next(), learn)
+                    await asyncio.sleep(0)  # others' turn, for what is read already is not awaited
         except Malformed as exc:
             await self.end(exc.code, exc.subcode)
             raise

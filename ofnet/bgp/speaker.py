@@ -32,6 +32,8 @@ UNMARKED: Final = 10.0
 """Seconds after which a peer that never says so is taken to have told all."""
 DIAL_TIMEOUT: Final = 10.0
 FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 10.0
+LONGEST_PENANCE: Final = 300.0
 
 
 class Speaker:
@@ -80,16 +82,24 @@ class Speaker:
             self._session.tell(addresses)
 
     async def run(self) -> None:
-        """Keep the session up, for ever."""
-        pauses = _pauses()
+        """Keep the session up, for ever.
+
+        A peer that breaks the rules in every session, or tells of too many routes, is left alone
+        for longer and longer: each of its sessions costs as much as it has routes.
+        """
+        pauses, penance = _pauses(LONGEST_PAUSE), _pauses(LONGEST_PENANCE)
         while True:
+            wait = pauses
             try:
                 await self._one_session()
             except PeerFailed as exc:
-                if self.established:
-                    pauses = _pauses()
+                if self.established and _broke_rules(exc):
+                    wait = penance
+                elif self.established:
+                    wait = pauses = _pauses(LONGEST_PAUSE)
+                    penance = _pauses(LONGEST_PENANCE)
                 self._lost(exc)
-            await asyncio.sleep(next(pauses))
+            await asyncio.sleep(next(wait))
 
     async def retire(self) -> None:
         """Tell the peer that it is no peer any more: it forgets what it was told."""
@@ -184,9 +194,13 @@ class Speaker:
 
 def _may_restart(why: PeerFailed) -> bool:
     """Tell whether a session that ended like this may be one that goes on after a restart."""
-    silent = isinstance(why, Malformed) and why.code == HOLD_EXPIRED
-    return silent or not isinstance(why, PeerEnded | Malformed)
+    return not (isinstance(why, PeerEnded) or _broke_rules(why))
 
 
-def _pauses() -> Iterator[float]:
-    return backoff(first=FIRST_PAUSE, limit=10.0)
+def _broke_rules(why: PeerFailed) -> bool:
+    """Tell whether a session ended for what the peer said; that it said nothing is no offence."""
+    return isinstance(why, Malformed) and why.code != HOLD_EXPIRED
+
+
+def _pauses(longest: float) -> Iterator[float]:
+    return backoff(first=FIRST_PAUSE, limit=longest)

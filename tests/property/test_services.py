@@ -5,6 +5,7 @@ change to change equal those from scratch (`tests.unit.ofnet.serving.Site` check
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import IPv4Address
 
@@ -14,6 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ofnet import reported
 from ofnet.changes import Kind
+from ofnet.reported import Adopted
+from ofnet.service_clients import answer_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Served, Service, ServicePort
 from tests.unit.ofnet.fake_switch import reply
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, world
@@ -65,21 +68,26 @@ class Serving(RuleBasedStateMachine):
             fresh = self.site.proxy.served[response.name]
             self._has_least(fresh, before)
 
-    @rule(pod=PODS, address=st.sampled_from(ADDRESSES), source_port=st.integers(40000, 40003))
-    def ask_provider(self, pod: LocalEndpoint, address: IPv4Address, source_port: int) -> None:
+    @rule(
+        pod=PODS,
+        address=st.sampled_from(ADDRESSES),
+        port=st.sampled_from([ServicePort(6, 8080, 8080), ServicePort(17, 9600, 9600)]),
+        source_port=st.integers(40000, 40003),
+    )
+    def ask_provider(
+        self, pod: LocalEndpoint, address: IPv4Address, port: ServicePort, source_port: int
+    ) -> None:
         known = set(self.site.proxy.served)
-        self.site.asks(pod, address, ServicePort(6, 8080, 8080), source_port=source_port)
+        self.site.asks(pod, address, port, source_port=source_port)
         assert set(self.site.proxy.served) == known, "that makes nobody a client"
 
     @rule()
     def restart(self) -> None:
         """Begin anew with what the switch has."""
-        flows = [f for f in self.site.desired.flows.values() if f.owner is Kind.SERVED]
-        found, _ = reported.entries(reply(flows, {}))
         lines = self.site.lines(3, 6)
         providers = {name: one.provider for name, one in self.site.proxy.served.items()}
         again = Site(Bridge.VXLAN, replace(self.site.world, served={}))
-        again.adopts(*reported.adopted(found))
+        again.adopts(*self._reported())
         assert {n: one.provider for n, one in again.proxy.served.items()} == {
             name: provider
             for name, provider in providers.items()
@@ -87,6 +95,22 @@ class Serving(RuleBasedStateMachine):
         }
         assert lines <= again.lines(3, 6)
         self.site = again
+
+    @rule(services=st.lists(SERVICES, max_size=2, unique_by=lambda one: one.key))
+    def restart_after_changes(self, services: list[Service]) -> None:
+        """Begin anew with what the switch has, where services are others by now."""
+        again = Site(Bridge.VXLAN, replace(having(self.site.world, *services), served={}))
+        again.adopts(*self._reported())
+        self.site = again
+
+    @invariant()
+    def answers_are_known_by_ports_that_are_there(self) -> None:
+        if not hasattr(self, "site"):
+            return
+        clients = self.site.proxy._clients
+        assert {answer: name for answer, (name, _) in clients._owners.items()} == {
+            answer_of(one, port): name for name, one in clients.served.items() for port in one.ports
+        }
 
     @invariant()
     def who_serves_is_there(self) -> None:
@@ -108,6 +132,11 @@ class Serving(RuleBasedStateMachine):
         for key in ("a:default", "b:default"):
             for provider in ADDRESSES:
                 assert balance.load(key, provider) == loads[key, str(provider)]
+
+    def _reported(self) -> Iterator[Adopted]:
+        flows = [f for f in self.site.desired.flows.values() if f.owner is Kind.SERVED]
+        found, _ = reported.entries(reply(flows, {}))
+        return reported.adopted(found)
 
     def _others(self, key: str) -> list[Service]:
         return [one for one in self.site.world.services.values() if one.key != key]

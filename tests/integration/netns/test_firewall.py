@@ -1,5 +1,6 @@
 """`netplugin.firewall` on real iptables, both kinds of it, in a namespace of its own."""
 
+import os
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
@@ -65,6 +66,16 @@ async def test_others_rules_stay(host: Namespace, program: str) -> None:
     assert listed(host, program)[:-1] == before
     await ours.keep([])
     assert listed(host, program) == before
+
+
+async def test_others_may_say_what_they_like(host: Namespace, program: str) -> None:
+    for comment in ("it's", 'two\n"lines', os.fsdecode(b"\xe9t\xe9 \\")):
+        words = ["-m", "comment", "--comment", comment, "-j", "RETURN"]
+        host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *words])
+    ours = Firewall(CHAINS)
+    for wanted in ([ONE], []):
+        assert await ours.keep(wanted)
+        assert await ours.found() == [str(rule) for rule in wanted]
 
 
 async def test_a_rule_too_many_and_one_missing_are_mended(host: Namespace, program: str) -> None:

@@ -368,6 +368,9 @@ async def test_a_link_of_ours_has_the_routes_it_is_to_have(
     await links.configure_host_link(
         "contivh0", "02:02:ac:13:ff:fe", [IPv4Interface("172.19.255.254/16")]
     )
+    host.run(["ip", "route", "add", "default", "dev", "contivh1"])
+    await links.ensure_routes("contivh1", [])
+    assert not shown(host, "route", "show", "dev", "contivh1")
     source = IPv4Address("192.0.2.1")
     for subnets in (["172.19.0.0/16"], ["172.19.0.0/16", "10.1.0.0/16"], ["10.1.0.0/16"], []):
         routes = [HostRoute(subnet=IPv4Network(subnet), source=source) for subnet in subnets]

@@ -69,9 +69,10 @@ async def test_bridge_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) ->
     assert ovs_module.vsctl("get-controller", BRIDGE).strip() == "tcp:127.0.0.1:6633"
     controller = get("controller").strip("[]")
     columns = ovs_module.vsctl(
-        "get", "controller", controller, "connection_mode", "max_backoff", "inactivity_probe"
+        *("get", "controller", controller, "connection_mode", "max_backoff", "inactivity_probe"),
+        *("controller_rate_limit", "controller_burst_limit"),
     )
-    assert columns.split() == ["out-of-band", "1000", "10000"]
+    assert columns.split() == ["out-of-band", "1000", "10000", "1000", "500"]
 
 
 @pytest.mark.parametrize("count", [1, 10])

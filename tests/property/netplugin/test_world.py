@@ -38,6 +38,7 @@ from tests.unit.netplugin.records import HOST, PEER, endpoint, group, network
 
 FAR = HostLabel("h3")
 NETWORKS = [("n1", "red"), ("n2", "red"), ("n1", "blue"), ("n1", "green")]
+NETWORKS += [("n1", "a.red"), ("n1.a", "red")]  # of one id
 
 networks = st.builds(
     lambda name, tag, encap: network(*name, tag=tag, encap=encap),
@@ -71,7 +72,7 @@ services = st.builds(
         selectors={"app": "web"},
         ip_address=f"10.1.9.{last}",
     ),
-    st.sampled_from(["red", "blue"]),
+    st.sampled_from(["red", "blue", "a.red"]),
     st.sampled_from(["80:8080:TCP", "53:5353:udp"]),
     st.integers(1, 2),
 )
@@ -217,6 +218,7 @@ class History(RuleBasedStateMachine):
         for bridge in Bridge:
             self.take_over(bridge)
             assert self.builder.take(bridge)[0] == fresh.take(bridge)[0]
+        assert self.builder.names.report() == fresh.names.report()
 
     def from_scratch(self) -> WorldBuilder:
         fresh = WorldBuilder(HOST, self.mode, self.builder.vrfs)

@@ -1,6 +1,6 @@
 """BGP of a host: its interface, its session, its routes, and what is said when there is none."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -184,6 +184,25 @@ async def test_routes_come_and_go(outside: Outside) -> None:
         outside.router.withdraw(NET)
         await eventually(lambda: routes(agent) == {})
         await eventually(lambda: not any(NET in str(one) for one in flows(outside, Kind.ROUTE)))
+
+
+async def test_many_routes_are_taken_over_together(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with established(outside) as agent:
+        looks: list[int] = []
+        take_over = agent.world.set_routes
+
+        def counted(told: Mapping[IPv4Network, str]) -> None:
+            looks.append(len(told))
+            take_over(told)
+
+        monkeypatch.setattr(agent.world, "set_routes", counted)
+        nets = [f"60.{number >> 8}.{number & 255}.0/24" for number in range(1000)]
+        for net in nets:
+            outside.router.announce(net)
+        await eventually(lambda: routes(agent).keys() == set(nets), seconds=30)
+    assert len(looks) < len(nets) / 4
 
 
 async def test_a_route_waits_for_its_next_hop(outside: Outside) -> None:

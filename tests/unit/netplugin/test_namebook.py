@@ -1,5 +1,6 @@
 """Who has which name, whatever comes and goes."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
@@ -30,7 +31,7 @@ def service(
 
 def found(
     book: NameBook, name: str, *, tenant: TenantName = DEFAULT, family: type[Address] = IPv4Address
-) -> list[str] | None:
+) -> Sequence[str] | None:
     return book.lookup(tenant, name, family)
 
 
@@ -46,6 +47,18 @@ def test_an_endpoint_has_its_common_name_and_its_groups() -> None:
     assert found(book, "c3") is None
     assert found(book, "n1.default-c1") is None
     assert found(book, "") is None
+
+
+def test_a_name_is_searched_for_once_until_it_changes() -> None:
+    book = NameBook()
+    for number in (1, 2):
+        book.put_endpoint(endpoint(number, group="web"))
+    before = found(book, "web")
+    book.put_endpoint(endpoint(3, group="db"))
+    assert found(book, "web") is before
+    book.put_endpoint(endpoint(3, group="web"))
+    assert found(book, "web") == ["10.1.0.1", "10.1.0.2", "10.1.0.3"]
+    assert found(book, "db") is None
 
 
 def test_an_endpoints_id_is_no_name() -> None:

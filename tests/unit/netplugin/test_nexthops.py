@@ -83,6 +83,19 @@ async def test_not_all_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len(asked) == nexthops.AT_ONCE
 
 
+@pytest.mark.parametrize("known", [False, True])
+async def test_each_has_its_turn_however_many_there_are(*, known: bool) -> None:
+    asked: list[IPv4Address] = []
+    hops = NextHops(asked.append)
+    wanted = frozenset(IPv4Address(number) for number in range(1, 5 * nexthops.AT_ONCE))
+    hops.want(wanted)
+    for address in wanted if known else ():
+        hops.hear(address, MAC)
+    async with background("next hops", hops.run()):
+        await eventually(lambda: len(asked) >= len(wanted))
+    assert set(asked[: len(wanted)]) == wanted
+
+
 async def test_it_can_be_waited_for_that_somebody_is_known() -> None:
     hops = NextHops(quiet)
     hops.want(frozenset({ONE, TWO}))

@@ -1,13 +1,17 @@
 """Services and providers as the records have them, whatever comes first."""
 
+from collections.abc import Container
 from dataclasses import replace
 from ipaddress import IPv4Address
 from itertools import permutations
 
 import pytest
+from dns.message import make_query
 
 from core.errors import Invalid
-from core.ids import NetworkName, TenantName
+from core.ids import NetworkId, NetworkName, ServiceKey, TenantName, endpoint_key
+from netplugin.nameserver import NameServer
+from netplugin.servicebook import ServiceBook
 from netplugin.world import WorldBuilder
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, Service, ServicePort
@@ -82,6 +86,23 @@ def test_providers_come_and_go() -> None:
     assert services(world)[KEY].providers == frozenset()
 
 
+def test_however_many_come_at_once_a_service_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ServiceKey] = []
+    on = ServiceBook.on
+
+    def counted(
+        book: ServiceBook, key: ServiceKey, vrf: int, networks: Container[NetworkId]
+    ) -> Service | None:
+        made.append(key)
+        return on(book, key, vrf, networks)
+
+    monkeypatch.setattr(ServiceBook, "on", counted)
+    world = builder(network(), record(), *map(provider, range(1, 100)))
+    assert world.dirty(Bridge.VXLAN)
+    assert len(services(world)[KEY].providers) == 99
+    assert made == [KEY] * len(Bridge)
+
+
 def test_an_endpoint_that_serves_nothing_changes_no_service() -> None:
     world = builder(network(), record(), provider(1))
     world.take(Bridge.VXLAN)
@@ -149,3 +170,30 @@ def test_nothing_else_changes_with_a_service() -> None:
     world.take(Bridge.VXLAN)
     world.put(record())
     assert world.take(Bridge.VXLAN)[1] == Changes(services=frozenset({KEY}))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_tenant_may_have_dots(order: tuple[int, ...]) -> None:
+    nid = nid_of("n1", "a.b")
+    pod = replace(provider(1, network=nid), key=endpoint_key(nid, "c1"), group_key="g1:a.b")
+    facts: list[Fact] = [network(tenant="a.b"), record(tenant="a.b"), pod]
+    world = builder(*(facts[place] for place in order), record(tenant="b"), network("n2", "b"))
+    found = services(world)
+    assert found["web:a.b"].providers == {IPv4Address("10.1.0.1")}
+    assert found["web:b"].providers == set()
+    for name in ("g1", "c1"):
+        assert world.names.lookup(TenantName("a.b"), name, IPv4Address) == ["10.1.0.1"]
+        assert world.names.lookup(TenantName("b"), name, IPv4Address) is None
+    assert NameServer(world.names).resolve(nid, make_query("c1", "A").to_wire()) is not None
+
+
+def test_a_network_of_that_id_may_be_another_tenants() -> None:
+    nid = nid_of("n1", "a.b")
+    pod = replace(provider(1, network=nid), key=endpoint_key(nid, "c1"))
+    world = builder(network(tenant="a.b"), record(tenant="a.b"), record(tenant="b"), pod)
+    world.remove(network(tenant="a.b"))
+    world.put(network("n1.a", "b"))
+    served = {key: one.providers for key, one in services(world).items() if one.providers}
+    assert served == {"web:b": {IPv4Address("10.1.0.1")}}
+    assert world.names.lookup(TenantName("b"), "c1", IPv4Address) == ["10.1.0.1"]
+    assert world.names.lookup(TenantName("a.b"), "c1", IPv4Address) is None

@@ -1,5 +1,6 @@
 """Which service a packet is for."""
 
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from ofnet.packets import Segment
@@ -65,3 +66,30 @@ def test_routed_vlan_networks_are_one_space_and_nothing_else_is() -> None:
     assert key(knowing(world), 3, to(80), world) == ""
     bridged = having(World(fwd_mode=FwdMode.BRIDGE), service(PROVIDER, vrf=7))
     assert key(knowing(bridged, Bridge.VLAN), 3, to(80), bridged) == ""
+
+
+def test_of_two_ports_of_one_number_the_first_counts() -> None:
+    first, second = ServicePort(6, 80, 8080), ServicePort(6, 80, 9090)
+    world = having(ROUTED, service(PROVIDER, ports=(first, second)))
+    known = knowing(world)
+    assert known.asked(1, to(80), world) == (world.services["web:default"], first)
+    assert known.ports(world.services["web:default"], 1, world) == (first,)
+
+
+class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be empty
+    """Ports that know how often somebody has gone through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[ServicePort]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_a_port_of_many_is_found_without_a_look_at_the_others() -> None:
+    ports = Counted(ServicePort(6, number, number) for number in range(1, 100))
+    world = having(ROUTED, service(PROVIDER, ports=ports))
+    known = knowing(world)
+    ports.times = 0
+    assert known.ports(world.services["web:default"], 1, world) == ports
+    assert ports.times == 1

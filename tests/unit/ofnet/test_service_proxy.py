@@ -376,6 +376,24 @@ def test_connections_known_one_by_one_are_gone_on_with() -> None:
     assert before.lines(3, 6) <= after.lines(3, 6)
 
 
+def test_services_that_became_one_while_nobody_looked_leave_a_client_one_provider() -> None:
+    other = ServicePort(6, 81, 8081)
+    merged = service(BOB.ip, FAR.ip, ports=(HTTP, other))
+    here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), merged))
+    here.adopts(
+        found(BOB.ip),
+        found(FAR.ip)._replace(port=81),
+        Adopted(1, ANN.ip, FAR.ip, 6, 8081, 40001, FAR.ip),
+    )
+    (served,) = here.proxy.served.values()
+    assert (served.provider, served.ports, served.direct) == (BOB.ip, (HTTP, other), ())
+    assert not any(f"nw_src={FAR.ip}" in line for line in here.lines(6))
+    here.becomes(having(here.world, service(FAR.ip, ports=(HTTP, other))))
+    here.asks(ANN, port=other)
+    served = next(iter(here.proxy.served.values()))
+    assert (served.provider, served.ports) == (FAR.ip, (HTTP, other)), "nothing of it is reserved"
+
+
 def test_routed_vlan_networks_are_one_space() -> None:
     before = world(FwdMode.ROUTING, vxlan=False)
     before = replace(before, networks={OTHER: before.networks[OTHER]})

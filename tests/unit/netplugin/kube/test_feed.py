@@ -12,8 +12,10 @@ from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.kube.services import ENDPOINTS, SERVICES
 from netplugin.world import WorldBuilder
-from ofnet.world import FwdMode
+from ofnet.changes import Kind
+from ofnet.world import Bridge, FwdMode
 from tests.bed.kubernetes import service
+from tests.unit.netplugin.agent import Outside, eventually, running
 from tests.unit.netplugin.kube.test_services import KEY, SERVED, SERVING, WEB, said
 from tests.unit.netplugin.records import HOST
 
@@ -23,10 +25,13 @@ def world() -> WorldBuilder:
     return WorldBuilder(HOST, FwdMode.ROUTING)
 
 
+def api() -> KubeApi:
+    return KubeApi(KubeConfig.model_validate({"K8S_API_SERVER": "http://192.0.2.1"}))
+
+
 @pytest.fixture
 def feed(world: WorldBuilder) -> KubeFeed:
-    config = KubeConfig.model_validate({"K8S_API_SERVER": "http://192.0.2.1"})
-    return KubeFeed(KubeApi(config), world)
+    return KubeFeed(api(), world, lambda: None)
 
 
 def known(world: WorldBuilder, name: str) -> bool:
@@ -64,6 +69,21 @@ def test_every_change_is_news(feed: KubeFeed) -> None:
         assert not changed.is_set()
         feed.take(SERVICES, event)
         assert changed.is_set()
+
+
+async def test_the_switch_follows_with_nothing_else_going_on(outside: Outside) -> None:
+    async with running(outside) as agent:
+        feed = KubeFeed(api(), agent.world, agent.reconciler.wake)
+        flows = outside.switches[Bridge.VXLAN].table
+
+        def brought_up() -> bool:
+            return any(flow.owner is Kind.SERVICE for flow in flows.values())
+
+        feed.take(SERVICES, Listed((WEB,)))
+        feed.take(ENDPOINTS, Listed((SERVING,)))
+        await eventually(brought_up)
+        feed.take(ENDPOINTS, Listed(()))
+        await eventually(lambda: not brought_up())
 
 
 def test_what_cannot_be_read_leaves_the_last_good_in_force(

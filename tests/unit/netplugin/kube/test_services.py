@@ -117,6 +117,7 @@ def test_services_of_one_name_are_told_apart_by_namespace() -> None:
     [
         ({"clusterIP": "None", "clusterIPs": ["None"]}, None, None),
         ({"clusterIP": ""}, None, None),
+        ({"clusterIP": None, "clusterIPs": None, "ports": None}, None, None),
         ({"type": "ExternalName", "externalName": "contiv.example"}, None, None),
         ({"clusterIP": "10.96.0.9"}, "10.96.0.9", None),
         ({"clusterIP": "fd00::9", "clusterIPs": ["fd00::9", "10.96.0.9"]}, "10.96.0.9", "fd00::9"),

@@ -83,3 +83,13 @@ def test_everything_can_be_forgotten(rib: Rib) -> None:
     assert rib.clear()
     assert rib.routes == {}
     assert not rib.clear()
+
+
+def test_what_was_not_told_between_two_restarts_goes(rib: Rib) -> None:
+    rib.apply(told(NET, SECOND))
+    rib.expect_again()
+    rib.apply(told(NET))
+    rib.expect_again()
+    assert rib.routes == {NET: HOP}
+    rib.expect_again()
+    assert rib.routes == {}

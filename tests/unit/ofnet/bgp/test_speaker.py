@@ -1,7 +1,7 @@
 """A session is begun, kept, lost and begun again; what the peer told is kept while it holds."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv4Interface
 
@@ -188,6 +188,35 @@ async def test_too_many_routes_end_a_session(monkeypatch: pytest.MonkeyPatch) ->
         end = await router.hear(bgp.BGPNotification)
         assert (end.error_code, end.error_subcode) == (6, 1)
         await eventually(lambda: not host.routes)
+
+
+async def test_who_breaks_the_rules_again_and_again_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[list[float]] = []
+
+    def pauses(longest: float) -> Iterator[float]:
+        mine = [longest]
+        taken.append(mine)
+        while True:
+            mine.append(0.001)
+            yield 0.001
+
+    monkeypatch.setattr(speaker, "_pauses", pauses)
+    router = FakeRouter()
+    async with speaking(router):
+        for _ in range(3):
+            await router.greet()
+            router.host_reads.feed_data(b"\0" * 19)
+        await router.greet()
+        longest = [speaker.LONGEST_PAUSE, speaker.LONGEST_PENANCE]
+        assert taken == [longest[1:] + [0.001] * 3]  # a generator begins with its first pause
+        router.hang_up()
+        await router.greet()
+        router.host_reads.feed_data(b"\0" * 19)
+        await router.greet()
+        fresh = [[longest[0], 0.001], [longest[1], 0.001]]
+        assert taken[1:] == fresh, "whose session ended otherwise begins anew"
 
 
 async def test_the_peer_must_be_of_its_as() -> None:

@@ -1,0 +1,128 @@
+"""What came and has gone leaves nothing behind, in whatever order it went.
+
+A tenant with a network, pods here and elsewhere, services of its own and one of Kubernetes, whose
+clients have been served and whose names have been asked for, goes again, piece by piece. Then no
+index of the agent is longer than before it came.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from ipaddress import IPv4Address
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplugin.kube.services import KubePort, KubeService
+from netplugin.translation import LocalPort
+from netplugin.world import WorldBuilder
+from ofnet.changes import Changes
+from ofnet.desired import Desired
+from ofnet.directory import Directory
+from ofnet.service_proxy import ServiceProxy
+from ofnet.tables import TableId
+from ofnet.wire import PacketIn
+from ofnet.world import Bridge, FwdMode
+from state.intents import Fact
+from state.records import Encap
+from tests.unit.netplugin.records import HOST, PEER, network
+from tests.unit.netplugin.test_servicebook import provider, record
+from tests.unit.ofnet import frames
+
+TARGETS = frozenset({(IPv4Address("10.1.0.3"), 8080)})
+KUBE = KubeService(
+    namespace="shop",
+    name="web",
+    address=IPv4Address("10.96.0.10"),
+    ports=(KubePort(protocol="TCP", port=80, targets=TARGETS),),
+)
+
+
+class Bench:
+    """What an agent keeps of both bridges, without switches."""
+
+    def __init__(self) -> None:
+        self.world = WorldBuilder(HOST, FwdMode.ROUTING)
+        self.world.set_complete()
+        self.sides = {b: (Directory(), ServiceProxy(b), Desired(b)) for b in Bridge}
+        self.turn()
+
+    def turn(self) -> None:
+        """Have both bridges take over what has changed."""
+        for bridge, (directory, proxy, desired) in self.sides.items():
+            now, changes = self.world.take(bridge)
+            touched = directory.update(now, changes)
+            served = Changes(served=proxy.update(now, changes, directory, touched))
+            desired.update(replace(now, served=dict(proxy.served)), changes | served)
+
+    def comes(self, encap: Encap) -> list[Callable[[], object]]:
+        """Have the tenant come; return the steps by which it goes."""
+        services = [record(), record(name="db")]
+        pods = [provider(n, homing_host=HOST if n < 3 else PEER) for n in (1, 2, 3)]
+        facts: list[Fact] = [network(encap=encap), *pods, *services]
+        for fact in facts:
+            self.world.put(fact)
+        for number, pod in enumerate(pods[:2], 1):
+            self.world.put_port(pod.key, LocalPort(record=pod, ofport=number, number=number))
+        self.world.put_kube_service(KUBE)
+        self.turn()
+        self._ask()
+        return [
+            *(partial(self.world.remove, fact) for fact in facts),
+            *(partial(self.world.remove_port, pod.key) for pod in pods[:2]),
+            partial(self.world.remove_kube_service, KUBE.key),
+            *[self.turn] * 2,
+        ]
+
+    def _ask(self) -> None:
+        """Have the pods ask for names, services and providers."""
+        for bridge, (directory, proxy, desired) in self.sides.items():
+            now = self.world.take(bridge)[0]
+            for pod in now.local.values():
+                for address, port in (("10.1.0.200", 80), ("10.96.0.10", 80), ("10.1.0.1", 8080)):
+                    for source in (40000, 40001):
+                        frame = frames.segment(pod, address, port, source_port=source)
+                        asked = PacketIn(TableId.SRV_PROXY_DNAT, pod.ofport, None, frame)
+                        proxy.packet_in(asked, now, directory)
+            assert bool(proxy.served) == bool(now.local)
+            served = Changes(served=frozenset(proxy.served))
+            desired.update(replace(now, served=dict(proxy.served)), served)
+        for name in ("web", "c1", "web.shop"):
+            assert self.world.names.lookup(network().tenant, name, IPv4Address)
+
+    def lengths(self) -> dict[str, int]:
+        """Return how much is in everything that holds something."""
+        parts = [part for side in self.sides.values() for part in side]
+        return dict(_lengths([self.world, *parts], "", set()))
+
+
+def _lengths(held: object, where: str, seen: set[int]) -> Iterator[tuple[str, int]]:
+    if id(held) in seen or not type(held).__module__.startswith(("builtins", "netplugin", "ofnet")):
+        return
+    seen.add(id(held))
+    inside: dict[str, object] = {}
+    if isinstance(held, dict | set | frozenset | list | tuple):
+        yield where, len(held)
+        if isinstance(held, dict):
+            inside = {str(key): value for key, value in held.items() if isinstance(key, Bridge)}
+        if isinstance(held, list):
+            inside = {str(number): value for number, value in enumerate(held)}
+    else:
+        slots = [name for kind in type(held).__mro__ for name in getattr(kind, "__slots__", ())]
+        names = [*getattr(held, "__dict__", ()), *slots]
+        inside = {name: getattr(held, name) for name in names}
+    for name, value in inside.items():
+        yield from _lengths(value, f"{where}.{name}", seen)
+
+
+@settings(max_examples=60, deadline=None)
+@given(encap=st.sampled_from(Encap), data=st.data())
+def test_nothing_is_left(encap: Encap, data: st.DataObject) -> None:
+    bench = Bench()
+    before = bench.lengths()
+    steps = bench.comes(encap)
+    assert bench.lengths() != before
+    for step in data.draw(st.permutations(range(len(steps)))):
+        steps[step]()
+    bench.turn()
+    assert bench.lengths() == before
