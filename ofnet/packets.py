@@ -4,17 +4,16 @@ The only module that knows os_ken. Frames come from pods and are untrusted: what
 None, never an exception.
 """
 
+import importlib
 import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from os_ken.lib.packet import arp, ethernet, ipv4, packet, udp
-
 from ofnet import oxm
 
-ARP_REQUEST: Final = arp.ARP_REQUEST
-ARP_REPLY: Final = arp.ARP_REPLY
+ARP_REQUEST: Final = 1
+ARP_REPLY: Final = 2
 
 _EVERYBODY: Final = "ff:ff:ff:ff:ff:ff"
 _NOBODY: Final = "00:00:00:00:00:00"
@@ -54,6 +53,14 @@ class Segment:
     reset: bool = False
 
 
+def load() -> None:
+    """Load the library, which is otherwise done with the first packet.
+
+    It takes a tenth of a second, which an agent that starts has better things to do with.
+    """
+    importlib.import_module("os_ken.lib.packet.ipv4")
+
+
 def ether_type(frame: bytes) -> int:
     """Return what a frame carries, behind an 802.1Q tag if there is one; 0 for a stump."""
     at = 16 if is_tagged(frame) else 12
@@ -75,6 +82,8 @@ def parse_arp(frame: bytes) -> Arp | None:
     body = _payload(frame)
     if ether_type(frame) != oxm.ETH_ARP or len(body) < _ARP or body[:6] != _ETHERNET_IPV4:
         return None
+    from os_ken.lib.packet import arp  # noqa: PLC0415 - see `load`
+
     parsed, _, _ = arp.arp.parser(body)
     return Arp(
         operation=parsed.opcode,
@@ -86,6 +95,8 @@ def parse_arp(frame: bytes) -> Arp | None:
 
 def arp_reply(request: Arp, mac: str) -> bytes:
     """Return the untagged frame that tells the asker the target's MAC."""
+    from os_ken.lib.packet import arp, ethernet, packet  # noqa: PLC0415 - see `load`
+
     reply = packet.Packet()
     reply.add_protocol(ethernet.ethernet(dst=request.sender_mac, src=mac, ethertype=oxm.ETH_ARP))
     reply.add_protocol(
@@ -108,6 +119,8 @@ def arp_announcement(mac: str, address: IPv4Address) -> bytes:
 
 def arp_request(mac: str, address: IPv4Address, target: IPv4Address) -> bytes:
     """Return the untagged frame that asks everybody for the MAC of an address."""
+    from os_ken.lib.packet import arp, ethernet, packet  # noqa: PLC0415 - see `load`
+
     frame = packet.Packet()
     frame.add_protocol(ethernet.ethernet(dst=_EVERYBODY, src=mac, ethertype=oxm.ETH_ARP))
     frame.add_protocol(
@@ -154,6 +167,8 @@ def udp_reply(frame: bytes, payload: bytes) -> bytes:
 
     It lives for 64 hops; its other marks are those of the packet (`ofnetDns.go`).
     """
+    from os_ken.lib.packet import ethernet, ipv4, packet, udp  # noqa: PLC0415 - see `load`
+
     asked, _, datagram = ipv4.ipv4.parser(_payload(frame))
     ports, _, _ = udp.udp.parser(datagram)
     outer, _, _ = ethernet.ethernet.parser(frame)
