@@ -55,7 +55,7 @@ class AccessPorts:
 
         Raises SwitchUnavailable while this host has no port of its own.
         """
-        host = self._world.host_port
+        host = self._world.endpoints.host_port
         if host is None:
             raise SwitchUnavailable(f"{ports.HOST_PORT} is not there yet, by which a pod is to go")
         name, mac = ports.access_name(entry.port), ports.private_mac(host.subnet, entry.port)
@@ -85,7 +85,7 @@ class AccessPorts:
         rows = self._rows()
         for entry in self._roster.settled():
             row = rows.get(ports.access_name(entry.port))
-            there = self._world.port(entry.key) is not None  # not so if it was reclaimed
+            there = self._world.endpoints.port(entry.key) is not None  # not so if it was reclaimed
             if there and row is not None and row.ofport is not None and row.ofport > 0:
                 self._show(entry, row.ofport)
 
@@ -124,12 +124,12 @@ class AccessPorts:
         return {name: row for name, row in rows.items() if ports.is_access(name)}
 
     def _show(self, entry: Entry, ofport: int) -> None:
-        host = self._world.host_port
+        host = self._world.endpoints.host_port
         if host is not None:
             mac = ports.private_mac(host.subnet, entry.port)
             ip = ports.private_address(host.subnet, entry.port).ip
             port = AccessPort(ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry))
-            self._world.put_access(entry.key, port)
+            self._world.endpoints.put_access(entry.key, port)
 
     def _dscp(self, entry: Entry) -> int:
         group = self._pod_ports.group(entry)

@@ -50,11 +50,12 @@ from netplugin.paths import Paths
 from netplugin.podports import PodPorts
 from netplugin.pods import HostFacts, Pods
 from netplugin.progress import Progress
-from netplugin.reconcile import Reconciler, stored_vrfs
+from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
 from netplugin.roster import Roster
 from netplugin.settings import Settings
 from netplugin.uplinks import Uplinks, attached_cards
+from netplugin.vrfs import stored_vrfs
 from netplugin.world import WorldBuilder
 from objdb.api import Backend
 from objdb.arrival import arrival
@@ -158,7 +159,7 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         if node_ports is not None:
             sup.supervise("node ports", node_ports.run())
         sup.supervise("leaks", endpoints.leaks.run())
-        is_known = partial(plane.world.hosts.__contains__, settings.host)
+        is_known = partial(plane.world.hosts.knows, settings.host)
         kept = registration.keep_host_record(doors.store, record, is_known)
         sup.supervise("host record", kept)
         await _serve(life, doors, plane, endpoints)
@@ -460,7 +461,7 @@ def _paths(settings: Settings, plane: _Plane, mtus: PodMtus) -> Paths:
         plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
 
     return Paths(
-        peers=plane.reconciler.peers,
+        peers=plane.world.hosts.tunnel_ends,
         size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(echo.passes, source=settings.vtep_ip),
         interval=settings.probe_interval,

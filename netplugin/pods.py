@@ -39,12 +39,13 @@ from netplugin.journal import Entry, Journal, State
 from netplugin.masters import Master, WantedEndpoint
 from netplugin.mtu import PodMtus
 from netplugin.netns import HostLinks, PodLink
+from netplugin.networks import BRIDGE_OF
 from netplugin.podports import RECLAIMED, PodPorts
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
 from netplugin.roster import Roster
 from netplugin.translation import LocalPort
-from netplugin.world import BRIDGE_OF, WorldBuilder
+from netplugin.world import WorldBuilder
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
 
@@ -177,7 +178,7 @@ class Pods:
     def cut_off(self, key: EndpointKey) -> None:
         """Take the flows of an endpoint away whose address is not its own any more."""
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=RECLAIMED))
-        self._world.remove_port(key)
+        self._world.endpoints.remove_port(key)
         self._reconciler.wake()
 
     def stands_for(self, key: EndpointKey) -> bool:
@@ -187,7 +188,7 @@ class Pods:
     # -- ADD -----------------------------------------------------------------------------------
 
     def _new_entry(self, request: PodRequest) -> Entry:
-        known = self._world.network(network_id(request.network, request.tenant))
+        known = self._world.networks.get(network_id(request.network, request.tenant))
         return Entry(
             key=endpoint_key_of(request),
             container_id=request.container_id,
@@ -216,8 +217,8 @@ class Pods:
         return result
 
     async def _build(self, entry: Entry, name: str) -> PodResult:
-        known = self._world.network(network_id(entry.network, entry.tenant))
-        if known is not None and self._world.delivers_unasked(known.encap):
+        known = self._world.networks.get(network_id(entry.network, entry.tenant))
+        if known is not None and self._world.modes.delivers_unasked(known.encap):
             known = None  # the port has to wait for the flows
         await self._keep(entry)
         try:
@@ -234,7 +235,7 @@ class Pods:
                 steps.create_task(self._furnish(linked, entry, record, network))
                 forwarded = steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
-                if self._world.delivers_unasked(network.encap):
+                if self._world.modes.delivers_unasked(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
@@ -327,7 +328,7 @@ class Pods:
     async def _again(self, entry: Entry, name: str) -> PodResult | None:
         """Return the result of the ADD that made an endpoint; None if it no longer holds."""
         record, network = await self._ask(entry, name)
-        port = self._world.port(entry.key)
+        port = self._world.endpoints.port(entry.key)
         if port is None or _identity(port.record) != _identity(record):
             return None
         return self._result(entry, record, network)
@@ -372,7 +373,7 @@ class Pods:
     def _forgotten(self, request: PodRequest) -> list[EndpointRecord]:
         """Return this host's records of the container that no journal entry stands for."""
         key = endpoint_key_of(request)
-        record = self._world.endpoint(key)
+        record = self._world.endpoints.get(key)
         if record is None or record.homing_host != self._facts.label:
             return []
         return [] if self.stands_for(key) else [record]

@@ -19,7 +19,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv4Address
-from typing import Final
 
 from core.errors import ContivError, Exhausted, Invalid, NotFound, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
@@ -31,28 +30,14 @@ from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.progress import Progress
 from netplugin.translation import LocalPort
 from netplugin.uplinks import Uplinks
-from netplugin.world import MAX_VRF, WorldBuilder
+from netplugin.vrfs import MAX_VRF, external_ids, stored_vrfs
+from netplugin.world import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, Vtep
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
 from state.watch import Changed, Event, Reached, Removed
 
 log = logging.getLogger(__name__)
-
-VRF_ID: Final = "contiv-vrf-"
-"""Bridge external_ids keep VRF ids across restarts: `contiv-vrf-<tenant>` = id (design D6)."""
-
-
-def stored_vrfs(external_ids: Mapping[str, str]) -> dict[TenantName, int]:
-    """Return the VRF ids a bridge's external_ids keep; no id is given to two tenants.
-
-    Anything unreadable is not an id.
-    """
-    kept: dict[int, TenantName] = {}
-    for name, value in sorted(external_ids.items()):
-        if name.startswith(VRF_ID) and value in _VRF_TEXTS:
-            kept.setdefault(int(value), TenantName(name.removeprefix(VRF_ID)))
-    return {tenant: number for number, tenant in kept.items()}
 
 
 def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
@@ -76,9 +61,6 @@ def vtep_options(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
         "tos": "inherit",
         "dst_port": str(vxlan_port),
     }
-
-
-_VRF_TEXTS: Final = frozenset(map(str, range(1, MAX_VRF + 1)))
 
 
 class Reconciler:
@@ -177,11 +159,11 @@ class Reconciler:
         """
         try:
             async with asyncio.timeout(patience):
-                while (record := self._world.network(nid)) is None:
+                while (record := self._world.networks.get(nid)) is None:
                     await self._learnt.next.wait()
         except TimeoutError as exc:
             raise NotFound(f"network {nid} is not known on this host") from exc
-        if not self._world.realised(nid):
+        if not self._world.networks.realised(nid):
             raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
         return record
 
@@ -207,13 +189,13 @@ class Reconciler:
         Raises SwitchUnavailable or SwitchRefused; the port stays in the World then, for the
         caller to take back.
         """
-        self._world.put_port(key, port)
+        self._world.endpoints.put_port(key, port)
         self._local_ports.tell()
         await self.flush()
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""
-        self._world.remove_port(key)
+        self._world.endpoints.remove_port(key)
         self._local_ports.tell()
         await self.flush()
 
@@ -286,8 +268,7 @@ class Reconciler:
     async def _keep_vrfs(self) -> None:
         """Keep the VRF ids in OVSDB before any flow speaks of them."""
         while (kept := self._kept_vrfs()) != (wanted := dict(self._world.vrfs)):
-            ids: dict[str, str | None] = {f"{VRF_ID}{t}": None for t in kept.keys() - wanted.keys()}
-            ids.update({f"{VRF_ID}{t}": str(i) for t, i in wanted.items() if kept.get(t) != i})
+            ids = external_ids(kept, wanted)
             await self._ovsdb.set_bridge_external_ids(Bridge.VXLAN, ids)
 
     def _kept_vrfs(self) -> dict[TenantName, int]:
@@ -345,7 +326,7 @@ class Reconciler:
 
         One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
         """
-        peers = self.peers()
+        peers = self._world.hosts.tunnel_ends()
         tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
         failures: dict[IPv4Address, ContivError] = {}
         try:
@@ -367,16 +348,6 @@ class Reconciler:
         for failure in failures.values():
             raise failure
 
-    def peers(self) -> dict[HostLabel, IPv4Address]:
-        """Return the other hosts that have a tunnel end of their own, and where it is."""
-        addresses = {
-            label: IPv4Address(record.vtep_ip)
-            for label, record in self._world.hosts.items()
-            if record.vtep_ip
-        }
-        own = addresses.pop(self._host, None)
-        return {label: address for label, address in addresses.items() if address != own}
-
     def _show_vteps(
         self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]
     ) -> None:
@@ -394,7 +365,7 @@ class Reconciler:
                 log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
         lost = (f"no tunnel to {peer}: {reason}" for peer, reason in faults.items())
         self._progress.show("tunnels", lost)
-        self._world.set_vteps(ready)
+        self._world.vxlan.set_vteps(ready)
 
     async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
         rows = self._ovsdb.ports(Bridge.VXLAN)

@@ -143,7 +143,7 @@ def wire(
         progress=progress,
     )
     for record in networks:
-        world.put_network(record)
+        world.put(record)
     removal = Removal(
         master=outside.master,
         journal=outside.journal,
@@ -273,7 +273,7 @@ async def running(
             agent.world.put(fact)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
-            agent.world.put_endpoint(record)
+            agent.world.put(record)
         agent.pod_ports.place()
         agent.bgp.place()
         agent.world.set_complete()

@@ -4,12 +4,24 @@ import pytest
 
 from netplugin import podports, pods, removal
 from netplugin.ovsdb import client
+from netplugin.world import WorldBuilder
 from tests.unit.netplugin.agent import Outside
+from tests.unit.netplugin.records import network
+from tests.unit.netplugin.worlds import built, drain
 
 
 @pytest.fixture
 async def outside() -> Outside:
     return Outside.new()
+
+
+@pytest.fixture
+def builder() -> WorldBuilder:
+    """Give a builder that knows one network, with nothing to take."""
+    builder = built()
+    builder.put(network())
+    drain(builder)
+    return builder
 
 
 @pytest.fixture

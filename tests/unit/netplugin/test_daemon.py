@@ -332,6 +332,6 @@ async def test_refused_flows_do_not_stop_the_start(
             macs={},
         )
         outside.faults.failing[f"flows {Bridge.VXLAN}"] = SwitchRefused("table full")
-        agent.world.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
+        agent.world.endpoints.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
         await _forwarding(plane)
         assert "flows refused" in caplog.text

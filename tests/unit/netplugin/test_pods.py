@@ -66,7 +66,7 @@ async def test_an_add_makes_all_there_is_to_a_pod(outside: Outside) -> None:
         assert (row.ofport, row.tag) == (ports.number_of(name), 1)
         assert row.external_ids[ports.ENDPOINT_ID] == key("c1")
         assert outside.journal.entries[key("c1")].state is State.PRESENT
-        assert agent.world.port(key("c1")) is not None
+        assert agent.world.endpoints.port(key("c1")) is not None
         assert len(agent.traces()[4]) >= 3  # type: ignore[arg-type]
 
         await agent.pods.delete(request())
@@ -308,14 +308,14 @@ async def test_where_a_switch_delivers_unasked_flows_come_before_the_port(
 ) -> None:
     vlan = network(tag=100, encap=Encap.VLAN)
     async with running(outside, (vlan,) if known else ()) as agent:
-        agent.world.put_global(
+        agent.world.put(
             GlobalRecord(infra_type="", fwd_mode=FwdMode.BRIDGE, arp_mode="", pvt_subnet="")
         )
         await agent.reconciler.flush()
         flows = outside.faults.stop(f"flows {Bridge.VLAN}")
         adding = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("link")
-        agent.world.put_network(vlan)
+        agent.world.put(vlan)
         agent.reconciler.apply(Reached(keys.NETWORKS, 1))
         await asyncio.sleep(0.05)
         assert not outside.faults.reached["row"]
@@ -418,7 +418,7 @@ async def test_nothing_is_deleted_before_local_endpoints_are_placed(outside: Out
         await agent.reconciler.flush()
         assert agent.traces() == before
         assert set(agent.pod_ports.place()) == {key("c1")}  # its record has not been read yet
-        agent.world.put_endpoint(outside.master.endpoints[key("c1")])
+        agent.world.put(outside.master.endpoints[key("c1")])
         assert agent.pod_ports.place() == {}
 
 

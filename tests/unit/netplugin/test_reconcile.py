@@ -8,11 +8,12 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.errors import Exhausted, NotFound, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, HostLabel, TenantName
+from core.ids import EndpointKey, HostLabel
 from netplugin import ports
 from netplugin.ovsdb import PortRow, PortSpec
-from netplugin.reconcile import VRF_ID, stored_vrfs, vtep_options, vtep_rows
+from netplugin.reconcile import vtep_options, vtep_rows
 from netplugin.translation import LocalPort
+from netplugin.vrfs import VRF_ID, stored_vrfs
 from ofnet.world import Bridge
 from state.records import GlobalRecord, Record, TagRangesRecord
 from state.watch import Changed, Reached, Removed
@@ -51,7 +52,7 @@ def tunnels(outside: Outside) -> dict[str, PortRow]:
 
 
 def vteps(agent: Agent) -> dict[HostLabel, tuple[str, int]]:
-    agent.world._sides[Bridge.VXLAN].dirty.everything = True
+    agent.world.vxlan.alter_everything()
     world, changes = agent.world.take(Bridge.VXLAN)
     assert changes
     return {label: (str(vtep.ip), vtep.ofport) for label, vtep in world.vteps.items()}
@@ -158,7 +159,7 @@ async def test_vrf_ids_are_kept_before_flows_speak_of_them(outside: Outside) -> 
     async with running(outside, ()) as agent:
         gate = outside.faults.stop("external ids")
         tell(agent, network(), host())
-        agent.world.put_port(KEY, port())
+        agent.world.endpoints.put_port(KEY, port())
         await outside.faults.until("external ids")
         await asyncio.sleep(0.01)
         assert "in_port=1 " not in flows_of(outside)
@@ -203,21 +204,6 @@ async def test_vrf_ids_are_tried_again_with_nobody_asking(outside: Outside) -> N
         await eventually(
             lambda: "blue" in stored_vrfs(outside.ovsdb.bridge_external_ids(Bridge.VXLAN))
         )
-
-
-def test_only_readable_vrf_ids_are_taken_and_none_twice() -> None:
-    ids = {
-        "contiv-vrf-a": "1",
-        "contiv-vrf-b": "1",
-        "contiv-vrf-c": "255",
-        "contiv-vrf-d": "256",
-        "contiv-vrf-e": "0",
-        "contiv-vrf-f": "x",
-        "contiv-vrf-g": "٣",
-        "contiv-vrf-h": "07",
-        "other": "3",
-    }
-    assert stored_vrfs(ids) == {TenantName("a"): 1, TenantName("c"): 255}
 
 
 # -- facts from the store ----------------------------------------------------------------------
