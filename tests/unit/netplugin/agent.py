@@ -1,4 +1,4 @@
-"""An agent's inside, wired as `netplugin.daemon` does, on fake doors."""
+"""An agent's inside, wired as `netplugin.plane` and those after it do, on fake doors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
