@@ -1,6 +1,6 @@
 """The hosts of the cluster, as this one deals with them. Pure: no I/O, no clock.
 
-`netplugin.world` feeds it records. Another host has an end of a tunnel (`netplugin.reconcile` makes
+`netplugin.world` feeds it records. Another host has an end of a tunnel (`netplugin.tunnels` makes
 the ports, `netplugin.paths` tries the ways), and the vlan bridge knows the MAC address its uplinks
 send by. Of this host the cluster says whom it speaks BGP with (`netplugin.bgp`).
 """

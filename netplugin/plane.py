@@ -14,6 +14,7 @@ from netplugin.life import Life
 from netplugin.nameserver import NameServer
 from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler
+from netplugin.tunnels import Tunnels
 from netplugin.uplinks import Uplinks, attached_cards
 from netplugin.vrfs import stored_vrfs
 from netplugin.world import WorldBuilder
@@ -60,14 +61,19 @@ async def open_plane(life: Life, doors: Doors, fwd_mode: FwdMode, macs: dict[str
     agents = _agents(switches, world, names, settings.audit_interval)
     feed = RecordFeed(doors.store)
     progress = Progress(agents, feed.unreadable)
-    reconciler = Reconciler(
-        host=settings.host,
+    tunnels = Tunnels(
+        ovsdb=doors.ovsdb,
+        world=world,
         vxlan_port=settings.vxlan_port,
+        complain=partial(progress.show, "tunnels"),
+    )
+    reconciler = Reconciler(
         ovsdb=doors.ovsdb,
         world=world,
         agents=agents,
         make_bridges=make_bridges,
         uplinks=Uplinks(macs, doors.ovsdb, world),
+        tunnels=tunnels,
         progress=progress,
     )
     return Plane(

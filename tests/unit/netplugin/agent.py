@@ -25,6 +25,7 @@ from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
 from netplugin.roster import Roster
+from netplugin.tunnels import Tunnels
 from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
 from ofnet.agent import BridgeAgent
@@ -133,13 +134,17 @@ def wire(
 
     progress = Progress(agents, {})
     reconciler = Reconciler(
-        host=HOST,
-        vxlan_port=4789,
         ovsdb=outside.ovsdb,
         world=world,
         agents=agents,
         make_bridges=make_bridges,
         uplinks=Uplinks(macs, outside.ovsdb, world),
+        tunnels=Tunnels(
+            ovsdb=outside.ovsdb,
+            world=world,
+            vxlan_port=4789,
+            complain=partial(progress.show, "tunnels"),
+        ),
         progress=progress,
     )
     for record in networks:
