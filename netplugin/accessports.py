@@ -14,8 +14,9 @@ from core.logs import fields
 from core.tasks import unbroken
 from netplugin import ports
 from netplugin.journal import Entry
-from netplugin.netns import HostLinks, PodLink
+from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.podlinks import PodLink
 from netplugin.podports import PodPorts
 from netplugin.reconcile import Reconciler
 from netplugin.roster import Roster

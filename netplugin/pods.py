@@ -38,8 +38,9 @@ from netplugin.cni.results import PodResult
 from netplugin.journal import Entry, Journal, State
 from netplugin.masters import Master, WantedEndpoint
 from netplugin.mtu import PodMtus
-from netplugin.netns import HostLinks, PodLink
+from netplugin.netns import HostLinks
 from netplugin.networks import BRIDGE_OF
+from netplugin.podlinks import PodLink
 from netplugin.podports import RECLAIMED, PodPorts
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal

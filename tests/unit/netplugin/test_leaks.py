@@ -10,7 +10,7 @@ from core.errors import MasterUnavailable
 from netplugin import ports
 from netplugin.journal import State
 from netplugin.leaks import CUT_OFF_AFTER, Leaks
-from netplugin.netns import PodLink
+from netplugin.podlinks import PodLink
 from state.records import NetworkType
 from state.watch import Changed, Removed
 from tests.unit.netplugin.agent import (

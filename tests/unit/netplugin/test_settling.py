@@ -15,10 +15,10 @@ from netplugin.caretakers import Caretakers
 from netplugin.leaks import Leaks
 from netplugin.life import Life
 from netplugin.nameserver import NameServer
-from netplugin.netns import PodLink
 from netplugin.ovsdb import PortSpec
 from netplugin.ownports import OwnPorts
 from netplugin.plane import Plane
+from netplugin.podlinks import PodLink
 from netplugin.settling import _forwarding, settle
 from netplugin.translation import LocalPort
 from objdb.memory import MemoryBackend
