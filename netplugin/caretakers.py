@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from netplugin.accessports import AccessPorts
+from netplugin.addition import Addition, HostFacts
 from netplugin.bridges import USERSPACE
 from netplugin.doors import Doors
 from netplugin.journal import Journal
@@ -18,7 +19,7 @@ from netplugin.masters import Masters
 from netplugin.mtu import PodMtus
 from netplugin.plane import Plane
 from netplugin.podports import PodPorts
-from netplugin.pods import HostFacts, Pods
+from netplugin.pods import Pods
 from netplugin.removal import Removal
 from netplugin.roster import Roster
 
@@ -66,7 +67,7 @@ async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Maste
         tx_off=facts.tx_off,
         interval=life.settings.audit_interval,
     )
-    pods = Pods(
+    addition = Addition(
         facts=facts,
         mtus=mtus,
         master=masters,
@@ -75,6 +76,16 @@ async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Maste
         roster=roster,
         pod_ports=pod_ports,
         access=access,
+        world=plane.world,
+        reconciler=plane.reconciler,
+    )
+    pods = Pods(
+        host=facts.label,
+        addition=addition,
+        master=masters,
+        journal=journal,
+        roster=roster,
+        pod_ports=pod_ports,
         world=plane.world,
         reconciler=plane.reconciler,
         removal=removal,

@@ -1,8 +1,8 @@
 """The endpoints of the cluster, as this host's bridges have them. Pure: no I/O, no clock.
 
 `netplugin.world` feeds it records of endpoints and groups; of this host's ports it is told by those
-who make them (`netplugin.pods`, `netplugin.podports`, `netplugin.infra`, `netplugin.accessports`,
-`netplugin.hostaccess`).
+who make them (`netplugin.addition`, `netplugin.podports`, `netplugin.infra`,
+`netplugin.accessports`, `netplugin.hostaccess`).
 
 An endpoint is local if this host made its port, remote if its record names another host. A record
 that names this host without a port is neither: it has nothing to forward. Either is on the bridge

@@ -1,6 +1,6 @@
 """Links, addresses and namespaces of this host (design D7).
 
-In come names, paths and addresses, out go interfaces as the kernel has them; `netplugin.pods`
+In come names, paths and addresses, out go interfaces as the kernel has them; `netplugin.addition`
 decides which. What is done to the pods' links is `netplugin.podlinks`, what concerns the host's own
 `netplugin.ownlinks`. Both block for as long as the kernel works, so each call runs in a small pool
 of threads, removals in a thread of their own. What the kernel refuses is a HostError that names

@@ -12,6 +12,7 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.accessports import AccessPorts
+from netplugin.addition import Addition, HostFacts
 from netplugin.bgp import Bgp
 from netplugin.cni.request import PodRequest
 from netplugin.hostaccess import HostAccess
@@ -20,7 +21,7 @@ from netplugin.infra import Infra
 from netplugin.mtu import PodMtus, Underlay
 from netplugin.ovsdb import PortSpec
 from netplugin.podports import PodPorts
-from netplugin.pods import HostFacts, Pods
+from netplugin.pods import Pods
 from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
@@ -176,7 +177,7 @@ def wire(
         tx_off=True,
         interval=60,
     )
-    pods = Pods(
+    addition = Addition(
         facts=HostFacts(label=HOST, tx_off=True, services=services),
         mtus=mtus,
         master=outside.master,
@@ -185,6 +186,16 @@ def wire(
         roster=roster,
         pod_ports=pod_ports,
         access=access,
+        world=world,
+        reconciler=reconciler,
+    )
+    pods = Pods(
+        host=HOST,
+        addition=addition,
+        master=outside.master,
+        journal=outside.journal,
+        roster=roster,
+        pod_ports=pod_ports,
         world=world,
         reconciler=reconciler,
         removal=removal,
