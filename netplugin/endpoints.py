@@ -23,7 +23,7 @@ from state.records import EndpointRecord, GroupRecord
 
 
 class Endpoints:
-    """Records, ports and groups, and which endpoints are local and remote for it."""
+    """Records, ports and groups; what follows from them is on the sides."""
 
     def __init__(self, host: HostLabel, sides: Mapping[Bridge, Side]) -> None:
         self._host = host
@@ -159,8 +159,7 @@ class Endpoints:
                     local = self._local(port)
                 elif record.homing_host != self._host:
                     remote = remote_of(record)
-            side.set_local(key, local)
-            side.set_remote(key, remote)
+            side.set_endpoint(key, local, remote)
 
     def _local(self, port: LocalPort) -> LocalEndpoint:
         group = self._groups.get(GroupKey(port.record.group_key))

@@ -94,13 +94,12 @@ class Side:
         """Set or clear a network."""
         _set(self.networks, self._dirty.networks, nid, network)
 
-    def set_local(self, key: EndpointKey, endpoint: LocalEndpoint | None) -> None:
-        """Set or clear an endpoint of this host."""
-        _set(self.local, self._dirty.local, key, endpoint)
-
-    def set_remote(self, key: EndpointKey, endpoint: RemoteEndpoint | None) -> None:
-        """Set or clear an endpoint of another host."""
-        _set(self.remote, self._dirty.remote, key, endpoint)
+    def set_endpoint(
+        self, key: EndpointKey, local: LocalEndpoint | None, remote: RemoteEndpoint | None
+    ) -> None:
+        """Set what an endpoint is here: one of this host, one of another, or nothing."""
+        _set(self.local, self._dirty.local, key, local)
+        _set(self.remote, self._dirty.remote, key, remote)
 
     def set_service(self, key: str, service: Service | None) -> None:
         """Set or clear a service."""

@@ -205,8 +205,7 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_local_and_remote(self) -> None:
-        for bridge in Bridge:
-            side = self.builder._sides[bridge]
+        for side in (self.builder.vxlan, self.builder.vlan):
             assert not side.local.keys() & side.remote.keys()
             assert {e.network for e in side.local.values()} <= side.networks.keys()
             assert {e.network for e in side.remote.values()} <= side.networks.keys()
