@@ -14,8 +14,9 @@ from core.logs import fields
 from core.tasks import unbroken
 from netplugin import ports
 from netplugin.journal import Entry
-from netplugin.netns import HostLinks, PodLink
+from netplugin.netns import HostLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.podlinks import PodLink
 from netplugin.podports import PodPorts
 from netplugin.reconcile import Reconciler
 from netplugin.roster import Roster
@@ -55,7 +56,7 @@ class AccessPorts:
 
         Raises SwitchUnavailable while this host has no port of its own.
         """
-        host = self._world.host_port
+        host = self._world.endpoints.host_port
         if host is None:
             raise SwitchUnavailable(f"{ports.HOST_PORT} is not there yet, by which a pod is to go")
         name, mac = ports.access_name(entry.port), ports.private_mac(host.subnet, entry.port)
@@ -85,7 +86,7 @@ class AccessPorts:
         rows = self._rows()
         for entry in self._roster.settled():
             row = rows.get(ports.access_name(entry.port))
-            there = self._world.port(entry.key) is not None  # not so if it was reclaimed
+            there = self._world.endpoints.port(entry.key) is not None  # not so if it was reclaimed
             if there and row is not None and row.ofport is not None and row.ofport > 0:
                 self._show(entry, row.ofport)
 
@@ -124,12 +125,12 @@ class AccessPorts:
         return {name: row for name, row in rows.items() if ports.is_access(name)}
 
     def _show(self, entry: Entry, ofport: int) -> None:
-        host = self._world.host_port
+        host = self._world.endpoints.host_port
         if host is not None:
             mac = ports.private_mac(host.subnet, entry.port)
             ip = ports.private_address(host.subnet, entry.port).ip
             port = AccessPort(ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry))
-            self._world.put_access(entry.key, port)
+            self._world.endpoints.put_access(entry.key, port)
 
     def _dscp(self, entry: Entry) -> int:
         group = self._pod_ports.group(entry)

@@ -97,8 +97,8 @@ class Bgp:
         """Tell the World of the port that is there: a restart is to change no flow."""
         peering, row = self._peering(), self._row()
         if peering is not None and row is not None and row.ofport is not None and row.ofport > 0:
-            self._world.set_router(_router(peering, row.ofport))
-            self._world.set_learning(learning=True)
+            self._world.vlan.set_router(_router(peering, row.ofport))
+            self._world.vlan.set_learning(learning=True)
 
     async def run(self) -> None:
         """Keep port and session, for ever."""
@@ -134,7 +134,7 @@ class Bgp:
                 row = await self._host_ports.ensure(router_interface(peering))
                 if self._speaker is None:
                     self._begin(peering)
-                self._world.set_router(self._known(_router(peering, row.ofport or 0)))
+                self._world.vlan.set_router(self._known(_router(peering, row.ofport or 0)))
         except ContivError as exc:
             self._fault = f"BGP: {exc}"
             raise
@@ -144,7 +144,7 @@ class Bgp:
 
     def report(self) -> dict[str, Any] | None:
         """Return the original's JSON of peers and prefixes; None where BGP is not spoken."""
-        if self._world.fwd_mode is not FwdMode.ROUTING:
+        if self._world.modes.fwd_mode is not FwdMode.ROUTING:
             return None
         if self._speaker is None:
             return {}
@@ -188,13 +188,13 @@ class Bgp:
             await asyncio.wait([self._speaking])
         self._speaker = self._speaking = None
         self._hops.want(frozenset())
-        self._world.set_routes({})
+        self._world.vlan.set_routes({})
         log.info("BGP session ended", extra=fields(peer=speaker.peering.peer))
 
     async def _without(self) -> None:
         """Have nothing of BGP on this host."""
-        self._world.set_router(None)
-        self._world.set_learning(learning=False)
+        self._world.vlan.set_router(None)
+        self._world.vlan.set_learning(learning=False)
         row = self._row()
         if row is not None and self._world.complete:
             await self._ovsdb.delete_port(row.bridge, row.name)
@@ -220,15 +220,15 @@ class Bgp:
         near = {hop for hop in routes.values() if hop in peering.router.network}
         self._hops.want(frozenset({peering.peer, *near}))
         macs = self._hops.macs
-        self._world.set_routes({to: macs[hop] for to, hop in routes.items() if hop in macs})
-        router = self._world.router
+        self._world.vlan.set_routes({to: macs[hop] for to, hop in routes.items() if hop in macs})
+        router = self._world.vlan.router
         if router is not None:
-            self._world.set_router(self._known(router))
+            self._world.vlan.set_router(self._known(router))
         if speaker.told_all and self._hops.complete:
             self._learnt()
 
     def _learnt(self) -> None:
-        self._world.set_learning(learning=False)
+        self._world.vlan.set_learning(learning=False)
         self._reconciler.wake()
 
     def _known(self, router: Router) -> Router:
@@ -245,8 +245,8 @@ class Bgp:
     # -- what there should be ------------------------------------------------------------------
 
     def _peering(self) -> Peering | None:
-        routed = self._world.fwd_mode is FwdMode.ROUTING
-        return self._world.peering if routed else None
+        routed = self._world.modes.fwd_mode is FwdMode.ROUTING
+        return self._world.hosts.peering if routed else None
 
     def _row(self) -> PortRow | None:
         """Return the port that is there, if it is ours."""
@@ -257,12 +257,13 @@ class Bgp:
         return row if ours else None
 
     def _facts(self) -> object:
-        return self._peering(), self._world.peering, self._ovsdb.ports().get(ports.ROUTER_PORT)
+        row = self._ovsdb.ports().get(ports.ROUTER_PORT)
+        return self._peering(), self._world.hosts.peering, row
 
     def _faults(self) -> Iterator[str]:
-        wanted, speaker = self._world.peering, self._speaker
-        if wanted is not None and self._world.fwd_mode is not FwdMode.ROUTING:
-            yield f"BGP needs forwarding mode routing, this cluster's is {self._world.fwd_mode}"
+        wanted, mode, speaker = self._world.hosts.peering, self._world.modes.fwd_mode, self._speaker
+        if wanted is not None and mode is not FwdMode.ROUTING:
+            yield f"BGP needs forwarding mode routing, this cluster's is {mode}"
         if self._fault:
             yield self._fault
         if speaker is not None and not speaker.established and speaker.fault:

@@ -19,12 +19,13 @@ from core.logs import fields
 from netplugin import ports
 from netplugin.hostports import HostInterface, HostPorts
 from netplugin.masters import Master, WantedEndpoint
+from netplugin.networks import BRIDGE_OF
 from netplugin.ovsdb import Ovsdb, PortRow
 from netplugin.ownlinks import HostRoute
 from netplugin.reconcile import Reconciler
 from netplugin.translation import LocalPort
 from netplugin.upkeep import Upkeep, keep
-from netplugin.world import BRIDGE_OF, WorldBuilder
+from netplugin.world import WorldBuilder
 from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ class Infra:
         for network in self._networks():
             record, row = self._record(network), self._rows().get(self._key(network))
             if record is not None and row is not None and row.ofport is not None and row.ofport > 0:
-                self._world.put_port(record.key, LocalPort(record=record, ofport=row.ofport))
+                port = LocalPort(record=record, ofport=row.ofport)
+                self._world.endpoints.put_port(record.key, port)
 
     async def run(self) -> None:
         """Keep them, for ever; links and routes are looked at on the interval."""
@@ -109,13 +111,13 @@ class Infra:
         return {key: row for key, row in rows if key not in wanted}
 
     def _networks(self) -> list[NetworkRecord]:
-        return [one for one in self._world.networks() if one.type is NetworkType.INFRA]
+        return [one for one in self._world.networks.all() if one.type is NetworkType.INFRA]
 
     def _key(self, network: NetworkRecord) -> EndpointKey:
         return endpoint_key(network.id, self._host)
 
     def _record(self, network: NetworkRecord) -> EndpointRecord | None:
-        return self._world.endpoint(self._key(network))
+        return self._world.endpoints.get(self._key(network))
 
     def _rows(self) -> dict[EndpointKey, PortRow]:
         """Return the ports of infra networks, by their endpoints."""
@@ -138,7 +140,7 @@ class Infra:
             await self._master.delete_endpoint(network.tenant, network.name, self._host)
             record = await self._ask(network)
         row = await self._host_ports.ensure(self._interface(network, record))
-        self._world.put_port(record.key, LocalPort(record=record, ofport=row.ofport or 0))
+        self._world.endpoints.put_port(record.key, LocalPort(record=record, ofport=row.ofport or 0))
         self._reconciler.wake()
         return row
 
@@ -183,13 +185,13 @@ class Infra:
             return
         if self._services is not None:
             yield self._services
-        for other in self._world.networks():
+        for other in self._world.networks.all():
             reached = other.encap is Encap.VXLAN and other.type is not NetworkType.INFRA
             if reached and other.tenant == network.tenant:
                 yield _subnet(other)
 
     async def _remove(self, key: EndpointKey, row: PortRow) -> None:
-        self._world.remove_port(key)
+        self._world.endpoints.remove_port(key)
         self._reconciler.wake()
         name, tenant = split_network_id(NetworkId(key.removesuffix(f"-{self._host}")))
         await self._master.delete_endpoint(tenant, name, self._host)

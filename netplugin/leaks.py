@@ -88,7 +88,7 @@ class Leaks:
     async def look(self) -> None:
         """Look once, and mend what is due. Raises ContivError when that fails; look again."""
         at = self._clock()
-        for key in self._revoked.look(self._world.revoked(), at):
+        for key in self._revoked.look(self._world.endpoints.revoked(), at):
             self._pods.cut_off(key)
             self.tally["cut off"] += 1
         if not self._grace:
@@ -138,9 +138,9 @@ class Leaks:
         on_switch = {row.external_ids.get(ports.ENDPOINT_ID) for row in rows}
         return [
             (record, network)
-            for record in self._world.endpoints_here()
+            for record in self._world.endpoints.here()
             if record.key not in on_switch
             and not self._pods.stands_for(record.key)
-            and (network := self._world.network(record.network)) is not None
+            and (network := self._world.networks.get(record.network)) is not None
             and network.type is not NetworkType.INFRA
         ]

@@ -46,7 +46,7 @@ class Granted(NamedTuple):
 
 
 class Master(Protocol):
-    """What `netplugin.pods` needs of netmaster."""
+    """What this host's endpoints need of netmaster."""
 
     async def create_endpoint(self, wanted: "WantedEndpoint") -> Granted:
         """Return the endpoint, made now or before.

@@ -3,7 +3,7 @@
 In come indexes, names and addresses; `send` tells what became of each request, `change` raises what
 the kernel refuses. The codec is pyroute2's, the socket is a plain one: pyroute2's own run an event
 loop for each request, and took three quarters of the time an ADD spends on netlink. Whoever calls
-stands in the namespace it means (`netplugin.netns`, `netplugin.ownlinks`), and must not be the
+stands in the namespace it means (`netplugin.podlinks`, `netplugin.ownlinks`), and must not be the
 event loop: the kernel may take its time.
 """
 

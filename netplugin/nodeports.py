@@ -130,4 +130,4 @@ class NodePorts:
         if not self._feed.complete:
             return None
         world = self._world
-        return choose(world.kube_services.values(), world.private_addresses(), self._chosen)
+        return choose(world.services.kube.values(), world.private_addresses(), self._chosen)

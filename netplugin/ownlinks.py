@@ -1,4 +1,4 @@
-"""Links, addresses and routes of the host itself, as against those of pods (`netplugin.netns`).
+"""Links, addresses and routes of the host itself, as against those of pods (`netplugin.podlinks`).
 
 Each function does one piece of work in the namespace of the thread that calls it, and blocks for as
 long as the kernel works: `netplugin.netns` has its threads do it. What is there is read by

@@ -101,15 +101,16 @@ class PodPorts:
         missing: dict[EndpointKey, str] = {}
         rows = self._ovsdb.ports()
         for entry in self._roster.settled():
-            port, record = self._world.port(entry.key), self._world.endpoint(entry.key)
+            port = self._world.endpoints.port(entry.key)
+            record = self._world.endpoints.get(entry.key)
             row = rows.get(ports.switch_name(entry.port))
             if row is None or not row.ofport or row.ofport < 0:
                 missing[entry.key] = "its port is gone"
             elif port is not None:
-                self._world.put_port(entry.key, replace(port, ofport=row.ofport))
+                self._world.endpoints.put_port(entry.key, replace(port, ofport=row.ofport))
             elif record is not None:
                 port = LocalPort(record=record, ofport=row.ofport, number=entry.port)
-                self._world.put_port(entry.key, port)
+                self._world.endpoints.put_port(entry.key, port)
             else:
                 missing[entry.key] = RECLAIMED
         return missing
@@ -158,7 +159,7 @@ class PodPorts:
 
     async def _restore(self, entry: Entry) -> bool:
         async with self._roster.serial(entry.container_id):
-            network = self._world.network(network_id(entry.network, entry.tenant))
+            network = self._world.networks.get(network_id(entry.network, entry.tenant))
             if self._roster.get(entry.key) is not entry or network is None:
                 return True
             log.warning("port was gone, made again", extra=fields(endpoint=entry.key))
@@ -202,7 +203,7 @@ class PodPorts:
         """Return the group of an endpoint, if it has one that is known."""
         if not entry.group:
             return None
-        return self._world.group(group_key(entry.group, entry.tenant))
+        return self._world.endpoints.group(group_key(entry.group, entry.tenant))
 
     def limits(self, entry: Entry) -> tuple[int, int]:
         """Return the rate and burst each port of an endpoint is to have."""

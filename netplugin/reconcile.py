@@ -1,84 +1,38 @@
 """Makes the host what the World says: bridges, tunnel ports and flows. Converges, never replays.
 
 Facts come in through `apply` (store events), `put_port` / `remove_port` (endpoints of this host)
-and OVSDB's own report. `run_ports` mends tunnel ports wherever OVSDB differs from what should be
-there; `run_flows` carries the World's changes to `ofnet.agent`, which does the same for the switch.
-All of it may be repeated at any time, and nothing is deleted before the World is complete (design
-D4).
-
-There is one tunnel port for each address a peer has. Two records with one address (a host that
-was given another label) share it, and a peer that moves to another address gets another port before
-the old one goes.
+and OVSDB's own report. `run_ports` has bridges, uplink and tunnels mended wherever OVSDB differs
+from what should be there; `run_flows` carries the World's changes to `ofnet.agent`, which does the
+same for the switch. All of it may be repeated at any time, and nothing is deleted before the World
+is complete (design D4).
 
 Next modules: `netplugin.world` (facts -> World), `ofnet.agent` (World -> flows -> switch),
-`netplugin.ovsdb` (the door to OVSDB), `netplugin.progress` (how far all this has come). Nothing
-here knows CNI or REST.
+`netplugin.uplinks` and `netplugin.tunnels` (ports in OVSDB), `netplugin.progress` (how far all this
+has come). Nothing here knows CNI or REST.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import IPv4Address
-from typing import Final
 
 from core.errors import ContivError, Exhausted, Invalid, NotFound, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from core.ids import EndpointKey, NetworkId, TenantName
 from core.logs import fields
 from core.news import News
 from core.tasks import backoff
-from netplugin import ports
-from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb import Ovsdb
 from netplugin.progress import Progress
 from netplugin.translation import LocalPort
+from netplugin.tunnels import Tunnels
 from netplugin.uplinks import Uplinks
-from netplugin.world import MAX_VRF, WorldBuilder
+from netplugin.vrfs import MAX_VRF, external_ids, stored_vrfs
+from netplugin.world import WorldBuilder
 from ofnet.agent import BridgeAgent
-from ofnet.world import Bridge, Vtep
+from ofnet.world import Bridge
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
 from state.watch import Changed, Event, Reached, Removed
 
 log = logging.getLogger(__name__)
-
-VRF_ID: Final = "contiv-vrf-"
-"""Bridge external_ids keep VRF ids across restarts: `contiv-vrf-<tenant>` = id (design D6)."""
-
-
-def stored_vrfs(external_ids: Mapping[str, str]) -> dict[TenantName, int]:
-    """Return the VRF ids a bridge's external_ids keep; no id is given to two tenants.
-
-    Anything unreadable is not an id.
-    """
-    kept: dict[int, TenantName] = {}
-    for name, value in sorted(external_ids.items()):
-        if name.startswith(VRF_ID) and value in _VRF_TEXTS:
-            kept.setdefault(int(value), TenantName(name.removeprefix(VRF_ID)))
-    return {tenant: number for number, tenant in kept.items()}
-
-
-def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
-    """Return the tunnel ports among a bridge's ports, by the address at their other end.
-
-    A second port to one address, and one without any, stands under its own name: nobody's.
-    """
-    ours = [row for row in rows.values() if ports.VTEP_HOST_ID in row.external_ids]
-    found: dict[str, PortRow] = {}
-    for row in sorted(ours, key=lambda row: row.name):
-        remote = row.options.get("remote_ip", row.name)
-        found[row.name if remote in found else remote] = row
-    return found
-
-
-def vtep_options(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
-    """Return the options of the tunnel port towards an address (spec/ofnet-ovsdb.md §3)."""
-    return {
-        "remote_ip": str(remote),
-        "key": "flow",
-        "tos": "inherit",
-        "dst_port": str(vxlan_port),
-    }
-
-
-_VRF_TEXTS: Final = frozenset(map(str, range(1, MAX_VRF + 1)))
 
 
 class Reconciler:
@@ -90,22 +44,20 @@ class Reconciler:
     def __init__(
         self,
         *,
-        host: HostLabel,
-        vxlan_port: int,
         ovsdb: Ovsdb,
         world: WorldBuilder,
         agents: Mapping[Bridge, BridgeAgent],
         make_bridges: Callable[[], Awaitable[None]],
         uplinks: Uplinks,
+        tunnels: Tunnels,
         progress: Progress,
     ) -> None:
-        self._host = host
-        self._vxlan_port = vxlan_port
         self._ovsdb = ovsdb
         self._world = world
         self._agents = agents
         self._make_bridges = make_bridges
         self._uplinks = uplinks
+        self._tunnels = tunnels
         self._progress = progress
         self._dirty = asyncio.Event()
         self._ports_dirty = asyncio.Event()
@@ -116,8 +68,6 @@ class Reconciler:
         self._local_ports = News()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
-        self._last_vtep = 0
-        self._complaints: dict[str, str | None] = {}
 
     # -- facts from the store ------------------------------------------------------------------
 
@@ -177,11 +127,11 @@ class Reconciler:
         """
         try:
             async with asyncio.timeout(patience):
-                while (record := self._world.network(nid)) is None:
+                while (record := self._world.networks.get(nid)) is None:
                     await self._learnt.next.wait()
         except TimeoutError as exc:
             raise NotFound(f"network {nid} is not known on this host") from exc
-        if not self._world.realised(nid):
+        if not self._world.networks.realised(nid):
             raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
         return record
 
@@ -207,13 +157,13 @@ class Reconciler:
         Raises SwitchUnavailable or SwitchRefused; the port stays in the World then, for the
         caller to take back.
         """
-        self._world.put_port(key, port)
+        self._world.endpoints.put_port(key, port)
         self._local_ports.tell()
         await self.flush()
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""
-        self._world.remove_port(key)
+        self._world.endpoints.remove_port(key)
         self._local_ports.tell()
         await self.flush()
 
@@ -286,8 +236,7 @@ class Reconciler:
     async def _keep_vrfs(self) -> None:
         """Keep the VRF ids in OVSDB before any flow speaks of them."""
         while (kept := self._kept_vrfs()) != (wanted := dict(self._world.vrfs)):
-            ids: dict[str, str | None] = {f"{VRF_ID}{t}": None for t in kept.keys() - wanted.keys()}
-            ids.update({f"{VRF_ID}{t}": str(i) for t, i in wanted.items() if kept.get(t) != i})
+            ids = external_ids(kept, wanted)
             await self._ovsdb.set_bridge_external_ids(Bridge.VXLAN, ids)
 
     def _kept_vrfs(self) -> dict[TenantName, int]:
@@ -325,7 +274,10 @@ class Reconciler:
             self.wake()  # what was kept with the bridge is gone too
 
     async def converge(self) -> None:
-        """Make the uplink and tunnel ports as they should be, once. Raises as below."""
+        """Make the uplink and tunnel ports as they should be, once.
+
+        Raises SwitchUnavailable; or SwitchRefused, when all others are made.
+        """
         refused: SwitchRefused | None = None
         try:
             await self._uplinks.converge()
@@ -334,91 +286,11 @@ class Reconciler:
         faults = self._uplinks.faults
         lost = (f"uplink card {card} is out of use: {why}" for card, why in faults.items())
         self._progress.show("uplink", lost)
-        await self._converge_vteps()
+        await self._tunnels.converge()
         if any(self._world.dirty(bridge) for bridge in self._agents):
             self.wake()
         if refused is not None:
             raise refused
-
-    async def _converge_vteps(self) -> None:
-        """Make the tunnel ports match the peers once; tell the World which of them are ready.
-
-        One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
-        """
-        peers = self.peers()
-        tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
-        failures: dict[IPv4Address, ContivError] = {}
-        try:
-            for remote, host in _first_of_each(peers).items():
-                found = tunnels.get(str(remote))
-                if found is None or found.options != vtep_options(remote, self._vxlan_port):
-                    try:
-                        await self._add_vtep(host, remote, found)
-                    except SwitchRefused as exc:
-                        failures[remote] = exc
-        finally:
-            self._show_vteps(peers, failures)
-        if self._world.complete:
-            wanted = {str(remote) for remote in peers.values()}
-            for remote_ip, row in tunnels.items():
-                if remote_ip not in wanted:
-                    await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
-                    log.info("tunnel removed", extra=fields(address=remote_ip, port=row.name))
-        for failure in failures.values():
-            raise failure
-
-    def peers(self) -> dict[HostLabel, IPv4Address]:
-        """Return the other hosts that have a tunnel end of their own, and where it is."""
-        addresses = {
-            label: IPv4Address(record.vtep_ip)
-            for label, record in self._world.hosts.items()
-            if record.vtep_ip
-        }
-        own = addresses.pop(self._host, None)
-        return {label: address for label, address in addresses.items() if address != own}
-
-    def _show_vteps(
-        self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]
-    ) -> None:
-        tunnels = vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
-        ready, faults = {}, {}
-        for host, address in peers.items():
-            row = tunnels.get(str(address))
-            if row is not None and row.ofport is not None and row.ofport > 0:
-                ready[host] = Vtep(host=host, ip=address, ofport=row.ofport)
-            else:
-                why = row.error if row is not None else failures.get(address)
-                faults[host] = str(why or "its port is not ready")
-            if row is not None and row.error != self._complaints.get(row.name):
-                self._complaints[row.name] = row.error
-                log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
-        lost = (f"no tunnel to {peer}: {reason}" for peer, reason in faults.items())
-        self._progress.show("tunnels", lost)
-        self._world.set_vteps(ready)
-
-    async def _add_vtep(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
-        rows = self._ovsdb.ports(Bridge.VXLAN)
-        name = ports.vtep_name(remote, rows.keys()) if found is None else found.name
-        ofport = None if found is None else found.ofport
-        if ofport is None or ofport <= 0:
-            taken = self._ovsdb.numbers(Bridge.VXLAN)
-            ofport = self._last_vtep = ports.next_vtep_ofport(self._last_vtep, taken)
-        await self._ovsdb.add_port(
-            Bridge.VXLAN,
-            PortSpec(
-                name=name,
-                type="vxlan",
-                ofport_request=ofport,
-                external_ids={ports.VTEP_HOST_ID: host},
-                options=vtep_options(remote, self._vxlan_port),
-            ),
-        )
-        log.info("tunnel added", extra=fields(peer=host, address=remote, port=name))
-
-
-def _first_of_each(peers: Mapping[HostLabel, IPv4Address]) -> dict[IPv4Address, HostLabel]:
-    """Return for each address the first host, by label, that has it."""
-    return {address: host for host, address in sorted(peers.items(), reverse=True)}
 
 
 def _settle(batch: asyncio.Future[None] | None, failure: ContivError | None) -> None:

@@ -1,6 +1,6 @@
 """Services as records have them, and the endpoints that serve them. Pure.
 
-`netplugin.world` tells which records there are, and asks what a bridge's switch must know of a
+`netplugin.services` tells which records there are, and asks what a bridge's switch must know of a
 service (`on`): of its providers those that are on a network of that bridge, for the others cannot
 be reached from there. Who provides is `state.services`' decision.
 """

@@ -1,11 +1,15 @@
-"""What each bridge of this host has to realise, and what of it changed (no decisions, no I/O).
+"""What each bridge of this host has to realise, and what of it changed. Pure: no I/O, no clock.
 
-`netplugin.world` fills a side and marks what it touched; a round of `netplugin.reconcile` takes the
+A side is where facts end up: what follows from records, by the modules `netplugin.world` names, and
+what this host reports itself (tunnel ports, uplinks, the port for BGP and its routes). What is set
+to what it was is no change. All else is marked, until a round of `netplugin.reconcile` takes the
 marks away with the World they belong to.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
+from typing import TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes
@@ -21,6 +25,9 @@ from ofnet.world import (
     Vtep,
     World,
 )
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 @dataclass(slots=True)
@@ -61,7 +68,10 @@ class Dirty:
 
 
 class Side:
-    """What one bridge has to realise, and what of it changed since the last `take`."""
+    """What one bridge has to realise, and what of it changed since the last `take`.
+
+    Its parts are there to be read; who changes one does it by the methods, which see to the marks.
+    """
 
     def __init__(self) -> None:
         self.networks: dict[NetworkId, Network] = {}
@@ -76,10 +86,98 @@ class Side:
         self.router: Router | None = None
         self.routes: dict[IPv4Network, str] = {}
         self.learning = False
-        self.dirty = Dirty(everything=True)
+        self._dirty = Dirty(everything=True)
 
-    def world(self, cluster: World) -> World:
-        """Return the World of this bridge; `cluster` has what holds for both."""
+    # -- from records --------------------------------------------------------------------------
+
+    def set_network(self, nid: NetworkId, network: Network | None) -> None:
+        """Set or clear a network."""
+        _set(self.networks, self._dirty.networks, nid, network)
+
+    def set_endpoint(
+        self, key: EndpointKey, local: LocalEndpoint | None, remote: RemoteEndpoint | None
+    ) -> None:
+        """Set what an endpoint is here: one of this host, one of another, or nothing."""
+        _set(self.local, self._dirty.local, key, local)
+        _set(self.remote, self._dirty.remote, key, remote)
+
+    def set_service(self, key: str, service: Service | None) -> None:
+        """Set or clear a service."""
+        _set(self.services, self._dirty.services, key, service)
+
+    def set_peer_mac(self, host: HostLabel, mac: str | None) -> None:
+        """Set or clear what another host's uplinks send by."""
+        _set(self.peer_macs, self._dirty.peer_macs, host, mac)
+
+    def announce(self, group_id: int) -> None:
+        """Have the endpoints of a group here looked at again, though they are what they were."""
+        members = (key for key, one in self.local.items() if one.group_id == group_id)
+        self._dirty.local.update(members)
+
+    def alter_rules(self, rules: Iterable[str]) -> None:
+        """Say which rules are new, different or gone."""
+        self._dirty.rules.update(rules)
+
+    def alter_everything(self) -> None:
+        """Say that what holds for the whole cluster is different."""
+        self._dirty.everything = True
+
+    # -- from this host ------------------------------------------------------------------------
+
+    def set_access(self, key: EndpointKey, port: AccessPort | None) -> None:
+        """Set or clear the interface to this host that the pod of an endpoint has."""
+        _set(self.access, self._dirty.access, key, port)
+
+    def set_vteps(self, vteps: Mapping[HostLabel, Vtep]) -> None:
+        """Replace the tunnel ports by what OVSDB reports."""
+        self._dirty.vteps |= _differing(self.vteps, vteps)
+        self.vteps = dict(vteps)
+
+    def set_host_port(self, port: HostPort | None) -> None:
+        """Set or clear the host's port; `netplugin.endpoints` calls, whose addresses follow."""
+        if self.host_port != port:
+            self.host_port = port
+            self._dirty.host_port = True
+
+    def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
+        """Set the ports that tie the bridge to the physical network."""
+        if self.uplinks != tuple(uplinks):
+            self.uplinks = tuple(uplinks)
+            self._dirty.uplinks = True
+
+    def set_router(self, router: Router | None) -> None:
+        """Set or clear the host's port for BGP."""
+        if self.router != router:
+            self.router = router
+            self._dirty.router = True
+
+    def set_routes(self, routes: Mapping[IPv4Network, str]) -> None:
+        """Replace the learned prefixes, each with the MAC of its next hop."""
+        self._dirty.routes |= _differing(self.routes, routes)
+        self.routes = dict(routes)
+
+    def set_learning(self, *, learning: bool) -> None:
+        """Say whether prefixes may be missing that are still to be told again."""
+        if self.learning != learning:
+            self.learning = learning
+            self._dirty.router = True
+
+    # -- what comes out ------------------------------------------------------------------------
+
+    @property
+    def dirty(self) -> bool:
+        """True if anything changed since the last `take`."""
+        return self._dirty != Dirty()
+
+    def take(self, cluster: World) -> tuple[World, Changes]:
+        """Return the bridge's World, and what changed in it since the last call.
+
+        `cluster` has what holds for both bridges.
+        """
+        dirty, self._dirty = self._dirty, Dirty()
+        return self._world(cluster), dirty.changes()
+
+    def _world(self, cluster: World) -> World:
         return replace(
             cluster,
             networks=dict(self.networks),
@@ -95,3 +193,16 @@ class Side:
             routes=dict(self.routes),
             learning=self.learning,
         )
+
+
+def _set(there: dict[_K, _V], changed: set[_K], key: _K, value: _V | None) -> None:
+    if there.get(key) != value:
+        changed.add(key)
+        if value is None:
+            del there[key]
+        else:
+            there[key] = value
+
+
+def _differing(there: Mapping[_K, _V], wanted: Mapping[_K, _V]) -> set[_K]:
+    return {key for key in there.keys() | wanted.keys() if there.get(key) != wanted.get(key)}

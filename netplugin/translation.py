@@ -1,7 +1,8 @@
 """Records as a switch understands them: the values of `ofnet.world` (pure).
 
-`netplugin.world` asks, one record at a time, and decides what belongs where. A record that was
-checked when it came can be translated; what cannot be read is Invalid, before anything is changed.
+The modules that `netplugin.world` names ask, one record at a time, and decide what belongs where. A
+record that was checked when it came can be translated; what cannot be read is Invalid, before
+anything is changed.
 """
 
 import re

@@ -4,7 +4,7 @@ One card is a trunk of its own name, several are one bond, `uplinkPort`, which s
 (spec/ofnet-ovsdb.md §3). `converge` makes the port what the command line says and tells the World
 the OpenFlow number of each card and whether frames may leave by it now. A port that is right is
 left as it is, with what an administrator has set on it; ports it did not make are nobody's business
-here. Next is `netplugin.world`.
+here. Next is `netplugin.sides`.
 """
 
 import logging
@@ -120,11 +120,11 @@ class Uplinks:
         if used != self._used:
             self._used = used
             log.info("uplink in use", extra=fields(cards=sorted(used)))
-        self._world.set_uplinks(list(self._ready(row, used)) if row is not None else [])
+        self._world.vlan.set_uplinks(list(self._ready(row, used)) if row is not None else [])
 
     def _order(self) -> tuple[str, ...]:
         """Return the order in which flows try the cards; in bridge mode the switch has its own."""
-        return tuple(self._macs) if self._world.fwd_mode is FwdMode.ROUTING else ()
+        return tuple(self._macs) if self._world.modes.fwd_mode is FwdMode.ROUTING else ()
 
     def _ready(self, row: PortRow, used: frozenset[str]) -> Iterator[Uplink]:
         """Yield the cards in the command line's order; a bond has the MAC address of its first."""

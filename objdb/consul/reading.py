@@ -55,7 +55,7 @@ _INDEX: Final = "X-Consul-Index"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a query found, as consul has it, its index, and the seconds of CPU that decoding took."""
+    """What a query found, as consul has it, its index, and the CPU seconds that decoding took."""
 
     index: int
     items: Sequence[Any]

@@ -7,7 +7,7 @@ packet, so that what may leave may enter. The original judges at the sender's ho
 
 What arrives in a name unknown here goes on as it is. It is of people outside the cluster, or of a
 pod that is younger than all those here: then its own host knows these, and has judged
-(`netplugin.pods`).
+(`netplugin.addition`).
 """
 
 from collections.abc import Iterator

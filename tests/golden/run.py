@@ -72,9 +72,9 @@ class Node:
         self._plugged: dict[str, EndpointKey] = {}
         tunnel = Vtep(host=host.peer, ip=IPv4Address(host.peer_address), ofport=902)
         mac = empty.interfaces["contivh0"].mac
-        self.world.set_vteps({host.peer: tunnel})
-        self.world.set_host_port(HostPort(ofport=901, mac=mac, subnet=PRIVATE))
-        self.world.set_uplinks([Uplink(ofport=900, mac=empty.interfaces["up0"].mac)])
+        self.world.vxlan.set_vteps({host.peer: tunnel})
+        self.world.endpoints.set_host_port(HostPort(ofport=901, mac=mac, subnet=PRIVATE))
+        self.world.vlan.set_uplinks([Uplink(ofport=900, mac=empty.interfaces["up0"].mac)])
         self.world.put(settings("proxy"))
         self.world.set_complete()
 
@@ -88,19 +88,19 @@ class Node:
         self._plug_router(recording)
         for port in self._plugged.keys() - there.keys():
             if self._plugged[port] not in there.values():
-                self.world.remove_port(self._plugged[port])
+                self.world.endpoints.remove_port(self._plugged[port])
         for port, key in there.items():
             self._put_port(port, key)
         self._plugged = there
 
     def _plug_router(self, recording: Recording) -> None:
         """Have the port for BGP, whose peer nobody ever heard of."""
-        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.peering
+        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.hosts.peering
         if interface is None or peering is None or recording.encap != "vlan":
             return
         self.ports[ROUTER_PORT] = 903
         own, peer = peering.router.ip, peering.peer
-        self.world.set_router(Router(ofport=903, mac=interface.mac, ip=own, peer=peer))
+        self.world.vlan.set_router(Router(ofport=903, mac=interface.mac, ip=own, peer=peer))
 
     def lines(self, bridge: Bridge) -> frozenset[Line]:
         """Return the flows of a bridge, computed from what changed since the last time."""
@@ -139,11 +139,12 @@ class Node:
 
     def _put_port(self, port: str, key: EndpointKey) -> None:
         number = ports_number(port)
-        record = self.world.endpoint(key)
+        record = self.world.endpoints.get(key)
         assert record is not None, f"nothing is known of {key}"
         self.ports[port] = 1000 + number
         own = number if number < INFRA else None
-        self.world.put_port(key, LocalPort(record=record, ofport=1000 + number, number=own))
+        plugged = LocalPort(record=record, ofport=1000 + number, number=own)
+        self.world.endpoints.put_port(key, plugged)
 
 
 TRAFFIC: Final = 27
@@ -174,7 +175,7 @@ def play(mode: FwdMode, *, guard: bool) -> Iterator[Case]:
         for other, host in HOSTS.items():
             macs = (empty[other].interfaces["up0"].mac,)
             node.world.put(_host_record(host, macs))
-        assert node.world.fwd_mode is mode, name
+        assert node.world.modes.fwd_mode is mode, name
     for recording in found:
         done = change(recording)
         for node in nodes.values():

@@ -102,10 +102,10 @@ class Site:
         for placed in PODS:
             if placed.host == HERE:
                 port = LocalPort(record=_endpoint(placed), ofport=placed.ofport)
-                self._builder.put_port(port.record.key, port)
+                self._builder.endpoints.put_port(port.record.key, port)
         tunnel = Vtep(host=THERE, ip=IPv4Address("192.0.2.2"), ofport=TUNNEL)
-        self._builder.set_vteps({THERE: tunnel})
-        self._builder.set_uplinks([Uplink(ofport=UPLINK, mac=UPLINK_MAC)])
+        self._builder.vxlan.set_vteps({THERE: tunnel})
+        self._builder.vlan.set_uplinks([Uplink(ofport=UPLINK, mac=UPLINK_MAC)])
         self._builder.set_complete()
         self._rules: dict[tuple[str, str], UserRule] = {}
         self._update()

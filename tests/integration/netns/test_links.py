@@ -16,8 +16,9 @@ import pytest
 
 from core.errors import HostError
 from netplugin import netns, ownlinks
-from netplugin.netns import HostLinks, PodLink
+from netplugin.netns import HostLinks
 from netplugin.ownlinks import Card, HostRoute
+from netplugin.podlinks import PodLink
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 

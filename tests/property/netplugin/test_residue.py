@@ -63,13 +63,15 @@ class Bench:
         for fact in facts:
             self.world.put(fact)
         for number, pod in enumerate(pods[:2], 1):
-            self.world.put_port(pod.key, LocalPort(record=pod, ofport=number, number=number))
+            self.world.endpoints.put_port(
+                pod.key, LocalPort(record=pod, ofport=number, number=number)
+            )
         self.world.put_kube_service(KUBE)
         self.turn()
         self._ask()
         return [
             *(partial(self.world.remove, fact) for fact in facts),
-            *(partial(self.world.remove_port, pod.key) for pod in pods[:2]),
+            *(partial(self.world.endpoints.remove_port, pod.key) for pod in pods[:2]),
             partial(self.world.remove_kube_service, KUBE.key),
             *[self.turn] * 2,
         ]

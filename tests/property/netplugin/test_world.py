@@ -20,6 +20,7 @@ from core.ids import (
     NetworkName,
     ServiceKey,
     TenantName,
+    split_network_id,
 )
 from netplugin.translation import LocalPort
 from netplugin.world import WorldBuilder
@@ -111,12 +112,12 @@ class History(RuleBasedStateMachine):
     @rule(record=networks)
     def put_network(self, record: NetworkRecord) -> None:
         self.networks[record.id] = record
-        self.builder.put_network(record)
+        self.builder.put(record)
 
     @rule(nid=names)
     def remove_network(self, nid: NetworkId) -> None:
         self.networks.pop(nid, None)
-        self.builder.remove_network(nid)
+        self.builder.remove(network(*split_network_id(nid)))
 
     @rule(record=endpoints)
     def put_endpoint(self, record: EndpointRecord) -> None:
@@ -124,33 +125,33 @@ class History(RuleBasedStateMachine):
         port = self.ports.get(record.key)
         if port is not None and record.homing_host == HOST:
             self.ports[record.key] = replace(port, record=record)
-        self.builder.put_endpoint(record)
+        self.builder.put(record)
 
     @rule(record=endpoints)
     def remove_endpoint(self, record: EndpointRecord) -> None:
         self.endpoints.pop(record.key, None)
-        self.builder.remove_endpoint(record.key)
+        self.builder.remove(record)
 
     @rule(record=endpoints, ofport=ofports)
     def put_port(self, record: EndpointRecord, ofport: int) -> None:
         port = LocalPort(record=replace(record, homing_host=HOST), ofport=ofport)
         self.ports[record.key] = port
-        self.builder.put_port(record.key, port)
+        self.builder.endpoints.put_port(record.key, port)
 
     @rule(record=endpoints)
     def remove_port(self, record: EndpointRecord) -> None:
         self.ports.pop(record.key, None)
-        self.builder.remove_port(record.key)
+        self.builder.endpoints.remove_port(record.key)
 
     @rule(record=groups)
     def put_group(self, record: GroupRecord) -> None:
         self.groups[record.key] = record
-        self.builder.put_group(record)
+        self.builder.put(record)
 
     @rule(record=groups)
     def remove_group(self, record: GroupRecord) -> None:
         self.groups.pop(record.key, None)
-        self.builder.remove_group(record.key)
+        self.builder.remove(record)
 
     @rule(record=services)
     def put_service(self, record: ServiceRecord) -> None:
@@ -167,7 +168,7 @@ class History(RuleBasedStateMachine):
         self.settings = GlobalRecord(
             infra_type="", fwd_mode=self.mode, arp_mode=arp_mode, pvt_subnet=""
         )
-        self.builder.put_global(self.settings)
+        self.builder.put(self.settings)
 
     @rule(there=st.dictionaries(st.sampled_from([PEER, FAR]), st.integers(50, 52)))
     def set_vteps(self, there: dict[HostLabel, int]) -> None:
@@ -175,7 +176,7 @@ class History(RuleBasedStateMachine):
             label: Vtep(host=label, ip=IPv4Address("192.0.2.9"), ofport=ofport)
             for label, ofport in there.items()
         }
-        self.builder.set_vteps(self.vteps)
+        self.builder.vxlan.set_vteps(self.vteps)
 
     @rule()
     def set_complete(self) -> None:
@@ -205,8 +206,7 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_local_and_remote(self) -> None:
-        for bridge in Bridge:
-            side = self.builder._sides[bridge]
+        for side in (self.builder.vxlan, self.builder.vlan):
             assert not side.local.keys() & side.remote.keys()
             assert {e.network for e in side.local.values()} <= side.networks.keys()
             assert {e.network for e in side.remote.values()} <= side.networks.keys()
@@ -223,20 +223,20 @@ class History(RuleBasedStateMachine):
     def from_scratch(self) -> WorldBuilder:
         fresh = WorldBuilder(HOST, self.mode, self.builder.vrfs)
         if self.settings is not None:
-            fresh.put_global(self.settings)
+            fresh.put(self.settings)
         for key, port in self.ports.items():
-            fresh.put_port(key, port)
+            fresh.endpoints.put_port(key, port)
         for service_record in self.services.values():
             fresh.put(service_record)
         for endpoint_record in self.endpoints.values():
-            fresh.put_endpoint(endpoint_record)
+            fresh.put(endpoint_record)
         for group_record in self.groups.values():
-            fresh.put_group(group_record)
+            fresh.put(group_record)
         for network_record in self.networks.values():
-            fresh.put_network(network_record)
+            fresh.put(network_record)
         for key, port in self.ports.items():  # the record the port was given last
-            fresh.put_port(key, port)
-        fresh.set_vteps(self.vteps)
+            fresh.endpoints.put_port(key, port)
+        fresh.vxlan.set_vteps(self.vteps)
         if self.complete:
             fresh.set_complete()
         return fresh

@@ -1,4 +1,4 @@
-"""An agent's inside, wired as `netplugin.daemon` does, on fake doors."""
+"""An agent's inside, wired as `netplugin.plane` and those after it do, on fake doors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,6 +12,7 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin import ports
 from netplugin.accessports import AccessPorts
+from netplugin.addition import Addition, HostFacts
 from netplugin.bgp import Bgp
 from netplugin.cni.request import PodRequest
 from netplugin.hostaccess import HostAccess
@@ -20,11 +21,12 @@ from netplugin.infra import Infra
 from netplugin.mtu import PodMtus, Underlay
 from netplugin.ovsdb import PortSpec
 from netplugin.podports import PodPorts
-from netplugin.pods import HostFacts, Pods
+from netplugin.pods import Pods
 from netplugin.progress import Progress
 from netplugin.reconcile import Reconciler
 from netplugin.removal import Removal
 from netplugin.roster import Roster
+from netplugin.tunnels import Tunnels
 from netplugin.uplinks import Uplinks
 from netplugin.world import WorldBuilder
 from ofnet.agent import BridgeAgent
@@ -133,17 +135,21 @@ def wire(
 
     progress = Progress(agents, {})
     reconciler = Reconciler(
-        host=HOST,
-        vxlan_port=4789,
         ovsdb=outside.ovsdb,
         world=world,
         agents=agents,
         make_bridges=make_bridges,
         uplinks=Uplinks(macs, outside.ovsdb, world),
+        tunnels=Tunnels(
+            ovsdb=outside.ovsdb,
+            world=world,
+            vxlan_port=4789,
+            complain=partial(progress.show, "tunnels"),
+        ),
         progress=progress,
     )
     for record in networks:
-        world.put_network(record)
+        world.put(record)
     removal = Removal(
         master=outside.master,
         journal=outside.journal,
@@ -171,7 +177,7 @@ def wire(
         tx_off=True,
         interval=60,
     )
-    pods = Pods(
+    addition = Addition(
         facts=HostFacts(label=HOST, tx_off=True, services=services),
         mtus=mtus,
         master=outside.master,
@@ -180,6 +186,16 @@ def wire(
         roster=roster,
         pod_ports=pod_ports,
         access=access,
+        world=world,
+        reconciler=reconciler,
+    )
+    pods = Pods(
+        host=HOST,
+        addition=addition,
+        master=outside.master,
+        journal=outside.journal,
+        roster=roster,
+        pod_ports=pod_ports,
         world=world,
         reconciler=reconciler,
         removal=removal,
@@ -273,7 +289,7 @@ async def running(
             agent.world.put(fact)
         agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
-            agent.world.put_endpoint(record)
+            agent.world.put(record)
         agent.pod_ports.place()
         agent.bgp.place()
         agent.world.set_complete()

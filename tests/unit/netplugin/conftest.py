@@ -2,14 +2,26 @@
 
 import pytest
 
-from netplugin import podports, pods, removal
+from netplugin import addition, podports, pods, removal
 from netplugin.ovsdb import client
+from netplugin.world import WorldBuilder
 from tests.unit.netplugin.agent import Outside
+from tests.unit.netplugin.records import network
+from tests.unit.netplugin.worlds import built, drain
 
 
 @pytest.fixture
 async def outside() -> Outside:
     return Outside.new()
+
+
+@pytest.fixture
+def builder() -> WorldBuilder:
+    """Give a builder that knows one network, with nothing to take."""
+    builder = built()
+    builder.put(network())
+    drain(builder)
+    return builder
 
 
 @pytest.fixture
@@ -20,7 +32,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "BREATH", 0.002)
     monkeypatch.setattr(podports, "LOOK_AGAIN", 0.002)
     monkeypatch.setattr(client, "PORT_READY", 0.05)
-    monkeypatch.setattr(pods, "NETWORK_KNOWN", 0.05)
+    monkeypatch.setattr(addition, "NETWORK_KNOWN", 0.05)
     monkeypatch.setattr(pods, "OLD_GONE", 0.1)
     monkeypatch.setattr(pods, "FLOWS_GONE", 0.3)
     monkeypatch.setattr(pods, "UNDONE", 0.3)

@@ -17,10 +17,11 @@ from netplugin.firewall import Firewall, Rule
 from netplugin.journal import Entry, Journal
 from netplugin.masters import Granted, WantedEndpoint
 from netplugin.netlink import Address, Interface
-from netplugin.netns import HostLinks, PodLink
+from netplugin.netns import HostLinks
 from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import View
 from netplugin.ownlinks import Card, HostRoute
+from netplugin.podlinks import PodLink
 from ofnet import reported
 from ofnet.actions import PacketAction
 from ofnet.diff import Stamp

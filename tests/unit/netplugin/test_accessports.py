@@ -33,7 +33,7 @@ def shown(agent: Agent) -> dict[EndpointKey, AccessPort]:
 
 async def test_a_pod_without_a_gateway_goes_by_its_host(outside: Outside) -> None:
     async with running(outside, (BARE,)) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
         assert outside.links.inside[NETNS, "host1"] == Inside(
             "02:02:ac:13:00:01", [IPv4Interface("172.19.0.1/16")], [IPv4Address("172.19.255.254")]
@@ -46,14 +46,14 @@ async def test_a_pod_without_a_gateway_goes_by_its_host(outside: Outside) -> Non
         )
         await agent.pods.delete(request())
         assert shown(agent) == {}
-        agent.world.set_host_port(None)
+        agent.world.endpoints.set_host_port(None)
         await agent.reconciler.flush()
         await left_nothing(agent)
 
 
 async def test_a_pod_with_a_gateway_has_no_second_interface(outside: Outside) -> None:
     async with running(outside) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
         assert outside.ovsdb.ports().keys() == {"vvport1"}
         assert shown(agent) == {}
@@ -68,7 +68,7 @@ async def test_without_the_hosts_port_the_runtime_is_to_try_again(outside: Outsi
 
 async def test_an_add_that_fails_there_leaves_nothing(outside: Outside) -> None:
     async with running(outside, (BARE,)) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         await agent.reconciler.flush()
         agent.base = {flow for s in outside.switches.values() for flow in s.table}
         gate = outside.ovsdb.add_port
@@ -86,11 +86,11 @@ async def test_an_add_that_fails_there_leaves_nothing(outside: Outside) -> None:
 
 async def test_a_restart_finds_it_and_a_lost_port_comes_back(outside: Outside) -> None:
     async with running(outside, (BARE,)) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
         before = shown(agent)
     async with running(outside, (BARE,)) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         agent.access.place()
         assert shown(agent) == before
         agent.sup.supervise("interfaces", agent.access.run())
@@ -101,7 +101,7 @@ async def test_a_restart_finds_it_and_a_lost_port_comes_back(outside: Outside) -
 
 async def test_its_group_limits_and_marks_what_it_sends(outside: Outside) -> None:
     async with running(outside, (BARE,)) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         agent.learn("g", group(bandwidth="10 mbps", burst=2000, dscp=10))
         await agent.pods.add(in_group(request(), "web"))
 
@@ -127,7 +127,7 @@ async def test_services_are_reached_by_the_pods_own_interface(outside: Outside) 
     plain = network("plain", gateway="10.1.0.1")
     outside.master.networks.add(plain.id)
     async with running(outside, (BARE, plain), services=services) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
         assert outside.links.inside[NETNS, "eth0"].routes == (services,)
         assert outside.links.inside[NETNS, "host1"].routes == ()
@@ -137,7 +137,7 @@ async def test_services_are_reached_by_the_pods_own_interface(outside: Outside) 
 
 async def test_one_that_was_reclaimed_is_not_shown_again(outside: Outside) -> None:
     async with running(outside, (BARE,)) as agent:
-        agent.world.set_host_port(HOST)
+        agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
         agent.pods.cut_off(key("c1"))
         await agent.access.converge()

@@ -61,7 +61,7 @@ def forget(agent: Agent, record: BgpRecord = RECORD) -> None:
 async def speaking(outside: Outside) -> AsyncIterator[Agent]:
     """Have an agent look after BGP, on a host with an uplink."""
     async with running(outside, (network(encap=Encap.VLAN, tag=5),)) as agent:
-        agent.world.set_uplinks([UPLINK])
+        agent.world.vlan.set_uplinks([UPLINK])
         async with background("BGP", agent.bgp.run()):
             yield agent
 
@@ -191,13 +191,13 @@ async def test_many_routes_are_taken_over_together(
 ) -> None:
     async with established(outside) as agent:
         looks: list[int] = []
-        take_over = agent.world.set_routes
+        take_over = agent.world.vlan.set_routes
 
         def counted(told: Mapping[IPv4Network, str]) -> None:
             looks.append(len(told))
             take_over(told)
 
-        monkeypatch.setattr(agent.world, "set_routes", counted)
+        monkeypatch.setattr(agent.world.vlan, "set_routes", counted)
         nets = [f"60.{number >> 8}.{number & 255}.0/24" for number in range(1000)]
         for net in nets:
             outside.router.announce(net)
@@ -334,7 +334,7 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
     async with running(outside, (vlan,), known=(RECORD,)) as agent:
         assert flows(outside, Kind.ROUTE) == there
         assert world_of(agent).router is not None
-        agent.world.set_uplinks([UPLINK])
+        agent.world.vlan.set_uplinks([UPLINK])
         async with background("BGP", agent.bgp.run()):
             await asked(outside, ROUTER)
             answer(outside, 200, ROUTER)
@@ -381,6 +381,6 @@ async def test_a_peer_that_does_not_come_back_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(bgp, "LEARN_WITHIN", 0.01)
     async with speaking(outside) as agent:
-        agent.world.set_learning(learning=True)
+        agent.world.vlan.set_learning(learning=True)
         learn(agent)
         await eventually(lambda: not world_of(agent).learning)

@@ -138,7 +138,7 @@ async def test_it_goes_with_its_network(outside: Outside) -> None:
         agent.reconciler.apply(Removed("k", infra()))
         await eventually(lambda: "contivh1" not in outside.ovsdb.ports())
         assert not outside.master.endpoints
-        assert agent.world.port(KEY) is None
+        assert agent.world.endpoints.port(KEY) is None
 
 
 async def test_while_it_cannot_be_released_the_port_stays(outside: Outside) -> None:
@@ -163,12 +163,12 @@ async def test_a_restart_finds_it_again(outside: Outside) -> None:
         learn(agent, infra())
         granted(outside, agent, infra(), "10.9.0.1")
         await agent.infra.converge()
-        before = agent.world.port(KEY)
+        before = agent.world.endpoints.port(KEY)
     async with running(outside) as agent:
         learn(agent, infra())
         agent.infra.place()
         assert isinstance(before, LocalPort)
-        assert agent.world.port(KEY) == before
+        assert agent.world.endpoints.port(KEY) == before
 
 
 async def test_an_endpoint_of_a_network_of_old_is_given_back(outside: Outside) -> None:

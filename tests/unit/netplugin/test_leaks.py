@@ -10,7 +10,7 @@ from core.errors import HostError, MasterUnavailable
 from netplugin import ports
 from netplugin.journal import State
 from netplugin.leaks import CUT_OFF_AFTER, Leaks
-from netplugin.netns import PodLink
+from netplugin.podlinks import PodLink
 from state.records import NetworkType
 from state.watch import Changed, Removed
 from tests.unit.netplugin.agent import (
@@ -180,7 +180,7 @@ async def an_infra_network(watch: Watch) -> None:
 
 
 async def a_network_nobody_knows(watch: Watch) -> None:
-    watch.agent.world.remove_network(network().id)
+    watch.agent.world.remove(network())
 
 
 BLINDNESS: list[Callable[[Watch], Awaitable[None]]] = [
@@ -278,7 +278,7 @@ async def test_an_add_that_comes_meanwhile_keeps_its_record(outside: Outside) ->
         await adding
         await watch.looks(2 * GRACE)
         assert key("c1") in outside.master.endpoints
-        assert agent.world.port(key("c1")) is not None
+        assert agent.world.endpoints.port(key("c1")) is not None
 
 
 async def test_nothing_is_released_where_the_grace_period_is_for_ever(outside: Outside) -> None:
@@ -332,11 +332,11 @@ async def test_a_record_that_is_made_anew_is_not_cut_off(outside: Outside) -> No
             agent.reconciler.apply(Changed("k", record, None))
             watch.at += STEP
             await watch.looks(0)
-        assert agent.world.port(key("c1")) is not None
+        assert agent.world.endpoints.port(key("c1")) is not None
 
 
 async def test_a_record_the_store_has_not_told_of_yet_is_not_missed(outside: Outside) -> None:
     async with running(outside) as agent:
         await agent.pods.add(request())
         await Watch(agent).looks(GRACE)
-        assert agent.world.port(key("c1")) is not None
+        assert agent.world.endpoints.port(key("c1")) is not None

@@ -93,7 +93,7 @@ async def test_interfaces_to_the_host_follow_tunnels(
     private = HostPort(ofport=9, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
     bare = network(gateway="", encap=Encap.VLAN)
     async with running(outside, (bare,)) as agent, background("MTU", agent.mtus.run()):
-        agent.world.set_host_port(private)
+        agent.world.endpoints.set_host_port(private)
         await agent.pods.add(request())
 
         def have() -> list[int]:

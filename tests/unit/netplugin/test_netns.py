@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from core.errors import HostError
-from netplugin import netns
+from netplugin import podlinks
 from netplugin.netns import HostLinks
 
 
@@ -24,7 +24,7 @@ def links() -> Iterator[HostLinks]:
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> "Kernel":
     kernel = Kernel()
-    monkeypatch.setattr(netns, "_delete_links", kernel.delete)
+    monkeypatch.setattr(podlinks, "delete", kernel.delete)
     return kernel
 
 

@@ -113,7 +113,7 @@ async def test_a_changed_number_is_followed(outside: Outside) -> None:
 
 
 def ofport_of(agent: Agent) -> int | None:
-    port = agent.world.port(key("c1"))
+    port = agent.world.endpoints.port(key("c1"))
     return None if port is None else port.ofport
 
 
@@ -139,7 +139,7 @@ async def test_an_endpoint_without_a_record_stays_cut_off(outside: Outside) -> N
     outside.master.endpoints.clear()
     async with running(outside) as agent:
         assert agent.pod_ports.place() == {key("c1"): RECLAIMED}
-        assert agent.world.port(key("c1")) is None
+        assert agent.world.endpoints.port(key("c1")) is None
         assert {k for s in outside.switches.values() for k in s.table} == base
         assert outside.links.there.keys() == {"vvport1"}
         await agent.pods.delete(request())
@@ -154,11 +154,11 @@ async def test_the_record_of_an_add_in_progress_is_the_newest(outside: Outside) 
         gate = outside.faults.stop("inside")
         added = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("inside")
-        await eventually(lambda: agent.world.port(key("c1")) is not None)
+        await eventually(lambda: agent.world.endpoints.port(key("c1")) is not None)
         await agent.pod_ports.converge()
         gate.set()
         (result,) = await added
-        port = agent.world.port(key("c1"))
+        port = agent.world.endpoints.port(key("c1"))
         assert port == LocalPort(record=outside.master.endpoints[key("c1")], ofport=1, number=1)
         assert str(result.ipv4.ip) == port.record.ip_address
         assert port.record.homing_host == HOST

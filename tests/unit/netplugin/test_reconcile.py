@@ -3,22 +3,20 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
-from ipaddress import IPv4Address
 
 import pytest
 
 from core.errors import Exhausted, NotFound, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, HostLabel, TenantName
-from netplugin import ports
+from core.ids import EndpointKey
 from netplugin.ovsdb import PortRow, PortSpec
-from netplugin.reconcile import VRF_ID, stored_vrfs, vtep_options, vtep_rows
 from netplugin.translation import LocalPort
+from netplugin.tunnels import vtep_rows
+from netplugin.vrfs import VRF_ID, stored_vrfs
 from ofnet.world import Bridge
 from state.records import GlobalRecord, Record, TagRangesRecord
 from state.watch import Changed, Reached, Removed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
 from tests.unit.netplugin.records import (
-    HOST,
     NET,
     PEER,
     endpoint,
@@ -48,13 +46,6 @@ def flows_of(outside: Outside) -> str:
 
 def tunnels(outside: Outside) -> dict[str, PortRow]:
     return vtep_rows(outside.ovsdb.ports(Bridge.VXLAN))
-
-
-def vteps(agent: Agent) -> dict[HostLabel, tuple[str, int]]:
-    agent.world._sides[Bridge.VXLAN].dirty.everything = True
-    world, changes = agent.world.take(Bridge.VXLAN)
-    assert changes
-    return {label: (str(vtep.ip), vtep.ofport) for label, vtep in world.vteps.items()}
 
 
 # -- rounds ------------------------------------------------------------------------------------
@@ -158,7 +149,7 @@ async def test_vrf_ids_are_kept_before_flows_speak_of_them(outside: Outside) -> 
     async with running(outside, ()) as agent:
         gate = outside.faults.stop("external ids")
         tell(agent, network(), host())
-        agent.world.put_port(KEY, port())
+        agent.world.endpoints.put_port(KEY, port())
         await outside.faults.until("external ids")
         await asyncio.sleep(0.01)
         assert "in_port=1 " not in flows_of(outside)
@@ -203,21 +194,6 @@ async def test_vrf_ids_are_tried_again_with_nobody_asking(outside: Outside) -> N
         await eventually(
             lambda: "blue" in stored_vrfs(outside.ovsdb.bridge_external_ids(Bridge.VXLAN))
         )
-
-
-def test_only_readable_vrf_ids_are_taken_and_none_twice() -> None:
-    ids = {
-        "contiv-vrf-a": "1",
-        "contiv-vrf-b": "1",
-        "contiv-vrf-c": "255",
-        "contiv-vrf-d": "256",
-        "contiv-vrf-e": "0",
-        "contiv-vrf-f": "x",
-        "contiv-vrf-g": "٣",
-        "contiv-vrf-h": "07",
-        "other": "3",
-    }
-    assert stored_vrfs(ids) == {TenantName("a"): 1, TenantName("c"): 255}
 
 
 # -- facts from the store ----------------------------------------------------------------------
@@ -296,135 +272,7 @@ async def test_the_last_good_record_stays_in_force(
         assert "record not understood" in caplog.text
 
 
-# -- tunnel ports ------------------------------------------------------------------------------
-
-
-async def test_each_peer_has_a_tunnel_port(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host(HOST, "192.0.2.1"), host(), host("h3", "192.0.2.3"))
-        await agent.reconciler.converge()
-        rows = tunnels(outside)
-        assert rows.keys() == {"192.0.2.2", "192.0.2.3"}
-        row = rows["192.0.2.2"]
-        assert (row.name, row.type, row.tag) == ("vxif192022", "vxlan", 0)
-        assert row.options == vtep_options(IPv4Address("192.0.2.2"), 4789)
-        assert row.external_ids == {ports.VTEP_HOST_ID: PEER}
-        assert row.ofport is not None
-        assert row.ofport >= ports.FIRST_VTEP
-        assert vteps(agent)[PEER] == ("192.0.2.2", row.ofport)
-
-
-async def test_a_host_without_a_tunnel_end_of_its_own_has_no_port(outside: Outside) -> None:
-    async with running(outside) as agent:
-        # a host that was given another label is its own peer for a while
-        tell(agent, host(HOST, "192.0.2.1"), host("old-label", "192.0.2.1"), host("h3", ""))
-        await agent.reconciler.converge()
-        assert tunnels(outside) == {}
-
-
-async def test_two_records_with_one_address_share_a_port(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host(), host("new-label"), host("h3", "192.0.2.3"))
-        await agent.reconciler.converge()
-        assert len(tunnels(outside)) == 2
-        found = vteps(agent)
-        assert found[PEER] == found[HostLabel("new-label")]
-        name = tunnels(outside)["192.0.2.2"].name
-        agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge()
-        assert tunnels(outside)["192.0.2.2"].name == name, "the other one goes on using it"
-        assert vteps(agent).keys() == {"new-label", "h3"}
-
-
-async def test_a_peer_that_moves_gets_another_port(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host())
-        await agent.reconciler.converge()
-        old = vteps(agent)[PEER]
-        tell(agent, host(vtep_ip="192.0.2.9"))
-        await agent.reconciler.converge()
-        assert tunnels(outside).keys() == {"192.0.2.9"}
-        new = vteps(agent)[PEER]
-        assert new[0] == "192.0.2.9"
-        assert new[1] != old[1]
-
-
-async def test_a_port_of_other_settings_is_made_anew_in_its_place(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host())
-        await agent.reconciler.converge()
-        row = tunnels(outside)["192.0.2.2"]
-        other = replace(row, options={**row.options, "dst_port": "8472"})
-        outside.ovsdb.show(ports={row.name: other})
-        await agent.reconciler.converge()
-        assert tunnels(outside) == {"192.0.2.2": row}
-
-
-async def test_no_port_is_deleted_before_the_world_is_complete(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host())
-        await agent.reconciler.converge()
-        agent.world._complete = False
-        agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge()
-        assert tunnels(outside).keys() == {"192.0.2.2"}
-        agent.world.set_complete()
-        await agent.reconciler.converge()
-        assert tunnels(outside) == {}
-
-
-async def test_a_tunnel_port_deleted_by_hand_comes_back(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, network(), endpoint(2, host=PEER), host())
-        agent.sup.supervise("ports", agent.reconciler.run_ports())
-        agent.sup.supervise("ovsdb", agent.reconciler.run_ovsdb())
-        await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
-        outside.ovsdb.show(ports={})
-        await eventually(lambda: "192.0.2.2" in tunnels(outside))
-        await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
-
-
-async def test_a_tunnel_port_with_another_number_is_followed(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, network(), endpoint(2, host=PEER), host())
-        agent.sup.supervise("ports", agent.reconciler.run_ports())
-        agent.sup.supervise("ovsdb", agent.reconciler.run_ovsdb())
-        await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
-        row = tunnels(outside)["192.0.2.2"]
-        outside.ovsdb.show(ports={row.name: replace(row, ofport=77)})
-        await eventually(lambda: "output:77" in flows_of(outside))
-
-
-async def test_one_bad_tunnel_stops_no_other(
-    outside: Outside, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running(outside) as agent:
-        tell(agent, host("a", "192.0.2.1"), host("b", "192.0.2.2"), host("c", "192.0.2.3"))
-        outside.ovsdb.given["vxif192022"] = -1
-        await agent.reconciler.converge()
-        assert vteps(agent).keys() == {"a", "c"}
-        row = outside.ovsdb.ports()["vxif192022"]
-        broken = {**outside.ovsdb.ports(), row.name: replace(row, ofport=-1, error="in use")}
-        outside.ovsdb.show(ports=broken)
-        for _ in range(3):
-            await agent.reconciler.converge()
-        assert [r.error for r in caplog.records if r.message == "tunnel port"] == ["in use"]  # type: ignore[attr-defined]
-
-
-async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, *(host(f"h{n}", f"192.0.2.{n}") for n in range(5, 8)))
-        add = outside.ovsdb.add_port
-
-        async def refusing(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
-            if spec.name == "vxif192026":
-                raise SwitchRefused("constraint")
-            await add(bridge, spec, replaces)
-
-        outside.ovsdb.add_port = refusing  # type: ignore[method-assign]
-        with pytest.raises(SwitchRefused, match="constraint"):
-            await agent.reconciler.converge()
-        assert vteps(agent).keys() == {"h5", "h7"}
+# -- bridges and ports ------------------------------------------------------------------------
 
 
 async def test_a_refused_uplink_is_named_and_stops_no_tunnel(outside: Outside) -> None:
@@ -460,29 +308,6 @@ async def test_an_outage_of_the_database_is_waited_out(outside: Outside) -> None
         await outside.faults.until("row", 3)
         outside.faults.failing.clear()
         await eventually(lambda: "192.0.2.2" in tunnels(outside))
-
-
-async def test_a_second_port_to_one_address_goes(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host())
-        await agent.reconciler.converge()
-        row = tunnels(outside)["192.0.2.2"]
-        rows = [row, replace(row, name="zz"), replace(row, name="yy", options={})]
-        outside.ovsdb.show(ports={r.name: r for r in rows})
-        await agent.reconciler.converge()
-        assert outside.ovsdb.ports().keys() == {row.name}
-
-
-async def test_a_tunnel_port_of_somebody_else_is_left_alone(outside: Outside) -> None:
-    async with running(outside) as agent:
-        tell(agent, host())
-        await agent.reconciler.converge()
-        row = tunnels(outside)["192.0.2.2"]
-        foreign = replace(row, name="vxlan0", external_ids={}, options={"remote_ip": "192.0.2.50"})
-        outside.ovsdb.show(ports={row.name: row, "vxlan0": foreign})
-        agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge()
-        assert outside.ovsdb.ports().keys() == {"vxlan0"}
 
 
 async def test_a_bridge_that_is_gone_is_made_again_with_all_it_held(outside: Outside) -> None:

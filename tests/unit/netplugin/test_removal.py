@@ -14,8 +14,8 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import supervisor
 from netplugin import ports, removal
 from netplugin.journal import Entry, State
-from netplugin.netns import PodLink
 from netplugin.ovsdb import PortSpec
+from netplugin.podlinks import PodLink
 from netplugin.removal import Removal
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Outside, eventually

@@ -44,13 +44,13 @@ def test_services_come_change_and_go(feed: KubeFeed, world: WorldBuilder) -> Non
         feed.take(resource, Listed((one,)))
         complete.append(feed.complete)
     assert complete == [False, True]
-    assert world.kube_services == {KEY: SERVED}
+    assert world.services.kube == {KEY: SERVED}
     feed.take(SERVICES, Told(said(service("10.96.0.12"), "db"), gone=False))
-    assert world.kube_services.keys() == {KEY, "shop/db"}
+    assert world.services.kube.keys() == {KEY, "shop/db"}
     assert known(world, "web.shop")
     assert known(world, "db.shop")
     feed.take(SERVICES, Told(WEB, gone=True))
-    assert world.kube_services.keys() == {"shop/db"}
+    assert world.services.kube.keys() == {"shop/db"}
     assert not known(world, "web.shop")
 
 
@@ -58,9 +58,9 @@ def test_what_a_later_list_lacks_is_gone(feed: KubeFeed, world: WorldBuilder) ->
     feed.take(SERVICES, Listed((WEB, said(service("10.96.0.12"), "db"))))
     feed.take(ENDPOINTS, Listed((SERVING,)))
     feed.take(ENDPOINTS, Listed(()))
-    assert not any(port.targets for port in world.kube_services[KEY].ports)
+    assert not any(port.targets for port in world.services.kube[KEY].ports)
     feed.take(SERVICES, Listed((WEB,)))
-    assert world.kube_services.keys() == {KEY}
+    assert world.services.kube.keys() == {KEY}
 
 
 def test_every_change_is_news(feed: KubeFeed) -> None:
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_leaves_the_last_good_in_force(
         with caplog.at_level(logging.WARNING):
             feed.take(SERVICES, event)
         assert "object of kubernetes not understood" in caplog.text
-        assert world.kube_services == {KEY: SERVED}
+        assert world.services.kube == {KEY: SERVED}
 
 
 async def test_the_first_lists_are_waited_for(feed: KubeFeed) -> None:

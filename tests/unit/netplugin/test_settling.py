@@ -1,142 +1,61 @@
 """The order of a start: what is waited for, and that absence means gone only when all is read."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from core import keys
-from core.errors import SwitchRefused, UsageError
+from core.errors import SwitchRefused
 from core.tasks import Supervisor, background, supervisor
-from netplugin import daemon, ports
-from netplugin.daemon import (
-    _cluster_settings,
-    _Doors,
-    _Endpoints,
-    _forwarding,
-    _Life,
-    _Plane,
-    _settle,
-    _uplink_macs,
-)
-from netplugin.hostports import HostPorts
+from netplugin import ports, settling
+from netplugin.caretakers import Caretakers
 from netplugin.leaks import Leaks
+from netplugin.life import Life
 from netplugin.nameserver import NameServer
-from netplugin.netns import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.ownlinks import Card
+from netplugin.ownports import OwnPorts
+from netplugin.plane import Plane
+from netplugin.podlinks import PodLink
+from netplugin.settling import _forwarding, settle
 from netplugin.translation import LocalPort
-from netplugin.uplinks import BOND
-from objdb.api import Change, Put
 from objdb.memory import MemoryBackend
-from ofnet.world import Bridge, FwdMode
-from state import codec
-from state.records import EndpointRecord, GlobalRecord, HostRecord, Record
+from ofnet.world import Bridge
+from state.records import EndpointRecord, HostRecord
 from state.watch import RecordFeed
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, wire
 from tests.unit.netplugin.records import HOST, PEER, endpoint, host, key, network
+from tests.unit.netplugin.starts import GLOBAL, doors_of, put
 from tests.unit.netplugin.test_registration import SETTINGS
 
-GLOBAL = GlobalRecord(
-    infra_type="default", fwd_mode="routing", arp_mode="proxy", pvt_subnet="172.19.0.0/16"
-)
 
-
-async def put(backend: MemoryBackend, name: str, record: Record) -> None:
-    await backend.commit([Change((), (Put(name, codec.encode(record)),))])
-
-
-# -- the cluster's settings --------------------------------------------------------------------
-
-
-async def test_the_clusters_settings_are_waited_for() -> None:
-    backend = MemoryBackend()
-    waiting = asyncio.gather(_cluster_settings(backend, SETTINGS))
-    for incomplete in (replace(GLOBAL, fwd_mode=""), replace(GLOBAL, pvt_subnet="")):
-        await put(backend, keys.GLOBAL_CONFIG, incomplete)
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
-    await put(backend, keys.GLOBAL_CONFIG, GLOBAL)
-    (found,) = await waiting
-    assert found == GLOBAL
-    await backend.close()
-
-
-async def test_another_forwarding_mode_ends_the_agent_with_a_remedy() -> None:
-    backend = MemoryBackend()
-    await put(backend, keys.GLOBAL_CONFIG, replace(GLOBAL, fwd_mode="bridge"))
-    with pytest.raises(UsageError, match="start it with --fwdmode bridge"):
-        await _cluster_settings(backend, replace(SETTINGS, fwd_mode=FwdMode.ROUTING))
-    await backend.close()
-
-
-# -- the uplink's cards ------------------------------------------------------------------------
-
-
-def _doors(outside: Outside, store: MemoryBackend) -> _Doors:
-    host_ports = HostPorts(outside.ovsdb, outside.links)
-    return _Doors(store=store, ovsdb=outside.ovsdb, links=outside.links, host_ports=host_ports)
-
-
-@pytest.mark.parametrize(
-    ("held", "said"),
-    [
-        ({"addresses": ("192.0.2.5/24",)}, "uplink eth1 has the address 192.0.2.5/24"),
-        ({"default_route": True}, "uplink eth1 has the default route"),
-    ],
-)
-async def test_a_card_the_host_lives_on_is_refused_with_a_remedy(
-    outside: Outside, caplog: pytest.LogCaptureFixture, held: dict[str, Any], said: str
-) -> None:
-    outside.links.found["eth1"] = Card(name="eth1", mac="52:54:00:00:00:01", **held)
-    outside.links.found["eth2"] = Card(name="eth2", mac="52:54:00:00:00:02")
-    doors = _doors(outside, MemoryBackend())
-    settings = replace(SETTINGS, uplinks=("eth2", "eth1"))
-    with pytest.raises(UsageError, match=said) as refused:
-        await _uplink_macs(doors, settings)
-    assert "name another card with --vlan-uplinks" in str(refused.value)
-    free = await _uplink_macs(doors, replace(SETTINGS, uplinks=("eth2",)))
-    assert free == {"eth2": "52:54:00:00:00:02"}
-    bond = PortSpec(name=BOND, members=("eth1", "eth2"))
-    await outside.ovsdb.add_port(Bridge.VLAN, bond)
-    with caplog.at_level(logging.WARNING):
-        assert (await _uplink_macs(doors, settings)).keys() == {"eth2", "eth1"}
-    (warned,) = [r for r in caplog.records if r.message == "uplink belongs to this host"]
-    assert warned.port == "eth1"  # type: ignore[attr-defined]
-    await doors.store.close()
-
-
-# -- settling ----------------------------------------------------------------------------------
+def plane_of(agent: Agent, store: MemoryBackend) -> Plane:
+    return Plane(
+        feed=RecordFeed(store),
+        progress=agent.progress,
+        world=agent.world,
+        names=NameServer(agent.world.names),
+        agents=agent.reconciler._agents,  # type: ignore[arg-type]
+        reconciler=agent.reconciler,
+        datapath="netdev",
+    )
 
 
 class Start:
-    """The parts of `netplugin.daemon` around an agent's inside."""
+    """What `netplugin.daemon` wires around an agent's inside."""
 
     def __init__(self, outside: Outside, sup: Supervisor, store: MemoryBackend) -> None:
         self.agent = wire(outside, sup, (), run=False)
-        self.life = _Life(
+        self.life = Life(
             settings=replace(SETTINGS, host=HOST, probe_interval=0),
             version="1",
             sup=sup,
             stack=AsyncExitStack(),
         )
-        self.doors = _doors(outside, store)
-        self.plane = _Plane(
-            feed=RecordFeed(store),
-            progress=self.agent.progress,
-            world=self.agent.world,
-            names=NameServer(self.agent.world.names),
-            agents=self.agent.reconciler._agents,  # type: ignore[arg-type]
-            reconciler=self.agent.reconciler,
-            host_access=self.agent.host_access,
-            bgp=self.agent.bgp,
-            datapath="netdev",
-            macs={},
-        )
+        self.doors = doors_of(outside, store)
+        self.plane = plane_of(self.agent, store)
 
     async def settle(self) -> None:
         agent = self.agent
@@ -151,16 +70,16 @@ class Start:
             world=agent.world,
             grace=0,
         )
-        endpoints = _Endpoints(
+        care = Caretakers(
             pods=agent.pods,
             mtus=agent.mtus,
             ports=agent.pod_ports,
             removal=agent.removal,
             leaks=leaks,
-            infra=agent.infra,
             access=agent.access,
         )
-        await _settle(self.life, self.doors, self.plane, endpoints)
+        own = OwnPorts(host_access=agent.host_access, infra=agent.infra, bgp=agent.bgp)
+        await settle(self.life, self.doors, self.plane, own, care)
 
 
 @asynccontextmanager
@@ -303,7 +222,7 @@ async def test_a_start_ends_when_the_flows_are_there(outside: Outside) -> None:
 async def test_a_switch_that_is_not_there_yet_is_waited_for(
     outside: Outside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(daemon, "SWITCH_WAIT", 0.01)
+    monkeypatch.setattr(settling, "SWITCH_WAIT", 0.01)
     for switch in outside.switches.values():
         switch.go(online=False)
     store = await stored()
@@ -319,19 +238,8 @@ async def test_refused_flows_do_not_stop_the_start(
     outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(outside) as agent:
-        plane = _Plane(
-            feed=RecordFeed(MemoryBackend()),
-            progress=agent.progress,
-            world=agent.world,
-            names=NameServer(agent.world.names),
-            agents=agent.reconciler._agents,  # type: ignore[arg-type]
-            reconciler=agent.reconciler,
-            host_access=agent.host_access,
-            bgp=agent.bgp,
-            datapath="",
-            macs={},
-        )
+        plane = plane_of(agent, MemoryBackend())
         outside.faults.failing[f"flows {Bridge.VXLAN}"] = SwitchRefused("table full")
-        agent.world.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
+        agent.world.endpoints.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
         await _forwarding(plane)
         assert "flows refused" in caplog.text

@@ -1,0 +1,29 @@
+"""Worlds to build tests of, and what came of them."""
+
+from core.ids import TenantName
+from netplugin.translation import LocalPort
+from netplugin.world import WorldBuilder
+from ofnet.world import Bridge, FwdMode, World
+from state.records import EndpointRecord, GlobalRecord
+from tests.unit.netplugin.records import HOST
+
+
+def built(**vrfs: int) -> WorldBuilder:
+    return WorldBuilder(HOST, FwdMode.ROUTING, {TenantName(t): i for t, i in vrfs.items()})
+
+
+def drain(builder: WorldBuilder) -> None:
+    for bridge in Bridge:
+        builder.take(bridge)
+
+
+def now(builder: WorldBuilder, bridge: Bridge = Bridge.VXLAN) -> World:
+    return builder.take(bridge)[0]
+
+
+def port(record: EndpointRecord, ofport: int = 5) -> LocalPort:
+    return LocalPort(record=record, ofport=ofport)
+
+
+def settings(arp_mode: str = "", pvt_subnet: str = "") -> GlobalRecord:
+    return GlobalRecord(infra_type="", fwd_mode="routing", arp_mode=arp_mode, pvt_subnet=pvt_subnet)
