@@ -37,6 +37,7 @@ from netplugin.plane import Plane, open_plane, uplink_macs
 from netplugin.serving import serve
 from netplugin.settings import Settings
 from netplugin.settling import settle
+from ofnet import packets
 from ofnet.world import FwdMode
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ async def _start(life: Life, kubernetes: KubeApi | None) -> None:
     life.sup.supervise("host record", kept)
     await serve(life, doors, plane, own, care)
     log.info("agent ready", extra=fields(host=settings.host, count=len(care.pods.keys())))
+    await asyncio.to_thread(packets.load)
 
 
 def _follow_masters(life: Life, doors: Doors) -> Masters:
