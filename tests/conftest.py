@@ -124,7 +124,7 @@ def bed(bed_dir: Path, store_kind: str) -> Iterator[Bed]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show, with a failed test, what the daemons of its cluster said last."""
+    """Show, with a failed test, what its cluster's daemons said last, and what its switches do."""
     report = yield
     bed = getattr(item, "funcargs", {}).get("bed")
     if report.failed and isinstance(bed, Bed):
@@ -132,6 +132,7 @@ def pytest_runtest_makereport(
             (f"{log.relative_to(bed.dir)}", log.read_text(errors="replace")[-LOG_TAIL:])
             for log in bed.logs()
         ]
+        report.sections += [(f"{host.label} datapath", host.ovs.state()) for host in bed.hosts]
     return report
 
 

@@ -76,6 +76,12 @@ class OvsHost:
         """Run ovs-appctl against ovs-vswitchd."""
         return self._tool("ovs-appctl", "--timeout=10", *words)
 
+    def state(self) -> str:
+        """Say what becomes of packets in the datapath, as far as the switch answers."""
+        asked = ("dpctl/dump-flows", "tnl/neigh/show", "tnl/ports/show", "ovs/route/show")
+        answers = [self._run(["ovs-appctl", "--timeout=10", word]) for word in asked]
+        return "\n".join(f"{done.stdout}{done.stderr}" for done in answers)
+
     def _daemon(self, command: list[str], *, ready: list[str], keeper: Keeper | None) -> Daemon:
         name = command[0]
         return Daemon(

@@ -105,7 +105,10 @@ class Watcher:
             lanes = zip(self._passing, begin, strict=True)
             return [str(one.lane) for one, first in lanes if one.latest < first + FEW]
 
-        eventually(lambda: not closed(), "all lanes are open", within=90)
+        try:
+            eventually(lambda: not closed(), "all lanes are open", within=90)
+        except TimeoutError as exc:
+            raise TimeoutError(f"{exc}, but for {closed()}") from exc
 
     def count(self) -> None:
         """Count what is lost from now on."""
