@@ -105,7 +105,7 @@ def test_an_agent_that_ends_is_known_to_be_gone_at_once(bed: Bed) -> None:
     assert {end["Host"] for end in agent_ends(bed).values()} == {"h1", "h2"}
     assert bed.agents[1].terminate() == 0
     assert {end["Host"] for end in agent_ends(bed).values()} == {"h1"}
-    assert applied(bed) == (0, ["applied on 1 of 2 hosts", f"h2: {NO_AGENT}"])
+    assert applied(bed, "--wait", "30") == (0, ["applied on 1 of 2 hosts", f"h2: {NO_AGENT}"])
     bed.agents[1].start()
     eventually(lambda: applied(bed) == ALL, "both have applied all", within=30)
 
