@@ -9,6 +9,8 @@ a load.) `ofnet.service_clients` knows who comes and goes.
 from collections.abc import Collection, Hashable
 from ipaddress import IPv4Address
 
+from core.indexes import discard
+
 Provider = IPv4Address
 
 
@@ -49,9 +51,5 @@ class Balance:
     def release(self, service: str, client: Hashable) -> None:
         """Forget that a client is served."""
         provider = self._providers.pop((service, client), None)
-        if provider is None:
-            return
-        clients = self._clients[service, provider]
-        clients.remove(client)
-        if not clients:
-            del self._clients[service, provider]
+        if provider is not None:
+            discard(self._clients, (service, provider), client)
