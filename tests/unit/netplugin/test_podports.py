@@ -213,6 +213,7 @@ async def test_a_group_that_is_heard_of_during_the_add_limits_its_pod(outside: O
         gate = outside.faults.stop("inside")
         added = asyncio.gather(agent.pods.add(in_group(request(), "web")))
         await outside.faults.until("inside")
+        await eventually(lambda: "vvport1" in outside.ovsdb.ports())
         agent.learn("g", group(bandwidth="10 mbps", burst=2000))
         await eventually(lambda: limits(agent) == (10485, 2000))
         gate.set()
