@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.table import Row, show
-from core.collector import calm_collector
+from daemons.collector import calm_collector
 from ofnet.changes import EVERYTHING
+from ofnet.channel.switch import Switch
 from ofnet.desired import Desired
 from ofnet.flows import Flow
-from ofnet.match import Match
-from ofnet.switch import Switch
+from ofnet.openflow.match import Match
 from ofnet.world import Bridge, World
 from tests.bed.netns import Namespace, fresh_name
 from tests.bed.ovs import OvsHost

@@ -1,7 +1,8 @@
 """Client of the ACI gateway's REST: the one place that speaks to it (spec/netmaster-rest.md §3).
 
-It sends the JSON that `netmaster.plan.aci` wrote and tells success from failure; `netmaster.launch`
-decides when. The connection is opened for a request and closed behind it, for requests are rare.
+It sends the JSON that `netmaster.plan.external.aci` wrote and tells success from failure;
+`netmaster.external_effects` decides when. The connection is opened for a request and closed behind
+it, for requests are rare.
 """
 
 import json

@@ -14,7 +14,7 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, Invalid, SchemaMismatch, StoreUnavailable
 from core.version import VERSION
-from netmaster import entries
+from netmaster import codec
 from netmaster.view import View
 from objdb.api import Backend, Change, Delete, Fence, Lock, Put, split
 from state import schema
@@ -76,7 +76,7 @@ def read(text: str) -> dict[str, bytes]:
             f"the backup has schema version {version}, this netmaster knows {schema.VERSION}: "
             f"load it with the release that wrote it, {backup.get('release', 'unknown')}"
         )
-    strange = next((key for key in values if key == keys.SCHEMA or not entries.is_leaders(key)), "")
+    strange = next((key for key in values if key == keys.SCHEMA or not codec.is_leaders(key)), "")
     if strange:
         raise Invalid(f"the backup holds {strange}, which is not a key of the leader's")
     View.load(values)
@@ -126,4 +126,4 @@ def _stamp(stamp: schema.Stamp) -> Change:
 
 async def _stored(backend: Backend) -> dict[str, bytes]:
     snapshot = await backend.snapshot(keys.ROOT)
-    return {key: entry.value for key, entry in snapshot.entries.items() if entries.is_leaders(key)}
+    return {key: entry.value for key, entry in snapshot.entries.items() if codec.is_leaders(key)}

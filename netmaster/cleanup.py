@@ -15,7 +15,7 @@ from core.errors import AgentUnavailable, ContivError, NotLeader
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster.commit import Committer
-from netmaster.plan import cleanup as plan
+from netmaster.plan.endpoints import cleanup as plan
 from netmaster.plan.model import EndpointCleanup
 from state.records import EndpointRecord
 

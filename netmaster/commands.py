@@ -9,9 +9,9 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from core import daemon_flags
-from core.daemon_flags import Flag, Values
 from core.version import VERSION
+from daemons import flags
+from daemons.flags import Flag, Values
 from netmaster import backup
 from objdb.api import Backend
 from objdb.connect import connect, store_of
@@ -33,8 +33,8 @@ async def _load(backend: Backend, values: Values) -> None:
 
 
 _COMMANDS: Final[Mapping[str, tuple[Command, tuple[Flag, ...]]]] = {
-    "dump": (_dump, daemon_flags.STORE),
-    "load": (_load, (*daemon_flags.STORE, REPLACE)),
+    "dump": (_dump, flags.STORE),
+    "load": (_load, (*flags.STORE, REPLACE)),
 }
 
 
@@ -45,8 +45,8 @@ def is_command(arguments: Sequence[str]) -> bool:
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Do what the first word says. Raises ContivError."""
-    command, flags = _COMMANDS[arguments[0]]
-    values = daemon_flags.read("netmaster", flags, arguments[1:], environ, VERSION)
+    command, known = _COMMANDS[arguments[0]]
+    values = flags.read("netmaster", known, arguments[1:], environ, VERSION)
     if values is not None:
         asyncio.run(_with_store(command, values))
 

@@ -37,7 +37,7 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster import entries
+from netmaster import codec
 from netmaster.plan.model import Plan, Write
 from netmaster.progress import Marks
 from netmaster.view import View
@@ -238,7 +238,7 @@ class Committer:
         ops = tuple(
             Delete(write.key)
             if write.record is None
-            else Put(write.key, entries.encode(write.record))
+            else Put(write.key, codec.encode(write.record))
             for write in writes
         )
         sharing = _sharing(writes)
@@ -459,7 +459,7 @@ class _Watched:
     def start(self, snapshot: Snapshot) -> None:
         """Begin anew with what the store holds."""
         self.revs = {
-            key: entry.rev for key, entry in snapshot.entries.items() if entries.is_leaders(key)
+            key: entry.rev for key, entry in snapshot.entries.items() if codec.is_leaders(key)
         }
         for key, rev in self.revs.items():
             self.marks.note(key, rev)
@@ -498,5 +498,5 @@ class _Watched:
             entry.rev not in self._ours
             and entry.rev > self._since
             and self.revs.get(entry.key, 0) < entry.rev
-            and entries.is_leaders(entry.key)
+            and codec.is_leaders(entry.key)
         )

@@ -24,13 +24,13 @@ from netmaster.api.server import Server
 from netmaster.api.status import info, version_page
 from netmaster.docker import Docker
 from netmaster.leadership import FOLLOWER, Duties, Leadership
-from netmaster.plan.globals import StartupFlags
+from netmaster.plan.objects.globals import StartupFlags
 from netmaster.settings import Address, Settings
 from objdb.api import Backend
-from objdb.arrival import arrival
 from objdb.connect import StoreAddress, connect
-from objdb.services import Registration
-from ofnet import control, rpc
+from objdb.registration import Registration
+from objdb.wait_for_store import arrival
+from ofnet.rpc import control, jsonrpc
 from state import codec, schema
 from state.records import ServiceInstance
 
@@ -50,7 +50,7 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(server.close)
         own = await _listen(server, settings)
         agents = control.Master()
-        ofnet = rpc.Server(agents.methods(), host=own.host, port=settings.ofnet_port)
+        ofnet = jsonrpc.Server(agents.methods(), host=own.host, port=settings.ofnet_port)
         await ofnet.start()
         undo.push_async_callback(ofnet.close)
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)

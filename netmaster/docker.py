@@ -1,8 +1,8 @@
 """Docker's networks: the one place where netmaster speaks to docker (§10).
 
-What a network is to be like is `netmaster.plan.docknet`'s, when it is to be there is
-`netmaster.launch`'s. The engine is asked for the version it speaks; the connection is opened for a
-request and closed behind it, for requests are rare.
+What a network is to be like is `netmaster.plan.docker_network`'s, when it is to be there is
+`netmaster.external_effects`'s. The engine is asked for the version it speaks; the connection is
+opened for a request and closed behind it, for requests are rare.
 """
 
 from collections.abc import AsyncIterator, Mapping

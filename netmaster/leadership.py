@@ -21,7 +21,6 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster.absence import Absences
 from netmaster.api.agents import Agents
 from netmaster.api.hosts import Hosts
 from netmaster.api.ipam import Ipam
@@ -30,16 +29,18 @@ from netmaster.api.routes import Action
 from netmaster.api.server import Role, Server, leaderless
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
+from netmaster.dead_hosts import Absences
 from netmaster.election import Effect, Input, State, step
-from netmaster.launch import Docker, Gateway, Launcher
-from netmaster.plan import address, netprofile, policy, tenant
-from netmaster.plan import globals as global_settings
+from netmaster.external_effects import Docker, Gateway, Launcher
 from netmaster.plan import schema as schema_stamp
-from netmaster.plan.globals import StartupFlags
+from netmaster.plan.endpoints import address
 from netmaster.plan.model import Plan
+from netmaster.plan.objects import globals as global_settings
+from netmaster.plan.objects import netprofile, policy, tenant
+from netmaster.plan.objects.globals import StartupFlags
 from netmaster.view import View
 from objdb.api import Backend, Fence, Lock
-from ofnet.control import Node, Report
+from ofnet.rpc.control import Node, Report
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import uvloop
 
-from core import daemon_flags
-from core.collector import calm_collector
 from core.errors import ContivError
-from core.host_address import default_host_address
+from daemons import flags
+from daemons.collector import calm_collector
+from daemons.host_address import default_host_address
 from netmaster import commands, settings
 from netmaster.daemon import run
 
@@ -27,10 +27,10 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         if commands.is_command(arguments):
             commands.run(arguments, environ)
             return 0
-        values = daemon_flags.read("netmaster", settings.FLAGS, arguments, environ, VERSION)
+        values = flags.read("netmaster", settings.FLAGS, arguments, environ, VERSION)
         if values is None:
             return 0
-        daemon_flags.set_up_logs(values)
+        flags.set_up_logs(values)
         resolved = settings.resolve(values, default_host_address)
     except (ContivError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")

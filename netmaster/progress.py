@@ -1,6 +1,7 @@
 """What hosts have applied of the leader's changes, from their agents' reports. Pure.
 
-`netmaster.registry` says whose agents are registered, `netmaster.api.hosts` shows what comes out.
+`netmaster.host_inventory` says whose agents are registered, `netmaster.api.hosts` shows what comes
+out.
 
 A host is behind until its agent has realised, under every prefix that agents follow, the last
 revision at which the leader or one before it changed something there. What a former leader deleted
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core import keys
-from ofnet.control import Node, Report
+from ofnet.rpc.control import Node, Report
 from state.records import HostRecord
 from state.watch import AGENT_PREFIXES
 

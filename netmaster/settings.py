@@ -1,6 +1,6 @@
 """What the command line says, checked once and in the original's order.
 
-In come the values `core.daemon_flags` read; out comes a `Settings` that the daemon can rely on, or
+In come the values `daemons.flags` read; out comes a `Settings` that the daemon can rely on, or
 a UsageError whose text is the original's (spec/netmaster-daemon.md §1). It does no I/O: the host's
 own address is an argument.
 """
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from core import daemon_flags
-from core.daemon_flags import Flag, Generation, Values
 from core.errors import UsageError
+from daemons import flags
+from daemons.flags import Flag, Generation, Values
 from objdb.connect import StoreAddress, store_of
 
 INFRA_TYPES: Final = ("aci", "default")
@@ -24,7 +24,7 @@ SHORTEST_LEASE: Final = 2
 """Seconds; etcd grants no shorter lease."""
 
 FLAGS: Final = (
-    *daemon_flags.COMMON,
+    *flags.COMMON,
     Flag(
         names=("external-address", "listen-url"),
         env="EXTERNAL_ADDRESS",
@@ -147,7 +147,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     `host_address` gives the host's default address; asked for only where the internal address does
     not name one.
     """
-    modes = daemon_flags.network_options(values)
+    modes = flags.network_options(values)
     store = store_of(values)
     if not values["external-address"]:
         raise UsageError("netmaster external-address is not set")

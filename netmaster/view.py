@@ -22,12 +22,12 @@ from core.ids import (
     ServiceKey,
     TenantName,
 )
-from netmaster import entries
+from netmaster import codec
+from netmaster.backlinks import Names, policy_key
 from netmaster.ipam.claims import Claims
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
-from netmaster.links import Names, policy_key
 from netmaster.plan.model import (
     Absence,
     Doubt,
@@ -39,7 +39,7 @@ from netmaster.plan.model import (
     Stored,
     Write,
 )
-from state import schema, services
+from state import schema, service_providers
 from state.records import (
     BgpRecord,
     DocknetRecord,
@@ -52,13 +52,13 @@ from state.records import (
     ServiceRecord,
     TagRangesRecord,
 )
-from state.services import Candidate
+from state.service_providers import Candidate
 
 K = TypeVar("K", bound=str | tuple[str, str])
 
 _Plain = ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | Doubt
 _LOAD_RANK: Final = {
-    **dict.fromkeys(entries.KINDS.values(), 0),
+    **dict.fromkeys(codec.KINDS.values(), 0),
     TagRangesRecord: 1,
     NetworkRecord: 2,
     GroupRecord: 3,
@@ -74,7 +74,7 @@ class View:
     """
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, RestObject]] = {kind: {} for kind in entries.KINDS}
+        self.objects: dict[str, dict[str, RestObject]] = {kind: {} for kind in codec.KINDS}
         self.networks: dict[NetworkId, NetworkRecord] = {}
         self.endpoints: dict[EndpointKey, EndpointRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
@@ -125,9 +125,9 @@ class View:
         schema.check(values.get(keys.SCHEMA))
         view = cls()
         stored = [
-            (key, entries.decode(key, value))
+            (key, codec.decode(key, value))
             for key, value in values.items()
-            if entries.is_leaders(key)
+            if codec.is_leaders(key)
         ]
         for key, record in sorted(stored, key=_load_rank):
             try:
@@ -163,7 +163,7 @@ class View:
         selected = [self.labelled.get(label, {}) for label in service.selectors.items()]
         fewest = min(selected, key=len, default={})
         found = (self.candidate(self.endpoints[key]) for key in fewest)
-        return services.providers(service, (one for one in found if one is not None))
+        return service_providers.providers(service, (one for one in found if one is not None))
 
     def candidate(self, endpoint: EndpointRecord) -> Candidate | None:
         """Return an endpoint as one that may serve; None if its network is gone."""

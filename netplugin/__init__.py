@@ -1,6 +1,6 @@
 """The agent: one per host; realises what the store says in Open vSwitch, and serves CNI.
 
-`netplugin.world` (records -> World, pure) -> `ofnet` (World -> flows -> switch). `netplugin.pods`
-adds and removes endpoints of this host, `netplugin.podports` keeps their ports. An agent starts in
-`netplugin.daemon`.
+Records of the store -> `netplugin.world` (pure) -> `netplugin.bridges` -> `ofnet` (flows, switch).
+CNI call -> `netplugin.cni` -> `netplugin.pods` -> `netplugin.masters`, `netplugin.kernel`,
+`netplugin.ovsdb`. `netplugin.startup` builds and runs all of it; `main` is the command.
 """

@@ -1,7 +1,7 @@
 """The console script. It loads the agent without looking for garbage meanwhile: there is none.
 
 A restart waits for nothing but the loading at first, and a sixth of that was collections.
-`core.collector` turns them on again. Next: `netplugin.main`.
+`daemons.collector` turns them on again. Next: `netplugin.main`.
 """
 
 import gc

@@ -1,4 +1,7 @@
-"""The netplugin command: flags and environment in, an exit code out. Next: `netplugin.daemon`."""
+"""The netplugin command: flags and environment in, an exit code out.
+
+Next: `netplugin.startup.daemon`.
+"""
 
 import logging
 import os
@@ -8,13 +11,14 @@ from typing import Final
 
 import uvloop
 
-from core import daemon_flags
-from core.collector import calm_collector
 from core.errors import ContivError
-from core.host_address import default_host_address
 from core.version import VERSION
-from netplugin import cleanup, preflight, settings
-from netplugin.daemon import run
+from daemons import flags
+from daemons.collector import calm_collector
+from daemons.host_address import default_host_address
+from netplugin import settings
+from netplugin.commands import cleanup, preflight
+from netplugin.startup.daemon import run
 
 _COMMANDS: Final = {cleanup.NAME: cleanup.run, preflight.NAME: preflight.run}
 
@@ -27,10 +31,10 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         if arguments and arguments[0] in _COMMANDS:
             _COMMANDS[arguments[0]](arguments[1:], environ)
             return 0
-        values = daemon_flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
+        values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
         if values is None:
             return 0
-        daemon_flags.set_up_logs(values)
+        flags.set_up_logs(values)
         resolved = settings.resolve(values, default_host_address)
     except (ContivError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")

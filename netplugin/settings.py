@@ -1,6 +1,6 @@
 """What the agent's command line says, checked once and in the original's order.
 
-In come the values `core.daemon_flags` read; out comes a `Settings` the daemon can rely on, or a
+In come the values `daemons.flags` read; out comes a `Settings` the daemon can rely on, or a
 UsageError with the original's text (spec/netplugin-agent.md §1.1). Beside the original's flags
 every path and port can be set, since several agents live on one test machine (design D9).
 """
@@ -12,10 +12,10 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
-from core import daemon_flags
-from core.daemon_flags import Flag, Generation, Values
 from core.errors import UsageError
 from core.ids import HostLabel
+from daemons import flags
+from daemons.flags import Flag, Generation, Values
 from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode
 
@@ -26,7 +26,7 @@ SMALLEST_MTU: Final = 1280
 LARGEST_MTU: Final = 65_535
 
 FLAGS: Final = (
-    *daemon_flags.COMMON,
+    *flags.COMMON,
     Flag(
         names=("host", "host-label"),
         env="HOST",
@@ -212,7 +212,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
 
     `host_address` gives the host's default address; asked for only where a flag does not name one.
     """
-    modes = daemon_flags.network_options(values)
+    modes = flags.network_options(values)
     store = store_of(values)
     host = _host_label(values["host"] or socket.gethostname())
     ctrl_ip = _ip("control IP", values["ctrl-ip"] or host_address())

@@ -2,7 +2,7 @@
 
 `store_of` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
 (`parse_store_url`), and checks it, with the original's messages (spec/netmaster-daemon.md §1);
-`connect` makes the backend. What the store asks of us is `objdb.identity`'s.
+`connect` makes the backend. What the store asks of us is `objdb.credentials`'s.
 The original used the first endpoint alone; all of them are used here.
 """
 
@@ -16,12 +16,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from core.daemon_flags import Values
 from core.errors import UsageError
+from daemons.flags import Values
 from objdb.access import Access, Tls
 from objdb.api import Backend
+from objdb.credentials import Identity
 from objdb.etcd import EtcdBackend
-from objdb.identity import Identity
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
 

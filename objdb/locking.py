@@ -15,7 +15,7 @@ from core.errors import StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Fence
-from objdb.renewal import KeptLease
+from objdb.keepalive import KeptLease
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,10 @@
 """Keeps one bridge equal to its World.
 
-In come Worlds with the names of what changed (from `netplugin`); out go flows to `ofnet.switch`,
-and packets to answer come back the same way. One task (`run`) sends everything, so that what is
-on the wire has one order: changes as they come, and after every connect, error and audit interval
-the difference between what the switch reports and what it should have. Must not know the store or
-the kernel.
+In come Worlds with the names of what changed (from `netplugin`); out go flows to
+`ofnet.channel.switch`, and packets to answer come back the same way. One task (`run`) sends
+everything, so that what is on the wire has one order: changes as they come, and after every
+connect, error and audit interval the difference between what the switch reports and what it should
+have. Must not know the store or the kernel.
 """
 
 import asyncio
@@ -20,23 +20,23 @@ from typing import Any, Final, Protocol
 from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from ofnet.announcer import Announcer
 from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId
+from ofnet.channel.flow_stats import adopted
+from ofnet.channel.session import FlowsRefused
+from ofnet.channel.switch import Switch
+from ofnet.channel.wire import PacketIn
 from ofnet.desired import Delta, Desired
 from ofnet.diff import Difference, Stamp, difference
 from ofnet.directory import Directory
 from ofnet.flows import Flow, FlowKey
+from ofnet.garp_sender import Announcer
 from ofnet.inspection import Identity, bridge_report, tenants
 from ofnet.names import Resolver, nobody
+from ofnet.openflow.packets import Arp
 from ofnet.packetin import PacketOut, react
-from ofnet.packets import Arp
-from ofnet.reported import adopted
-from ofnet.service_proxy import ServiceProxy
-from ofnet.service_stats import counted
-from ofnet.session import FlowsRefused
-from ofnet.switch import Switch
+from ofnet.services.proxy import ServiceProxy
+from ofnet.services.stats import counted
 from ofnet.tables import TableId, mode_of
-from ofnet.wire import PacketIn
 from ofnet.world import Bridge, World
 
 log = logging.getLogger(__name__)

@@ -7,19 +7,19 @@ endpoints of a group, on the group's own VLAN, in `ROUNDS` rounds after one of t
 its application profile was launched; all of them when there is an uplink again and when ARP begins
 to be flooded.
 
-Pure: `ofnet.announcer` has the clock.
+Pure: `ofnet.garp_sender` has the clock.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from core.ids import EndpointKey
-from ofnet import packets
-from ofnet.actions import Output, tag
 from ofnet.changes import Changes
+from ofnet.openflow import packets
+from ofnet.openflow.actions import Output, tag
 from ofnet.packetin import PacketOut
 from ofnet.tables import Mode, mode_of
-from ofnet.ways_out import way_out
+from ofnet.uplink_choice import way_out
 from ofnet.world import ArpMode, Bridge, LocalEndpoint, World
 
 ROUNDS: Final = 15

@@ -2,8 +2,8 @@
 
 Flows(World) is the sum of what the pipeline says for each object. A change recomputes its own
 objects (`ofnet.changes.affected`) and yields the difference. A flow claimed by several objects (a
-moved pod is known on two hosts for a moment) is decided by `ofnet.claims`. `ofnet.agent` owns the
-instance; nothing here does I/O.
+moved pod is known on two hosts for a moment) is decided by `ofnet.ownership`. `ofnet.agent` owns
+the instance; nothing here does I/O.
 """
 
 import struct
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from ofnet.changes import Changes, ObjectId, affected
-from ofnet.claims import Claims
 from ofnet.flows import Flow, FlowKey
+from ofnet.ownership import Claims
 from ofnet.pipelines import PIPELINES
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import mode_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes, Kind, ObjectId, affected
-from ofnet.claims import Claims
+from ofnet.ownership import Claims
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 Endpoint = LocalEndpoint | RemoteEndpoint

@@ -8,9 +8,9 @@ import struct
 from hashlib import blake2b
 from typing import Final, NamedTuple, Self
 
-from ofnet.actions import Instructions
 from ofnet.changes import Kind
-from ofnet.match import Match
+from ofnet.openflow.actions import Instructions
+from ofnet.openflow.match import Match
 from ofnet.tables import TABLES, TableId
 
 COOKIE_MAGIC: Final = 0xC0

@@ -11,9 +11,9 @@ from ipaddress import IPv4Address
 from typing import Any, Final
 
 from core.ids import split_network_id
-from ofnet.oxm import mac_bytes
+from ofnet.openflow.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.service_stats import shown
+from ofnet.services.stats import shown
 from ofnet.tables import Mode
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 

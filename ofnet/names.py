@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.ids import NetworkId
-from ofnet import packets
 from ofnet.directory import Behind
+from ofnet.openflow import packets
 
 Resolver = Callable[[NetworkId, bytes], bytes | None]
 """Answers a message asked by a pod of a network; None if somebody else is to be asked."""

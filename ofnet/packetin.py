@@ -14,16 +14,25 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
-from ofnet import names, oxm, packets
-from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, PacketAction, SetField, tag
+from ofnet import names
 from ofnet.changes import Kind
+from ofnet.channel.wire import PacketIn
 from ofnet.directory import Behind, Directory
 from ofnet.names import Resolver
-from ofnet.packets import Arp
+from ofnet.openflow import oxm, packets
+from ofnet.openflow.actions import (
+    PORT_CONTROLLER,
+    PORT_TABLE,
+    Action,
+    Output,
+    PacketAction,
+    SetField,
+    tag,
+)
+from ofnet.openflow.packets import Arp
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
-from ofnet.ways_out import way_out
-from ofnet.wire import PacketIn
+from ofnet.uplink_choice import way_out
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
 _NOBODY: Final = IPv4Address(0)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from ofnet.actions import DROP, PORT_NORMAL, Instructions, Output, goto
-from ofnet.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, VRF
+from ofnet.openflow.actions import DROP, PORT_NORMAL, Instructions, Output, goto
+from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, VRF
 from ofnet.world import Bridge, FwdMode
 
 

@@ -1,8 +1,8 @@
 """What a switch must know: the types every pipeline is a function of.
 
-The agent fills a World from store records and from its host (`netplugin.world`); pipelines read
-it and know nothing else. All values are immutable; a change is a new value, and what it touches
-is recomputed (design D4).
+The agent fills a World from store records and from its host (`netplugin.world.builder`); pipelines
+read it and know nothing else. All values are immutable; a change is a new value, and what it
+touches is recomputed (design D4).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.fields import Flags
+from ofnet.openflow.fields import Flags
 
 
 class FwdMode(StrEnum):
@@ -214,7 +214,7 @@ class World:
     """Everything one bridge of this host has to realise.
 
     `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
-    `served` is the bridge's own: `ofnet.service_proxy` fills it in.
+    `served` is the bridge's own: `ofnet.services.proxy` fills it in.
     `routes` has the MAC of the next hop of each prefix learned by BGP, once that is known; while
     `learning`, those that are still to be told again stay on the switch.
     `launches` counts how often the fabric was told of a group, by its id. With

@@ -124,7 +124,7 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRecord:
-    """CfgServiceLBState, without its providers: they are derived (`state.services`)."""
+    """CfgServiceLBState, without its providers: they are derived (`state.service_providers`)."""
 
     tenant: TenantName
     name: str

@@ -5,7 +5,7 @@ them, finds by difference what a later snapshot lacks, and keeps for its one rea
 changed since it last asked: each key at most once, with its last state, so the queue is bounded by
 what the store holds. Behind the changes of a prefix stands up to which revision they tell of it:
 prefixes are streams of their own, and a quiet one stays low. Which key holds which fact is
-`state.intents`' knowledge. Next is the agent's `netplugin.world` or the leader's view.
+`state.intents`' knowledge. Next is the agent's `netplugin.world.builder` or the leader's view.
 
 A key of no known kind and a value that cannot be decoded are logged and counted; the last good
 record of such a key stays in force until the key is deleted.

@@ -18,7 +18,7 @@ from contivmodel.rpc import (
 from contivmodel.wire import decode, dumps, escaped
 from netmaster.api.objects import SWARM
 from netmaster.api.routes import Action
-from netmaster.plan import address, endpoint
+from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Plan
 from netmaster.view import View
 from state import codec

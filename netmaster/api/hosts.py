@@ -1,7 +1,7 @@
 """`/hosts` and what is under it: hosts are shown, get no endpoints, or go altogether.
 
-`netmaster.registry` knows which hosts there are, `netmaster.progress` what they have applied;
-`netmaster.plan.drain` and `netmaster.cleanup` do what is asked.
+`netmaster.host_inventory` knows which hosts there are, `netmaster.progress` what they have applied;
+`netmaster.plan.endpoints.drain` and `netmaster.cleanup` do what is asked.
 """
 
 import logging
@@ -11,16 +11,16 @@ from typing import Any
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
-from netmaster import registry
+from netmaster import host_inventory
 from netmaster.api.routes import Action, Target
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
-from netmaster.plan import drain
-from netmaster.plan.cleanup import REMOVE_ANYHOW
+from netmaster.plan.endpoints import drain
+from netmaster.plan.endpoints.cleanup import REMOVE_ANYHOW
 from netmaster.progress import KnownHost, Upkeep, state_of
 from netmaster.view import View
 from objdb.api import Backend
-from ofnet.control import Node, Report
+from ofnet.rpc.control import Node, Report
 from state.records import HostRecord
 
 log = logging.getLogger(__name__)
@@ -60,20 +60,20 @@ class Hosts:
         }
 
     async def _all(self, _: Target) -> object:
-        hosts = await registry.look(self._backend)
+        hosts = await host_inventory.look(self._backend)
         return await self._shown(hosts, hosts.stored)
 
     async def _one(self, target: Target) -> object:
         """Return a host that has a record."""
         label = HostLabel(target.key)
-        hosts = await registry.look(self._backend)
+        hosts = await host_inventory.look(self._backend)
         if label not in hosts.stored:
             raise _not_found(label)
         (shown,) = await self._shown(hosts, [label])
         return shown
 
     async def _shown(
-        self, hosts: registry.Hosts, labels: Iterable[HostLabel]
+        self, hosts: host_inventory.Hosts, labels: Iterable[HostLabel]
     ) -> list[dict[str, Any]]:
         """Return hosts that have a record as REST shows them."""
         known = [self._known_host(hosts, label) for label in labels]
@@ -83,7 +83,7 @@ class Hosts:
         marks = self._committer.marks
         return [state_of(host, marks, one) for host, one in zip(known, upkeep, strict=True)]
 
-    def _known_host(self, hosts: registry.Hosts, label: HostLabel) -> KnownHost:
+    def _known_host(self, hosts: host_inventory.Hosts, label: HostLabel) -> KnownHost:
         record, fault = HostRecord(label=label, control_ip="", vtep_ip="", vxlan_port=0), ""
         try:
             record = hosts.record(label)
@@ -117,7 +117,7 @@ class Hosts:
     async def _remove(self, target: Target) -> object:
         """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
         label = await self._mentioned(target)
-        hosts = await registry.look(self._backend)
+        hosts = await host_inventory.look(self._backend)
         if label in hosts.services and not target.force:
             raise Conflict(
                 f"host {label} has a running agent; stop its netplugin, "
@@ -137,7 +137,7 @@ class Hosts:
             return label in view.drains or label in view.host_endpoints
 
         if not await self._committer.read(mentioned):
-            hosts = await registry.look(self._backend)
+            hosts = await host_inventory.look(self._backend)
             if label not in hosts.known:
                 raise _not_found(label)
         return label

@@ -1,7 +1,8 @@
 """`/ipam/check` and `/ipam/fix`: what is wrong with the addresses, and mending what is certain.
 
-`netmaster.plan.ipam_check` decides; what is mended is logged here and counted. Mended is what was
-wrong at two looks: what comes about between them may be half of what somebody is about to write.
+`netmaster.plan.show.ipam_check` decides; what is mended is logged here and counted. Mended is what
+was wrong at two looks: what comes about between them may be half of what somebody is about to
+write.
 """
 
 import asyncio
@@ -11,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
 from core.logs import fields
-from netmaster import registry
+from netmaster import host_inventory
 from netmaster.api.routes import Action, Target
 from netmaster.commit import Committer
-from netmaster.plan import ipam_check
-from netmaster.plan.ipam_check import Finding, Place
+from netmaster.plan.show import ipam_check
+from netmaster.plan.show.ipam_check import Finding, Place
 from objdb.api import Backend
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Ipam:
         return {Action.IPAM_CHECK: self._check, Action.IPAM_FIX: self._fix}
 
     async def _check(self, _: Target) -> object:
-        hosts = await registry.look(self._backend)
+        hosts = await host_inventory.look(self._backend)
         now = self._now()
         found, counts = await self._committer.read(
             lambda view: (

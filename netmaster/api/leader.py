@@ -34,8 +34,8 @@ from netmaster.api.routes import Action, Target, cleaned, find
 from netmaster.api.server import read_body
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
-from netmaster.plan import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.plan.model import Plan
+from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.progress import policy_marks
 from netmaster.view import View
 

@@ -27,13 +27,13 @@ from contivmodel.service_objects import Bgp, ServiceLB
 from contivmodel.volume_objects import Volume, VolumeProfile
 from contivmodel.wire import decode
 from core.errors import NotFound
-from netmaster.plan import (
+from netmaster.plan.model import Plan
+from netmaster.plan.objects import (
     aci_gateway,
     app_profile,
     bgp,
     contracts,
     group,
-    inspect,
     netprofile,
     network,
     policy,
@@ -42,8 +42,8 @@ from netmaster.plan import (
     tenant,
     volume,
 )
-from netmaster.plan import globals as settings
-from netmaster.plan.model import Plan
+from netmaster.plan.objects import globals as settings
+from netmaster.plan.show import inspect
 from netmaster.view import View
 
 SWARM: Final = "swarm-mode"

@@ -2,7 +2,7 @@
 
 Networks with their subnets as text come in, keys of networks go out; tenants do not see each
 other's. `netmaster.view` keeps `Claims` in step with the networks; what is refused then, and in
-which words, is `netmaster.plan.network`'s business.
+which words, is `netmaster.plan.objects.network`'s business.
 """
 
 from collections import defaultdict

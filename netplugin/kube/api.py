@@ -3,7 +3,7 @@
 A resource is listed, then watched from the version that the list is of, so that nothing is missed
 between the two or while a watch is made anew. After any failure, and when the server no longer
 knows the version, it is listed again, later and later. Objects are handed on as the server says
-them; `netplugin.kube.services` reads them.
+them; `netplugin.world.kube_services` reads them.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from core.errors import OrchestratorUnavailable
 from core.logs import fields
 from core.tasks import backoff
 from netplugin.kube.config import ACCOUNT, KubeConfig
-from netplugin.kube.services import Object
+from netplugin.world.kube_services import Object
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
 """Keeps the World's services of Kubernetes those that its API server tells of.
 
-In come lists and changes (`netplugin.kube.api`), which `netplugin.kube.services` makes services of;
-`netplugin.world` is given them, and `netplugin.reconcile` told of it. What cannot be read is
-reported, and the last good stays in force. While the server is away, all stays as it was.
+In come lists and changes (`netplugin.kube.api`), which `netplugin.world.kube_services` makes
+services of; `netplugin.world.builder` is given them, and `netplugin.bridges.reconciler` told of it.
+What cannot be read is reported, and the last good stays in force. While the server is away, all
+stays as it was.
 """
 
 import asyncio
@@ -11,12 +12,12 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
+from core.change_notifier import News
 from core.errors import Invalid
 from core.logs import fields
-from core.news import News
 from netplugin.kube.api import KubeApi, Listed, Told
-from netplugin.kube.services import ENDPOINTS, SERVICES, KubeBook, Object, key_of
-from netplugin.world import WorldBuilder
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.kube_services import ENDPOINTS, SERVICES, KubeBook, Object, key_of
 
 log = logging.getLogger(__name__)
 

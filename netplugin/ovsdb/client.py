@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Self
 
+from core.change_notifier import News
 from core.errors import ContivError, SwitchUnavailable
-from core.news import News
 from core.tasks import backoff
 from netplugin.ovsdb import changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema

@@ -1,4 +1,4 @@
-"""Calls to consul: one client per endpoint (`objdb.rotation`), a deadline on every attempt.
+"""Calls to consul: one client per endpoint (`objdb.failover`), a deadline on every attempt.
 
 What py-consul and aiohttp raise becomes `Missed`, where another attempt or another agent may
 succeed, or an error of `core.errors`. Must not know what the requests mean.
@@ -28,7 +28,7 @@ from consul.exceptions import (
 
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
 from objdb.access import Access, Tls
-from objdb.rotation import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
+from objdb.failover import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from objdb.consul.leases import Leases
 from objdb.consul.locks import ConsulLock
 from objdb.consul.operations import LIMITS
 from objdb.consul.reading import Reading
-from objdb.rotation import BUDGET
+from objdb.failover import BUDGET
 
 
 class ConsulBackend:

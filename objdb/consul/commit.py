@@ -30,7 +30,7 @@ from objdb.api import (
 from objdb.consul.agents import Agents, transaction
 from objdb.consul.operations import LIMITS, Check, Operation, ordered
 from objdb.consul.reading import Reading
-from objdb.rotation import Retry
+from objdb.failover import Retry
 
 Judged = dict[int, Refused]
 """The changes, by number, that are refused."""

@@ -24,8 +24,8 @@ from consul.callback import CB
 from core.errors import StoreUnavailable
 from core.logs import fields
 from objdb.consul.agents import TOKEN_HEADER, Agent, Agents
-from objdb.renewal import GONE, PARTING, KeptLease, Renew, stop_all
-from objdb.rotation import Effort, Missed, Retry
+from objdb.failover import Effort, Missed, Retry
+from objdb.keepalive import GONE, PARTING, KeptLease, Renew, stop_all
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from objdb.consul.agents import Agents, transaction
 from objdb.consul.leases import ConsulLease, Leases
 from objdb.consul.operations import Operation
 from objdb.consul.reading import Reading
+from objdb.failover import Retry
 from objdb.locking import KeyLock
-from objdb.rotation import Retry
 
 
 class ConsulLock(KeyLock[ConsulLease]):

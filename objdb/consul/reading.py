@@ -27,7 +27,7 @@ from core.tasks import backoff
 from objdb.api import Delta, Entry, Snapshot
 from objdb.consul.agents import CONSISTENT, Agents, transaction
 from objdb.consul.operations import Operation, bare
-from objdb.rotation import Missed
+from objdb.failover import Missed
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from objdb.access import Access
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, Committer, entry
-from objdb.etcd.history import forget
+from objdb.etcd.compaction import forget
 from objdb.etcd.leases import Leases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import Watching
-from objdb.rotation import BUDGET
+from objdb.failover import BUDGET
 
 
 class EtcdBackend:

@@ -1,8 +1,8 @@
-"""Calls to etcd: one channel per endpoint (`objdb.rotation`), a deadline on every attempt.
+"""Calls to etcd: one channel per endpoint (`objdb.failover`), a deadline on every attempt.
 
 One channel for several addresses does not come back from a frozen member, and checks a TLS name
 against the whole list (spec/store-notes.md §1.1, §1.2). What gRPC raises becomes an error of
-`core.errors` (`objdb.etcd.answers`). Must not know what the requests mean.
+`core.errors` (`objdb.etcd.errors`). Must not know what the requests mean.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from aetcd import rpc
 
 from core.errors import StoreDenied
 from objdb.access import Access, Tls
-from objdb.etcd.answers import detail, is_stale_token, is_transient, never_sent, translated
-from objdb.rotation import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
+from objdb.etcd.errors import detail, is_stale_token, is_transient, never_sent, translated
+from objdb.failover import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
 
 OPTIONS: Final[Sequence[tuple[str, int]]] = (
     ("grpc.max_receive_message_length", -1),

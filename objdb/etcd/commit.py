@@ -42,7 +42,7 @@ from objdb.api import (
 )
 from objdb.etcd.channel import Channels, Member
 from objdb.etcd.leases import EtcdLease
-from objdb.rotation import Retry
+from objdb.failover import Retry
 
 LIMITS: Final = Limits(budget=127, bytes=1 << 20)
 """etcd's 128 operations at each depth, less the marker; its 1.5 MiB per request, less the rest."""

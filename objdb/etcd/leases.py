@@ -1,4 +1,4 @@
-"""Leases of etcd: granted, renewed by a thread each (`objdb.renewal`), revoked.
+"""Leases of etcd: granted, renewed by a thread each (`objdb.keepalive`), revoked.
 
 A renewal goes to one member after the other until one answers, on channels that nothing else uses.
 """
@@ -17,8 +17,8 @@ from core.errors import StoreUnavailable
 from core.logs import fields
 from objdb.access import Access
 from objdb.etcd.channel import OPTIONS, Channels, credentials
-from objdb.renewal import PARTING, KeptLease, Renew, stop_all
-from objdb.rotation import Retry
+from objdb.failover import Retry
+from objdb.keepalive import PARTING, KeptLease, Renew, stop_all
 
 log = logging.getLogger(__name__)
 

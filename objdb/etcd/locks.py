@@ -18,9 +18,9 @@ from objdb.api import Fence
 from objdb.etcd.channel import Channels
 from objdb.etcd.leases import EtcdLease, Leases
 from objdb.etcd.watching import Compacted, KeyRange, Watching
+from objdb.failover import Retry
+from objdb.keepalive import PARTING
 from objdb.locking import KeyLock
-from objdb.renewal import PARTING
-from objdb.rotation import Retry
 
 _DELETE: Final = rpc.Event.DELETE
 _Compare = rpc.Compare

@@ -20,8 +20,8 @@ from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Delta, Entry, Snapshot
-from objdb.etcd.answers import detail, is_stale_token, is_transient, translated
 from objdb.etcd.channel import Channels, Member
+from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ In come a peering and the addresses the peer is to know; out come routes, and th
 others. It dials the peer from the host's own address and never listens. A session that ends is
 begun again after a pause. A peer that announced restarts has its routes kept for as long as one may
 take (RFC 4724); otherwise they go with the session. We announce the same of ourselves: what the
-peer knows of our pods stays while an agent is restarted. Next: `netplugin.bgp`.
+peer knows of our pods stays while an agent is restarted. Next: `netplugin.bgp.host`.
 """
 
 import asyncio

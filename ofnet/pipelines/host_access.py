@@ -9,11 +9,11 @@ table 1, which does not know the port. The same in both forwarding modes.
 
 from collections.abc import Iterator
 
-from ofnet import oxm
-from ofnet.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.changes import Kind
 from ofnet.flows import Flow
-from ofnet.match import Fields, Match
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.openflow.match import Fields, Match
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import AccessPort, HostPort, World

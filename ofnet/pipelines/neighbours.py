@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from ofnet import oxm
-from ofnet.actions import (
+from ofnet.changes import Kind
+from ofnet.flows import Flow
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
     DROP,
     PORT_IN_PORT,
     TO_CONTROLLER,
@@ -22,10 +24,8 @@ from ofnet.actions import (
     Output,
     SetField,
 )
-from ofnet.changes import Kind
-from ofnet.fields import RX_VTEP, VRF, Bits
-from ofnet.flows import Flow
-from ofnet.match import Fields, Match
+from ofnet.openflow.fields import RX_VTEP, VRF, Bits
+from ofnet.openflow.match import Fields, Match
 from ofnet.pipelines import source_guard
 from ofnet.tables import Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World

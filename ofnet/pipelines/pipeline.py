@@ -9,7 +9,7 @@ from typing import TypeVar, assert_never
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Kind, ObjectId
 from ofnet.flows import Flow
-from ofnet.pipelines import policy, services
+from ofnet.pipelines import policy, service_nat
 from ofnet.tables import Mode
 from ofnet.world import (
     AccessPort,
@@ -97,8 +97,8 @@ class Pipeline:
 
     def _services(self, of: ObjectId, world: World) -> Iterator[Flow]:
         if of.kind is Kind.SERVICE:
-            return _of(partial(services.watch, self.mode), world.services.get(of.name), world)
-        return _of(partial(services.nat, self.mode), world.served.get(of.name), world)
+            return _of(partial(service_nat.watch, self.mode), world.services.get(of.name), world)
+        return _of(partial(service_nat.nat, self.mode), world.served.get(of.name), world)
 
 
 def _of(rule: Callable[[T, World], Iterator[Flow]], item: T | None, world: World) -> Iterator[Flow]:

@@ -10,12 +10,12 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
-from ofnet import oxm
-from ofnet.actions import DROP, goto
 from ofnet.changes import Kind
-from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP
 from ofnet.flows import Flow
-from ofnet.match import Fields, Match
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import DROP, goto
+from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP
+from ofnet.openflow.match import Fields, Match
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 

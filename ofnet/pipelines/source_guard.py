@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Final
 
-from ofnet import oxm
-from ofnet.actions import DROP, Instructions, goto
 from ofnet.changes import Kind
 from ofnet.flows import Flow
-from ofnet.match import Fields, Match
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import DROP, Instructions, goto
+from ofnet.openflow.match import Fields, Match
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import LocalEndpoint

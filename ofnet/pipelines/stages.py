@@ -8,12 +8,20 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from ofnet import oxm
-from ofnet.actions import DROP, TO_CONTROLLER, Action, Instructions, PopVlan, SetField, goto
 from ofnet.changes import Kind
-from ofnet.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF, Bits
 from ofnet.flows import Flow
-from ofnet.match import Fields, Match
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
+    DROP,
+    TO_CONTROLLER,
+    Action,
+    Instructions,
+    PopVlan,
+    SetField,
+    goto,
+)
+from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF, Bits
+from ofnet.openflow.match import Fields, Match
 from ofnet.tables import TABLES, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink
 

@@ -6,10 +6,10 @@ before it mark groups and apply policy.
 
 from collections.abc import Iterator
 
-from ofnet.actions import goto
 from ofnet.changes import Kind
 from ofnet.flows import Flow
-from ofnet.pipelines import arrivals, neighbours, policy, stages
+from ofnet.openflow.actions import goto
+from ofnet.pipelines import ingress_group, neighbours, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -19,7 +19,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
-    yield arrivals.strangers()
+    yield ingress_group.strangers()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
         yield neighbours.unknown()
@@ -33,7 +33,7 @@ def _uplinks(world: World) -> Iterator[Flow]:
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
-        yield arrivals.on_vlan(uplink, network.vlan, network.vrf)
+        yield ingress_group.on_vlan(uplink, network.vlan, network.vrf)
     if world.arp_mode is ArpMode.PROXY:
         for uplink in world.uplinks:
             yield neighbours.questions_from_outside(
@@ -55,7 +55,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None:
         return
     yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
-    yield from arrivals.source_groups(endpoint, network.vrf)
+    yield from ingress_group.source_groups(endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 
 

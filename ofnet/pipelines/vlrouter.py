@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
-from ofnet import oxm
-from ofnet.actions import (
+from ofnet.changes import Kind
+from ofnet.flows import Flow
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
     DROP,
     Action,
     Instructions,
@@ -22,11 +24,9 @@ from ofnet.actions import (
     goto,
     tag,
 )
-from ofnet.changes import Kind
-from ofnet.fields import RX_VTEP, VRF
-from ofnet.flows import Flow
-from ofnet.match import Fields, Match
-from ofnet.pipelines import arrivals, neighbours, source_guard, stages
+from ofnet.openflow.fields import RX_VTEP, VRF
+from ofnet.openflow.match import Fields, Match
+from ofnet.pipelines import ingress_group, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import Mode, Priority, TableId
@@ -44,7 +44,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
-    yield arrivals.strangers()
+    yield ingress_group.strangers()
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)
     yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
@@ -54,7 +54,7 @@ def _start(world: World) -> Iterator[Flow]:
 
 def _uplinks(world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
-        yield from stages.uplink_input(uplink, arrivals.mark(FLAT_VRF))
+        yield from stages.uplink_input(uplink, ingress_group.mark(FLAT_VRF))
     if len(world.uplinks) > 1:
         # nothing goes back where it came from, but from one card to another it would
         for uplink in world.uplinks:
@@ -97,7 +97,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None:
         return
     yield from stages.destination_groups(Kind.REMOTE, endpoint, FLAT_VRF)
-    yield from arrivals.source_groups(endpoint, FLAT_VRF)
+    yield from ingress_group.source_groups(endpoint, FLAT_VRF)
     yield from neighbours.answers(
         Kind.REMOTE, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address
 
-from ofnet import oxm
-from ofnet.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.changes import Kind
-from ofnet.fields import VRF
 from ofnet.flows import Flow
-from ofnet.match import Match
-from ofnet.pipelines import arrivals, host_access, neighbours, source_guard, stages
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.openflow.fields import VRF
+from ofnet.openflow.match import Match
+from ofnet.pipelines import host_access, ingress_group, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -25,7 +25,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
-    yield arrivals.strangers()
+    yield ingress_group.strangers()
     yield stages.arp_to_controller(requests_only=False)
     yield neighbours.unknown()
     yield neighbours.advertisement(stages.ROUTER_MAC)
@@ -40,7 +40,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     yield from neighbours.answers(Kind.NETWORK, VRF.put(network.vrf), gateways, stages.ROUTER_MAC)
     if not network.vni:
         return
-    arrived = arrivals.mark(network.vrf)
+    arrived = ingress_group.mark(network.vrf)
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -81,7 +81,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         to = stages.destination(address, network.vrf)
         yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
         yield stages.destination_group(Kind.REMOTE, to, endpoint.group_id)
-    yield from arrivals.source_groups(endpoint, network.vrf)
+    yield from ingress_group.source_groups(endpoint, network.vrf)
     yield from _neighbours(Kind.REMOTE, endpoint, network.vrf)
 
 

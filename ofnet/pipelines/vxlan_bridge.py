@@ -10,12 +10,12 @@ keep right instead of two.
 
 from collections.abc import Iterator
 
-from ofnet.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.changes import Kind
-from ofnet.fields import RX_VTEP
 from ofnet.flows import Flow
-from ofnet.match import Match
-from ofnet.pipelines import arrivals, host_access, neighbours, policy, stages
+from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
+from ofnet.openflow.fields import RX_VTEP
+from ofnet.openflow.match import Match
+from ofnet.pipelines import host_access, ingress_group, neighbours, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -26,7 +26,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
-    yield arrivals.strangers()
+    yield ingress_group.strangers()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
         yield neighbours.unknown()
@@ -39,7 +39,7 @@ def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
 def _network(network: Network, world: World) -> Iterator[Flow]:
     if not network.vni:
         return
-    arrived = arrivals.mark(network.vrf, tagging=tag(network.vlan))
+    arrived = ingress_group.mark(network.vrf, tagging=tag(network.vlan))
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -64,7 +64,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     to_tunnel = (SetField("tunnel_id", network.vni), PopVlan(), Output(vtep.ofport))
     yield _to_mac(Kind.REMOTE, network, endpoint.mac, to_tunnel)
     yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
-    yield from arrivals.source_groups(endpoint, network.vrf)
+    yield from ingress_group.source_groups(endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 
 

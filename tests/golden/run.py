@@ -10,15 +10,15 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.ids import EndpointKey, HostLabel
-from netplugin.ports import ROUTER_PORT
-from netplugin.translation import LocalPort
-from netplugin.world import WorldBuilder
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.conversion import LocalPort
+from netplugin.world.port_names import ROUTER_PORT
 from ofnet.changes import EVERYTHING, Changes
+from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
-from ofnet.service_proxy import ServiceProxy
+from ofnet.services.proxy import ServiceProxy
 from ofnet.tables import Mode, TableId, mode_of
-from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode, HostPort, Router, Uplink, Vtep, World
 from state.records import HostRecord
 from tests.golden.recordings import Line, Recording, lines, recordings

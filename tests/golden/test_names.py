@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from netplugin.namebook import NameBook
-from netplugin.nameserver import NameServer
+from netplugin.dns.nameserver import NameServer
+from netplugin.world.dns_records import NameBook
 from state.codec import decode_endpoint
 
 NAMES = Path(__file__).parent / "names"

@@ -17,7 +17,7 @@ from contivmodel import wire
 from contivmodel.objects import Rule
 from core import keys
 from core.ids import GroupKey, NetworkId
-from netmaster.plan.rule import policy_rule
+from netmaster.plan.objects.rule import policy_rule
 from state.codec import decode_group, decode_network
 from state.policy_rules import Known, OfnetRule, expand
 

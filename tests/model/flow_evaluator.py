@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, assert_never
 
-from ofnet.actions import (
+from ofnet.flows import Flow
+from ofnet.openflow.actions import (
     PORT_IN_PORT,
     Action,
     Instructions,
@@ -21,9 +22,8 @@ from ofnet.actions import (
     PushVlan,
     SetField,
 )
-from ofnet.fields import Bits, Flags
-from ofnet.flows import Flow
-from ofnet.match import Match
+from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 
 Value = int | str | IPv4Address | IPv6Address
@@ -34,7 +34,7 @@ _UNSET: Final[Mapping[str, Value]] = {"metadata": 0, "tunnel_id": 0, "eth_type":
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet by the names of its fields (`ofnet.match.Fields`), each without a mask.
+    """A packet by the names of its fields (`ofnet.openflow.match.Fields`), each without a mask.
 
     `tags` are the VLANs of its 802.1Q tags, the outermost first.
     """

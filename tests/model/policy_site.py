@@ -14,11 +14,11 @@ from typing import Final, Literal
 
 from core import keys
 from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
-from netplugin.translation import LocalPort
-from netplugin.world import WorldBuilder
-from ofnet import oxm
-from ofnet.actions import PORT_NORMAL
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.conversion import LocalPort
 from ofnet.desired import Desired
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import PORT_NORMAL
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, Uplink, Vtep

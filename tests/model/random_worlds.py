@@ -9,8 +9,8 @@ from typing import Final
 from hypothesis import strategies as st
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet import oxm
-from ofnet.fields import Flags
+from ofnet.openflow import oxm
+from ofnet.openflow.fields import Flags
 from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.world import (
     AccessPort,

@@ -29,9 +29,12 @@ from core.errors import Conflict, ContivError, Exhausted, NotFound, StoreUnavail
 from core.tasks import Supervisor
 from netmaster.commit import Committer
 from netmaster.ipam.pool import Pool
-from netmaster.plan import address, endpoint, grants, group, inspect, network, tenant
-from netmaster.plan import globals as settings_of
+from netmaster.plan import grants
+from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Write
+from netmaster.plan.objects import globals as settings_of
+from netmaster.plan.objects import group, network, tenant
+from netmaster.plan.show import inspect
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import LostAnswer, MemoryBackend, MemoryStore

@@ -11,10 +11,10 @@ import pytest
 
 from core import keys
 from core.errors import StoreUnavailable
-from netmaster import entries
+from netmaster import codec
 from netmaster.api import endpoints, objects
 from netmaster.api.routes import Action, find
-from netmaster.plan import netprofile, policy
+from netmaster.plan.objects import netprofile, policy
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
 from tests.property.subjects import ALONE, LARGE, NEVER_STORED, SUBJECTS, Request, Subject
@@ -38,7 +38,7 @@ class Undisturbed:
 def content(store: MemoryStore) -> Content:
     """Return what a store holds of the leader's."""
     found = store.snapshot(keys.ROOT).entries.items()
-    return {key: entry.value for key, entry in found if entries.is_leaders(key)}
+    return {key: entry.value for key, entry in found if codec.is_leaders(key)}
 
 
 async def ask(leading: Term, request: Request) -> None:

@@ -14,8 +14,8 @@ from core import keys
 from core.errors import ContivError
 from netmaster.api import objects
 from netmaster.api.routes import Action, find
-from netmaster.launch import DOCKER, Launcher
-from netmaster.plan import docknet
+from netmaster.external_effects import DOCKER, Launcher
+from netmaster.plan import docker_network
 from netmaster.view import View
 from objdb.memory import MemoryStore
 from tests.property.subjects import SUBJECTS, Request, Subject
@@ -44,13 +44,13 @@ class World:
         view = load(self.store)
         recorded = {
             (_name(view, place), view.docknets[place.id].uuid)
-            for place in map(docknet.place_of_record, view.docknets.values())
+            for place in map(docker_network.place_of_record, view.docknets.values())
         }
-        return (recorded ^ set(self.docker.held.items())) | set(docknet.doubtful(view))
+        return (recorded ^ set(self.docker.held.items())) | set(docker_network.doubtful(view))
 
 
 def _name(view: View, place: Any) -> str:
-    return docknet.wish(view, place).name
+    return docker_network.wish(view, place).name
 
 
 def launcher(leading: Term, world: World) -> Launcher:

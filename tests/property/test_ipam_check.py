@@ -23,9 +23,9 @@ from hypothesis.stateful import (
 
 from core import keys
 from core.ids import NetworkId
-from netmaster import entries
-from netmaster.plan import ipam_check
-from netmaster.plan.ipam_check import Kind
+from netmaster import codec
+from netmaster.plan.show import ipam_check
+from netmaster.plan.show.ipam_check import Kind
 from state.records import GrantOwner, GrantRecord
 from tests.property.holdings import grants_in
 from tests.unit.netmaster.scene import NOW, Scene
@@ -103,7 +103,7 @@ class Meddling(RuleBasedStateMachine):
     @rule(address=addresses, owner=owners)
     def grant(self, address: str, owner: tuple[GrantOwner, str]) -> None:
         forged = GrantRecord(owner=owner[0], owner_id=owner[1], seq=99, granted_at=NOW)
-        self.scene.store[keys.grant(N1, address)] = entries.encode(forged)
+        self.scene.store[keys.grant(N1, address)] = codec.encode(forged)
         self.scene.reload()
 
     @precondition(lambda self: self.scene.view.endpoints)
@@ -111,7 +111,7 @@ class Meddling(RuleBasedStateMachine):
     def move(self, address: str, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.scene.view.endpoints)))
         moved = replace(self.scene.view.endpoints[key], ip_address=address)
-        self.scene.store[keys.endpoint(key)] = entries.encode(moved)
+        self.scene.store[keys.endpoint(key)] = codec.encode(moved)
         self.scene.reload()
 
     @rule()

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ofnet.actions import PORT_CONTROLLER
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.diff import Stamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow, FlowKey
+from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.world import Bridge, FwdMode, World
 from tests.model.flow_evaluator import Packet, Tables, evaluate, tables_of
 from tests.model.random_worlds import packets, worlds

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ofnet import oxm
-from ofnet.actions import PORT_CONTROLLER
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
 from tests.model.flow_evaluator import Packet, Tables, evaluate, tables_of

@@ -13,10 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ofnet import reported
 from ofnet.changes import Kind
-from ofnet.reported import Adopted
-from ofnet.service_clients import answer_of
+from ofnet.channel import flow_stats
+from ofnet.channel.flow_stats import Adopted
+from ofnet.services.clients import answer_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Served, Service, ServicePort
 from tests.unit.ofnet.fake_switch import reply
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, world
@@ -135,8 +135,8 @@ class Serving(RuleBasedStateMachine):
 
     def _reported(self) -> Iterator[Adopted]:
         flows = [f for f in self.site.desired.flows.values() if f.owner is Kind.SERVED]
-        found, _ = reported.entries(reply(flows, {}))
-        return reported.adopted(found)
+        found, _ = flow_stats.entries(reply(flows, {}))
+        return flow_stats.adopted(found)
 
     def _others(self, key: str) -> list[Service]:
         return [one for one in self.site.world.services.values() if one.key != key]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core import keys
-from netmaster import entries
+from netmaster import codec
 from tests.bed.master import Master
 from tests.bed.store import Store
 from tests.property.subjects import Request
@@ -37,7 +37,7 @@ def succeed(master: Master, store: Store) -> None:
 def stored(store: Store) -> Mapping[str, bytes]:
     """Return what the leader has in the store."""
     found = store.entries(keys.ROOT)
-    return {key: value for key, value in found.items() if entries.is_leaders(key)}
+    return {key: value for key, value in found.items() if codec.is_leaders(key)}
 
 
 def send(master: Master, *requests: Request) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from netplugin.kube.services import ENDPOINTS, SERVICES
+from netplugin.world.kube_services import ENDPOINTS, SERVICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS, Host
 from tests.bed.kubernetes import ApiServer, endpoints, service

@@ -1,4 +1,4 @@
-"""`netplugin.journal` on a real file system."""
+"""`netplugin.pods.journal` on a real file system."""
 
 import asyncio
 import logging
@@ -11,8 +11,8 @@ import pytest
 
 from core.errors import HostError
 from core.ids import EndpointKey
-from netplugin.journal import Entry, Journal, State
-from tests.unit.netplugin.test_journal import ENTRY
+from netplugin.pods.journal import Entry, Journal, State
+from tests.unit.netplugin.pods.test_journal import ENTRY
 
 
 @pytest.fixture

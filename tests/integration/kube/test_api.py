@@ -10,7 +10,7 @@ from core.tasks import background
 from netplugin.kube import api
 from netplugin.kube.api import KubeApi, Listed, Told
 from netplugin.kube.config import KubeConfig
-from netplugin.kube.services import SERVICES
+from netplugin.world.kube_services import SERVICES
 from tests.bed.certificates import make_certificates
 from tests.bed.kubernetes import ApiServer, service
 from tests.bed.waiting import eventually_async

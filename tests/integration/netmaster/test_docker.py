@@ -14,9 +14,9 @@ import pytest
 from contivmodel.objects import Tenant
 from core.errors import Conflict
 from netmaster.docker import Docker, DockerFailed
-from netmaster.launch import Launcher
-from netmaster.plan import group, network, tenant
+from netmaster.external_effects import Launcher
 from netmaster.plan.model import Plan
+from netmaster.plan.objects import group, network, tenant
 from netmaster.view import View
 from state.records import DocknetRecord
 from tests.bed.docker import Dockerd, ask

@@ -14,7 +14,7 @@ from core import keys
 from core.errors import NotLeader
 from core.tasks import Supervisor
 from netmaster.commit import Committer
-from netmaster.plan import tenant
+from netmaster.plan.objects import tenant
 from state import codec
 from tests.bed.master import MODES, Answer, Master, assert_not_done
 from tests.bed.store import Store, client

@@ -15,7 +15,7 @@ import pytest
 from contivmodel import wire
 from contivmodel.objects import Rule
 from core import keys
-from netmaster.plan.policy import CHUNK
+from netmaster.plan.objects.policy import CHUNK
 from objdb.api import Change, Put
 from tests.bed.master import Answer, Master
 from tests.bed.store import Store, client

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from core.errors import HostError
-from netplugin import netns, ownlinks
-from netplugin.netns import HostLinks
-from netplugin.ownlinks import Card, HostRoute
-from netplugin.podlinks import PodLink
+from netplugin.kernel import host_links, netns
+from netplugin.kernel.host_links import Card, HostRoute
+from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.pod_links import PodLink
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
 
@@ -320,7 +320,7 @@ async def test_a_host_link_is_configured(links: HostLinks, host: Namespace) -> N
 async def test_kernel_datapath_is_found_or_not(links: HostLinks) -> None:
     loaded = os.path.exists("/sys/module/openvswitch")  # noqa: ASYNC240, PTH110 - one stat
     assert await links.has_kernel_datapath() is loaded
-    assert await asyncio.to_thread(ownlinks.has_family, "nlctrl")
+    assert await asyncio.to_thread(host_links.has_family, "nlctrl")
 
 
 async def test_a_card_tells_what_of_the_host_is_on_it(links: HostLinks, host: Namespace) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from core.tasks import background
 from ofnet.agent import BridgeAgent
+from ofnet.channel.session import Timing
+from ofnet.channel.switch import Switch
 from ofnet.names import Resolver, nobody
-from ofnet.session import Timing
-from ofnet.switch import Switch
 from ofnet.world import Bridge, World
 from tests.bed.ovs import OvsHost
 from tests.bed.waiting import eventually_async

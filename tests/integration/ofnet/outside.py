@@ -5,8 +5,8 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ofnet import packets
-from ofnet.packets import Arp
+from ofnet.openflow import packets
+from ofnet.openflow.packets import Arp
 from tests.bed.netns import Namespace, fresh_name
 from tests.integration.ofnet.dialled import Dialled
 

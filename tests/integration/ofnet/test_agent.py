@@ -7,10 +7,10 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from core.tasks import background
-from ofnet.actions import Output
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes
-from ofnet.session import FlowsRefused
+from ofnet.channel.session import FlowsRefused
+from ofnet.openflow.actions import Output
 from ofnet.tables import TableId
 from ofnet.world import Bridge, World
 from tests.bed.ovs import OvsHost

@@ -12,10 +12,10 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from ofnet import packets
 from ofnet.agent import BridgeAgent
-from ofnet.oxm import mac_bytes
-from ofnet.packets import ARP_REPLY, ARP_REQUEST, Arp
+from ofnet.openflow import packets
+from ofnet.openflow.oxm import mac_bytes
+from ofnet.openflow.packets import ARP_REPLY, ARP_REQUEST, Arp
 from ofnet.world import Bridge, FwdMode, Uplink, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until

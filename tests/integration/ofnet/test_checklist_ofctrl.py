@@ -11,13 +11,13 @@ from typing import Unpack
 
 import pytest
 
-from ofnet import oxm
-from ofnet.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.changes import Kind
 from ofnet.diff import Stamp
-from ofnet.fields import Bits, Flags
 from ofnet.flows import Flow
-from ofnet.match import Fields, Match
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
+from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.match import Fields, Match
 from ofnet.tables import Table, TableId
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled

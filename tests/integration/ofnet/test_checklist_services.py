@@ -11,9 +11,9 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.ids import EndpointKey
-from ofnet.actions import PORT_TABLE, Output
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes
+from ofnet.openflow.actions import PORT_TABLE, Output
 from ofnet.world import (
     Bridge,
     FwdMode,

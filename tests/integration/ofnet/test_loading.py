@@ -14,7 +14,7 @@ import pytest
     ],
 )
 def test_an_agent_that_starts_does_not_load(module: str) -> None:
-    loaded = f"import sys, netplugin.daemon; print({module!r} in sys.modules)"
+    loaded = f"import sys, netplugin.startup.daemon; print({module!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True)
     assert done.stdout == b"False\n"
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
-from ofnet.fields import Flags
 from ofnet.flows import Flow
+from ofnet.openflow.fields import Flags
 from ofnet.world import ArpMode, Bridge, FwdMode, Rule, Uplink, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled

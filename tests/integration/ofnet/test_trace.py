@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ofnet import oxm
-from ofnet.actions import DROP, PORT_NORMAL, Action, Instructions, Output, SetField
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
-from ofnet.fields import VRF
 from ofnet.flows import Flow
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import DROP, PORT_NORMAL, Action, Instructions, Output, SetField
+from ofnet.openflow.fields import VRF
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, World

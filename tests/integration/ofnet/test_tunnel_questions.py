@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.ids import HostLabel
-from ofnet.packets import ARP_REPLY, Arp
+from ofnet.openflow.packets import ARP_REPLY, Arp
 from ofnet.world import FwdMode, Vtep, World
 from tests.bed.hosts import Fabric, Host
 from tests.bed.netns import fresh_name

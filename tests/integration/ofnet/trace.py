@@ -12,8 +12,8 @@ from typing import Final
 
 from ovs.unixctl.client import UnixctlClient
 
-from ofnet.actions import PORT_CONTROLLER, PORT_NORMAL
 from ofnet.flows import Flow
+from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
 from tests.bed.ovs import OvsHost
 from tests.model.flow_evaluator import Packet, Sent, Value, Verdict
 

@@ -1,4 +1,4 @@
-"""`netplugin.uplinks` on a real switch: a card, a bond, and which of its cards count.
+"""`netplugin.bridges.uplinks` on a real switch: a card, a bond, and which of its cards count.
 
 The bond's partner is another bridge of the same switch, at the other ends of the cards.
 """
@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.ids import HostLabel
-from netplugin import ports
+from netplugin.bridges.uplinks import BOND, Uplinks, usable
 from netplugin.ovsdb import BridgeSpec, Ovsdb
-from netplugin.uplinks import BOND, Uplinks, usable
-from netplugin.world import WorldBuilder
+from netplugin.world import port_names
+from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode
 from tests.bed.ovs import OvsHost
 
@@ -93,11 +93,11 @@ async def test_uplinks_come_and_go_whole(cards: OvsHost, ovsdb: Ovsdb) -> None:
     await in_use(ovsdb, BOND, {await alone(ovsdb)})
     numbers = ovsdb.ports()[BOND].numbers
     assert len(numbers) == 2
-    assert all(number > ports.LAST_ENDPOINT for number in numbers), "pods have the lower ones"
+    assert all(number > port_names.LAST_ENDPOINT for number in numbers), "pods have the lower ones"
     await uplinks(ovsdb, "up1").converge()
     assert cards.vsctl("list-ifaces", Bridge.VLAN).split() == ["up1"]
     await in_use(ovsdb, "up1", {"up1"})
-    assert all(number > ports.LAST_ENDPOINT for number in ovsdb.ports()["up1"].numbers)
+    assert all(number > port_names.LAST_ENDPOINT for number in ovsdb.ports()["up1"].numbers)
     await uplinks(ovsdb).converge()
     assert cards.vsctl("list-ifaces", Bridge.VLAN).split() == []
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
-from netplugin.policies import PolicyBook
+from netplugin.world.policies import PolicyBook
 from ofnet.world import Rule
 from state.intents import Attachment
 from state.policy_rules import NEW_CONNECTION, Known, OfnetRule, PolicyRule, expand_all

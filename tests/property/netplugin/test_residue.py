@@ -13,20 +13,20 @@ from ipaddress import IPv4Address
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplugin.kube.services import KubePort, KubeService
-from netplugin.translation import LocalPort
-from netplugin.world import WorldBuilder
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.conversion import LocalPort
+from netplugin.world.kube_services import KubePort, KubeService
 from ofnet.changes import Changes
+from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
-from ofnet.service_proxy import ServiceProxy
+from ofnet.services.proxy import ServiceProxy
 from ofnet.tables import TableId
-from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode
 from state.intents import Fact
 from state.records import Encap
 from tests.unit.netplugin.records import HOST, PEER, network
-from tests.unit.netplugin.test_servicebook import provider, record
+from tests.unit.netplugin.world.test_service_records import provider, record
 from tests.unit.ofnet import frames
 
 TARGETS = frozenset({(IPv4Address("10.1.0.3"), 8080)})

@@ -22,8 +22,8 @@ from core.ids import (
     TenantName,
     split_network_id,
 )
-from netplugin.translation import LocalPort
-from netplugin.world import WorldBuilder
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.conversion import LocalPort
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.world import Bridge, FwdMode, Vtep

@@ -16,7 +16,7 @@ from core.logs import JsonFormatter, TextFormatter, extra_of, fields, setup
 def record(
     message: str = "pod added", level: int = logging.INFO, *args: object, **extra: object
 ) -> logging.LogRecord:
-    logger = logging.getLogger("netplugin.pods")
+    logger = logging.getLogger("netplugin.pods.handler")
     made = logger.makeRecord(logger.name, level, "f", 1, message, args, None, extra=extra)
     made.created = 1763628000.25
     return made
@@ -85,7 +85,7 @@ def test_a_line_of_json_is_an_object() -> None:
     assert said == {
         "level": "info",
         "msg": "pod added",
-        "logger": "netplugin.pods",
+        "logger": "netplugin.pods.handler",
         "count": 3,
         "error": "bad",
     }

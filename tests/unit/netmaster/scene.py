@@ -23,10 +23,12 @@ from contivmodel.rpc import (
 )
 from contivmodel.service_objects import ServiceLB
 from core.errors import ContivError
-from netmaster import entries
-from netmaster.plan import address, endpoint, group, inspect, network, policy, rule, service, tenant
-from netmaster.plan import globals as settings
+from netmaster import codec
+from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Plan
+from netmaster.plan.objects import globals as settings
+from netmaster.plan.objects import group, network, policy, rule, service, tenant
+from netmaster.plan.show import inspect
 from netmaster.view import View
 from state.records import EndpointRecord
 
@@ -53,7 +55,7 @@ class Scene:
             if write.record is None:
                 self.store.pop(write.key, None)
             else:
-                self.store[write.key] = entries.encode(write.record)
+                self.store[write.key] = codec.encode(write.record)
         self.view.apply(plan.writes)
         assert shown(View.load(self.store)) == shown(self.view)
         return plan.reply

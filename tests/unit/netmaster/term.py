@@ -9,8 +9,9 @@ from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
 from netmaster.commit import Committer
-from netmaster.plan import endpoint, group, network, rule, tenant
-from netmaster.plan import globals as settings
+from netmaster.plan.endpoints import endpoint
+from netmaster.plan.objects import globals as settings
+from netmaster.plan.objects import group, network, rule, tenant
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import Faults, MemoryBackend, MemoryStore

@@ -12,7 +12,7 @@ from core.errors import ContivError
 from core.ids import NetworkId
 from netmaster.api import objects
 from netmaster.api.objects import KINDS
-from netmaster.plan import inspect
+from netmaster.plan.show import inspect
 from state import codec
 from tests.unit.netmaster.scene import Scene
 

@@ -10,7 +10,7 @@ from core.errors import ContivError, Exhausted, Invalid
 from netmaster.ipam.claims import Claims, claim
 from netmaster.ipam.pool6 import Pool6
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
-from netmaster.plan import inspect
+from netmaster.plan.show import inspect
 from state import derive
 from state.records import Encap
 from tests.unit.netmaster.test_checklist_networks import Site

@@ -8,7 +8,7 @@ import pytest
 from core.errors import AgentUnavailable, NotFound, StoreUnavailable
 from core.tasks import background
 from netmaster.cleanup import Cleanups
-from netmaster.plan import cleanup as plan
+from netmaster.plan.endpoints import cleanup as plan
 from objdb.memory import Faults, MemoryStore
 from state.records import EndpointRecord
 from tests.bed.waiting import eventually_async

@@ -20,22 +20,23 @@ from core.errors import (
 )
 from core.ids import NetworkId
 from core.tasks import background
-from netmaster import commit, entries
+from netmaster import codec, commit
 from netmaster.commit import Committer
-from netmaster.plan import group, inspect, netprofile, network, policy
 from netmaster.plan.model import Plan, Write
+from netmaster.plan.objects import group, netprofile, network, policy
+from netmaster.plan.show import inspect
 from netmaster.progress import behind
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
-from ofnet.control import Node, Report
+from ofnet.rpc.control import Node, Report
 from state.records import GrantOwner, GrantRecord
 from state.watch import Reached, RecordFeed
 from tests.unit.netmaster.scene import a_group, a_policy, shown
 from tests.unit.netmaster.term import Term, load, outcome, term
 
 PROFILE = Netprofile(tenant_name="default", profile_name="p", bandwidth="5Mb")
-FOREIGN = entries.encode(GrantRecord(owner=GrantOwner.VIP, owner_id="x", seq=99))
+FOREIGN = codec.encode(GrantRecord(owner=GrantOwner.VIP, owner_id="x", seq=99))
 
 
 @pytest.fixture
@@ -177,7 +178,7 @@ async def test_of_new_networks_one_that_is_refused_fails_alone(lead: Term) -> No
             lead,
             Put(
                 keys.NETWORKS + "m1.default",
-                entries.encode(lead.view.networks[NetworkId("m1.default")]),
+                codec.encode(lead.view.networks[NetworkId("m1.default")]),
             ),
         )
     assert isinstance(refused.result(), StoreUnavailable)

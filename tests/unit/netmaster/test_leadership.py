@@ -17,7 +17,7 @@ from netmaster.api.agents import Agents
 from netmaster.api.leader import Leader
 from netmaster.api.server import Role, Server
 from netmaster.leadership import Duties, Leadership
-from netmaster.plan.globals import StartupFlags
+from netmaster.plan.objects.globals import StartupFlags
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.locks import MemoryLock

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core import daemon_flags
 from core.errors import UsageError
+from daemons import flags
 from netmaster.settings import FLAGS, Address, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 
@@ -13,7 +13,7 @@ HOST = "192.0.2.7"
 
 def resolved(*arguments: str) -> Settings:
     """Return what a command line of the older generation means."""
-    values = daemon_flags.read("netmaster", FLAGS, [STORE, *arguments], {}, "1")
+    values = flags.read("netmaster", FLAGS, [STORE, *arguments], {}, "1")
     assert values is not None
     return resolve(values, lambda: HOST)
 

@@ -16,7 +16,7 @@ from netmaster.progress import (
     policy_marks,
     state_of,
 )
-from ofnet.control import Node, Report
+from ofnet.rpc.control import Node, Report
 from state.records import HostRecord
 
 VXLAN, VLAN = Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core import daemon_flags
 from core.errors import UsageError
+from daemons import flags
 from netmaster.settings import FLAGS, Address, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 
@@ -11,14 +11,14 @@ GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
 
 
 def settings_of(arguments: list[str], environ: dict[str, str] | None = None) -> Settings:
-    values = daemon_flags.read("netmaster", FLAGS, arguments, environ or {}, "1.2.3")
+    values = flags.read("netmaster", FLAGS, arguments, environ or {}, "1.2.3")
     assert values is not None
     return resolve(values, lambda: "192.0.2.7")
 
 
 def resolved(**changes: str) -> Settings:
-    flags = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
-    return settings_of([f"--{name}={value}" for name, value in flags.items()])
+    given = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    return settings_of([f"--{name}={value}" for name, value in given.items()])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from contivmodel.wire import dumps
 from core import keys
 from core.errors import Invalid
 from core.ids import HostLabel
-from netmaster.plan import endpoint
+from netmaster.plan.endpoints import endpoint
 from netmaster.plan.model import Write
 from netmaster.view import View
 from state.records import HostRecord

@@ -1,4 +1,4 @@
-"""An agent's inside, wired as `netplugin.plane` and those after it do, on fake doors."""
+"""An agent's inside, wired as `netplugin.startup` does it, on fake doors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -10,31 +10,31 @@ from types import MappingProxyType
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
-from netplugin import ports
-from netplugin.accessports import AccessPorts
-from netplugin.addition import Addition, HostFacts
-from netplugin.bgp import Bgp
+from netplugin.bgp.host import Bgp
+from netplugin.bridges.host_access import HostAccess
+from netplugin.bridges.host_ports import HostPorts
+from netplugin.bridges.infra import Infra
+from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.tunnels import Tunnels
+from netplugin.bridges.uplinks import Uplinks
 from netplugin.cni.request import PodRequest
-from netplugin.hostaccess import HostAccess
-from netplugin.hostports import HostPorts
-from netplugin.infra import Infra
-from netplugin.mtu import PodMtus, Underlay
+from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
-from netplugin.podports import PodPorts
-from netplugin.pods import Pods
-from netplugin.progress import Progress
-from netplugin.reconcile import Reconciler
-from netplugin.removal import Removal
-from netplugin.roster import Roster
-from netplugin.tunnels import Tunnels
-from netplugin.uplinks import Uplinks
-from netplugin.world import WorldBuilder
+from netplugin.pods.add import Addition, HostFacts
+from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.handler import Pods
+from netplugin.pods.host_interfaces import AccessPorts
+from netplugin.pods.mtu import PodMtus, Underlay
+from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.teardown import Removal
+from netplugin.world import port_names
+from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, FwdMode
 from state.records import NetworkRecord, Record
 from state.watch import Changed
 from tests.unit.bgp_router import FakeRouter
-from tests.unit.netplugin.doors import (
+from tests.unit.netplugin.fakes import (
     FakeFirewall,
     FakeJournal,
     FakeLinks,
@@ -338,4 +338,4 @@ def in_group(asked: PodRequest, group: str) -> PodRequest:
 
 
 def row_of(name: str) -> PortSpec:
-    return PortSpec(name=name, ofport_request=ports.number_of(name))
+    return PortSpec(name=name, ofport_request=port_names.number_of(name))

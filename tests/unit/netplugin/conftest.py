@@ -2,9 +2,9 @@
 
 import pytest
 
-from netplugin import addition, podports, pods, removal
 from netplugin.ovsdb import client
-from netplugin.world import WorldBuilder
+from netplugin.pods import add, handler, pod_ports, teardown
+from netplugin.world.builder import WorldBuilder
 from tests.unit.netplugin.agent import Outside
 from tests.unit.netplugin.records import network
 from tests.unit.netplugin.worlds import built, drain
@@ -27,12 +27,12 @@ def builder() -> WorldBuilder:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make patience short where a test waits for its end."""
-    monkeypatch.setattr(removal, "RELEASE_WAIT", 0.05)
-    monkeypatch.setattr(removal, "YIELD_TO_ADD", 0.05)
-    monkeypatch.setattr(removal, "BREATH", 0.002)
-    monkeypatch.setattr(podports, "LOOK_AGAIN", 0.002)
+    monkeypatch.setattr(teardown, "RELEASE_WAIT", 0.05)
+    monkeypatch.setattr(teardown, "YIELD_TO_ADD", 0.05)
+    monkeypatch.setattr(teardown, "BREATH", 0.002)
+    monkeypatch.setattr(pod_ports, "LOOK_AGAIN", 0.002)
     monkeypatch.setattr(client, "PORT_READY", 0.05)
-    monkeypatch.setattr(addition, "NETWORK_KNOWN", 0.05)
-    monkeypatch.setattr(pods, "OLD_GONE", 0.1)
-    monkeypatch.setattr(pods, "FLOWS_GONE", 0.3)
-    monkeypatch.setattr(pods, "UNDONE", 0.3)
+    monkeypatch.setattr(add, "NETWORK_KNOWN", 0.05)
+    monkeypatch.setattr(handler, "OLD_GONE", 0.1)
+    monkeypatch.setattr(handler, "FLOWS_GONE", 0.3)
+    monkeypatch.setattr(handler, "UNDONE", 0.3)

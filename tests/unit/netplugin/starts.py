@@ -1,7 +1,7 @@
 """What a start finds: a store with settings, and doors to a host."""
 
-from netplugin.doors import Doors
-from netplugin.hostports import HostPorts
+from netplugin.bridges.host_ports import HostPorts
+from netplugin.startup.clients import Doors
 from objdb.api import Change, Put
 from objdb.memory import MemoryBackend
 from state import codec

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core import daemon_flags
 from core.errors import UsageError
+from daemons import flags
 from netplugin.settings import FLAGS, Address, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 from ofnet.world import FwdMode
@@ -17,14 +17,14 @@ GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
 
 
 def settings_of(arguments: list[str], environ: dict[str, str] | None = None) -> Settings:
-    values = daemon_flags.read("netplugin", FLAGS, arguments, environ or {}, "1.2.3")
+    values = flags.read("netplugin", FLAGS, arguments, environ or {}, "1.2.3")
     assert values is not None
     return resolve(values, lambda: "192.0.2.7")
 
 
 def resolved(**changes: str) -> Settings:
-    flags = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
-    return settings_of([f"--{name}={value}" for name, value in flags.items()])
+    given = {**GOOD, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    return settings_of([f"--{name}={value}" for name, value in given.items()])
 
 
 def refusal_of(**changes: str) -> str:
@@ -204,9 +204,9 @@ def test_the_names_of_the_originals_flags_are_there() -> None:
 
 
 def test_the_hosts_address_is_asked_for_only_where_it_is_needed() -> None:
-    flags = [f"--{name}={value}" for name, value in GOOD.items()]
-    values = daemon_flags.read(
-        "netplugin", FLAGS, [*flags, "--ctrl-ip=192.0.2.1", "--vtep-ip=192.0.2.2"], {}, "1"
+    given = [f"--{name}={value}" for name, value in GOOD.items()]
+    values = flags.read(
+        "netplugin", FLAGS, [*given, "--ctrl-ip=192.0.2.1", "--vtep-ip=192.0.2.2"], {}, "1"
     )
     assert values is not None
 

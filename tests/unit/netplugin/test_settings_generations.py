@@ -4,8 +4,8 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from core import daemon_flags
 from core.errors import UsageError
+from daemons import flags
 from netplugin.settings import FLAGS, Settings, resolve
 from ofnet.world import FwdMode
 
@@ -15,7 +15,7 @@ OLDER = ("-cluster-store", "etcd://10.0.0.1:2379")
 
 def resolved(*arguments: str) -> Settings:
     """Return what a command line means."""
-    values = daemon_flags.read("netplugin", FLAGS, arguments, {}, "1")
+    values = flags.read("netplugin", FLAGS, arguments, {}, "1")
     assert values is not None
     return resolve(values, lambda: "192.0.2.7")
 

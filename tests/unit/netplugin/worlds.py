@@ -1,8 +1,8 @@
 """Worlds to build tests of, and what came of them."""
 
 from core.ids import TenantName
-from netplugin.translation import LocalPort
-from netplugin.world import WorldBuilder
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.conversion import LocalPort
 from ofnet.world import Bridge, FwdMode, World
 from state.records import EndpointRecord, GlobalRecord
 from tests.unit.netplugin.records import HOST

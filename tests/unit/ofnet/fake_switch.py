@@ -1,4 +1,4 @@
-"""A switch in memory, held to the contract of `ofnet.switch.Switch`; it can be told to fail."""
+"""A switch in memory that keeps the contract of `ofnet.channel.switch.Switch` and can fail."""
 
 import asyncio
 import struct
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from core.errors import SwitchUnavailable
-from ofnet import reported
-from ofnet.actions import PacketAction
+from ofnet.channel import flow_stats
+from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, Entry
+from ofnet.channel.session import FlowsRefused
+from ofnet.channel.switch import SMALL, Switch
 from ofnet.diff import Stamp
 from ofnet.flows import Flow, FlowKey
-from ofnet.reported import COOKIE, COOKIE_MASK, Entry
-from ofnet.session import FlowsRefused
-from ofnet.switch import SMALL, Switch
+from ofnet.openflow.actions import PacketAction
 
 
 def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> bytes:
@@ -83,7 +83,7 @@ class FakeSwitch(Switch):
     async def entries(self) -> list[Entry]:
         await self._answer()
         mine = [flow for flow in self.table.values() if flow.cookie & COOKIE_MASK == COOKIE]
-        found, _ = reported.entries(reply(mine, self.counted))
+        found, _ = flow_stats.entries(reply(mine, self.counted))
         return found
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:

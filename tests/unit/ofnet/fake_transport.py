@@ -2,8 +2,8 @@
 
 import asyncio
 
-from ofnet import wire
-from ofnet.session import Session
+from ofnet.channel import wire
+from ofnet.channel.session import Session
 
 
 class FakeTransport(asyncio.Transport):

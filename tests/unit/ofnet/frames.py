@@ -3,7 +3,7 @@
 import struct
 from ipaddress import IPv4Address
 
-from ofnet.oxm import mac_bytes
+from ofnet.openflow.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import LocalEndpoint
 from tests.unit.ofnet.worlds import address, mac

@@ -5,14 +5,14 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from core.ids import EndpointKey
-from ofnet import oxm
 from ofnet.changes import EVERYTHING, Changes
+from ofnet.channel.flow_stats import Adopted
+from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
-from ofnet.reported import Adopted
-from ofnet.service_proxy import Response, ServiceProxy
+from ofnet.openflow import oxm
+from ofnet.services.proxy import Response, ServiceProxy
 from ofnet.tables import TableId
-from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Served, Service, ServicePort, World
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.pipelines.scene import ANN, world

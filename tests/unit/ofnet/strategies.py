@@ -6,12 +6,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ofnet import oxm
-from ofnet.actions import PORT_CONTROLLER, PORT_NORMAL, Action, Instructions, Output, SetField, tag
 from ofnet.changes import Kind
-from ofnet.fields import Bits
 from ofnet.flows import Flow
-from ofnet.match import Match
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
+    PORT_CONTROLLER,
+    PORT_NORMAL,
+    Action,
+    Instructions,
+    Output,
+    SetField,
+    tag,
+)
+from ofnet.openflow.fields import Bits
+from ofnet.openflow.match import Match
 from ofnet.tables import TABLES, TableId
 
 macs = st.binary(min_size=6, max_size=6).map(lambda raw: raw.hex(":"))

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.tasks import background
-from ofnet.actions import DROP, Output
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes, Kind
+from ofnet.channel.session import FlowsRefused
+from ofnet.channel.wire import PacketIn
 from ofnet.diff import Stamp
 from ofnet.flows import Flow
 from ofnet.inspection import Identity
-from ofnet.match import Match
-from ofnet.packets import Arp
-from ofnet.session import FlowsRefused
+from ofnet.openflow.actions import DROP, Output
+from ofnet.openflow.match import Match
+from ofnet.openflow.packets import Arp
 from ofnet.tables import TableId
-from ofnet.wire import PacketIn
 from ofnet.world import Bridge, Router, Uplink, World
 from tests.bed.waiting import eventually_async
 from tests.unit.ofnet import frames

@@ -8,10 +8,10 @@ from dataclasses import replace
 from core.tasks import background
 from ofnet.agent import MAX_WAITING, BridgeAgent
 from ofnet.changes import EVERYTHING, Changes, Kind
+from ofnet.channel.wire import PacketIn
 from ofnet.flows import Flow
 from ofnet.inspection import Identity
 from ofnet.tables import TableId
-from ofnet.wire import PacketIn
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
 from tests.bed.waiting import eventually_async
 from tests.unit.ofnet import frames

@@ -6,10 +6,10 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from ofnet import packets
-from ofnet.actions import Output, SetField
 from ofnet.announcements import ROUNDS, Announcements
 from ofnet.changes import EVERYTHING, Changes
+from ofnet.openflow import packets
+from ofnet.openflow.actions import Output, SetField
 from ofnet.packetin import PacketOut
 from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Uplink, World
 from tests.unit.ofnet.worlds import address, local, with_local, without_local, world

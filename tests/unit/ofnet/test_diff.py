@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofnet.actions import DROP
 from ofnet.changes import Kind
 from ofnet.diff import Stamp, difference
 from ofnet.flows import Flow
-from ofnet.match import Match
+from ofnet.openflow.actions import DROP
+from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 
 FLOWS = [Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 6)]

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 
-from ofnet.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.changes import Kind
-from ofnet.fields import DESTINATION_GROUP, VRF
 from ofnet.flows import COOKIE_MAGIC, Flow, Undeclared
-from ofnet.match import Match
+from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.openflow.fields import DESTINATION_GROUP, VRF
+from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 from tests.unit.ofnet.strategies import flows
 

@@ -3,9 +3,10 @@
 import pytest
 
 from core.ids import NetworkId
-from ofnet import names, packets
+from ofnet import names
 from ofnet.changes import Kind
 from ofnet.directory import Behind
+from ofnet.openflow import packets
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import NET, local, network
 

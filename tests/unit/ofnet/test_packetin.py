@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.ids import NetworkId
-from ofnet import packets
-from ofnet.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.changes import EVERYTHING
+from ofnet.channel.wire import PacketIn
 from ofnet.directory import Directory
+from ofnet.openflow import packets
+from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
-from ofnet.ways_out import way_out
-from ofnet.wire import PacketIn
+from ofnet.uplink_choice import way_out
 from ofnet.world import FwdMode, Router, Uplink, World
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, remote, world

@@ -1,18 +1,19 @@
 """A packet on its way through the tables: what OpenFlow does with flows, in a few lines.
 
-A packet is its header fields by the names of `ofnet.oxm.FIELDS`; one without `vlan_vid` has no tag.
+A packet is its header fields by the names of `ofnet.openflow.oxm.FIELDS`; one without `vlan_vid`
+has no tag.
 """
 
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-from ofnet.actions import Action, Move, Output, OutputFirst, PopVlan, PushVlan, SetField
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
-from ofnet.fields import Bits, Flags
 from ofnet.flows import Flow
-from ofnet.oxm import mac_bytes
+from ofnet.openflow.actions import Action, Move, Output, OutputFirst, PopVlan, PushVlan, SetField
+from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.oxm import mac_bytes
 from ofnet.world import Bridge, World
 
 Packet = dict[str, Any]

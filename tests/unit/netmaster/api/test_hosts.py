@@ -12,10 +12,10 @@ from core.ids import HostLabel
 from netmaster.api.hosts import Hosts
 from netmaster.api.routes import Action, Target
 from netmaster.cleanup import Cleanups
-from netmaster.plan import absence
+from netmaster.plan.endpoints import dead_hosts
 from netmaster.progress import NO_AGENT, SILENT
 from objdb.api import Change, Put
-from ofnet.control import Node, Report
+from ofnet.rpc.control import Node, Report
 from state import codec
 from state.records import EndpointRecord, HostRecord, ServiceInstance
 from tests.unit.netmaster.term import Term, outcome, term
@@ -105,7 +105,7 @@ async def test_a_drain_is_shown(leader: Leading) -> None:
 
 async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: Leading) -> None:
     await leader.lead.committer.submit(
-        lambda view: absence.note(view, absent={H1: 7}, believed=[H1], now=40.0)
+        lambda view: dead_hosts.note(view, absent={H1: 7}, believed=[H1], now=40.0)
     )
     first, second = await leader.listed()
     assert (first["missingSince"], "missingSince" in second) == (40.0, False)

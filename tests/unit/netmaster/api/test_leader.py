@@ -16,7 +16,7 @@ from netmaster.api.ipam import Ipam
 from netmaster.api.leader import Leader
 from netmaster.api.routes import EXACT, Action
 from netmaster.cleanup import Cleanups
-from netmaster.plan import drain
+from netmaster.plan.endpoints import drain
 from tests.unit.netmaster.scene import NOW
 from tests.unit.netmaster.term import Term, term
 

@@ -7,7 +7,7 @@ from contivmodel.wire import dumps
 from core.errors import Conflict, Invalid, NotFound
 from netmaster.api import objects
 from netmaster.api.objects import KINDS
-from netmaster.plan.globals import StartupFlags, startup
+from netmaster.plan.objects.globals import StartupFlags, startup
 from netmaster.view import View
 
 BODY = b'{"tenantName":"t","networkName":"n","encap":"vxlan","subnet":"10.1.0.0/24"}'

@@ -2,7 +2,9 @@
 
 import pytest
 
-from netmaster.plan import absence, address, cleanup, ipam_check, netprofile, policy
+from netmaster.plan.endpoints import address, cleanup, dead_hosts
+from netmaster.plan.objects import netprofile, policy
+from netmaster.plan.show import ipam_check
 from objdb.api import Change, Delete, Limits, Put, Unchanged, admit
 from objdb.consul import ConsulBackend
 from objdb.etcd import EtcdBackend
@@ -17,7 +19,7 @@ from objdb.etcd import EtcdBackend
         (0, policy.CHUNK + 1),  # rules and the policy
         (0, address.CHUNK),
         (0, ipam_check.CHUNK),
-        (0, absence.CHUNK),
+        (0, dead_hosts.CHUNK),
     ],
 )
 def test_parts_fit(limits: Limits, puts: int, deletes: int) -> None:

@@ -10,14 +10,14 @@ from core.ids import TenantName
 from netplugin.kube.api import KubeApi, Listed, Told
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
-from netplugin.kube.services import ENDPOINTS, SERVICES
-from netplugin.world import WorldBuilder
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.kube_services import ENDPOINTS, SERVICES
 from ofnet.changes import Kind
 from ofnet.world import Bridge, FwdMode
 from tests.bed.kubernetes import service
 from tests.unit.netplugin.agent import Outside, eventually, running
-from tests.unit.netplugin.kube.test_services import KEY, SERVED, SERVING, WEB, said
 from tests.unit.netplugin.records import HOST
+from tests.unit.netplugin.world.test_kube_services import KEY, SERVED, SERVING, WEB, said
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from consul.exceptions import (
 
 from core.errors import StoreDenied, StoreUnavailable, TooLarge
 from objdb.consul.agents import translated
-from objdb.rotation import Missed
+from objdb.failover import Missed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import EndpointKey, NetworkId
-from ofnet import oxm
+from ofnet.openflow import oxm
 from ofnet.world import (
     ArpMode,
     FwdMode,

@@ -6,9 +6,9 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.ids import EndpointKey
-from ofnet import oxm
 from ofnet.changes import EVERYTHING, Changes
 from ofnet.desired import Desired
+from ofnet.openflow import oxm
 from ofnet.world import AccessPort, Bridge, FwdMode, World
 from tests.model.flow_evaluator import Packet, Value, Verdict, evaluate, tables_of
 from tests.unit.ofnet.worlds import HOST_PORT, local, world

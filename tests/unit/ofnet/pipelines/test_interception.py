@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ofnet import oxm
-from ofnet.actions import PORT_CONTROLLER
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.world import ArpMode, Bridge, FwdMode, Uplink, World
 from tests.model.flow_evaluator import Packet, Value, Verdict, evaluate, tables_of

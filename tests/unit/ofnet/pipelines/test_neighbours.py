@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ofnet import oxm
-from ofnet.actions import PORT_CONTROLLER, PORT_IN_PORT
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import PORT_CONTROLLER, PORT_IN_PORT
 from ofnet.pipelines.neighbours import SOLICITED_OVERRIDE, TARGET_LINK_LAYER
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import ArpMode, Bridge, FwdMode, World

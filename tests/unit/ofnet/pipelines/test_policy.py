@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ofnet import oxm
-from ofnet.fields import Flags
+from ofnet.openflow import oxm
+from ofnet.openflow.fields import Flags
 from ofnet.pipelines.policy import flows
 from ofnet.world import Bridge, FwdMode, Rule, World
 from tests.unit.ofnet.pipelines.scene import (

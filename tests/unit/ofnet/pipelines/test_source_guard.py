@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ofnet import oxm
-from ofnet.actions import PORT_CONTROLLER
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.source_guard import DHCP6_SERVER, DHCP_SERVER, ROUTER_ADVERT
 from ofnet.world import ArpMode, Bridge, FwdMode
 from tests.unit.ofnet.pipelines.scene import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ofnet.actions import PORT_NORMAL
+from ofnet.openflow.actions import PORT_NORMAL
 from ofnet.world import ArpMode, Bridge, FwdMode, Rule, Uplink, World
 from tests.unit.ofnet.pipelines.scene import (
     ANN,

@@ -5,8 +5,8 @@ from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from ofnet.actions import PORT_IN_PORT, OutputFirst
 from ofnet.changes import Kind
+from ofnet.openflow.actions import PORT_IN_PORT, OutputFirst
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Router, Rule, Uplink, World

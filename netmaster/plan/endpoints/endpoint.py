@@ -1,0 +1,172 @@
+"""Decisions about endpoints: the endpoint's record and its addresses come and go together.
+
+One transaction holds the record and one grant for each address (spec/netmaster-state.md §7,
+design D3). Asking twice for one endpoint answers what was decided the first time.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest, UpdateEndpointRequest
+from core import ids, keys
+from core.addresses import ipv4, mac_text
+from core.errors import Conflict, Invalid, NotFound
+from core.ids import GroupName, HostLabel, NetworkName, TenantName
+from netmaster.plan.endpoints import drain
+from netmaster.plan.grants import Ground, choose4, choose6, ground, put
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View, network_of
+from state.derive import labels_text
+from state.records import EndpointRecord, GrantOwner, GrantRecord, NetworkType
+
+ACI_GROUP: Final = "default-group"
+"""The group of endpoints that name none, on an ACI fabric."""
+
+
+def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
+    """Give a container an endpoint with its addresses; `now` is wall-clock time.
+
+    A requested address that is reserved becomes the endpoint's.
+    """
+    config = request.config
+    tenant = TenantName(request.tenant_name)
+    nid = ids.network_id(NetworkName(request.network_name), tenant)
+    network = view.networks.get(nid)
+    if network is None:
+        raise NotFound("key not found")
+    if not config.container:
+        raise Invalid(f"the endpoint on network {nid} has no container id (ConfigEP.Container)")
+    key = ids.endpoint_key(nid, config.container)
+    existing = view.endpoints.get(key)
+    if existing is not None:
+        if existing.network != nid:
+            raise Conflict(f"endpoint id {key} is in use on network {existing.network}")
+        return Plan((), reply=existing)
+    drain.check(view, HostLabel(config.host))
+    group_key = None
+    service = config.service_name
+    if view.is_aci and network.type is not NetworkType.INFRA:
+        service = service or ACI_GROUP
+    if service:
+        group_key = ids.group_key(GroupName(service), tenant)
+    place = ground(view, network, group_key)
+    member = place.group if network.type is not NetworkType.INFRA else None
+    address = choose4(place, config.ip_address, usable=GrantOwner.RESERVATION)
+    address6 = ""
+    if network.ipv6_subnet:
+        address6 = choose6(place, config.ipv6_address, usable=GrantOwner.RESERVATION)
+    endpoint = EndpointRecord(
+        key=key,
+        network=nid,
+        endpoint_id=config.container,
+        service_name=service,
+        group_id=member.group_id if member else 0,
+        group_key=member.key if member else "",
+        ip_address=address,
+        ipv6_address=address6,
+        mac_address=mac_text(ipv4(address)),
+        homing_host=HostLabel(config.host),
+        intf_name="",
+        vtep_ip="",
+        labels=None,
+        container_id="",
+        common_name=request.common_name,
+    )
+    return Plan(_create_writes(view, place, endpoint, now), reply=endpoint)
+
+
+def delete(view: View, request: DeleteEndpointRequest) -> Plan:
+    """Remove an endpoint and release its addresses; its network may be gone already."""
+    nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
+    endpoint = view.endpoints.get(ids.endpoint_key(nid, request.endpoint_id))
+    if endpoint is None or endpoint.network != nid:
+        raise NotFound("key not found")
+    return remove(view, endpoint)
+
+
+def update(view: View, request: UpdateEndpointRequest) -> Plan:
+    """Note that an endpoint's container started, with its labels, or died.
+
+    From then on it serves the services that select it, or none. The reply is the address as sent;
+    None for the death of a container that is not known. Any other event changes nothing.
+    """
+    match request.event:
+        case "start":
+            return _start(view, request)
+        case "die":
+            return _die(view, request)
+        case _:
+            return Plan((), reply=request.ip_address)
+
+
+def remove(view: View, endpoint: EndpointRecord) -> Plan:
+    """Return the plan that removes an endpoint that exists; the reply is its record."""
+    addresses = view.addresses.get(endpoint.network)
+    writes = [Write(keys.endpoint(endpoint.key), None, new=False)]
+    for address in (endpoint.ip_address, endpoint.ipv6_address):
+        grant = addresses.grants.get(address) if addresses else None
+        if grant and grant.owner is GrantOwner.ENDPOINT and grant.owner_id == endpoint.key:
+            writes.append(Write(keys.grant(endpoint.network, address), None, new=False))
+    return Plan(tuple(writes), reply=endpoint)
+
+
+def _start(view: View, request: UpdateEndpointRequest) -> Plan:
+    endpoint = _started(view, request)
+    if not request.container_id:
+        shown = labels_text(request.labels)
+        raise Invalid(
+            f"invalid ProviderID from providerInfo:{{&{{{request.ip_address}  "
+            f"{shown} {request.tenant} {request.network} []  {endpoint.key}}}}}"
+        )
+    running = replace(
+        endpoint,
+        labels={**(endpoint.labels or {}), **request.labels},
+        container_id=request.container_id,
+        common_name=request.common_name,
+    )
+    if running == endpoint:
+        return Plan((), reply=request.ip_address)
+    write = Write(keys.endpoint(endpoint.key), running, new=False)
+    return Plan((write,), reply=request.ip_address)
+
+
+def _started(view: View, request: UpdateEndpointRequest) -> EndpointRecord:
+    tenant = TenantName(request.tenant)
+    nid = ids.network_id(NetworkName(request.network), tenant)
+    if nid not in view.networks:
+        group = view.groups.get(ids.group_key(GroupName(request.network), tenant))
+        if group is None:
+            raise NotFound("key not found")
+        nid = network_of(group)
+    endpoint = view.endpoints.get(ids.endpoint_key(nid, request.endpoint_id))
+    if endpoint is None or endpoint.network != nid:
+        raise NotFound("key not found")
+    return endpoint
+
+
+def _die(view: View, request: UpdateEndpointRequest) -> Plan:
+    if not request.container_id:
+        raise Invalid("invalid containerID in UpdateEndpointRequest:(nil)")
+    dead = view.same_container_id.get(request.container_id)
+    if not dead:
+        return Plan((), reply=None)
+    writes = tuple(
+        Write(keys.endpoint(key), replace(view.endpoints[key], container_id=""), new=False)
+        for key in dead
+    )
+    return Plan(writes, reply=request.ip_address)
+
+
+def _create_writes(
+    view: View, place: Ground, endpoint: EndpointRecord, now: float
+) -> tuple[Write, ...]:
+    seq = view.next_seq
+    record = Write(keys.endpoint(endpoint.key), endpoint, new=True)
+    grant = put(place, endpoint.ip_address, _grant(endpoint, seq, now))
+    if not endpoint.ipv6_address:
+        return record, grant
+    return record, grant, put(place, endpoint.ipv6_address, _grant(endpoint, seq + 1, now))
+
+
+def _grant(endpoint: EndpointRecord, seq: int, now: float) -> GrantRecord:
+    return GrantRecord(owner=GrantOwner.ENDPOINT, owner_id=endpoint.key, seq=seq, granted_at=now)

@@ -1,0 +1,77 @@
+"""Decisions about policies (spec/netmaster-rest.md §2).
+
+A policy is its REST object alone; its rules are objects of their own
+(`netmaster.plan.objects.rule`), and which groups it holds for is said by the groups
+(`netmaster.plan.objects.group`).
+
+A policy may have any number of rules. Deleting it takes its object and the first of its rules in
+one transaction; the view then shows no rule of it any more, and `sweep` deletes what is left in
+the store, part by part, asked by whoever deletes and by every new leader.
+"""
+
+from itertools import chain, islice
+from typing import Final
+
+from contivmodel.objects import EndpointGroup, Link, Policy, PolicyLinks, Rule, Tenant
+from contivmodel.wire import blank
+from core import keys
+from core.errors import Conflict, Invalid, NotFound
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+
+CHUNK: Final = 24
+"""Rules deleted by one transaction; any store takes that many."""
+
+
+def create(view: View, posted: Policy) -> Plan:
+    """Create a policy without rules."""
+    key = posted.object_key()
+    if key in view.objects[Policy.kind]:
+        return update(view, posted)
+    if not posted.tenant_name:
+        raise Invalid("Invalid tenant name")
+    if posted.tenant_name not in view.objects[Tenant.kind]:
+        raise NotFound("Tenant not found")
+    if key in view.condemned:
+        raise Conflict(f"policy {key} is still being deleted, try again")
+    policy = posted.model_copy(
+        update={
+            "key": key,
+            "link_sets": blank(Policy).link_sets,
+            "links": PolicyLinks(tenant=Link(type=Tenant.kind, key=posted.tenant_name)),
+        }
+    )
+    write = Write(keys.obj(Policy.kind, key), policy, new=True)
+    return Plan((write,), reply=view.linked(policy))
+
+
+def update(view: View, posted: Policy) -> Plan:
+    """Change nothing: there is nothing of a policy that could change."""
+    stored = view.read(Policy.kind, posted.object_key())
+    if stored is None:
+        raise NotFound("policy not found")
+    return Plan((), reply=stored)
+
+
+def delete(view: View, key: str) -> Plan:
+    """Delete a policy that no group names, with its rules."""
+    policy = view.objects[Policy.kind].get(key)
+    if not isinstance(policy, Policy):
+        raise NotFound("policy not found")
+    if policy.tenant_name not in view.objects[Tenant.kind]:
+        raise NotFound(f"Tenant {policy.tenant_name} not found")
+    if view.members(EndpointGroup.kind, Policy.kind, key):
+        raise Conflict("Policy is being used")
+    rules = view.members(Rule.kind, Policy.kind, key)
+    writes = (
+        *(Write(keys.obj(Rule.kind, rule), None, new=False) for rule in islice(rules, CHUNK)),
+        Write(keys.obj(Policy.kind, key), None, new=False),
+    )
+    return Plan(writes, reply=key, then=sweep if len(rules) > CHUNK else None)
+
+
+def sweep(view: View) -> Plan:
+    """Delete a part of what deleted policies have left behind; the reply is how much that is."""
+    left = islice(chain.from_iterable(view.condemned.values()), CHUNK)
+    writes = tuple(Write(key, None, new=False) for key in left)
+    return Plan(writes, reply=len(writes), then=sweep if writes else None)

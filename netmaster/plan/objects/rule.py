@@ -1,0 +1,135 @@
+"""Decisions about the rules of policies (spec/netmaster-rest.md §2).
+
+A rule is its REST object alone, and is never changed; what it means for the switches is derived
+(`state.policy_rules`). Rules do not depend on each other, so they may share a commit.
+"""
+
+from contivmodel.objects import EndpointGroup, Link, Network, Policy, Rule, RuleLinks
+from contivmodel.wire import blank
+from core import ids, keys
+from core.addresses import parse_match
+from core.errors import Conflict, Invalid, NotFound
+from core.ids import GroupName, TenantName
+from netmaster.backlinks import policy_key
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+from state import policy_rules
+from state.policy_rules import PolicyRule
+
+
+def create(view: View, posted: Rule) -> Plan:
+    """Add a rule to a policy."""
+    key = posted.object_key()
+    if key in view.objects[Rule.kind]:
+        return update(view, posted)
+    _check_ends(posted)
+    group = _other_group(view, posted)
+    _check_network(view, posted, posted.from_network, "from Network not found")
+    _check_network(view, posted, posted.to_network, "to Network not found")
+    if policy_key(posted) not in view.objects[Policy.kind]:
+        raise NotFound("Policy not found")
+    _check_addresses(posted)
+    if posted.direction == "in" and posted.to_ip_address:
+        _check_member(view, posted)
+    rule = posted.model_copy(
+        update={
+            "key": key,
+            "link_sets": blank(Rule).link_sets,
+            "links": RuleLinks(match_endpoint_group=group),
+        }
+    )
+    return Plan((Write(keys.obj(Rule.kind, key), rule, new=True),), reply=view.linked(rule))
+
+
+def update(view: View, posted: Rule) -> Plan:
+    """Refuse: a rule cannot be changed, not even into what it is."""
+    if posted.object_key() not in view.objects[Rule.kind]:
+        raise NotFound("rule not found")
+    raise Conflict("can not update a rule after its created")
+
+
+def delete(view: View, key: str) -> Plan:
+    """Take a rule out of its policy."""
+    if key not in view.objects[Rule.kind]:
+        raise NotFound("rule not found")
+    return Plan((Write(keys.obj(Rule.kind, key), None, new=False),), reply=key)
+
+
+def _check_ends(rule: Rule) -> None:
+    """Refuse ends that a rule of this direction cannot have, and two ways to name one end."""
+    if rule.direction == "in":
+        if rule.to_network or rule.to_endpoint_group:
+            raise Invalid("can not specify 'to' parameters in incoming rule")
+        if rule.from_network and rule.from_ip_address:
+            raise Invalid("can not specify both from network and from ip address")
+        if rule.from_network and rule.from_endpoint_group:
+            raise Invalid("can not specify both from network and from EndpointGroup")
+    elif rule.direction == "out":
+        if rule.from_network or rule.from_endpoint_group or rule.from_ip_address:
+            raise Invalid("can not specify 'from' parameters in outgoing rule")
+        if rule.to_network and rule.to_ip_address:
+            raise Invalid("can not specify both to-network and to-ip address")
+        if rule.to_network and rule.to_endpoint_group:
+            raise Invalid("can not specify both to-network and to-EndpointGroup")
+    else:
+        raise Invalid("invalid direction for the rule")
+
+
+def _other_group(view: View, rule: Rule) -> Link:
+    """Return a link to the group at the other end; an empty one if the rule names none."""
+    name = rule.from_endpoint_group or rule.to_endpoint_group
+    if not name:
+        return Link()
+    key = ids.object_key(TenantName(rule.tenant_name), name)
+    if key not in view.objects[EndpointGroup.kind]:
+        raise NotFound("endpoint group not found")
+    return Link(type=EndpointGroup.kind, key=key)
+
+
+def _check_network(view: View, rule: Rule, name: str, text: str) -> None:
+    key = ids.object_key(TenantName(rule.tenant_name), name)
+    if name and key not in view.objects[Network.kind]:
+        raise NotFound(text)
+
+
+def _check_addresses(rule: Rule) -> None:
+    for text in (rule.from_ip_address, rule.to_ip_address):
+        if not text:
+            continue
+        first, last = parse_match(text)
+        if first > last:
+            raise Invalid(f"invalid address range {text}")
+
+
+def _check_member(view: View, rule: Rule) -> None:
+    """Refuse unless the address is an endpoint's of the only group that the policy holds for."""
+    address = rule.to_ip_address
+    groups = list(view.members(EndpointGroup.kind, Policy.kind, policy_key(rule)))
+    if len(groups) != 1:
+        raise Conflict(
+            f"failed to configure {address}, {len(groups)} endpoint groups linked to policy "
+            f"{rule.policy_name} "
+        )
+    tenant, _, name = groups[0].partition(":")
+    group = ids.group_key(GroupName(name), TenantName(tenant))
+    members = view.group_endpoints.get(group, {})
+    if all(view.endpoints[member].ip_address != address for member in members):
+        raise NotFound(f"failed to configure {address}, ip address is not in epg {group}")
+
+
+def policy_rule(rule: Rule) -> PolicyRule:
+    """Return a rule as `state.policy_rules` takes it."""
+    return policy_rules.policy_rule(
+        tenant=rule.tenant_name,
+        policy=rule.policy_name,
+        rule_id=rule.rule_id,
+        direction=rule.direction,
+        action=rule.action,
+        priority=rule.priority,
+        protocol=rule.protocol,
+        port=rule.port,
+        group=rule.from_endpoint_group or rule.to_endpoint_group,
+        network=rule.from_network or rule.to_network,
+        source=rule.from_ip_address,
+        destination=rule.to_ip_address,
+    )

@@ -1,0 +1,246 @@
+"""What is wrong with the addresses of a view, and how that is mended. Pure.
+
+Endpoints and their grants are committed together, and so are gateways and services with theirs, so
+findings come from writes that were not ours or from data of old. Each says what mends it, if that
+is certain: an address is released that nobody uses, or granted to the only one that uses it. Of two
+that use one address neither is touched. A mend is decided against the view it is committed to, so
+that one whose reason is gone does not come about.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count, islice
+from typing import Final
+
+from core import ids, keys
+from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, subnet6
+from core.ids import HostLabel, NetworkId
+from netmaster.ipam.network import subnet_of
+from netmaster.plan.endpoints.address import GRACE
+from netmaster.plan.model import Plan, Write
+from netmaster.view import View
+from state.records import GrantOwner, GrantRecord, NetworkRecord
+
+CHUNK: Final = 30
+"""Findings mended by one plan: an address each, whose release consul counts twice."""
+
+
+Place = tuple[NetworkId, str]
+"""An address of a network."""
+
+
+class Kind(StrEnum):
+    """What can be wrong."""
+
+    UNUSED = "grant-without-owner"
+    OVERDUE = "reservation-overdue"
+    MISSING = "owner-without-grant"
+    CONTESTED = "address-contested"
+    HOMELESS = "endpoint-on-unknown-host"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that is wrong; `mend` is the write that mends it, None where a user has to."""
+
+    kind: Kind
+    network: NetworkId
+    address: str
+    owner: str
+    since: float | None
+    remedy: str
+    mend: Write | None
+
+    @property
+    def place(self) -> Place:
+        """Return which address it is about."""
+        return self.network, self.address
+
+    def shown(self) -> dict[str, object]:
+        """Return the finding as REST shows it."""
+        return {
+            "kind": self.kind,
+            "network": self.network,
+            "address": self.address,
+            "owner": self.owner,
+            "since": self.since,
+            "remedy": self.remedy,
+            "certain": self.mend is not None,
+        }
+
+    def logged(self) -> dict[str, object]:
+        """Return the finding as the log's fields."""
+        return {
+            "key": self.kind,
+            "network": self.network,
+            "address": self.address,
+            "endpoint": self.owner,
+        }
+
+
+Use = tuple[GrantOwner, str]
+"""Who uses an address: kind and id of the owner its grant should have."""
+
+_Uses = Mapping[tuple[NetworkId, str], Sequence[Use]]
+
+
+def findings(
+    view: View, now: float, hosts: Container[HostLabel] | None = None
+) -> Iterator[Finding]:
+    """Yield what is wrong; `hosts` are those that are known, None where nobody asks for them."""
+    uses = _uses(view)
+    yield from _wrong_grants(view, uses, now)
+    yield from _wrong_uses(view, uses, now)
+    if hosts is not None:
+        yield from _homeless(view, hosts)
+
+
+def suspected(view: View, now: float) -> frozenset[Place]:
+    """Return where something is wrong that could be mended."""
+    return frozenset(finding.place for finding in _certain(view, now))
+
+
+def fix(view: View, now: float, places: Container[Place]) -> Plan:
+    """Mend some of what is certain at these places; the reply is what. Go on until nothing is."""
+    mended = list(islice((one for one in _certain(view, now) if one.place in places), CHUNK))
+    return Plan(tuple(finding.mend for finding in mended if finding.mend), reply=mended)
+
+
+def counts(view: View) -> dict[str, int]:
+    """Return how many endpoints there are, and how many addresses are held by whom."""
+    held = Counter(
+        grant.owner for addresses in view.addresses.values() for grant in addresses.grants.values()
+    )
+    return {"endpoints": len(view.endpoints), **{f"held by {o}": held[o] for o in GrantOwner}}
+
+
+def _certain(view: View, now: float) -> Iterator[Finding]:
+    return (finding for finding in findings(view, now) if finding.mend is not None)
+
+
+def _uses(view: View) -> _Uses:
+    """Return who uses which address, be it granted or not."""
+    uses: dict[tuple[NetworkId, str], list[Use]] = {}
+
+    def use(nid: NetworkId, address: str, owner: GrantOwner, owner_id: str) -> None:
+        if address:
+            uses.setdefault((nid, address), []).append((owner, owner_id))
+
+    for endpoint in view.endpoints.values():
+        for address in (endpoint.ip_address, endpoint.ipv6_address):
+            use(endpoint.network, address, GrantOwner.ENDPOINT, endpoint.key)
+    for network in view.networks.values():
+        for gateway in (network.gateway, network.ipv6_gateway):
+            use(network.id, _canonical(gateway), GrantOwner.GATEWAY, network.id)
+    for service in view.services.values():
+        nid = ids.network_id(service.network, service.tenant)
+        use(nid, service.ip_address, GrantOwner.VIP, service.key)
+    return uses
+
+
+def _wrong_grants(view: View, uses: _Uses, now: float) -> Iterator[Finding]:
+    for nid, addresses in view.addresses.items():
+        for address, grant in addresses.grants.items():
+            kind = None
+            if grant.owner is GrantOwner.RESERVATION:
+                if grant.granted_at + GRACE <= now or nid not in view.networks:
+                    kind = Kind.OVERDUE
+            elif (grant.owner, grant.owner_id) not in uses.get((nid, address), ()):
+                kind = Kind.UNUSED
+            if kind is not None:
+                yield Finding(
+                    kind=kind,
+                    network=nid,
+                    address=address,
+                    owner=f"{grant.owner} {grant.owner_id}",
+                    since=grant.granted_at or None,
+                    remedy="release the address",
+                    mend=Write(keys.grant(nid, address), None, new=False),
+                )
+
+
+def _wrong_uses(view: View, uses: _Uses, now: float) -> Iterator[Finding]:
+    seqs = count(view.next_seq)
+    for (nid, address), users in uses.items():
+        network = view.networks.get(nid)
+        grant = view.addresses[nid].grants.get(address) if nid in view.addresses else None
+        holder = (grant.owner, grant.owner_id) if grant else None
+        if network is None or users == [holder]:
+            continue
+        if len(users) > 1 or (grant and grant.owner is GrantOwner.RESERVATION):
+            yield from _contested(nid, address, users, grant)
+        elif grant is None:
+            (owner, owner_id) = users[0]
+            granted = GrantRecord(owner=owner, owner_id=owner_id, seq=next(seqs), granted_at=now)
+            yield _ungranted(network, address, granted)
+
+
+def _contested(
+    nid: NetworkId, address: str, users: Sequence[Use], grant: GrantRecord | None
+) -> Iterator[Finding]:
+    holder = (grant.owner, grant.owner_id) if grant else None
+    held = f"{grant.owner} {grant.owner_id}".rstrip() if grant else "nobody"
+    for owner, owner_id in users:
+        if (owner, owner_id) != holder:
+            yield Finding(
+                kind=Kind.CONTESTED,
+                network=nid,
+                address=address,
+                owner=f"{owner} {owner_id}",
+                since=None,
+                remedy=f"nothing: delete all but one of its users, it is held by {held}",
+                mend=None,
+            )
+
+
+def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> Finding:
+    """Return that an address is used which nobody holds; `grant` would mend that."""
+    fits = _fits(network, address)
+    return Finding(
+        kind=Kind.MISSING,
+        network=network.id,
+        address=address,
+        owner=f"{grant.owner} {grant.owner_id}",
+        since=None,
+        remedy="grant the address to its user" if fits else "nothing: not an address of the subnet",
+        mend=Write(keys.grant(network.id, address), grant, new=True) if fits else None,
+    )
+
+
+def _homeless(view: View, hosts: Container[HostLabel]) -> Iterator[Finding]:
+    for label, members in view.host_endpoints.items():
+        if label in hosts:
+            continue
+        remedy = f"netctl host rm {label} --force" if label else "delete the endpoint"
+        for key in members:
+            endpoint = view.endpoints[key]
+            yield Finding(
+                kind=Kind.HOMELESS,
+                network=endpoint.network,
+                address=endpoint.ip_address,
+                owner=f"{GrantOwner.ENDPOINT} {key}",
+                since=None,
+                remedy=f"nothing: {remedy}",
+                mend=None,
+            )
+
+
+def _fits(network: NetworkRecord, address: str) -> bool:
+    """Tell whether a text is an address of the network as its grant would spell it."""
+    if not address or _canonical(address) != address:
+        return False
+    if ":" not in address:
+        return ipv4(address) in subnet_of(network)
+    if not network.ipv6_subnet:
+        return False
+    return ipv6(address) in subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
+
+
+def _canonical(text: str) -> str:
+    """Return an address as grants spell it; "" for what is none."""
+    try:
+        return ipv6_text(ipv6(text)) if ":" in text else ipv4_text(ipv4(text))
+    except ValueError:
+        return ""

@@ -1,0 +1,56 @@
+"""What `/debug/ofnet` shows as `PolicyDb`: every ofnet rule, as `state.policy_rules` derives them.
+
+Plain data under the original's field names; everything comes from the view.
+"""
+
+from collections.abc import Iterator
+
+from contivmodel.objects import EndpointGroup, Policy, Rule
+from core import ids
+from core.ids import GroupName, TenantName
+from netmaster.plan.objects.rule import policy_rule
+from netmaster.view import View
+from state.policy_rules import Known, OfnetRule, PolicyRule, expand_all
+from state.records import GroupRecord
+
+
+def policy_db(view: View) -> dict[str, dict[str, object]]:
+    """Return all ofnet rules by their ids; none on an ACI fabric, which enforces policies."""
+    if view.is_aci:
+        return {}
+    known = Known(groups=view.groups, networks=view.networks)
+    return {rule.rule_id: _shown(rule) for rule in expand_all(_holding(view), known).values()}
+
+
+def _holding(view: View) -> Iterator[tuple[GroupRecord, list[PolicyRule]]]:
+    """Yield every group with the rules that hold for it, policy by policy."""
+    for policy in view.objects[Policy.kind]:
+        groups = view.members(EndpointGroup.kind, Policy.kind, policy)
+        if not groups:
+            continue
+        rules = [
+            policy_rule(rule)
+            for key in view.members(Rule.kind, Policy.kind, policy)
+            if isinstance(rule := view.objects[Rule.kind][key], Rule)
+        ]
+        for key in groups:
+            tenant, _, name = key.partition(":")
+            group = view.groups.get(ids.group_key(GroupName(name), TenantName(tenant)))
+            if group is not None:
+                yield group, rules
+
+
+def _shown(rule: OfnetRule) -> dict[str, object]:
+    return {
+        "RuleId": rule.rule_id,
+        "Priority": rule.priority,
+        "SrcEndpointGroup": rule.src_group,
+        "DstEndpointGroup": rule.dst_group,
+        "SrcIpAddr": rule.src_address,
+        "DstIpAddr": rule.dst_address,
+        "IpProtocol": rule.protocol,
+        "SrcPort": rule.src_port,
+        "DstPort": rule.dst_port,
+        "TcpFlags": rule.tcp_flags,
+        "Action": rule.action,
+    }

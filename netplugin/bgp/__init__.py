@@ -1,0 +1,5 @@
+"""BGP on this host: runs `ofnet.bgp` where the host's record names a peer.
+
+In come the peering of the World and the routes the peer announces; out go routes in the World.
+`host` owns the session and the interface it uses, `nexthops` resolves next hops to MAC addresses.
+"""

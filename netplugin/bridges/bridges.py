@@ -1,0 +1,46 @@
+"""The two bridges every host has, and which datapath they run on.
+
+`ensure_bridges` makes both as spec/ofnet-ovsdb.md §1 has them, with what the original left out: a
+fixed datapath id (a new uplink no longer cuts the controller off), out-of-band control and a short
+back-off. The kernel's datapath is used where the kernel has one, else userspace's; nobody is asked.
+"""
+
+import hashlib
+from typing import Final
+
+from core.ids import HostLabel
+from netplugin.kernel.netns import HostLinks
+from netplugin.ovsdb import BridgeSpec, Ovsdb
+from ofnet.world import Bridge
+
+USERSPACE: Final = "netdev"
+KERNEL: Final = ""
+
+
+async def choose_datapath(links: HostLinks) -> str:
+    """Return the datapath type for this host's bridges, as OVSDB spells it."""
+    return KERNEL if await links.has_kernel_datapath() else USERSPACE
+
+
+def datapath_id(bridge: Bridge, host: HostLabel) -> int:
+    """Return the bridge's datapath id: always the same for a host, 48 bits, never 0."""
+    digest = hashlib.sha256(f"{host}/{bridge}".encode()).digest()
+    return int.from_bytes(digest[:6], "big") | 1
+
+
+async def ensure_bridges(
+    ovsdb: Ovsdb, host: HostLabel, datapath: str, controllers: dict[Bridge, int]
+) -> None:
+    """Make or correct both bridges; `controllers` has the OpenFlow port each one dials.
+
+    Raises SwitchUnavailable or SwitchRefused.
+    """
+    for bridge, port in controllers.items():
+        await ovsdb.ensure_bridge(
+            BridgeSpec(
+                name=bridge,
+                controller=f"tcp:127.0.0.1:{port}",
+                datapath_type=datapath,
+                datapath_id=f"{datapath_id(bridge, host):016x}",
+            )
+        )

@@ -1,0 +1,146 @@
+"""The tunnel ports of this host: one for each address another host has. Converges, never replays.
+
+In come the peers (`netplugin.world.peers`) and OVSDB's own report; out go ports on the vxlan
+bridge, and to the World (`netplugin.world.bridge_state`) those that are ready. Two records with one
+address (a host that was given another label) share a port, and a peer that moves to another address
+gets another port before the old one goes. Nothing is deleted before the World is complete (design
+D4). When to look is `netplugin.bridges.reconciler`'s to say.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import IPv4Address
+
+from core.errors import ContivError, SwitchRefused
+from core.ids import HostLabel
+from core.logs import fields
+from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.world import port_names
+from netplugin.world.builder import WorldBuilder
+from ofnet.world import Bridge, Vtep
+
+log = logging.getLogger(__name__)
+
+
+def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
+    """Return the tunnel ports among a bridge's ports, by the address at their other end.
+
+    A second port to one address, and one without any, stands under its own name: nobody's.
+    """
+    ours = [row for row in rows.values() if port_names.VTEP_HOST_ID in row.external_ids]
+    found: dict[str, PortRow] = {}
+    for row in sorted(ours, key=lambda row: row.name):
+        remote = row.options.get("remote_ip", row.name)
+        found[row.name if remote in found else remote] = row
+    return found
+
+
+def vtep_options(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
+    """Return the options of the tunnel port towards an address (spec/ofnet-ovsdb.md §3)."""
+    return {
+        "remote_ip": str(remote),
+        "key": "flow",
+        "tos": "inherit",
+        "dst_port": str(vxlan_port),
+    }
+
+
+class Tunnels:
+    """The tunnel ports. One per agent; `complain` takes all that is wrong, in place of what was."""
+
+    def __init__(
+        self,
+        *,
+        ovsdb: Ovsdb,
+        world: WorldBuilder,
+        vxlan_port: int,
+        complain: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._ovsdb = ovsdb
+        self._world = world
+        self._vxlan_port = vxlan_port
+        self._complain = complain
+        self._last_ofport = 0
+        self._told: dict[str, str | None] = {}
+
+    async def converge(self) -> None:
+        """Make the ports match the peers once; tell the World which of them are ready.
+
+        One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
+        """
+        peers = self._world.hosts.tunnel_ends()
+        tunnels = self._rows()
+        failures: dict[IPv4Address, ContivError] = {}
+        try:
+            for remote, host in _first_of_each(peers).items():
+                found = tunnels.get(str(remote))
+                if found is None or found.options != vtep_options(remote, self._vxlan_port):
+                    try:
+                        await self._add(host, remote, found)
+                    except SwitchRefused as exc:
+                        failures[remote] = exc
+        finally:
+            self._show(peers, failures)
+        if self._world.complete:
+            await self._remove_all_but(peers.values(), tunnels)
+        for failure in failures.values():
+            raise failure
+
+    def _rows(self) -> dict[str, PortRow]:
+        return vtep_rows(self._ovsdb.ports(Bridge.VXLAN))
+
+    async def _add(self, host: HostLabel, remote: IPv4Address, found: PortRow | None) -> None:
+        rows = self._ovsdb.ports(Bridge.VXLAN)
+        name = port_names.vtep_name(remote, rows.keys()) if found is None else found.name
+        ofport = None if found is None else found.ofport
+        if ofport is None or ofport <= 0:
+            taken = self._ovsdb.numbers(Bridge.VXLAN)
+            ofport = self._last_ofport = port_names.next_vtep_ofport(self._last_ofport, taken)
+        await self._ovsdb.add_port(
+            Bridge.VXLAN,
+            PortSpec(
+                name=name,
+                type="vxlan",
+                ofport_request=ofport,
+                external_ids={port_names.VTEP_HOST_ID: host},
+                options=vtep_options(remote, self._vxlan_port),
+            ),
+        )
+        log.info("tunnel added", extra=fields(peer=host, address=remote, port=name))
+
+    async def _remove_all_but(
+        self, remotes: Iterable[IPv4Address], tunnels: Mapping[str, PortRow]
+    ) -> None:
+        wanted = {str(remote) for remote in remotes}
+        for remote_ip, row in tunnels.items():
+            if remote_ip not in wanted:
+                await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
+                log.info("tunnel removed", extra=fields(address=remote_ip, port=row.name))
+
+    def _show(
+        self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]
+    ) -> None:
+        tunnels = self._rows()
+        ready, faults = {}, {}
+        for host, address in peers.items():
+            row = tunnels.get(str(address))
+            if row is not None and row.ofport is not None and row.ofport > 0:
+                ready[host] = Vtep(host=host, ip=address, ofport=row.ofport)
+            else:
+                why = row.error if row is not None else failures.get(address)
+                faults[host] = str(why or "its port is not ready")
+            if row is not None:
+                self._tell(host, row)
+        self._complain(f"no tunnel to {peer}: {reason}" for peer, reason in faults.items())
+        self._world.vxlan.set_vteps(ready)
+
+    def _tell(self, host: HostLabel, row: PortRow) -> None:
+        """Log what OVSDB says of a port, once."""
+        if row.error != self._told.get(row.name):
+            self._told[row.name] = row.error
+            log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
+
+
+def _first_of_each(peers: Mapping[HostLabel, IPv4Address]) -> dict[IPv4Address, HostLabel]:
+    """Return for each address the first host, by label, that has it."""
+    return {address: host for host, address in sorted(peers.items(), reverse=True)}

@@ -1,0 +1,115 @@
+"""`netplugin cleanup`: takes everything of ours off this host, and nothing else.
+
+Ours are both bridges with their ports (uplinks are let go, not removed), the links of pods' ports,
+marked rules of iptables, the journal of endpoints and the CNI socket. What the cluster knows of the
+host stays until `netctl host rm`. It may be run again, whatever was there or was interrupted; with
+`--dry-run` it only says what it would take away.
+"""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core.errors import Conflict, HostError
+from core.version import VERSION
+from daemons import flags
+from daemons.flags import Flag, Values
+from netplugin import settings
+from netplugin.bridges import host_access, node_ports
+from netplugin.cni.server import is_served
+from netplugin.kernel.iptables import Firewall
+from netplugin.kernel.netns import HostLinks
+from netplugin.ovsdb import Ovsdb
+from netplugin.world import port_names
+from ofnet.world import Bridge
+
+NAME: Final = "cleanup"
+OVSDB_WAIT: Final = 10.0
+
+_DRY_RUN: Final = Flag(
+    names=("dry-run",),
+    env="DRY_RUN",
+    help="say what would be removed",
+    default="false",
+    switch=True,
+)
+_PLACES: Final = frozenset({"ovsdb", "data-dir", "run-dir", "cni-socket"})
+_FLAGS: Final = (*(flag for flag in settings.FLAGS if flag.names[0] in _PLACES), _DRY_RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class Leavings:
+    """What of ours is on this host."""
+
+    bridges: tuple[str, ...]
+    links: tuple[str, ...]
+    rules: tuple[str, ...]
+    paths: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            *(f"bridge {name}" for name in self.bridges),
+            *(f"link {name}" for name in self.links),
+            *(f"rule {rule}" for rule in self.rules),
+            *(f"path {path}" for path in self.paths),
+        ]
+        return "\n".join(lines)
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Clean this host up, or say what that means. Raises ContivError."""
+    values = flags.read("netplugin", _FLAGS, arguments, environ, VERSION)
+    if values is not None:
+        asyncio.run(_clean_up(values))
+
+
+async def _clean_up(values: Values) -> None:
+    door = settings.cni_socket(values)
+    _refuse_beside_an_agent(door)
+    firewall = Firewall((*host_access.CHAINS, *node_ports.CHAINS))
+    async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
+        with closing(HostLinks()) as links:
+            rules = await firewall.found()
+            found = await _find(ovsdb, links, rules, (door, settings.journal_dir(values)))
+            sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
+            if not values.on("dry-run"):
+                await _remove(ovsdb, links, firewall, found)
+
+
+def _refuse_beside_an_agent(door: Path) -> None:
+    """Raise Conflict while an agent serves the CNI socket: it would make all of it again."""
+    if is_served(door):
+        raise Conflict(f"an agent answers at {door}: stop netplugin first")
+
+
+async def _find(
+    ovsdb: Ovsdb, links: HostLinks, rules: Sequence[str], paths: Sequence[Path]
+) -> Leavings:
+    present = await links.links()
+    return Leavings(
+        bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
+        links=tuple(sorted(name for name in present if port_names.pod_number(name) is not None)),
+        rules=tuple(rules),
+        paths=tuple(path for path in paths if path.exists()),
+    )
+
+
+async def _remove(ovsdb: Ovsdb, links: HostLinks, firewall: Firewall, found: Leavings) -> None:
+    if found.rules:
+        await firewall.keep(())
+    for bridge in found.bridges:
+        await ovsdb.delete_bridge(bridge)
+    await links.delete_links(found.links)
+    for path in found.paths:
+        try:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        except OSError as exc:
+            raise HostError(f"cannot remove {path}: {exc}") from exc

@@ -1,0 +1,212 @@
+"""`netplugin preflight`: what this host lacks to run an agent, each with the remedy.
+
+It takes the agent's own flags, looks and changes nothing. Each look is a small function, here or in
+`netplugin.commands.store_checks`; what it may say is in `netplugin.commands.findings`. Something
+that is lacking makes it exit with 1; a note does not.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from core.errors import HostError
+from core.version import VERSION
+from daemons import flags
+from daemons.host_address import default_host_address
+from netplugin import settings
+from netplugin.bridges import host_access
+from netplugin.bridges.nics import check_cards
+from netplugin.bridges.uplinks import attached_cards
+from netplugin.cni.server import is_served
+from netplugin.commands import store_checks
+from netplugin.commands.findings import Finding, Look, Note, finding
+from netplugin.kernel import iptables
+from netplugin.kernel.netns import HostLinks
+from netplugin.kube import config
+from netplugin.ovsdb import Ovsdb
+from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
+from netplugin.settings import SMALLEST_MTU, Settings
+from netplugin.world.port_names import HOST_PORT
+from ofnet.world import Bridge, FwdMode
+
+NAME: Final = "preflight"
+OVSDB_WAIT: Final = 3.0
+
+_CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
+"""By their bits: links and routes, packets of every kind, pods' namespaces (capability.h)."""
+
+
+def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Look at this host and print what was found. Raises HostError if anything is lacking."""
+    values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
+    if values is None:
+        return
+    findings = asyncio.run(findings_of(settings.resolve(values, default_host_address)))
+    sys.stdout.write("".join(f"{one}\n" for one in findings))
+    lacking = sum(one.lacking for one in findings)
+    if lacking:
+        raise HostError(f"this host lacks {lacking} of {len(findings)} things an agent needs")
+
+
+async def findings_of(wanted: Settings) -> list[Finding]:
+    """Return what all looks find, in order."""
+    looks = (finding(subject, *look, wanted) for subject, look in LOOKS.items())
+    return await asyncio.gather(*looks)
+
+
+async def _rights(_wanted: Settings) -> str:
+    held = _effective_capabilities()
+    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+    if lacking:
+        raise HostError("no right to " + ", ".join(lacking))
+    return "may change links, namespaces and send raw packets"
+
+
+def _effective_capabilities() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.splitlines() if line.startswith("CapEff:"))
+    return int(line.split()[1], 16)
+
+
+async def _switch(wanted: Settings) -> str:
+    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
+        bridges = sorted(ovsdb.bridges())
+    return f"database at {wanted.ovsdb}, bridges: {', '.join(bridges) or 'none'}"
+
+
+async def _datapath(wanted: Settings) -> str:
+    with closing(HostLinks()) as links:
+        if await links.has_kernel_datapath():
+            return "the kernel's"
+        holder = await links.holder(wanted.vtep_ip)
+    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
+        bridges = ovsdb.bridges()
+    if holder not in bridges:
+        raise HostError(f"userspace's, and {wanted.vtep_ip} is on {holder}, which is no bridge")
+    return f"userspace's, tunnels leave by bridge {holder}"
+
+
+async def _links(wanted: Settings) -> str:
+    with closing(HostLinks()) as links:
+        underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
+    carried = underlay.carries(Bridge.VXLAN)
+    if carried < (wanted.mtu or SMALLEST_MTU):
+        raise HostError(
+            f"the link of {wanted.vtep_ip} has an MTU of {underlay.tunnels}, pods would have "
+            f"{carried}: {VXLAN_OVERHEAD} are the tunnel's"
+        )
+    if wanted.uplinks and underlay.carries(Bridge.VLAN) < (wanted.mtu or SMALLEST_MTU):
+        raise HostError(f"the uplinks carry {underlay.carries(Bridge.VLAN)}")
+    return f"tunnels from {wanted.vtep_ip}, pods' MTU {wanted.mtu or carried}"
+
+
+async def _uplinks(wanted: Settings) -> str:
+    with closing(HostLinks()) as links:
+        cards = await links.cards(wanted.uplinks)
+    async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
+        check_cards(cards, attached_cards(ovsdb.ports(Bridge.VLAN).values()))
+    return ", ".join(card.name for card in cards) or "none"
+
+
+async def _programs(_wanted: Settings) -> str:
+    found = shutil.which(iptables.PROGRAM)
+    if found is None:
+        raise HostError(f"no {iptables.PROGRAM}: pods cannot leave the host under its address")
+    await iptables.policy(host_access.POSTROUTING)  # which it can only tell if it works
+    return found
+
+
+async def _forwarding(wanted: Settings) -> str | Note:
+    if not host_access.forwards():
+        whose = "pods on networks without a gateway" if _bridges(wanted) else "pods"
+        fault = f"net.ipv4.ip_forward is 0: {whose} reach nobody outside"
+        if _bridges(wanted):
+            return Note(fault)
+        raise HostError(fault)
+    if await iptables.policy(host_access.FORWARD) == "DROP":
+        return Note("iptables drops what is forwarded, but for what a rule of somebody's accepts")
+    return "this host forwards packets"
+
+
+def _bridges(wanted: Settings) -> bool:
+    """Tell whether pods find their gateways without this host."""
+    return wanted.fwd_mode is FwdMode.BRIDGE
+
+
+async def _kubernetes(wanted: Settings) -> str:
+    if wanted.k8s_config is None:
+        return f"not asked for in mode {wanted.mode}"
+    found = config.load(wanted.k8s_config)
+    found.tls()  # its certificates can be read
+    said = f"services in {found.services}" if found.services else "no services"
+    return f"{said}, says {wanted.k8s_config}" if wanted.k8s_config.exists() else "no configuration"
+
+
+async def _ports(wanted: Settings) -> str:
+    if is_served(wanted.cni_socket):
+        return f"an agent runs already, at {wanted.cni_socket}"
+    places = {
+        ("127.0.0.1", wanted.vxlan_openflow_port): "--vxlan-openflow-port",
+        ("127.0.0.1", wanted.vlan_openflow_port): "--vlan-openflow-port",
+        ("0.0.0.0", wanted.vxlan_rpc_port): "--vxlan-rpc-port",
+        ("0.0.0.0", wanted.vlan_rpc_port): "--vlan-rpc-port",
+        (wanted.rest.host, wanted.rest.port): "--rest-address",
+    }
+    taken = [f"{port} ({flag})" for (host, port), flag in places.items() if _is_taken(host, port)]
+    if taken:
+        raise HostError(f"TCP ports in use: {', '.join(taken)}")
+    return ", ".join(str(port) for _, port in places) + " are free"
+
+
+def _is_taken(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return True
+    return False
+
+
+async def _directories(wanted: Settings) -> str:
+    for path in (wanted.journal, wanted.cni_socket.parent):
+        there = next(place for place in (path, *path.parents) if place.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise HostError(f"{path} cannot be made: {there} cannot be written")
+    return f"{wanted.journal}, {wanted.cni_socket.parent}"
+
+
+LOOKS: Final[Mapping[str, tuple[Look, str]]] = {
+    "rights": (_rights, "run as root, or give the unit AmbientCapabilities of these"),
+    "Open vSwitch": (
+        _switch,
+        "apt install openvswitch-switch; systemctl start openvswitch-switch; --ovsdb names another",
+    ),
+    "datapath": (_datapath, "modprobe openvswitch"),
+    "store": (
+        store_checks.store,
+        "start it, name it with --etcd or --consul, or give this host another --host",
+    ),
+    "links": (_links, "--vtep-ip names an address of this host, --mtu the pods' MTU"),
+    "uplinks": (_uplinks, "--vlan-uplinks names cards of this host that it does not live on"),
+    "programs": (_programs, "apt install iptables"),
+    "forwarding": (
+        _forwarding,
+        f"sysctl net.ipv4.ip_forward=1; in FORWARD accept -i {HOST_PORT} and -o {HOST_PORT}",
+    ),
+    "private network": (
+        store_checks.private_network,
+        "netctl global set --private-subnet names another /16, or take that route away",
+    ),
+    "paths": (store_checks.paths, "raise the MTU of what lies between, or give all agents --mtu"),
+    "Kubernetes": (_kubernetes, "mend the file, or name another with --k8s-config"),
+    "ports": (_ports, "end what uses them, or choose others with the flags named"),
+    "directories": (_directories, "choose others with --data-dir and --run-dir"),
+}
+"""Subject -> how to look, and what to do where it is lacking."""

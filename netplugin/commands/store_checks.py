@@ -1,0 +1,124 @@
+"""What `netplugin preflight` learns of a host from the store: may it join, and with what.
+
+In come the agent's settings; each look reads the store and compares it with this host. Next is
+`netplugin.commands.findings`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final
+
+from core import keys
+from core.errors import Conflict, ContivError, HostError, StoreUnavailable
+from core.ids import HostLabel
+from netplugin.bridges.path_mtu import Paths
+from netplugin.commands.findings import Note
+from netplugin.kernel import icmp
+from netplugin.kernel.netns import HostLinks
+from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
+from netplugin.settings import Settings
+from netplugin.world import port_names
+from netplugin.world.conversion import check_global, check_host, private_subnet
+from objdb.api import Backend
+from objdb.connect import connect
+from objdb.wait_for_store import arrival
+from ofnet.world import Bridge
+from state import codec, schema
+from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, HostRecord
+
+STORE_WAIT: Final = 10.0
+
+
+async def store(wanted: Settings) -> str:
+    """Look whether the store answers, and knows no other host of this name."""
+    async with _opened(wanted) as backend:
+        stamp = await arrival(wanted.store, backend, keys.SCHEMA)
+        schema.check(stamp.value if stamp else None)
+        entry = await backend.get(keys.host(wanted.host))
+    record = codec.decode(entry.key, entry.value) if entry else None
+    if isinstance(record, HostRecord) and record.vtep_ip != str(wanted.vtep_ip):
+        raise Conflict(f"a host {wanted.host} with tunnels from {record.vtep_ip} is known already")
+    return f"{wanted.store} answers" + ("" if stamp else ", no netmaster has used it yet")
+
+
+async def private_network(wanted: Settings) -> str | Note:
+    """Look whether the network that stands for this host's pods leads anywhere else."""
+    try:
+        private = await _private(wanted)
+    except ContivError as exc:
+        return _unread(exc)
+    with closing(HostLinks()) as links:
+        others = [
+            f"{subnet} by {link}"
+            for subnet, link in await links.routed()
+            if subnet.prefixlen and subnet.overlaps(private) and link != port_names.HOST_PORT
+        ]
+    if others:
+        raise HostError(f"{private} stands for this host's pods, and leads elsewhere: {others[0]}")
+    return f"{private} is free"
+
+
+async def paths(wanted: Settings) -> str | Note:
+    """Look whether the longest packets of tunnels pass to the hosts that are known."""
+    try:
+        peers = await _peers(wanted)
+    except ContivError as exc:
+        return _unread(exc)
+    with closing(HostLinks()) as links:
+        underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
+    size = (wanted.mtu or underlay.carries(Bridge.VXLAN)) + VXLAN_OVERHEAD
+    faults: dict[HostLabel, str] = {}
+    ways = Paths(
+        peers=lambda: peers,
+        size=lambda: size,
+        probe=partial(icmp.passes, source=wanted.vtep_ip),
+        interval=0,
+        complain=faults.update,
+    )
+    await ways.look()
+    for host, fault in faults.items():
+        raise HostError(f"path to {host}: {fault}")
+    return f"{len(peers)} other hosts, packets of {size} bytes are not lost where short ones pass"
+
+
+async def _private(wanted: Settings) -> IPv4Network:
+    async with _opened(wanted) as backend:
+        entry = await backend.get(keys.GLOBAL_CONFIG)
+    record = codec.decode(entry.key, entry.value) if entry else None
+    if not isinstance(record, GlobalRecord):
+        return IPv4Network(DEFAULT_PRIVATE_SUBNET)
+    check_global(record)
+    return private_subnet(record) or IPv4Network(DEFAULT_PRIVATE_SUBNET)
+
+
+async def _peers(wanted: Settings) -> dict[HostLabel, IPv4Address]:
+    async with _opened(wanted) as backend:
+        entries = (await backend.snapshot(keys.HOSTS)).entries.values()
+    records = [codec.decode(entry.key, entry.value) for entry in entries]
+    hosts = [record for record in records if isinstance(record, HostRecord)]
+    for host in hosts:
+        check_host(host)
+    return {
+        host.label: IPv4Address(host.vtep_ip)
+        for host in hosts
+        if host.vtep_ip and host.label != wanted.host
+    }
+
+
+def _unread(exc: ContivError) -> Note:
+    return Note(f"not looked at: {exc}")
+
+
+@asynccontextmanager
+async def _opened(wanted: Settings) -> AsyncIterator[Backend]:
+    backend = connect(wanted.store)
+    try:
+        async with asyncio.timeout(STORE_WAIT):
+            yield backend
+    except TimeoutError as exc:
+        raise StoreUnavailable(f"{wanted.store}: no answer in {STORE_WAIT:g} s") from exc
+    finally:
+        await backend.close()

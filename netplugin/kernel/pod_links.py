@@ -1,0 +1,185 @@
+"""Links of pods, as against those of the host itself (`netplugin.kernel.host_links`).
+
+Each function does one piece of work, in the host's namespace and, where need be, in the pod's
+(`netplugin.kernel.namespaces`), and blocks for as long as the kernel works:
+`netplugin.kernel.netns` has its threads do it. Changes are requests of `netplugin.kernel.netlink`.
+What the kernel refuses is a HostError that names link and namespace.
+
+A pod's end of a veth is born in the pod's namespace: to move a link there takes the kernel 17 ms.
+"""
+
+import ctypes
+import errno
+import fcntl
+import logging
+import secrets
+import socket
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Final
+
+from netplugin.kernel import namespaces, netlink
+from netplugin.kernel.netlink import Address, Interface
+
+log = logging.getLogger(__name__)
+
+_SIOCGIFFLAGS: Final = 0x8913
+_IFF_RUNNING: Final = 0x40
+_SIOCETHTOOL: Final = 0x8946
+_ETHTOOL_GLINK: Final = 0x0A
+_ETHTOOL_STXCSUM: Final = 0x17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodLink:
+    """A veth to make: its ends by name, the far one in the namespace at `netns_path`.
+
+    `tx_off` makes the pod compute its checksums itself: the userspace datapath does not, and TCP
+    hangs without.
+    """
+
+    host_name: str
+    ifname: str
+    netns_path: str
+    mtu: int
+    tx_off: bool = False
+
+
+def add(spec: PodLink) -> None:
+    """Make the veth, its host end up; a link that has the host end's name makes way."""
+    what = f"link {spec.host_name} to {spec.ifname} in {spec.netns_path}"
+    with namespaces.opened(spec.netns_path) as namespace, netlink.host_errors(what):
+        stale = netlink.index_of(spec.host_name)
+        if stale is not None:
+            netlink.change(netlink.no_link(stale))
+        try:
+            netlink.change(
+                netlink.veth(spec.host_name, spec.ifname, namespace, spec.mtu),
+                # the host is no neighbour of its pods
+                netlink.without_link_local(spec.host_name),
+                unless=errno.EAFNOSUPPORT,
+            )
+            if spec.tx_off:
+                with namespaces.inside(namespace):
+                    _tx_checksum_off(spec.ifname)
+        except OSError:
+            made = netlink.index_of(spec.host_name)
+            if made is not None:
+                netlink.change(netlink.no_link(made))
+            raise
+
+
+def _tx_checksum_off(ifname: str) -> None:
+    with _ioctl_door() as door:
+        _ethtool(door, ifname, _ETHTOOL_STXCSUM)
+
+
+def configure(
+    netns_path: str,
+    ifname: str,
+    mac: str,
+    addresses: Sequence[Interface],
+    gateways: Sequence[Address],
+) -> None:
+    """Bring the pod's end up with its addresses and default routes, and loopback with it."""
+    with (
+        namespaces.opened(netns_path) as namespace,
+        netlink.host_errors(f"link {ifname} in {netns_path}"),
+        namespaces.inside(namespace),
+    ):
+        index = netlink.required_index(ifname)
+        if any(address.version == 6 for address in addresses):
+            _enable_ipv6(ifname)
+        netlink.change(
+            netlink.link_up(netlink.required_index("lo")),
+            netlink.link_up(index, mac),
+            *(netlink.address(index, address) for address in addresses),
+            *(_default_route(index, gateway, addresses) for gateway in gateways),
+        )
+
+
+def _default_route(index: int, gateway: Address, addresses: Iterable[Interface]) -> bytes:
+    reachable = any(gateway in address.network for address in addresses)
+    return netlink.default_route(index, gateway, on_link=not reachable)
+
+
+def _enable_ipv6(ifname: str) -> None:
+    switch = Path("/proc/sys/net/ipv6/conf") / ifname / "disable_ipv6"
+    if switch.read_text(encoding="ascii").strip() != "0":
+        switch.write_text("0", encoding="ascii")
+
+
+def route(netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+    """Have a pod look for who is in a subnet on one of its links."""
+    what = f"route to {subnet} by {ifname} in {netns_path}"
+    with (
+        namespaces.opened(netns_path) as namespace,
+        netlink.host_errors(what),
+        namespaces.inside(namespace),
+    ):
+        netlink.change(netlink.route(netlink.required_index(ifname), subnet))
+
+
+def set_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
+    """Give both ends another MTU, the host's last."""
+    what = f"MTU of {host_name} and {ifname} in {netns_path}"
+    with namespaces.opened(netns_path) as namespace, netlink.host_errors(what):
+        with namespaces.inside(namespace):
+            netlink.change(netlink.with_mtu(netlink.required_index(ifname), mtu))
+        netlink.change(netlink.with_mtu(netlink.required_index(host_name), mtu))
+
+
+def running(name: str) -> bool:
+    """Tell whether a link has a carrier, and the kernel has drawn its conclusions from that."""
+    request = struct.pack("16sh14x", name.encode(), 0)
+    with netlink.host_errors(f"link {name}"), _ioctl_door() as door:
+        carrier = _ethtool(door, name, _ETHTOOL_GLINK)
+        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(door, _SIOCGIFFLAGS, request))
+    return bool(carrier and flags & _IFF_RUNNING)
+
+
+def _ioctl_door() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def _ethtool(door: socket.socket, ifname: str, command: int) -> int:
+    """Do a command with the value 0; return the value it leaves."""
+    value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
+    request = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(value))
+    fcntl.ioctl(door, _SIOCETHTOOL, request)
+    return int(struct.unpack("II", value.raw)[1])
+
+
+def delete(names: Collection[str]) -> dict[str, str]:
+    """Remove links; return those still there, with the reason."""
+    present = {name: index for index, name in socket.if_nameindex() if name in names}
+    with netlink.host_errors("links to remove"):
+        if len(present) > 1:
+            try:
+                _delete_group(present.values())
+            except OSError as exc:
+                log.warning("links are removed one by one", extra={"error": str(exc)})
+            else:
+                return {}
+        return _delete_each(present)
+
+
+def _delete_group(indexes: Iterable[int]) -> None:
+    """Remove many links in one go, by a group nothing else is in."""
+    group = secrets.randbits(30) | 1 << 30
+    for index in indexes:
+        netlink.change(netlink.in_group(index, group), unless=errno.ENODEV)
+    netlink.change(netlink.no_group(group))
+
+
+def _delete_each(links: Mapping[str, int]) -> dict[str, str]:
+    stuck: dict[str, str] = {}
+    for name, index in links.items():
+        try:
+            netlink.change(netlink.no_link(index), unless=errno.ENODEV)
+        except OSError as exc:
+            stuck[name] = str(exc.strerror)
+    return stuck

@@ -1,0 +1,219 @@
+"""Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
+
+An ADD is `netplugin.pods.add`'s to carry out. Asked again it answers the same again; when a step
+fails, all of them are undone.
+
+A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
+OVS port, a release netmaster could not take) is `netplugin.pods.teardown`'s, from the journal,
+which survives whatever happens to this process or to the master (design D10). Calls for one
+container are serial, containers go side by side (`netplugin.pods.endpoint_registry`).
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from core.errors import Conflict, ContivError, HostError, MasterUnavailable
+from core.ids import EndpointKey, HostLabel
+from core.logs import fields
+from core.tasks import unbroken
+from netplugin.bridges.reconciler import Reconciler
+from netplugin.cni.request import PodRequest
+from netplugin.cni.results import PodResult
+from netplugin.masters.client import Master
+from netplugin.pods.add import Addition, endpoint_key_of
+from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.journal import Entry, Journal, State
+from netplugin.pods.pod_ports import RECLAIMED, PodPorts
+from netplugin.pods.teardown import Removal
+from netplugin.world.builder import WorldBuilder
+from state.records import EndpointRecord, NetworkRecord
+
+log = logging.getLogger(__name__)
+
+OLD_GONE: Final = 4.0
+"""Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
+FLOWS_GONE: Final = 2.0
+"""Seconds the switch may take to give up flows; one that is stuck does it when it is back."""
+UNDONE: Final = 2.0
+"""Seconds a failed ADD waits until nothing of it is left; what is still left goes on its own."""
+
+
+class Pods:
+    """The endpoints of this host. One per agent."""
+
+    def __init__(
+        self,
+        *,
+        host: HostLabel,
+        addition: Addition,
+        master: Master,
+        journal: Journal,
+        roster: Roster,
+        pod_ports: PodPorts,
+        world: WorldBuilder,
+        reconciler: Reconciler,
+        removal: Removal,
+    ) -> None:
+        self._host = host
+        self._addition = addition
+        self._master = master
+        self._journal = journal
+        self._roster = roster
+        self._ports = pod_ports
+        self._world = world
+        self._reconciler = reconciler
+        self._removal = removal
+
+    def recover(self, entries: list[Entry]) -> None:
+        """Take over the journal of the agent before this one, once, before the first call.
+
+        What it finished stays; what it left half done is taken away like a DEL, since no runtime
+        was told of it.
+        """
+        for entry in entries:
+            self._ports.seen(entry.port)
+            if entry.state is State.PRESENT:
+                self._roster.put(entry)
+            else:
+                self._removal.schedule(replace(entry, state=State.REMOVING))
+
+    def keys(self) -> frozenset[EndpointKey]:
+        """Return the endpoints this host has."""
+        return self._roster.keys()
+
+    async def add(self, request: PodRequest) -> PodResult:
+        """Give a pod its interface; asked twice for the same one, answer the same again."""
+        key = endpoint_key_of(request)
+        async with self._roster.serial(request.container_id):
+            known = self._roster.find(request.container_id, request.ifname)
+            name = request.pod_name or request.container_id
+            if known is not None:
+                if _is_what(request, known) and (result := await self._addition.again(known, name)):
+                    return result
+                await unbroken(self._take_away(known))
+                await self._removal.finished(known.key, OLD_GONE)
+            if (other := self._roster.get(key)) is not None:
+                raise Conflict(
+                    f"container {request.container_id} is on network {request.network} already, "
+                    f"by its interface {other.ifname}"
+                )
+            await self._removal.finished(key, OLD_GONE)
+            return await self._make(self._addition.entry(request), name)
+
+    async def delete(self, request: PodRequest) -> None:
+        """Take a pod's interface away; nothing there is a success."""
+        async with self._roster.serial(request.container_id):
+            known = self._roster.find(request.container_id, request.ifname)
+            if known is not None:
+                await unbroken(self._take_away(known))
+            for record in self._forgotten(request):
+                await self._master.delete_endpoint(
+                    request.tenant, request.network, record.endpoint_id
+                )
+
+    async def reclaim(self, key: EndpointKey) -> None:
+        """Take an endpoint away by its record's key, as netmaster's clean-up asks."""
+        known = self._roster.get(key)
+        if known is not None:
+            async with self._roster.serial(known.container_id):
+                entry = self._roster.get(key)  # another one, maybe, after waiting
+                if entry is not None:
+                    await unbroken(self._take_away(entry))
+
+    async def release(self, entry: Entry) -> None:
+        """Take an endpoint away as a DEL would, unless it is another one by now."""
+        async with self._roster.serial(entry.container_id):
+            if self._roster.get(entry.key) is entry:
+                await unbroken(self._take_away(entry))
+
+    async def forsake(self, record: EndpointRecord, network: NetworkRecord) -> None:
+        """Release a record of this host that nothing here stands for, unless something does now."""
+        async with self._roster.serial(record.endpoint_id):
+            if self.stands_for(record.key):
+                return
+            await self._master.delete_endpoint(network.tenant, network.name, record.endpoint_id)
+
+    def cut_off(self, key: EndpointKey) -> None:
+        """Take the flows of an endpoint away whose address is not its own any more."""
+        log.warning("endpoint is not connected", extra=fields(endpoint=key, error=RECLAIMED))
+        self._world.endpoints.remove_port(key)
+        self._reconciler.wake()
+
+    def stands_for(self, key: EndpointKey) -> bool:
+        """Tell whether there is an endpoint of this key here, or one that is being removed."""
+        return self._roster.get(key) is not None or self._removal.has(key)
+
+    # -- ADD -----------------------------------------------------------------------------------
+
+    async def _make(self, entry: Entry, name: str) -> PodResult:
+        self._roster.put(entry)
+        try:
+            result = await self._addition.make(entry, name)
+        except BaseException as exc:
+            log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
+            await unbroken(self._undo(entry, exc))
+            raise
+        log.info(
+            "pod added",
+            extra=fields(endpoint=entry.key, address=result.ipv4, port=result.host_ifname),
+        )
+        return result
+
+    # -- DEL -----------------------------------------------------------------------------------
+
+    async def _take_away(self, entry: Entry) -> None:
+        going = replace(entry, state=State.REMOVING)
+        await self._journal.write(going)
+        await self._remove(going)
+
+    async def _undo(self, entry: Entry, reason: BaseException) -> None:
+        going = replace(entry, state=State.REMOVING)
+        try:
+            await self._journal.write(going)
+        except HostError as exc:  # an ADD the journal does not know, or as begun: nothing is lost
+            log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
+        if self._removal.ended:
+            return  # the next agent finds it in the journal
+        await self._take_off(going)
+        if isinstance(reason, MasterUnavailable):
+            self._removal.schedule(going)  # nobody can release it now: the runtime need not wait
+            return
+        await self._removal.release(going)
+        with suppress(ContivError):  # the caller has an error already, and the work goes on
+            await self._removal.finished(entry.key, UNDONE)
+
+    async def _remove(self, going: Entry) -> None:
+        await self._take_off(going)
+        await self._removal.release(going)
+
+    async def _take_off(self, going: Entry) -> None:
+        """Take an endpoint off the switch."""
+        self._roster.put(going)
+        try:
+            async with asyncio.timeout(FLOWS_GONE):
+                await self._reconciler.remove_port(going.key)
+        except (ContivError, TimeoutError) as exc:
+            log.warning("flows remain", extra=fields(endpoint=going.key, error=exc))
+        self._roster.drop(going.key)
+
+    def _forgotten(self, request: PodRequest) -> list[EndpointRecord]:
+        """Return this host's records of the container that no journal entry stands for."""
+        key = endpoint_key_of(request)
+        record = self._world.endpoints.get(key)
+        if record is None or record.homing_host != self._host:
+            return []
+        return [] if self.stands_for(key) else [record]
+
+
+def _is_what(request: PodRequest, entry: Entry) -> bool:
+    """Tell whether an endpoint that is there is what a request asks for."""
+    there = entry.key, entry.netns, entry.ifname, entry.group or ""
+    return there == (
+        endpoint_key_of(request),
+        request.netns,
+        request.ifname,
+        request.group or "",
+    )

@@ -1,0 +1,155 @@
+"""`host1`: a second interface, to the host, of pods on networks without a gateway.
+
+In comes an endpoint whose network has none; its pod gets a link to the vxlan bridge (`hport<N>` at
+this end) with its address on the host's private network, and its default route by the host. The
+World is told, and `ofnet.pipelines.host_access` joins it to `contivh0`. Bandwidth, burst and DSCP
+of the pod's group hold there too. What somebody takes away comes back; what is nobody's is swept
+and a changed limit corrected together with the pod's other port (`netplugin.pods.pod_ports`).
+"""
+
+import logging
+
+from core.errors import SwitchUnavailable
+from core.logs import fields
+from core.tasks import unbroken
+from netplugin.bridges.reconcile_loop import Upkeep, keep
+from netplugin.bridges.reconciler import Reconciler
+from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.pod_links import PodLink
+from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.journal import Entry
+from netplugin.pods.pod_ports import PodPorts
+from netplugin.world import port_names
+from netplugin.world.builder import WorldBuilder
+from ofnet.world import AccessPort, Bridge
+
+log = logging.getLogger(__name__)
+
+
+class AccessPorts:
+    """The pods' interfaces to this host. One per agent."""
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        links: HostLinks,
+        ovsdb: Ovsdb,
+        pod_ports: PodPorts,
+        world: WorldBuilder,
+        reconciler: Reconciler,
+        tx_off: bool,
+        interval: float,
+    ) -> None:
+        self._roster = roster
+        self._links = links
+        self._ovsdb = ovsdb
+        self._pod_ports = pod_ports
+        self._world = world
+        self._reconciler = reconciler
+        self._tx_off = tx_off
+        self._interval = interval
+
+    async def attach(self, entry: Entry, mtu: int) -> None:
+        """Give a pod its interface to the host; return when the switch has its flows.
+
+        Raises SwitchUnavailable while this host has no port of its own.
+        """
+        host = self._world.endpoints.host_port
+        if host is None:
+            raise SwitchUnavailable(
+                f"{port_names.HOST_PORT} is not there yet, by which a pod is to go"
+            )
+        name, mac = (
+            port_names.access_name(entry.port),
+            port_names.private_mac(host.subnet, entry.port),
+        )
+        await unbroken(
+            self._links.add_pod_link(
+                PodLink(
+                    host_name=name,
+                    ifname=port_names.ACCESS_IFNAME,
+                    netns_path=entry.netns,
+                    mtu=mtu,
+                    tx_off=self._tx_off,
+                )
+            )
+        )
+        await unbroken(self._add_row(entry))
+        self._show(entry, await self._ovsdb.wait_ofport(name))
+        await self._reconciler.flush()
+        address = port_names.private_address(host.subnet, entry.port)
+        await unbroken(
+            self._links.configure_pod(
+                entry.netns, port_names.ACCESS_IFNAME, mac, [address], [host.address]
+            )
+        )
+
+    def place(self) -> None:
+        """Tell the World of the interfaces that are there."""
+        rows = self._rows()
+        for entry in self._roster.settled():
+            row = rows.get(port_names.access_name(entry.port))
+            there = self._world.endpoints.port(entry.key) is not None  # not so if it was reclaimed
+            if there and row is not None and row.ofport is not None and row.ofport > 0:
+                self._show(entry, row.ofport)
+
+    async def run(self) -> None:
+        """Keep them, for ever."""
+        await keep(
+            Upkeep(
+                name="interfaces to the host",
+                converge=self.converge,
+                facts=self._facts,
+                news=(self._ovsdb.changed, self._reconciler.groups_changed),
+                interval=self._interval,
+            )
+        )
+
+    async def converge(self) -> object:
+        """Make the ports of links that lost theirs again, once, and return what there is then."""
+        links = await self._links.links()
+        for entry in self._roster.settled():
+            name = port_names.access_name(entry.port)
+            if name in links and name not in self._rows():
+                async with self._roster.serial(entry.container_id):
+                    if self._roster.get(entry.key) is entry:
+                        log.warning("port was gone, made again", extra=fields(port=name))
+                        await self._add_row(entry)
+        self.place()
+        self._reconciler.wake()
+        return self._facts()
+
+    def _facts(self) -> object:
+        marks = {entry.key: self._dscp(entry) for entry in self._roster.settled()}
+        return self._rows(), marks
+
+    def _rows(self) -> dict[str, PortRow]:
+        rows = self._ovsdb.ports(Bridge.VXLAN)
+        return {name: row for name, row in rows.items() if port_names.is_access(name)}
+
+    def _show(self, entry: Entry, ofport: int) -> None:
+        host = self._world.endpoints.host_port
+        if host is not None:
+            mac = port_names.private_mac(host.subnet, entry.port)
+            ip = port_names.private_address(host.subnet, entry.port).ip
+            port = AccessPort(ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry))
+            self._world.endpoints.put_access(entry.key, port)
+
+    def _dscp(self, entry: Entry) -> int:
+        group = self._pod_ports.group(entry)
+        return 0 if group is None else group.dscp
+
+    async def _add_row(self, entry: Entry) -> None:
+        rate, burst = self._pod_ports.limits(entry)
+        await self._ovsdb.add_port(
+            Bridge.VXLAN,
+            PortSpec(
+                name=port_names.access_name(entry.port),
+                ofport_request=port_names.access_ofport(entry.port, self._ovsdb.numbers()),
+                external_ids={port_names.ENDPOINT_ID: f"{port_names.ACCESS_IFNAME}-{entry.key}"},
+                policing_rate=rate,
+                policing_burst=burst,
+            ),
+        )

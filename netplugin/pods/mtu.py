@@ -1,0 +1,164 @@
+"""What a pod can send in one piece: derived from the links that carry its packets, and kept true.
+
+In come the MTUs of the link tunnels leave by and of the uplinks, as the kernel has them; out goes
+the MTU of each bridge's pods, which `--mtu` may lower. When links change, the links of pods that
+run follow, and the host's own interfaces on the bridges. The original took the lowest of all links
+there happened to be, once, so that a bridge of somebody else's decided (spec/ofnet-ovsdb.md §5,
+spec/user-issues.md #21).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from core.errors import ContivError, HostError, UsageError
+from core.logs import fields
+from netplugin.kernel.netns import HostLinks
+from netplugin.ovsdb import Ovsdb
+from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.journal import Entry
+from netplugin.world import port_names
+from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
+
+VXLAN_OVERHEAD: Final = 50
+"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
+LOOK_AGAIN: Final = 1.0
+"""Seconds between looks: each pod that comes or goes is a change of links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Underlay:
+    """The MTUs of the links that carry pods' packets to other hosts."""
+
+    tunnels: int
+    uplinks: tuple[int, ...] = ()
+
+    def carries(self, bridge: Bridge) -> int:
+        """Return the longest packet of a pod on a bridge that goes through in one piece."""
+        if bridge is Bridge.VXLAN:
+            return self.tunnels - VXLAN_OVERHEAD
+        return min(self.uplinks, default=self.tunnels)
+
+
+async def underlay_of(links: HostLinks, vtep_ip: IPv4Address, uplinks: Sequence[str]) -> Underlay:
+    """Return the underlay of a host. Raises HostError where a link is missing."""
+    holder, have = await links.holder(vtep_ip), await links.mtus()
+    missing = [name for name in (holder, *uplinks) if name not in have]
+    if missing:
+        raise HostError(f"link {missing[0]}: no such link")
+    return Underlay(have[holder], tuple(have[name] for name in uplinks))
+
+
+class PodMtus:
+    """The MTUs of this host's pods. One per agent; `read` comes first.
+
+    `wanted` is what the command line says, None for what the links carry. `complain` is given all
+    that is wrong whenever that may have changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        links: HostLinks,
+        ovsdb: Ovsdb,
+        roster: Roster,
+        vtep_ip: IPv4Address,
+        uplinks: Sequence[str],
+        wanted: int | None,
+        complain: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._links = links
+        self._ovsdb = ovsdb
+        self._roster = roster
+        self._vtep_ip = vtep_ip
+        self._uplinks = uplinks
+        self._wanted = wanted
+        self._complain = complain
+        self.underlay = Underlay(0)
+
+    def of(self, bridge: Bridge) -> int:
+        """Return the MTU of a bridge's pods."""
+        return self._wanted or self.underlay.carries(bridge)
+
+    async def read(self) -> None:
+        """Read the links.
+
+        Raises HostError where one is missing, UsageError for a wanted MTU that they do not carry.
+        """
+        self.underlay = await self._read()
+        if faults := self._faults():
+            raise UsageError(faults[0])
+
+    async def run(self) -> None:
+        """Follow the links, for ever, and have those of pods follow them."""
+        async for _ in self._links.changes():
+            await self._look()
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _look(self) -> None:
+        try:
+            found = await self._read()
+        except HostError as exc:  # a card that is being replaced: what was known stays
+            self._complain([f"MTU unknown: {exc}"])
+            return
+        if found != self.underlay:
+            log.warning("MTU of links changed", extra=fields(before=self.underlay, state=found))
+            self.underlay = found
+        self._complain([*self._faults(), *await self._correct(), *await self._correct_own()])
+
+    async def _correct(self) -> list[str]:
+        """Set the links of pods that have another MTU; return what could not be."""
+        have, faults = await self._links.mtus(), []
+        for entry in self._roster.settled():
+            own = port_names.switch_name(entry.port), entry.ifname, Bridge(entry.bridge)
+            access = port_names.access_name(entry.port), port_names.ACCESS_IFNAME, Bridge.VXLAN
+            for name, ifname, bridge in (own, access):
+                wanted = self.of(bridge)
+                if have.get(name, wanted) != wanted:
+                    faults += await self._set(entry, name, ifname, wanted)
+        return faults
+
+    async def _correct_own(self) -> list[str]:
+        """Ask for the MTU of the host's own interfaces on the bridges; return what was refused.
+
+        Left alone, the switch gives them the lowest of the pods that happen to be there.
+        """
+        faults = []
+        for row in self._ovsdb.ports().values():
+            if row.type != "internal" or port_names.ENDPOINT_ID not in row.external_ids:
+                continue
+            mtu = self.of(Bridge(row.bridge))
+            if row.mtu_request != mtu:
+                try:
+                    await self._ovsdb.set_mtu(row.name, mtu)
+                except ContivError as exc:
+                    faults.append(f"MTU of {row.name} not set: {exc}")
+        return faults
+
+    async def _set(self, entry: Entry, name: str, ifname: str, mtu: int) -> list[str]:
+        try:
+            await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
+        except HostError as exc:
+            return [f"MTU of pod {entry.container_id} not set: {exc}"]
+        log.info("MTU of pod set", extra=fields(endpoint=entry.key, port=name, count=mtu))
+        return []
+
+    async def _read(self) -> Underlay:
+        return await underlay_of(self._links, self._vtep_ip, self._uplinks)
+
+    def _faults(self) -> list[str]:
+        wanted = self._wanted
+        if wanted is None:
+            return []
+        bridges = [Bridge.VXLAN, *([Bridge.VLAN] if self._uplinks else [])]
+        return [
+            f"pods have an MTU of {wanted}, and links carry {carried} for {bridge}: "
+            f"set --mtu to {carried} or less, or raise that of the links"
+            for bridge in bridges
+            if (carried := self.underlay.carries(bridge)) < wanted
+        ]

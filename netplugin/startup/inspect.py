@@ -1,0 +1,128 @@
+"""What the agent shows of itself on `:9090`, in the original's shapes (spec/netplugin-agent.md §7).
+
+GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /inspect/nameserver: the names
+pods can ask for. GET /inspect/bgp: the session with the BGP peer and its prefixes, as
+`ofnet.bgp.inspection` has them. GET /svcstats: counters of the clients of services; for it and for
+the driver the switches are asked then, never before. DELETE /debug/reclaimEndpoint/{key}: take an
+endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
+was mended.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from core.errors import ContivError, HostError
+from core.ids import EndpointKey
+from netplugin.bgp.host import Bgp
+from netplugin.dns.nameserver import NameServer
+from netplugin.pods.handler import Pods
+from netplugin.settings import Address
+from ofnet.agent import BridgeAgent
+from ofnet.inspection import Identity
+from ofnet.world import Bridge
+
+SIDES = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
+MAX_BODY = 64 * 1024
+_NOT_ROUTED = "Ofnet not initialized in routing mode"
+
+
+class Inspector:
+    """The routes."""
+
+    def __init__(
+        self,
+        *,
+        agents: Mapping[Bridge, BridgeAgent],
+        identity: Callable[[Bridge], Identity],
+        names: NameServer,
+        pods: Pods,
+        bgp: Bgp,
+        mended: Mapping[str, int],
+    ) -> None:
+        self._agents = agents
+        self._identity = identity
+        self._names = names
+        self._pods = pods
+        self._bgp = bgp
+        self._mended = mended
+
+    def report(self) -> dict[str, Any]:
+        """Return the state of both bridges, without counters of services."""
+        return {
+            side: self._agents[bridge].inspect(self._identity(bridge))
+            for side, bridge in SIDES.items()
+        }
+
+    async def _clients(self) -> dict[Bridge, dict[str, Any]]:
+        """Return the counters of services' clients of each bridge."""
+        asked = [self._agents[bridge].service_stats() for bridge in SIDES.values()]
+        return dict(zip(SIDES.values(), await asyncio.gather(*asked), strict=True))
+
+    def application(self) -> web.Application:
+        """Return the routes as an application."""
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_get("/inspect/driver", self._driver)
+        app.router.add_get("/inspect/nameserver", self._nameserver)
+        app.router.add_get("/inspect/bgp", self._bgp_state)
+        app.router.add_get("/svcstats", self._service_stats)
+        app.router.add_get("/debug/leaks", self._leaks)
+        app.router.add_delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim)
+        return app
+
+    async def _driver(self, _request: web.Request) -> web.Response:
+        clients = await self._clients()
+        report = {
+            side: self._agents[bridge].inspect(self._identity(bridge), clients[bridge])
+            for side, bridge in SIDES.items()
+        }
+        return web.Response(text=_json(report))
+
+    async def _nameserver(self, _request: web.Request) -> web.Response:
+        return web.Response(text=_json(self._names.report()))
+
+    async def _bgp_state(self, _request: web.Request) -> web.Response:
+        report = self._bgp.report()
+        if report is None:
+            return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{_NOT_ROUTED}\n")
+        return web.Response(text=_json(report))
+
+    async def _service_stats(self, _request: web.Request) -> web.Response:
+        clients = await self._clients()
+        merged = {**clients[Bridge.VLAN], **clients[Bridge.VXLAN]}
+        return web.Response(text=_json(merged), content_type="application/json")
+
+    async def _leaks(self, _request: web.Request) -> web.Response:
+        return web.Response(text=_json(dict(self._mended)), content_type="application/json")
+
+    async def _reclaim(self, request: web.Request) -> web.Response:
+        try:
+            await self._pods.reclaim(EndpointKey(request.match_info["key"]))
+        except ContivError as exc:
+            return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
+        return web.Response(text="null\n", content_type="application/json")
+
+
+@asynccontextmanager
+async def serve(address: Address, app: web.Application) -> AsyncIterator[int]:
+    """Serve for the length of the body; yield the port. Raises HostError if it cannot be had."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host, address.port, shutdown_timeout=1.0)
+        try:
+            await site.start()
+        except OSError as exc:
+            raise HostError(f"cannot serve on {address.host}:{address.port}: {exc}") from exc
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,158 @@
+"""The start of an agent whose parts are wired: all is read, then what is gone goes.
+
+The store's records are read once, and what is on this host is found again: ports of pods, of the
+host itself, tunnels. With that the World is complete: absence means gone from now on (design D4).
+When the switch has the flows, those who keep things in step begin, and what an agent that died left
+half-made is swept. A step that fails here is taken up by whoever begins then.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from core.errors import ContivError, SwitchRefused, SwitchUnavailable
+from core.ids import HostLabel
+from core.logs import fields
+from netplugin.bridges.host_access import warn_unless_forwarding
+from netplugin.bridges.path_mtu import Paths
+from netplugin.bridges.reconciler import Reconciler
+from netplugin.kernel import icmp
+from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
+from netplugin.settings import Settings
+from netplugin.startup.clients import Doors
+from netplugin.startup.context import Life
+from netplugin.startup.dataplane import Plane
+from netplugin.startup.host_services import OwnPorts
+from netplugin.startup.pod_services import Caretakers
+from netplugin.world import port_names
+from ofnet.agent import BridgeAgent
+from ofnet.world import Bridge
+from state.watch import RecordFeed
+
+log = logging.getLogger(__name__)
+
+SWITCH_WAIT: Final = 10.0
+RECORDS_AT_ONCE: Final = 500
+
+
+async def settle(life: Life, doors: Doors, plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+    """Read the store once, find this host's ports again, then let absence mean gone."""
+    await _read(life, plane)
+    await _find(plane, own, care)
+    plane.world.set_complete()
+    _run_flows(life, plane)
+    await _forwarding(plane)
+    _keep(life, plane, own, care)
+    await _sweep(doors, care)
+
+
+async def _read(life: Life, plane: Plane) -> None:
+    read = asyncio.Event()
+    life.sup.supervise("records", plane.feed.run())
+    life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
+    await read.wait()
+
+
+async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asyncio.Event) -> None:
+    while True:
+        for event in await feed.take(RECORDS_AT_ONCE):
+            reconciler.apply(event)
+        if feed.complete:
+            read.set()
+
+
+async def _find(plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+    """Tell the World of the ports that are there, and make those that can be made now."""
+    for key, reason in care.ports.place().items():
+        log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
+    own.infra.place()
+    own.bgp.place()
+    try:
+        await plane.reconciler.converge()
+    except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
+        log.warning("tunnel ports not in step", extra=fields(error=exc))
+    try:
+        await own.host_access.converge()
+    except ContivError as exc:  # `run` goes on with it
+        log.warning("host access not in step", extra=fields(error=exc))
+    warn_unless_forwarding()
+    care.access.place()
+
+
+def _run_flows(life: Life, plane: Plane) -> None:
+    life.sup.supervise("flows", plane.reconciler.run_flows())
+    for bridge, agent in plane.agents.items():
+        life.sup.supervise(f"bridge {bridge}", agent.run())
+        life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
+
+
+async def _forwarding(plane: Plane) -> None:
+    """Wait until the World as it is now is on the switch, which may come and go meanwhile."""
+    while True:
+        for bridge, agent in plane.agents.items():
+            await _switch_ready(bridge, agent)
+        try:
+            await plane.reconciler.flush()
+        except SwitchUnavailable as exc:
+            log.warning("flows not acknowledged", extra=fields(error=exc))
+            continue
+        except SwitchRefused as exc:  # `ofnet.agent` tries again at every audit
+            log.warning("flows refused", extra=fields(error=exc))
+        return
+
+
+async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
+    """Wait until a bridge has its flows; say so if that takes long, and go on waiting."""
+    while True:
+        try:
+            async with asyncio.timeout(SWITCH_WAIT):
+                await agent.wait_settled()
+        except TimeoutError:
+            log.warning("no switch yet: is ovs-vswitchd running?", extra=fields(bridge=bridge))
+        else:
+            return
+
+
+def _keep(life: Life, plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+    """Have ports and links kept in step from now on."""
+    life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
+    life.sup.supervise("host access", own.host_access.run())
+    life.sup.supervise("infra networks", own.infra.run())
+    life.sup.supervise("BGP", own.bgp.run())
+    life.sup.supervise("endpoint ports", care.ports.run())
+    life.sup.supervise("MTU", care.mtus.run())
+    if life.settings.probe_interval:
+        life.sup.supervise("paths", _paths(life.settings, plane, care.mtus).run())
+    life.sup.supervise("interfaces to the host", care.access.run())
+    life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
+
+
+def _paths(settings: Settings, plane: Plane, mtus: PodMtus) -> Paths:
+    def complain(faults: Mapping[HostLabel, str]) -> None:
+        plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
+
+    return Paths(
+        peers=plane.world.hosts.tunnel_ends,
+        size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
+        probe=partial(icmp.passes, source=settings.vtep_ip),
+        interval=settings.probe_interval,
+        complain=complain,
+    )
+
+
+async def _sweep(doors: Doors, care: Caretakers) -> None:
+    """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
+    in_use = care.ports.in_use()
+    used = {
+        name(number)
+        for number in in_use
+        for name in (port_names.switch_name, port_names.access_name)
+    }
+    links = {name for name in await doors.links.links() if port_names.pod_number(name) is not None}
+    for bridge in Bridge:
+        rows = {n for n in doors.ovsdb.ports(bridge) if port_names.pod_number(n) is not None}
+        care.removal.sweep(bridge, rows - used)
+        links -= rows
+    care.removal.sweep(Bridge.VXLAN, links - used)

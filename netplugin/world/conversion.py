@@ -1,0 +1,209 @@
+"""Records as a switch understands them: the values of `ofnet.world` (pure).
+
+The modules that `netplugin.world.builder` names ask, one record at a time, and decide what belongs
+where. A record that was checked when it came can be translated; what cannot be read is Invalid,
+before anything is changed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
+from typing import Final
+
+from core.errors import Invalid
+from core.ids import split_network_id
+from netplugin.world import port_names
+from netplugin.world.kube_services import KubeService
+from ofnet.bgp.peering import Peering
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Service, ServicePort
+from state.records import (
+    BgpRecord,
+    Encap,
+    EndpointRecord,
+    GlobalRecord,
+    GroupRecord,
+    HostRecord,
+    NetworkRecord,
+    ServiceRecord,
+)
+
+_PROTOCOLS: Final = {"TCP": 6, "UDP": 17}
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPort:
+    """The port of a local endpoint: record, ofport, number (`netplugin.world.port_names`).
+
+    The host's own interfaces have no number, as they need no address on its private network.
+    """
+
+    record: EndpointRecord
+    ofport: int
+    number: int | None = None
+
+
+def check_network(record: NetworkRecord) -> None:
+    """Raise Invalid unless `network_of` can read the record."""
+    with _reading(record.id):
+        IPv4Address(record.gateway or 0)
+        IPv6Address(record.ipv6_gateway or 0)
+
+
+def check_endpoint(record: EndpointRecord) -> None:
+    """Raise Invalid unless `local_of` and `remote_of` can read the record, if it has addresses."""
+    with _reading(record.key):
+        split_network_id(record.network)
+        IPv4Address(record.ip_address or 0)
+        IPv6Address(record.ipv6_address or 0)
+        if record.mac_address and not _MAC.fullmatch(record.mac_address):
+            raise ValueError(f"{record.mac_address!r} is not a MAC address")
+
+
+def check_host(record: HostRecord) -> None:
+    """Raise Invalid unless the record's addresses can be read."""
+    with _reading(f"host {record.label}"):
+        IPv4Address(record.vtep_ip or 0)
+
+
+def peering_of(record: BgpRecord) -> Peering:
+    """Return whom a host speaks BGP with. Raises Invalid for what no session can have."""
+    with _reading(f"BGP of host {record.hostname}"):
+        return Peering(
+            router=IPv4Interface(record.router_ip),
+            asn=int(record.as_number),
+            peer=IPv4Address(record.neighbor),
+            peer_asn=int(record.neighbor_as),
+        )
+
+
+def check_global(record: GlobalRecord) -> None:
+    """Raise Invalid unless the private network can be read."""
+    with _reading("the cluster's settings"):
+        private_subnet(record)
+
+
+def private_subnet(record: GlobalRecord) -> IPv4Network | None:
+    """Return the network of the hosts' own addresses for pods; older stores have none.
+
+    Raises ValueError unless it is a /16, two bytes of which a port's number fills.
+    """
+    if not record.pvt_subnet:
+        return None
+    subnet = IPv4Network(record.pvt_subnet, strict=False)
+    if subnet.prefixlen != 16:
+        raise ValueError(f"private subnet {subnet} must be a /16")
+    return subnet
+
+
+def ports_of(record: ServiceRecord) -> tuple[ServicePort, ...]:
+    """Return the ports of a service, each `<port>:<provider's port>:<protocol>`.
+
+    Raises Invalid if they or its address cannot be read.
+    """
+    with _reading(f"service {record.key}"):
+        IPv4Address(record.ip_address)
+        return tuple(_service_port(text) for text in record.ports)
+
+
+def _service_port(text: str) -> ServicePort:
+    port, provider_port, protocol = text.split(":")
+    numbers = (int(port), int(provider_port))
+    if protocol.upper() not in _PROTOCOLS or not all(0 < number < 65536 for number in numbers):
+        raise ValueError(f"{text!r} is not a port of a service")
+    return ServicePort(_PROTOCOLS[protocol.upper()], *numbers)
+
+
+def kube_service_of(service: KubeService) -> Service | None:
+    """Return a service of Kubernetes as switches know it; None if they have no business with it.
+
+    A client has one provider for all ports (`ofnet.services.proxy`): those who serve all that are
+    served, at the port where most do.
+    """
+    served = [port for port in service.ports if port.targets and port.protocol in _PROTOCOLS]
+    if service.address is None or not served:
+        return None
+    numbers = [_usual(number for _, number in port.targets) for port in served]
+    pairs = zip(served, numbers, strict=True)
+    serving = [{ip for ip, at in port.targets if at == number} for port, number in pairs]
+    return Service(
+        key=service.key,
+        vrf=0,
+        address=service.address,
+        ports=tuple(
+            ServicePort(_PROTOCOLS[port.protocol], port.port, number)
+            for port, number in zip(served, numbers, strict=True)
+        ),
+        providers=frozenset(set.intersection(*serving)),
+    )
+
+
+def _usual(numbers: Iterable[int]) -> int:
+    """Return the number that comes most often, of several the lowest."""
+    return min(Counter(numbers).items(), key=lambda counted: (-counted[1], counted[0]))[0]
+
+
+def addressed(record: EndpointRecord) -> bool:
+    """Tell whether an endpoint can be sent to."""
+    return bool(record.ip_address and record.mac_address)
+
+
+def network_of(record: NetworkRecord, vrf: int) -> Network:
+    """Return the network a record speaks of, in the VRF its tenant has on this host."""
+    return Network(
+        id=record.id,
+        vrf=vrf,
+        vlan=record.pkt_tag,
+        vni=record.ext_pkt_tag,
+        gateway=IPv4Address(record.gateway) if record.gateway else None,
+        gateway6=IPv6Address(record.ipv6_gateway) if record.ipv6_gateway else None,
+    )
+
+
+def local_of(
+    port: LocalPort, group: GroupRecord | None, private: IPv4Network | None
+) -> LocalEndpoint:
+    """Return the endpoint behind a port of this host; its group has its DSCP and VLAN.
+
+    On the host's private network its address follows from its port's number.
+    """
+    record = port.record
+    nat_ip = None
+    if private is not None and port.number is not None:
+        nat_ip = port_names.private_address(private, port.number).ip
+    return LocalEndpoint(
+        key=record.key,
+        network=record.network,
+        ofport=port.ofport,
+        mac=record.mac_address,
+        ip=IPv4Address(record.ip_address),
+        ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
+        group_id=record.group_id,
+        dscp=group.dscp if group is not None else 0,
+        group_vlan=group.pkt_tag if group is not None and group.encap is Encap.VLAN else 0,
+        nat_ip=nat_ip,
+    )
+
+
+def remote_of(record: EndpointRecord) -> RemoteEndpoint:
+    """Return the endpoint of another host a record speaks of."""
+    return RemoteEndpoint(
+        key=record.key,
+        network=record.network,
+        host=record.homing_host,
+        mac=record.mac_address,
+        ip=IPv4Address(record.ip_address),
+        ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
+        group_id=record.group_id,
+    )
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as exc:
+        raise Invalid(f"record of {name}: {exc}") from exc

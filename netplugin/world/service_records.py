@@ -1,0 +1,105 @@
+"""Services as records have them, and the endpoints that serve them. Pure.
+
+`netplugin.world.services` tells which records there are, and asks what a bridge's switch must know
+of a service (`on`): of its providers those that are on a network of that bridge, for the others
+cannot be reached from there. Who provides is `state.service_providers`' decision.
+"""
+
+from collections.abc import Container, Iterable
+from ipaddress import IPv4Address
+
+from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
+from netplugin.world.conversion import ports_of
+from netplugin.world.network_tenants import Tenants
+from ofnet.world import Service, ServicePort
+from state.records import EndpointRecord, ServiceRecord
+from state.service_providers import Candidate, provides
+
+
+class ServiceBook:
+    """The services and their providers; each change returns the services it altered."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._services: dict[ServiceKey, ServiceRecord] = {}
+        self._ports: dict[ServiceKey, tuple[ServicePort, ...]] = {}
+        self._candidates: dict[TenantName, dict[EndpointKey, Candidate]] = {}
+        self._providers: dict[ServiceKey, dict[EndpointKey, EndpointRecord]] = {}
+
+    def put_service(self, record: ServiceRecord) -> set[ServiceKey]:
+        """Learn or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
+        ports = ports_of(record)
+        self._services[record.key] = record
+        self._ports[record.key] = ports
+        candidates = self._candidates.get(record.tenant, {}).values()
+        self._providers[record.key] = {
+            one.endpoint.key: one.endpoint for one in candidates if provides(one, record)
+        }
+        return {record.key}
+
+    def remove_service(self, key: ServiceKey) -> set[ServiceKey]:
+        """Forget a service."""
+        self._services.pop(key, None)
+        self._ports.pop(key, None)
+        self._providers.pop(key, None)
+        return {key}
+
+    def put_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
+        """Learn or replace an endpoint."""
+        if not record.labels:  # as most have none, nothing is made of them
+            return self.remove_endpoint(record)
+        candidate = Candidate(record, *self._tenants.split(record.network))
+        self._candidates.setdefault(candidate.tenant, {})[record.key] = candidate
+        altered = set()
+        for key, service in self._services.items():
+            providing = record if provides(candidate, service) else None
+            if self._set_provider(key, record.key, providing):
+                altered.add(key)
+        return altered
+
+    def remove_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
+        """Forget an endpoint."""
+        tenant = self._tenants.of(record.network)
+        candidates = self._candidates.get(tenant, {})
+        if candidates.pop(record.key, None) is None:
+            return set()
+        if not candidates:
+            del self._candidates[tenant]
+        return {key for key in self._services if self._set_provider(key, record.key, None)}
+
+    def of(self, tenant: TenantName) -> set[ServiceKey]:
+        """Return the services of a tenant."""
+        return {key for key, service in self._services.items() if service.tenant == tenant}
+
+    def tenant(self, key: ServiceKey) -> TenantName | None:
+        """Return whose a service is; None if it is not known."""
+        service = self._services.get(key)
+        return None if service is None else service.tenant
+
+    def on(self, key: ServiceKey, vrf: int, networks: Container[NetworkId]) -> Service | None:
+        """Return a service as a bridge with these networks has it; None if there is none."""
+        service = self._services.get(key)
+        if service is None:
+            return None
+        return Service(
+            key=key,
+            vrf=vrf,
+            address=IPv4Address(service.ip_address),
+            ports=self._ports[key],
+            providers=_addresses(
+                one for one in self._providers[key].values() if one.network in networks
+            ),
+        )
+
+    def _set_provider(
+        self, key: ServiceKey, name: EndpointKey, provider: EndpointRecord | None
+    ) -> bool:
+        providers = self._providers[key]
+        before = providers.pop(name, None)
+        if provider is not None:
+            providers[name] = provider
+        return before != provider
+
+
+def _addresses(providers: Iterable[EndpointRecord]) -> frozenset[IPv4Address]:
+    return frozenset(IPv4Address(one.ip_address) for one in providers if one.ip_address)

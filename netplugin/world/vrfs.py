@@ -1,0 +1,67 @@
+"""Which VRF id each tenant has on this host. Pure: no I/O, no clock.
+
+It is the lowest free of 1..255, and stays while the tenant has a network here
+(`netplugin.world.networks` says who does). The ids are kept across restarts, so that a restart
+changes no flow (design D6): as external ids of the vxlan bridge, `contiv-vrf-<tenant>` = id, which
+`netplugin.bridges.reconciler` writes.
+"""
+
+from collections.abc import Mapping, Set
+from typing import Final
+
+from core.ids import TenantName
+
+MAX_VRF: Final = 255
+VRF_ID: Final = "contiv-vrf-"
+_TEXTS: Final = frozenset(map(str, range(1, MAX_VRF + 1)))
+
+
+def stored_vrfs(ids: Mapping[str, str]) -> dict[TenantName, int]:
+    """Return the VRF ids a bridge's external_ids keep; no id is given to two tenants.
+
+    Anything unreadable is not an id.
+    """
+    kept: dict[int, TenantName] = {}
+    for name, value in sorted(ids.items()):
+        if name.startswith(VRF_ID) and value in _TEXTS:
+            kept.setdefault(int(value), TenantName(name.removeprefix(VRF_ID)))
+    return {tenant: number for number, tenant in kept.items()}
+
+
+def external_ids(
+    kept: Mapping[TenantName, int], wanted: Mapping[TenantName, int]
+) -> dict[str, str | None]:
+    """Return what of a bridge's external ids to set, or to clear (None), for what is wanted."""
+    ids: dict[str, str | None] = {f"{VRF_ID}{t}": None for t in kept.keys() - wanted.keys()}
+    ids.update({f"{VRF_ID}{t}": str(i) for t, i in wanted.items() if kept.get(t) != i})
+    return ids
+
+
+class VrfIds:
+    """The ids in use; `kept` are those of the agent before."""
+
+    def __init__(self, kept: Mapping[TenantName, int]) -> None:
+        self._ids = dict(kept)
+
+    @property
+    def ids(self) -> Mapping[TenantName, int]:
+        """Who has which id; to be kept across restarts before flows with them are sent."""
+        return self._ids
+
+    def of(self, tenant: TenantName) -> int | None:
+        """Return a tenant's id, a new one if it has none; None while all are in use."""
+        known = self._ids.get(tenant)
+        if known is not None:
+            return known
+        used = set(self._ids.values())
+        free = next((i for i in range(1, MAX_VRF + 1) if i not in used), None)
+        if free is not None:
+            self._ids[tenant] = free
+        return free
+
+    def keep(self, tenants: Set[TenantName]) -> set[TenantName]:
+        """Free the ids of all other tenants; return those who lost theirs."""
+        freed = self._ids.keys() - tenants
+        for tenant in freed:
+            del self._ids[tenant]
+        return freed

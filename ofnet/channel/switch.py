@@ -1,0 +1,192 @@
+"""The door to one bridge: we listen, Open vSwitch dials in, the newest connection counts.
+
+`apply` and `dump` return when the switch has answered, or raise within a limit; `ofnet.agent`
+decides what to send. Only this module and `ofnet.channel.session` talk to a switch.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from core.errors import SwitchUnavailable
+from core.logs import fields
+from ofnet.channel import wire
+from ofnet.channel.flow_stats import Entry
+from ofnet.channel.session import Session, Timing
+from ofnet.diff import Stamp, additions_in_order, deletions_in_order
+from ofnet.flows import Flow
+from ofnet.openflow.actions import PacketAction
+
+log = logging.getLogger(__name__)
+
+SMALL: Final = 64
+"""Up to so many flow-mods go out in one write; more of them go in a bundle."""
+
+MAX_HANDSHAKES: Final = 8
+"""Connections that may be without a completed handshake at the same time."""
+
+
+class Listener(Protocol):
+    """Who is told what happens on the bridge."""
+
+    def switch_connected(self) -> None:
+        """Hear that a switch has connected, with flows not known yet."""
+
+    def switch_lost(self) -> None:
+        """Hear that the switch is gone."""
+
+    def packet_in(self, packet: wire.PacketIn) -> None:
+        """Take a packet that a flow sent up."""
+
+    def complaint(self, text: str) -> None:
+        """Hear of an error nobody waits for."""
+
+
+class Switch:
+    """One bridge's OpenFlow end. `counters` counts sessions and their ends, flow-mods, packets.
+
+    `datapath_id`, if given, is the only switch that is let in.
+    """
+
+    def __init__(
+        self,
+        bridge: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        datapath_id: int | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._bridge = bridge
+        self._address = (host, port)
+        self._expected = datapath_id
+        self._timing = timing or Timing()
+        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
+        self._session: Session | None = None
+        self._handshakes: set[Session] = set()
+
+    def attach(self, listener: Listener) -> None:
+        """Tell `listener` what happens from now on."""
+        self._listener = listener
+
+    async def start(self, listening: socket.socket | None = None) -> None:
+        """Begin to listen, on a socket that is bound already if one is given.
+
+        Raises SwitchUnavailable if the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        host, port = self._address
+        try:
+            if listening is not None:
+                self._server = await loop.create_server(self._accept, sock=listening)
+            else:
+                self._server = await loop.create_server(self._accept, host, port)
+        except OSError as exc:
+            raise SwitchUnavailable(
+                f"cannot listen for the switch on {host}:{port}: {exc}"
+            ) from exc
+
+    async def close(self) -> None:
+        """End all connections; the flows stay in the switch."""
+        if self._server is not None:
+            self._server.close()
+        for session in (*self._handshakes, *([self._session] if self._session else [])):
+            session.drop("agent stops")
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    @property
+    def port(self) -> int:
+        """The port listened on, also when it was given as 0."""
+        if self._server is None:
+            raise SwitchUnavailable("the switch door is not open yet")
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def connected(self) -> bool:
+        """True while a switch is connected and its handshake complete."""
+        return self._session is not None
+
+    async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+        """Add, then delete, and return when the switch has done both; no packet finds a gap.
+
+        Raises FlowsRefused (of a large number of flows none is installed then), SwitchRefused or
+        SwitchUnavailable.
+        """
+        session = self._require()
+        if not add and not delete:
+            return
+        self.counters["flow_mods"] += len(add) + len(delete)
+        if len(add) + len(delete) <= SMALL:
+            await session.write_flows(additions_in_order(add), deletions_in_order(delete))
+        else:
+            await session.write_bundle(add, delete)
+
+    async def dump(self) -> list[Stamp]:
+        """Return what the switch reports: table and cookie of each flow."""
+        return await self._require().dump()
+
+    async def entries(self) -> list[Entry]:
+        """Return the flows of services' clients, with what they do and have counted."""
+        return await self._require().entries()
+
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
+        """Send a packet out; one that cannot be sent now is dropped and counted."""
+        session = self._session
+        sent = session is not None and session.send_packet(data, actions, in_port=in_port)
+        self.counters["packet_out" if sent else "packet_out_dropped"] += 1
+
+    def ready(self, session: Session) -> None:
+        """Let the newest connection replace the one before."""
+        self._handshakes.discard(session)
+        if self._expected is not None and session.datapath_id != self._expected:
+            session.drop(f"not this bridge: datapath {session.datapath_id:#x}")
+            return
+        old, self._session = self._session, session
+        if old is not None:
+            old.drop("replaced by a new connection")
+        self.counters["sessions"] += 1
+        log.info("switch connected", extra=fields(bridge=self._bridge))
+        if self._listener is not None:
+            self._listener.switch_connected()
+
+    def lost(self, session: Session, reason: str) -> None:
+        """Forget a connection; the listener hears of it if it was the current one."""
+        self._handshakes.discard(session)
+        self.counters[f"lost: {reason.partition(':')[0]}"] += 1
+        log.info("switch connection ended", extra=fields(bridge=self._bridge, error=reason))
+        if session is self._session:
+            self._session = None
+            if self._listener is not None:
+                self._listener.switch_lost()
+
+    def packet_in(self, session: Session, packet: wire.PacketIn) -> None:
+        """Pass a packet on."""
+        self.counters["packet_in"] += 1
+        if session is self._session and self._listener is not None:
+            self._listener.packet_in(packet)
+
+    def complaint(self, session: Session, text: str) -> None:
+        """Count and pass on an error that answers no request."""
+        self.counters["errors"] += 1
+        log.warning("switch reports an error", extra=fields(bridge=self._bridge, error=text))
+        if session is self._session and self._listener is not None:
+            self._listener.complaint(text)
+
+    def _accept(self) -> Session:
+        session = Session(self, self._timing)
+        if len(self._handshakes) >= MAX_HANDSHAKES:
+            oldest = min(self._handshakes, key=lambda other: other.began)
+            oldest.drop("too many connections without a handshake")
+        self._handshakes.add(session)
+        return session
+
+    def _require(self) -> Session:
+        if self._session is None:
+            raise SwitchUnavailable(f"no switch is connected for bridge {self._bridge}")
+        return self._session

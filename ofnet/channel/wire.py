@@ -1,0 +1,275 @@
+"""OpenFlow 1.3 messages as bytes: what we send is packed here, what we receive is taken apart.
+
+Pure. `ofnet.channel.session` owns the connection. Everything received is untrusted: a message that
+contradicts itself raises Malformed, and nothing is read past its end.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ofnet.diff import Stamp
+from ofnet.flows import Flow
+from ofnet.openflow.actions import PORT_CONTROLLER, PacketAction
+from ofnet.openflow.match import Match
+
+VERSION: Final = 4
+_NEWEST_VERSION: Final = 6
+MAX_XID: Final = 0xFFFFFFFF
+
+HELLO: Final = 0
+ERROR: Final = 1
+ECHO_REQUEST: Final = 2
+ECHO_REPLY: Final = 3
+EXPERIMENTER: Final = 4
+FEATURES_REQUEST: Final = 5
+FEATURES_REPLY: Final = 6
+PACKET_IN: Final = 10
+PACKET_OUT: Final = 13
+FLOW_MOD: Final = 14
+MULTIPART_REQUEST: Final = 18
+MULTIPART_REPLY: Final = 19
+BARRIER_REQUEST: Final = 20
+BARRIER_REPLY: Final = 21
+
+BUNDLE_OPEN: Final = 0
+BUNDLE_COMMIT: Final = 4
+BUNDLE_DISCARD: Final = 6
+_BUNDLE_ATOMIC_ORDERED: Final = 0b11
+
+_HEADER: Final = struct.Struct(">BBHI")
+_FLOW_MOD: Final = struct.Struct(">BBHIQQBBHHHIIIHH")
+_BUNDLE: Final = struct.Struct(">BBHIIIIHH")
+_PACKET_OUT: Final = struct.Struct(">BBHIIIH6x")
+_PACKET_IN: Final = struct.Struct(">IHBBQ")
+_FEATURES: Final = struct.Struct(">QIBB2xII")
+_MULTIPART: Final = struct.Struct(">HH4x")
+_FLOW_REQUEST: Final = struct.Struct(">B3xII4xQQ")
+_FLOW_ENTRY: Final = struct.Struct(">HB21xQ")
+_TLV: Final = struct.Struct(">HBB")
+_PAIR: Final = struct.Struct(">HH")
+
+_NO_BUFFER: Final = 0xFFFFFFFF
+_ANY: Final = 0xFFFFFFFF
+_ALL_TABLES: Final = 0xFF
+_EXACT_COOKIE: Final = 0xFFFFFFFFFFFFFFFF
+_ADD: Final = 0
+_DELETE: Final = 3
+_FLOW_STATS: Final = 1
+_MORE: Final = 1
+_ONF: Final = 0x4F4E4600
+_BUNDLE_CONTROL: Final = 2300
+_BUNDLE_ADD: Final = 2301
+_FLOW_ENTRY_MIN: Final = 56
+_ANY_MATCH: Final = Match().wire
+
+
+class Malformed(ValueError):
+    """The peer does not speak OpenFlow 1.3."""
+
+
+class Message(NamedTuple):
+    """One received message."""
+
+    version: int
+    type: int
+    xid: int
+    body: bytes
+
+
+class PacketIn(NamedTuple):
+    """A packet a flow sent to the controller; `tunnel_id` is None for one without a tunnel."""
+
+    table: int
+    in_port: int
+    tunnel_id: int | None
+    data: bytes
+
+
+def frames(buffer: bytearray) -> Iterator[Message]:
+    """Take complete messages off the front of the buffer and yield them."""
+    start = 0
+    try:
+        while len(buffer) - start >= _HEADER.size:
+            version, kind, length, xid = _HEADER.unpack_from(buffer, start)
+            if not 1 <= version <= _NEWEST_VERSION:
+                raise Malformed("this is not OpenFlow")
+            if length < _HEADER.size:
+                raise Malformed(f"message of type {kind} claims {length} bytes")
+            if len(buffer) - start < length:
+                return
+            body = bytes(buffer[start + _HEADER.size : start + length])
+            start += length
+            yield Message(version, kind, xid, body)
+    finally:
+        del buffer[:start]
+
+
+def message(kind: int, xid: int, body: bytes = b"") -> bytes:
+    """Return a message without structure of its own: hello, echo, features, barrier."""
+    return _HEADER.pack(VERSION, kind, _HEADER.size + len(body), xid) + body
+
+
+def flow_add(flow: Flow, xid: int) -> bytes:
+    """Return the flow-mod that adds a flow or puts it in another's place."""
+    length = _FLOW_MOD.size + len(flow.wire)
+    return (
+        _FLOW_MOD.pack(
+            *(VERSION, FLOW_MOD, length, xid, flow.cookie, 0, flow.table, _ADD),
+            *(0, 0, flow.priority, _NO_BUFFER, _ANY, _ANY, 0, 0),
+        )
+        + flow.wire
+    )
+
+
+def flow_delete(stamp: Stamp, xid: int) -> bytes:
+    """Return the flow-mod that deletes every flow of that table with that cookie."""
+    length = _FLOW_MOD.size + len(_ANY_MATCH)
+    return (
+        _FLOW_MOD.pack(
+            *(VERSION, FLOW_MOD, length, xid, stamp.cookie, _EXACT_COOKIE, stamp.table, _DELETE),
+            *(0, 0, 0, _NO_BUFFER, _ANY, _ANY, 0, 0),
+        )
+        + _ANY_MATCH
+    )
+
+
+def in_bundle(bundle: int, xid: int, mod: bytes) -> bytes:
+    """Return the flow-mod wrapped as part of a bundle; both carry the same xid."""
+    length = _BUNDLE.size + len(mod)
+    return (
+        _BUNDLE.pack(
+            *(VERSION, EXPERIMENTER, length, xid, _ONF, _BUNDLE_ADD, bundle),
+            *(0, _BUNDLE_ATOMIC_ORDERED),
+        )
+        + mod
+    )
+
+
+def bundle_control(bundle: int, xid: int, request: int) -> bytes:
+    """Return the message that opens, commits or discards a bundle."""
+    return _BUNDLE.pack(
+        *(VERSION, EXPERIMENTER, _BUNDLE.size, xid, _ONF, _BUNDLE_CONTROL, bundle),
+        *(request, _BUNDLE_ATOMIC_ORDERED),
+    )
+
+
+def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
+    """Return the request for the flows of all tables, those with some bits in their cookie."""
+    body = (
+        _MULTIPART.pack(_FLOW_STATS, 0)
+        + _FLOW_REQUEST.pack(_ALL_TABLES, _ANY, _ANY, cookie, mask)
+        + _ANY_MATCH
+    )
+    return message(MULTIPART_REQUEST, xid, body)
+
+
+def packet_out(
+    xid: int, data: bytes, actions: Sequence[PacketAction], *, in_port: int = PORT_CONTROLLER
+) -> bytes:
+    """Return the message that has a packet treated as if it had come in on `in_port`."""
+    packed = b"".join([action.pack() for action in actions])
+    length = _PACKET_OUT.size + len(packed) + len(data)
+    head = _PACKET_OUT.pack(VERSION, PACKET_OUT, length, xid, _NO_BUFFER, in_port, len(packed))
+    return head + packed + data
+
+
+def datapath_id(body: bytes) -> int:
+    """Return the datapath id of a features reply."""
+    dpid, *_ = unpack(_FEATURES, body, 0)
+    return int(dpid)
+
+
+def error_text(body: bytes) -> str:
+    """Return what an error message says, by the names of the protocol where they matter."""
+    kind, code = unpack(_PAIR, body, 0)
+    name = _ERRORS.get((kind, code), _ERROR_TYPES.get(kind, "error"))
+    return f"{name} (type {kind}, code {code})"
+
+
+def stamps(body: bytes) -> tuple[list[Stamp], bool]:
+    """Return the flows of one part of a flow-stats reply, and whether more parts follow."""
+    out = []
+    for offset, _ in _entry_places(body):
+        _, table, cookie = unpack(_FLOW_ENTRY, body, offset)
+        out.append(Stamp(table, cookie))
+    return out, _goes_on(body)
+
+
+def flow_entries(body: bytes) -> tuple[list[bytes], bool]:
+    """Return each flow of one part of a flow-stats reply as its bytes, and whether more follow."""
+    places = _entry_places(body)
+    return [body[offset : offset + length] for offset, length in places], _goes_on(body)
+
+
+def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
+    kind, _ = unpack(_MULTIPART, body, 0)
+    if kind != _FLOW_STATS:
+        raise Malformed(f"multipart reply of type {kind} was not asked for")
+    offset = _MULTIPART.size
+    while offset < len(body):
+        length, _, _ = unpack(_FLOW_ENTRY, body, offset)
+        if length < _FLOW_ENTRY_MIN or offset + length > len(body):
+            raise Malformed(f"flow entry of {length} bytes")
+        yield offset, length
+        offset += length
+
+
+def _goes_on(body: bytes) -> bool:
+    _, flags = unpack(_MULTIPART, body, 0)
+    return bool(flags & _MORE)
+
+
+def packet_in(body: bytes) -> PacketIn:
+    """Return a packet-in's table, port, tunnel and data."""
+    _buffer, total, _reason, table, _cookie = unpack(_PACKET_IN, body, 0)
+    kind, length = unpack(_PAIR, body, _PACKET_IN.size)
+    start = _PACKET_IN.size
+    data = start + length + -length % 8 + 2
+    if kind != 1 or length < 4 or data > len(body):
+        raise Malformed(f"packet-in with a match of {length} bytes")
+    in_port, tunnel = _input(body[start + 4 : start + length])
+    return PacketIn(table, in_port, tunnel, body[data : data + total])
+
+
+def _input(oxms: bytes) -> tuple[int, int | None]:
+    in_port, tunnel, offset = 0, None, 0
+    while offset < len(oxms):
+        oxm_class, field, length = unpack(_TLV, oxms, offset)
+        offset += _TLV.size
+        value = oxms[offset : offset + length]
+        if len(value) < length:
+            raise Malformed(f"match field of {length} bytes")
+        if oxm_class == 0x8000 and field >> 1 == 0:
+            in_port = int.from_bytes(value, "big")
+        elif oxm_class == 0x8000 and field >> 1 == 38:
+            tunnel = int.from_bytes(value, "big")
+        offset += length
+    return in_port, tunnel
+
+
+def unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
+    """Return what is at a place in received bytes. Raises Malformed past their end."""
+    try:
+        return form.unpack_from(data, offset)
+    except struct.error as exc:
+        raise Malformed(f"message of {len(data)} bytes ends early") from exc
+
+
+_ERROR_TYPES: Final = {
+    1: "bad request",
+    2: "bad action",
+    3: "bad instruction",
+    4: "bad match",
+    5: "flow refused",
+    6: "group refused",
+    0xFFFF: "experimenter error",
+}
+_ERRORS: Final = {
+    (2, 4): "bad output port",
+    (2, 9): "bad group",
+    (4, 9): "match field without its prerequisite",
+    (5, 1): "table full",
+    (5, 2): "no such table",
+    (5, 4): "not permitted",
+}

@@ -1,0 +1,125 @@
+"""What a flow matches: a frozen value that knows its OpenFlow 1.3 bytes and its OVS text.
+
+A match is packed once, when it is made, however many flows share it: thousands are made in one go
+when a host starts.
+"""
+
+import struct
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
+
+from ofnet.openflow import oxm
+from ofnet.openflow.fields import Bits, Flags
+
+PADDING: Final = tuple(bytes(-length % 8) for length in range(8))
+"""Zero bytes that bring a length to a multiple of eight, by the length modulo eight."""
+
+_HEAD: Final = struct.Struct(">HH")
+
+
+class Fields(TypedDict, total=False):
+    """What can be looked at. MAC text may carry a mask; a field left out is not looked at."""
+
+    in_port: int
+    metadata: Bits
+    eth_dst: str
+    eth_src: str
+    eth_type: int
+    vlan_vid: int
+    ip_dscp: int
+    ip_proto: int
+    ipv4_src: IPv4Address | IPv4Network
+    ipv4_dst: IPv4Address | IPv4Network
+    tcp_src: int
+    tcp_dst: int
+    udp_src: int
+    udp_dst: int
+    arp_op: int
+    arp_spa: IPv4Address | IPv4Network
+    arp_tpa: IPv4Address | IPv4Network
+    arp_sha: str
+    icmp_type: int
+    icmpv6_type: int
+    ipv6_src: IPv6Address | IPv6Network
+    ipv6_dst: IPv6Address | IPv6Network
+    nd_target: IPv6Address | IPv6Network
+    tunnel_id: int
+    tcp_flags: Flags
+
+
+class _Content(NamedTuple):
+    fields: tuple[tuple[str, Any], ...]
+    """Name and value of each field, in the order of the field numbers."""
+
+    names: frozenset[str]
+    wire: bytes
+    """The `ofp_match` structure, padded to eight bytes."""
+
+
+class Match(_Content):
+    """The fields a packet must have, as `Match(in_port=3, …)`; a tuple, as `ofnet.flows` says."""
+
+    __slots__ = ()
+
+    def __new__(cls, **fields: Unpack[Fields]) -> Self:
+        """Put the fields in order and pack them."""
+        shape = _shape(tuple(fields))
+        ordered = tuple([(name, fields[name]) for name in shape.order])  # type: ignore[literal-required]
+        body = b"".join([_PACK[name](value) for name, value in ordered])
+        length = 4 + len(body)
+        wire = _HEAD.pack(1, length) + body + PADDING[length % 8]
+        return tuple.__new__(cls, (ordered, shape.names, wire))
+
+    def __str__(self) -> str:
+        values = dict(self.fields)
+        shorthand, implied = _shorthand(values)
+        parts = [shorthand] if shorthand else []
+        for name in _TEXT_ORDER:
+            if name in values and name not in implied:
+                known = oxm.FIELDS[name]
+                text = known.match_text or known.text
+                parts.append(f"{known.match_name}={text(values[name])}")
+        return ",".join(parts)
+
+
+_PACK: Final = {name: known.pack for name, known in oxm.FIELDS.items()}
+_NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
+
+_TEXT_ORDER: Final = (
+    *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
+    *("ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
+    *("arp_sha", "ip_dscp", "tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type"),
+    *("nd_target", "tcp_flags"),
+)
+_ETHERTYPES: Final = {oxm.ETH_IPV4: "ip", oxm.ETH_ARP: "arp", oxm.ETH_IPV6: "ipv6"}
+_TRANSPORTS: Final = {
+    (oxm.ETH_IPV4, oxm.PROTO_ICMP): "icmp",
+    (oxm.ETH_IPV6, oxm.PROTO_ICMP6): "icmp6",
+    (oxm.ETH_IPV4, oxm.PROTO_TCP): "tcp",
+    (oxm.ETH_IPV4, oxm.PROTO_UDP): "udp",
+    (oxm.ETH_IPV6, oxm.PROTO_TCP): "tcp6",
+    (oxm.ETH_IPV6, oxm.PROTO_UDP): "udp6",
+}
+
+
+class _Shape(NamedTuple):
+    """The names of a match, in the order of the field numbers and as a set."""
+
+    order: tuple[str, ...]
+    names: frozenset[str]
+
+
+@cache
+def _shape(names: tuple[str, ...]) -> _Shape:
+    # a pipeline builds thousands of matches of a dozen shapes
+    return _Shape(tuple(sorted(names, key=_NUMBERS.__getitem__)), frozenset(names))
+
+
+def _shorthand(values: dict[str, Any]) -> tuple[str, frozenset[str]]:
+    eth_type, ip_proto = values.get("eth_type", 0), values.get("ip_proto", 0)
+    transport = _TRANSPORTS.get((eth_type, ip_proto))
+    if transport is not None:
+        return transport, frozenset({"eth_type", "ip_proto"})
+    name = _ETHERTYPES.get(eth_type, "")
+    return name, frozenset({"eth_type"} if name else ())

@@ -1,0 +1,176 @@
+"""OpenFlow's match fields (OXM, basic class): how a value is packed and how OVS prints it.
+
+A field's value is what the rest of the package uses: int, MAC text, `ipaddress` object or
+`fields.Bits`; a mask travels inside the value (`aa:…/ff:…`, a network, Bits).
+`ofnet.openflow.match` and `ofnet.openflow.actions` use this table; nobody else needs to know type
+numbers.
+"""
+
+import struct
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from socket import AF_INET6, inet_ntop
+from typing import Any, Final, NamedTuple, overload
+
+from ofnet.openflow.fields import Bits, Flags
+
+BASIC_CLASS: Final = 0x8000
+ND_CLASS: Final = 0x1000
+"""Open vSwitch's own fields of neighbour discovery."""
+
+EXPERIMENTER_CLASS: Final = 0xFFFF
+ONF: Final = 0x4F4E4600
+"""The Open Networking Foundation as experimenter: fields and messages of later versions."""
+VLAN_PRESENT: Final = 0x1000
+ETH_IPV4: Final = 0x0800
+ETH_ARP: Final = 0x0806
+ETH_IPV6: Final = 0x86DD
+ETH_VLAN: Final = 0x8100
+PROTO_ICMP: Final = 1
+PROTO_TCP: Final = 6
+PROTO_UDP: Final = 17
+PROTO_ICMP6: Final = 58
+ND_SOLICIT: Final = 135
+ND_ADVERT: Final = 136
+
+Address = IPv4Address | IPv4Network
+Address6 = IPv6Address | IPv6Network
+
+
+class Field(NamedTuple):
+    """One match field: its wire form, and its names in a match and in a `set_field`."""
+
+    pack: Callable[[Any], bytes]
+    match_name: str
+    set_name: str
+    text: Callable[[Any], str] = str
+    match_text: Callable[[Any], str] | None = None
+    """How a match prints the value, where that is not how a `set_field` does."""
+
+
+def header(number: int, size: int, *, masked: bool = False, oxm_class: int = BASIC_CLASS) -> bytes:
+    """Return the four bytes before a field's value; with a mask the payload is twice as long."""
+    length = size * 2 if masked else size
+    return struct.pack(">HBB", oxm_class, number << 1 | masked, length)
+
+
+def mac_bytes(mac: str) -> bytes:
+    """Return the six bytes of MAC text. Raises ValueError for anything else."""
+    raw = bytes.fromhex(mac.replace(":", ""))
+    if len(raw) != 6:
+        raise ValueError(f"{mac!r} is not a MAC address")
+    return raw
+
+
+@overload
+def shortest(network: IPv4Network) -> Address: ...
+@overload
+def shortest(network: IPv6Network) -> Address6: ...
+def shortest(network: IPv4Network | IPv6Network) -> Address | Address6:
+    """Return a network of one address as that address, which needs no mask."""
+    return network.network_address if network.prefixlen == network.max_prefixlen else network
+
+
+def _integer(
+    number: int, form: str, *, flag: int = 0, oxm_class: int = BASIC_CLASS
+) -> Callable[[int], bytes]:
+    packer = struct.Struct(">4s" + form)
+    head = header(number, packer.size - 4, oxm_class=oxm_class)
+    return lambda value: packer.pack(head, value | flag)
+
+
+def _mac(number: int) -> Callable[[str], bytes]:
+    exact, masked = header(number, 6), header(number, 6, masked=True)
+
+    def pack(value: str) -> bytes:
+        if "/" not in value:
+            return exact + mac_bytes(value)
+        mac, _, mask = value.partition("/")
+        return masked + mac_bytes(mac) + mac_bytes(mask)
+
+    return pack
+
+
+def _ipv4(number: int) -> Callable[[Address], bytes]:
+    exact, masked = header(number, 4), header(number, 4, masked=True)
+
+    def pack(value: Address) -> bytes:
+        if isinstance(value, IPv4Address):
+            return exact + value.packed
+        return masked + value.network_address.packed + value.netmask.packed
+
+    return pack
+
+
+def _ipv6(number: int) -> Callable[[Address6], bytes]:
+    exact, masked = header(number, 16), header(number, 16, masked=True)
+
+    def pack(value: Address6) -> bytes:
+        if isinstance(value, IPv6Address):
+            return exact + value.packed
+        return masked + value.network_address.packed + value.netmask.packed
+
+    return pack
+
+
+def _ipv6_text(value: Address6) -> str:
+    # Open vSwitch prints as the C library does, which keeps dotted quads in ::/96
+    if isinstance(value, IPv6Address):
+        return inet_ntop(AF_INET6, value.packed)
+    return f"{inet_ntop(AF_INET6, value.network_address.packed)}/{value.prefixlen}"
+
+
+def _tos(dscp: int) -> str:
+    # Open vSwitch matches the whole byte, of which DSCP is the upper six bits
+    return str(dscp << 2)
+
+
+def _tcp_flags(value: Flags) -> bytes:
+    # OpenFlow has the field from 1.5 on; ONF's extension brings it to 1.3
+    return _TCP_FLAGS.pack(EXPERIMENTER_CLASS, 42 << 1 | 1, 8, ONF, value.value, value.mask)
+
+
+_TCP_FLAGS: Final = struct.Struct(">HBBIHH")
+
+
+def _metadata(value: Bits) -> bytes:
+    return _METADATA.pack(_METADATA_HEADER, value.value, value.mask)
+
+
+_METADATA: Final = struct.Struct(">4sQQ")
+_METADATA_HEADER: Final = header(2, 8, masked=True)
+
+FIELDS: Final = {
+    "in_port": Field(_integer(0, "I"), "in_port", "in_port"),
+    "metadata": Field(_metadata, "metadata", "metadata"),
+    "eth_dst": Field(_mac(3), "dl_dst", "eth_dst"),
+    "eth_src": Field(_mac(4), "dl_src", "eth_src"),
+    "eth_type": Field(_integer(5, "H"), "dl_type", "eth_type", hex),
+    "vlan_vid": Field(_integer(6, "H", flag=VLAN_PRESENT), "dl_vlan", "vlan_vid"),
+    "ip_dscp": Field(_integer(8, "B"), "nw_tos", "ip_dscp", match_text=_tos),
+    "ip_proto": Field(_integer(10, "B"), "nw_proto", "ip_proto"),
+    "ipv4_src": Field(_ipv4(11), "nw_src", "ip_src"),
+    "ipv4_dst": Field(_ipv4(12), "nw_dst", "ip_dst"),
+    "tcp_src": Field(_integer(13, "H"), "tp_src", "tcp_src"),
+    "tcp_dst": Field(_integer(14, "H"), "tp_dst", "tcp_dst"),
+    "udp_src": Field(_integer(15, "H"), "tp_src", "udp_src"),
+    "udp_dst": Field(_integer(16, "H"), "tp_dst", "udp_dst"),
+    "icmp_type": Field(_integer(19, "B"), "icmp_type", "icmp_type"),
+    "arp_op": Field(_integer(21, "H"), "arp_op", "arp_op"),
+    "arp_spa": Field(_ipv4(22), "arp_spa", "arp_spa"),
+    "arp_tpa": Field(_ipv4(23), "arp_tpa", "arp_tpa"),
+    "arp_sha": Field(_mac(24), "arp_sha", "arp_sha"),
+    "arp_tha": Field(_mac(25), "arp_tha", "arp_tha"),
+    "ipv6_src": Field(_ipv6(26), "ipv6_src", "ipv6_src", _ipv6_text),
+    "ipv6_dst": Field(_ipv6(27), "ipv6_dst", "ipv6_dst", _ipv6_text),
+    "icmpv6_type": Field(_integer(29, "B"), "icmp_type", "icmpv6_type"),
+    "nd_target": Field(_ipv6(31), "nd_target", "nd_target", _ipv6_text),
+    "nd_tll": Field(_mac(33), "nd_tll", "nd_tll"),
+    "nd_reserved": Field(_integer(1, "I", oxm_class=ND_CLASS), "nd_reserved", "nd_reserved"),
+    "nd_options_type": Field(
+        _integer(2, "B", oxm_class=ND_CLASS), "nd_options_type", "nd_options_type"
+    ),
+    "tunnel_id": Field(_integer(38, "Q"), "tun_id", "tun_id", hex),
+    "tcp_flags": Field(_tcp_flags, "tcp_flags", "tcp_flags"),
+}
+"""In the order of their numbers, which puts each field after its prerequisites."""

@@ -1,0 +1,167 @@
+"""The control channel between masters and agents: what is called, with what, and who is known.
+
+Agents register with every master and report how far they have come; a master asks agents for
+inspection (design D5). Endpoints and policies do not travel here: they reach agents through the
+store. Method names and record fields are the original's; `OfnetMaster.Report` and
+`OfnetAgent.Inspect` are new. Fields that are not known here are passed over.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from core.errors import Invalid
+from ofnet.rpc.jsonrpc import Client, Method
+
+REGISTER_NODE: Final = "OfnetMaster.RegisterNode"
+UNREGISTER_NODE: Final = "OfnetMaster.UnRegisterNode"
+REPORT: Final = "OfnetMaster.Report"
+ADD_MASTER: Final = "OfnetAgent.AddMaster"
+DUMMY: Final = "OfnetAgent.DummyRpc"
+INSPECT: Final = "OfnetAgent.Inspect"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where a master or an agent listens (OfnetNode)."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the wire form."""
+        return {"HostAddr": self.host, "HostPort": self.port}
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Node":
+        """Read the wire form. Raises Invalid."""
+        match value:
+            case {"HostAddr": str(host), "HostPort": int(port)} if 0 < port < 65536 and host:
+                return cls(host, port)
+            case _:
+                raise Invalid(f"not a node: {str(value)[:80]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How far an agent has come, and what is wrong on its host.
+
+    `revisions` says for each watched prefix of the store up to which revision the switch has
+    acknowledged the flows of all changes. A node that only registered has said nothing: no host.
+    """
+
+    node: Node
+    host: str = ""
+    revisions: Mapping[str, int] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the wire form."""
+        return {**self.node.to_json(), **self.stats()}
+
+    def stats(self) -> dict[str, Any]:
+        """Return what was reported, as masters show it."""
+        return {
+            "Host": self.host,
+            "Revisions": dict(self.revisions),
+            "Errors": list(self.errors),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Report":
+        """Read the wire form. Raises Invalid."""
+        match value:
+            case {"Host": str(host), "Revisions": dict(revisions), "Errors": [*errors]} if all(
+                type(revision) is int for revision in revisions.values()
+            ):
+                texts = tuple(str(error) for error in errors)
+                node = Node.from_json(value)
+                return cls(node=node, host=host, revisions=revisions, errors=texts)
+            case _:
+                raise Invalid(f"not a report: {str(value)[:80]}")
+
+
+@dataclass(slots=True)
+class Master:
+    """A master's side: which agents are registered, and what each reported last."""
+
+    nodes: dict[Node, Report] = field(default_factory=dict)
+
+    def methods(self) -> Mapping[str, Method]:
+        """Return the table for an `rpc.Server`."""
+        return {
+            REGISTER_NODE: self._register,
+            UNREGISTER_NODE: self._unregister,
+            REPORT: self._report,
+        }
+
+    async def _register(self, argument: Any) -> bool:
+        """Note an agent; what was reported from its place before may be another process's."""
+        node = Node.from_json(argument)
+        self.nodes[node] = Report(node=node)
+        return True
+
+    async def _unregister(self, argument: Any) -> bool:
+        self.nodes.pop(Node.from_json(argument), None)
+        return True
+
+    async def _report(self, argument: Any) -> bool:
+        report = Report.from_json(argument)
+        self.nodes[report.node] = report
+        return True
+
+    def inspect(self, own: Node) -> dict[str, Any]:
+        """Return the original's JSON of a master, with what each agent reported beside it."""
+        return {
+            "MyAddr": own.host,
+            "MyPort": own.port,
+            "AgentDb": {str(node): node.to_json() for node in self.nodes},
+            "EndpointDb": {},
+            "PolicyDb": {},
+            "AgentStats": {str(node): report.stats() for node, report in self.nodes.items()},
+        }
+
+
+@dataclass(slots=True)
+class Agent:
+    """An agent's side: `add_master` registers with a master, `inspect` returns what is shown."""
+
+    add_master: Callable[[Node], Awaitable[None]]
+    inspect: Callable[[], Any]
+
+    def methods(self) -> Mapping[str, Method]:
+        """Return the table for an `rpc.Server`."""
+        return {ADD_MASTER: self._add_master, DUMMY: self._dummy, INSPECT: self._inspect}
+
+    async def _add_master(self, argument: Any) -> bool:
+        await self.add_master(Node.from_json(argument))
+        return True
+
+    async def _dummy(self, argument: Any) -> bool:
+        return isinstance(argument, str)
+
+    async def _inspect(self, _argument: Any) -> Any:
+        return self.inspect()
+
+
+async def register(client: Client, own: Node) -> None:
+    """Make an agent known to a master. Raises RpcFailed."""
+    await client.call(REGISTER_NODE, own.to_json())
+
+
+async def unregister(client: Client, own: Node) -> None:
+    """Take an agent off a master's list. Raises RpcFailed."""
+    await client.call(UNREGISTER_NODE, own.to_json())
+
+
+async def report(client: Client, state: Report) -> None:
+    """Tell a master how far an agent has come. Raises RpcFailed."""
+    await client.call(REPORT, state.to_json())
+
+
+async def inspect(client: Client) -> Any:
+    """Return what an agent shows of itself. Raises RpcFailed."""
+    return await client.call(INSPECT, "")

@@ -1,0 +1,254 @@
+"""JSON-RPC 1.0 as Go's `net/rpc/jsonrpc` speaks it: one JSON object per line over bare TCP.
+
+A request is `{"method": "Service.Method", "params": [argument], "id": 1}`, a response
+`{"id": 1, "result": …, "error": null or text}`; only the error says whether a call went well. The
+methods and their types are `ofnet.rpc.control`'s business. Peers are untrusted: a line that is too
+long or no JSON ends the connection, a bad argument is answered with an error.
+"""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, cast
+
+from core.errors import ContivError, Invalid, TooLarge
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+MAX_LINE: Final = 1024 * 1024
+MAX_CONNECTIONS: Final = 4096
+"""An agent keeps one to every master."""
+
+Method = Callable[[Any], Awaitable[Any]]
+"""Takes the decoded argument, returns what JSON can carry; raises ContivError to refuse."""
+
+
+class RpcFailed(ContivError):
+    """A call could not be made, was not answered in time, or was answered with an error."""
+
+
+class Server:
+    """Answers calls of the methods in its table. `counters` counts calls, refusals and drops."""
+
+    def __init__(self, methods: Mapping[str, Method], *, host: str, port: int = 0) -> None:
+        self.counters: Counter[str] = Counter()
+        self._methods = methods
+        self._address = (host, port)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        """Begin to listen. Raises RpcFailed if the address cannot be had."""
+        host, port = self._address
+        try:
+            self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_LINE)
+        except OSError as exc:
+            raise RpcFailed(f"cannot listen on {host}:{port}: {exc}") from exc
+
+    async def close(self) -> None:
+        """End the listener and all connections."""
+        if self._server is None:
+            return
+        self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        await self._server.wait_closed()
+
+    @property
+    def port(self) -> int:
+        """The port listened on, also when it was given as 0."""
+        if self._server is None:
+            raise RpcFailed("the RPC server is not started")
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._writers) >= MAX_CONNECTIONS:
+            self.counters["dropped: too many connections"] += 1
+            writer.transport.abort()
+            return
+        self._writers.add(writer)
+        try:
+            while line := await _line(reader):
+                writer.write(_encode(await self._answer(_request(line))))
+                await writer.drain()
+        except Invalid as exc:
+            self.counters["dropped: not JSON-RPC"] += 1
+            log.warning("RPC peer dropped", extra=fields(error=str(exc), peer=_peer(writer)))
+        except ConnectionError as exc:
+            self.counters["dropped: connection lost"] += 1
+            log.debug("RPC peer gone", extra=fields(error=str(exc), peer=_peer(writer)))
+        finally:
+            self._writers.discard(writer)
+            writer.transport.abort()
+
+    async def _answer(self, request: "_Request") -> dict[str, Any]:
+        method = self._methods.get(request.method)
+        self.counters["calls"] += 1
+        try:
+            if method is None:
+                raise Invalid(f"rpc: can't find service {request.method}")
+            return {"id": request.id, "result": await method(request.argument), "error": None}
+        except ContivError as exc:
+            self.counters["refused"] += 1
+            return {"id": request.id, "result": None, "error": str(exc)}
+
+
+class Client:
+    """One lasting connection to a server, made when it is first needed and again after a loss.
+
+    Calls may run at the same time; they are told apart by their id. A call is made again once if
+    the connection turns out to be dead before the request was answered and it was an old one.
+    """
+
+    def __init__(self, host: str, port: int, *, timeout: float = 5.0) -> None:
+        self._address = (host, port)
+        self._timeout = timeout
+        self._link: _Link | None = None
+        self._lock = asyncio.Lock()
+
+    async def call(self, method: str, argument: Any) -> Any:
+        """Return the method's result. Raises RpcFailed."""
+        host, port = self._address
+        where = f"{method} on {host}:{port}"
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._call(method, argument)
+        except TimeoutError as exc:
+            self.close()
+            raise RpcFailed(f"{where}: no answer within {self._timeout:g} s") from exc
+        except OSError as exc:
+            raise RpcFailed(f"{where}: {exc}") from exc
+
+    def close(self) -> None:
+        """End the connection; the next call makes another."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    async def _call(self, method: str, argument: Any) -> Any:
+        link, fresh = await self._connected()
+        try:
+            return await link.call(method, argument)
+        except ConnectionError:
+            if fresh:
+                raise
+        link, _ = await self._connected()
+        return await link.call(method, argument)
+
+    async def _connected(self) -> "tuple[_Link, bool]":
+        async with self._lock:
+            if self._link is not None and self._link.open:
+                return self._link, False
+            loop = asyncio.get_running_loop()
+            _, self._link = await loop.create_connection(_Link, *self._address)
+            return self._link, True
+
+
+class _Link(asyncio.Protocol):
+    """The client's side of one TCP connection."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._next = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+
+    @property
+    def open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def call(self, method: str, argument: Any) -> Any:
+        if self._transport is None or not self.open:
+            raise ConnectionResetError("connection lost")
+        number, self._next = self._next, self._next + 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._transport.write(_encode({"method": method, "params": [argument], "id": number}))
+        try:
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # a cast: uvloop's transports are asyncio's in all but name
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        *lines, rest = bytes(self._buffer).split(b"\n")
+        self._buffer = bytearray(rest)
+        try:
+            for line in lines:
+                self._take(line)
+            if len(rest) > MAX_LINE:
+                raise TooLarge(f"response of more than {MAX_LINE} bytes")
+        except ContivError as exc:
+            self._fail(exc)
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(ConnectionResetError(str(exc) if exc is not None else "closed by the peer"))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            response = json.loads(line)
+            number, error = response["id"], response["error"]
+            future = self._waiting.get(number)
+        except (ValueError, TypeError, KeyError, RecursionError) as exc:
+            raise RpcFailed(f"not a JSON-RPC response: {line[:80]!r}") from exc
+        if future is None or future.done():
+            return
+        if error is not None:
+            future.set_exception(RpcFailed(str(error)))
+        else:
+            future.set_result(response.get("result"))
+
+    def _fail(self, exc: Exception) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(exc)
+
+
+class _Request:
+    """A decoded request."""
+
+    __slots__ = ("argument", "id", "method")
+
+    def __init__(self, method: str, argument: Any, id: Any) -> None:  # noqa: A002 - its name
+        self.method = method
+        self.argument = argument
+        self.id = id
+
+
+def _request(line: bytes) -> _Request:
+    try:
+        decoded = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        raise Invalid(f"not JSON: {line[:80]!r}") from exc
+    match decoded:
+        case {"method": str(method), "params": [argument], "id": number}:
+            return _Request(method, argument, number)
+        case _:
+            raise Invalid(f"not a request with one parameter: {line[:80]!r}")
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError as exc:
+        raise Invalid(f"line of more than {MAX_LINE} bytes") from exc
+
+
+def _encode(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _peer(writer: asyncio.StreamWriter) -> str:
+    return str(writer.get_extra_info("peername"))

@@ -1,0 +1,107 @@
+"""`netplugin.kernel.iptables` on real iptables, both kinds of it, in a namespace of its own."""
+
+import os
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+
+from core.errors import HostError
+from netplugin.bridges import node_ports
+from netplugin.bridges.host_access import CHAINS, masquerade
+from netplugin.bridges.node_ports import Chosen, NodePort, rule
+from netplugin.kernel import iptables
+from netplugin.kernel.iptables import Chain, Firewall, Rule
+from tests.bed.netns import Namespace
+
+pytestmark = pytest.mark.ovs
+
+ONE, OTHER = (masquerade(IPv4Network(f"172.{n}.0.0/16")) for n in (19, 22))
+FOREIGN = ["-s", "172.19.0.0/16", "!", "-o", "contivh0", "-j", "MASQUERADE"]
+COMMENTED = ["-s", "10.0.0.0/8", "-m", "comment", "--comment", "contiv-like", "-j", "RETURN"]
+
+
+@pytest.fixture(params=["iptables-nft", "iptables-legacy"])
+def program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run one of the two programs a host's `iptables` may be."""
+    monkeypatch.setattr(iptables, "PROGRAM", request.param)
+    return str(request.param)
+
+
+def listed(host: Namespace, program: str) -> list[str]:
+    """Return all rules and chains of a table."""
+    return host.run([program, "-w", "-t", "nat", "-S"]).stdout.splitlines()
+
+
+async def test_rules_are_there_once_and_go(host: Namespace, program: str) -> None:
+    before = listed(host, program)
+    ours = Firewall(CHAINS)
+    assert await ours.found() == []
+    for wanted in ([ONE], [ONE, OTHER], [OTHER], []):
+        assert await ours.keep(wanted)
+        assert not await ours.keep(wanted), "the second time there is nothing to do"
+        assert sorted(await ours.found()) == sorted(map(str, wanted))
+    assert listed(host, program) == before
+
+
+async def test_rules_of_node_ports_are_there_once_and_go(host: Namespace, program: str) -> None:
+    before = listed(host, program)
+    there = Chosen("default/web", IPv4Address("172.19.0.2"), 8080)
+    one, other, third = (
+        rule(NodePort(protocol, number), there)
+        for protocol, number in (("tcp", 30080), ("udp", 30080), ("tcp", 30081))
+    )
+    ours = Firewall(node_ports.CHAINS)
+    for wanted in ([one], [one, other, third], [other], []):
+        assert await ours.keep(wanted)
+        assert not await ours.keep(wanted), "the second time there is nothing to do"
+        assert sorted(await ours.found()) == sorted(map(str, wanted))
+    assert listed(host, program) == before
+
+
+async def test_others_rules_stay(host: Namespace, program: str) -> None:
+    for words in (FOREIGN, COMMENTED):
+        host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *words])
+    before = listed(host, program)
+    ours = Firewall(CHAINS)
+    await ours.keep([ONE])
+    assert listed(host, program)[:-1] == before
+    await ours.keep([])
+    assert listed(host, program) == before
+
+
+async def test_others_may_say_what_they_like(host: Namespace, program: str) -> None:
+    for comment in ("it's", 'two\n"lines', os.fsdecode(b"\xe9t\xe9 \\")):
+        words = ["-m", "comment", "--comment", comment, "-j", "RETURN"]
+        host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *words])
+    ours = Firewall(CHAINS)
+    for wanted in ([ONE], []):
+        assert await ours.keep(wanted)
+        assert await ours.found() == [str(rule) for rule in wanted]
+
+
+async def test_a_rule_too_many_and_one_missing_are_mended(host: Namespace, program: str) -> None:
+    ours = Firewall(CHAINS)
+    await ours.keep([ONE])
+    right = listed(host, program)
+    host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *ONE.words])
+    assert await ours.keep([ONE])
+    assert listed(host, program) == right
+    host.run([program, "-w", "-t", "nat", "-F"])
+    assert await ours.keep([ONE])
+    assert listed(host, program) == right
+
+
+async def test_what_iptables_refuses_is_told(host: Namespace, program: str) -> None:  # noqa: ARG001
+    nowhere = Chain(table="nat", name="NOWHERE")
+    with pytest.raises(HostError, match="NOWHERE"):
+        await Firewall([nowhere]).keep([])
+    wrong = Rule(chain=CHAINS[0], match=("-s", "nobody.invalid."), target=())
+    with pytest.raises(HostError, match="iptables"):
+        await Firewall(CHAINS).keep([wrong])
+
+
+async def test_without_the_program_there_are_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iptables, "PROGRAM", "iptables-that-is-not-there")
+    assert await Firewall(CHAINS).found() == []
+    with pytest.raises(HostError, match="iptables-that-is-not-there"):
+        await Firewall(CHAINS).keep([ONE])

@@ -1,0 +1,25 @@
+"""A daemon's collector: on, rare, and without what start-up made."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from daemons.collector import calm_collector
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    threshold = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.enable()
+    gc.set_threshold(*threshold)
+
+
+def test_it_is_on_again_and_rare() -> None:
+    gc.disable()
+    calm_collector()
+    assert gc.isenabled()
+    assert gc.get_threshold()[0] >= 100_000
+    assert gc.get_freeze_count() > 0

@@ -1,0 +1,1 @@
+"""Unit tests of `netmaster/plan/endpoints`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netmaster/plan/show`, path for path."""

@@ -1,0 +1,237 @@
+"""Hosts without agents: when a leader believes it, what it does then, and what proves nothing."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from core import keys
+from core.errors import ContivError, StoreUnavailable
+from core.ids import HostLabel, NetworkId
+from netmaster.cleanup import Cleanups
+from netmaster.dead_hosts import BELIEF, LOOK_EVERY, RECLAIMED, Absences
+from netmaster.plan.model import Absence
+from objdb.api import Change, Delete, Put
+from objdb.memory import Faults, MemoryStore
+from state import codec
+from state.records import EndpointRecord, HostRecord, ServiceInstance
+from tests.unit.netmaster.term import Term, term
+
+H1, H2 = HostLabel("h1"), HostLabel("h2")
+AFTER = 100.0
+START = 5000.0
+
+
+@dataclass
+class Watch:
+    """A leader that looks after hosts, with clocks that a test moves."""
+
+    lead: Term
+    faults: Faults
+    after: float = AFTER
+    at: float = 0.0
+    wall: float = START
+    told: list[str] = field(default_factory=list)
+    back_when_told: HostLabel | None = None
+    """Whose agent registers while another's endpoints go."""
+    tally: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        cleanups = Cleanups(self.lead.committer, self.reclaim)
+        self.absences = Absences(
+            self.lead.backend,
+            self.lead.committer,
+            cleanups,
+            after=self.after,
+            tally=self.tally,
+            now=lambda: self.wall,
+            clock=lambda: self.at,
+        )
+
+    async def reclaim(self, endpoint: EndpointRecord) -> None:
+        self.told.append(endpoint.endpoint_id)
+        if self.back_when_told is not None:
+            await self.register(self.back_when_told)
+
+    async def looks(self, seconds: float) -> None:
+        """Look as often as it should, for so long."""
+        for _ in range(int(seconds / LOOK_EVERY)):
+            self.at += LOOK_EVERY
+            self.wall += LOOK_EVERY
+            await self.absences.look()
+
+    async def put(self, key: str, value: bytes) -> None:
+        await self.lead.backend.commit([Change((), (Put(key, value),))])
+
+    async def host(self, label: HostLabel) -> None:
+        """Write a host's record, as its agent does when it starts."""
+        record = HostRecord(label=label, control_ip="10.0.0.1", vtep_ip="10.0.0.1", vxlan_port=4789)
+        await self.put(keys.host(label), codec.encode(record))
+
+    async def register(self, label: HostLabel) -> None:
+        instance = ServiceInstance(
+            service=keys.SERVICE_NETPLUGIN, address="10.0.0.1", port=9002, hostname=label
+        )
+        await self.put(self._service(label), codec.encode(instance))
+
+    async def vanish(self, label: HostLabel) -> None:
+        await self.lead.backend.commit([Change((), (Delete(self._service(label)),))])
+
+    def _service(self, label: HostLabel) -> str:
+        return keys.service(keys.SERVICE_NETPLUGIN, label, 9002)
+
+    def missing(self) -> dict[HostLabel, float]:
+        return {label: absence.since for label, absence in self.lead.stored().absences.items()}
+
+    def has_host(self, label: HostLabel) -> bool:
+        return self.lead.backend.store.get(keys.host(label)) is not None
+
+
+@asynccontextmanager
+async def watching(
+    store: MemoryStore | None = None, *, after: float = AFTER, wall: float = START
+) -> AsyncIterator[Watch]:
+    faults = Faults()
+    async with term(store or MemoryStore(), faults) as lead:
+        yield Watch(lead, faults, after=after, wall=wall)
+
+
+@pytest.fixture
+async def watch() -> AsyncIterator[Watch]:
+    """Lead a cluster of two hosts, whose agents run, with three endpoints."""
+    async with watching() as watch:
+        await watch.lead.network("n1")
+        for container, host in (("a", H1), ("b", H1), ("c", H2)):
+            await watch.lead.endpoint(container, host=host)
+        for label in (H1, H2):
+            await watch.host(label)
+            await watch.register(label)
+        yield watch
+
+
+async def test_a_dead_host_s_endpoints_and_its_record_go(watch: Watch) -> None:
+    await watch.looks(LOOK_EVERY)
+    await watch.vanish(H1)
+    await watch.looks(BELIEF)
+    assert watch.missing() == {}
+    await watch.looks(LOOK_EVERY)
+    (since,) = watch.missing().values()
+    await watch.looks(AFTER - LOOK_EVERY)
+    assert len(watch.lead.stored().endpoints) == 3
+    await watch.looks(LOOK_EVERY)
+    assert watch.wall == since + AFTER
+    stored = watch.lead.stored()
+    assert set(stored.endpoints) == {"n1.default-c"}
+    assert list(stored.addresses[NetworkId("n1.default")].grants) == ["10.1.1.3"]
+    assert (stored.absences, stored.cleanups) == ({}, {})
+    assert (watch.has_host(H1), watch.has_host(H2)) == (False, True)
+    assert sorted(watch.told) == ["a", "b"]
+    assert watch.tally == {RECLAIMED: 2}
+
+
+async def test_an_agent_that_is_back_in_time_keeps_everything(watch: Watch) -> None:
+    await watch.vanish(H1)
+    await watch.looks(BELIEF + AFTER)
+    assert set(watch.missing()) == {H1}
+    await watch.register(H1)
+    await watch.looks(LOOK_EVERY)
+    assert watch.missing() == {}
+    await watch.looks(2 * AFTER)
+    assert len(watch.lead.stored().endpoints) == 3
+
+
+async def test_an_agent_that_starts_and_is_not_registered_yet_is_there(watch: Watch) -> None:
+    await watch.vanish(H1)
+    await watch.looks(BELIEF + AFTER)
+    await watch.host(H1)
+    await watch.looks(BELIEF)
+    assert watch.missing() == {}
+    assert len(watch.lead.stored().endpoints) == 3
+
+
+async def test_a_store_that_could_not_be_read_proves_nothing(watch: Watch) -> None:
+    await watch.vanish(H1)
+    for _ in range(40):
+        await watch.looks(BELIEF)
+        watch.faults.reachable.clear()
+        with pytest.raises(ContivError):
+            await watch.looks(LOOK_EVERY)
+        watch.faults.reachable.set()
+        watch.absences.missed(StoreUnavailable("the store is away"))
+        assert watch.missing() == {}
+    assert len(watch.lead.stored().endpoints) == 3
+
+
+async def test_a_leader_that_stood_still_has_seen_nothing(watch: Watch) -> None:
+    await watch.vanish(H1)
+    for _ in range(10):
+        await watch.looks(BELIEF)
+        watch.at += 3 * LOOK_EVERY
+        assert watch.missing() == {}
+
+
+async def test_the_registry_of_a_store_that_is_just_back_is_not_believed() -> None:
+    store = MemoryStore()
+    async with watching(store) as before:
+        await before.lead.network("n1")
+        await before.lead.endpoint("a", host=H1)
+        await before.host(H1)
+        await before.looks(BELIEF + LOOK_EVERY)
+        assert set(before.missing()) == {H1}
+    # the store was away for days: leases are gone, and the agent registers a moment later
+    async with watching(store, wall=START + 9 * AFTER) as after:
+        await after.looks(BELIEF)
+        await after.register(H1)
+        await after.looks(2 * AFTER)
+        assert after.missing() == {}
+        assert len(after.lead.stored().endpoints) == 1
+
+
+async def test_since_when_survives_a_change_of_leader() -> None:
+    store = MemoryStore()
+    async with watching(store) as before:
+        await before.lead.network("n1")
+        await before.lead.endpoint("a", host=H1)
+        await before.host(H1)
+        await before.looks(BELIEF + LOOK_EVERY)
+        (since,) = before.missing().values()
+    async with watching(store, wall=since + AFTER) as after:
+        await after.looks(BELIEF)
+        assert len(after.lead.stored().endpoints) == 1
+        await after.looks(LOOK_EVERY)
+        assert after.lead.stored().endpoints == {}
+
+
+async def test_a_record_written_anew_at_the_last_moment_is_not_removed(watch: Watch) -> None:
+    await watch.vanish(H1)
+    await watch.looks(BELIEF + LOOK_EVERY)
+    stale = watch.lead.view.absences[H1]
+    await watch.host(H1)
+    with pytest.raises(StoreUnavailable, match="host/h1 was changed by somebody else"):
+        await Cleanups(watch.lead.committer, watch.reclaim).give_up(H1, stale.rev)
+    assert watch.has_host(H1)
+    assert watch.lead.stored().cleanups == {}
+    assert watch.lead.stored().absences[H1] == Absence(H1, stale.since, stale.rev)
+
+
+async def test_a_host_that_is_back_while_another_is_given_up_is_kept(watch: Watch) -> None:
+    await watch.looks(LOOK_EVERY)
+    for label in (H1, H2):
+        await watch.vanish(label)
+    watch.back_when_told = H2
+    await watch.looks(BELIEF + AFTER + 2 * LOOK_EVERY)
+    assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
+    assert watch.missing() == {}
+    assert watch.has_host(H2)
+
+
+async def test_hosts_may_be_kept_for_ever() -> None:
+    async with watching(after=0) as watch:
+        await watch.lead.network("n1")
+        await watch.lead.endpoint("a", host=H1)
+        await watch.host(H1)
+        await watch.looks(1000 * LOOK_EVERY)
+        assert set(watch.missing()) == {H1}
+        assert len(watch.lead.stored().endpoints) == 1

@@ -1,0 +1,219 @@
+"""Store and ACI fabric agree, whatever fails between them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from contivmodel.objects import AppProfile, Global
+from core import keys
+from core.errors import Conflict, StoreUnavailable
+from netmaster import codec
+from netmaster.aci import GatewayFailed
+from netmaster.external_effects import Launcher
+from netmaster.plan.model import Plan
+from netmaster.plan.objects import app_profile, group
+from netmaster.plan.objects import globals as settings
+from netmaster.view import View
+from objdb.api import Change, Put
+from objdb.memory import Faults, MemoryStore
+from objdb.memory.faults import LostAnswer
+from tests.unit.netmaster.fake_docker import FakeDocker
+from tests.unit.netmaster.fake_gateway import FakeGateway
+from tests.unit.netmaster.scene import a_group
+from tests.unit.netmaster.term import Term, outcome, term
+
+KEY = "default:a"
+
+
+@dataclass
+class Fabric:
+    """A term of leadership with a gateway."""
+
+    term: Term
+    gateway: FakeGateway
+    launcher: Launcher
+
+    def agrees(self) -> bool:
+        """Say whether gateway and store hold the same profiles, without a doubt."""
+        stored = self.term.stored()
+        return set(self.gateway.held) == set(stored.objects["appProfile"]) and not stored.doubts
+
+
+def profile(*groups: str) -> Callable[[View], Plan]:
+    """Return the decision to have the profile consist of groups."""
+    asked = AppProfile(tenant_name="default", app_profile_name="a", endpoint_groups=list(groups))
+    return lambda view: app_profile.create(view, asked)
+
+
+def gone(view: View) -> Plan:
+    return app_profile.delete(view, KEY)
+
+
+@asynccontextmanager
+async def fabric(
+    store: MemoryStore | None = None,
+    faults: Faults | None = None,
+    gateway: FakeGateway | None = None,
+) -> AsyncIterator[Fabric]:
+    gateway = gateway or FakeGateway()
+    async with term(store, faults) as leading:
+        committer = leading.committer
+        if store is None:
+            await committer.submit(_aci)
+            await leading.network("n1", encap="vlan")
+            for name in ("g1", "g2"):
+                await committer.submit(partial(group.create, posted=a_group(name)))
+        yield Fabric(
+            leading, gateway, Launcher(committer, gateway, FakeDocker(), mode="kubernetes")
+        )
+
+
+def died_here(store: MemoryStore) -> MemoryStore:
+    """Return a store with what the leader has written so far, as its successor finds it."""
+    left = MemoryStore()
+    found = store.snapshot(keys.ROOT).entries.values()
+    ops = tuple(Put(entry.key, entry.value) for entry in found if codec.is_leaders(entry.key))
+    left.apply([Change((), ops)])
+    return left
+
+
+def _aci(view: View) -> Plan:
+    stored = view.read("global", "global")
+    assert isinstance(stored, Global)
+    return settings.update(view, stored.model_copy(update={"network_infra_type": "aci"}))
+
+
+async def test_a_profile_comes_changes_and_goes_in_both() -> None:
+    async with fabric() as it:
+        await it.launcher.change(profile("g1"))
+        assert it.agrees()
+        reply = await it.launcher.change(profile("g2"))
+        assert isinstance(reply, AppProfile)
+        assert it.agrees()
+        assert '"g2"' in it.gateway.held[KEY]
+        assert await it.launcher.change(gone) == KEY
+        assert it.agrees()
+        assert it.gateway.told == [
+            ("create", KEY),
+            ("delete", KEY),
+            ("create", KEY),
+            ("delete", KEY),
+        ]
+
+
+async def test_what_the_gateway_need_not_hear_of_passes_it_by() -> None:
+    async with fabric() as it:
+        it.gateway.failing = True
+        await it.launcher.change(lambda view: group.create(view, a_group("g3")))
+        assert it.gateway.told == []
+
+
+async def test_a_profile_that_the_gateway_refuses_does_not_come_about() -> None:
+    async with fabric() as it:
+        it.gateway.failing = True
+        with pytest.raises(GatewayFailed, match=r"Validation failed\. Error: failed - no fabric"):
+            await it.launcher.change(profile("g1"))
+        assert it.agrees()
+        assert it.term.view.members("appProfile", "endpointGroup", "default:g1") == {}
+        it.gateway.failing = False
+        await it.launcher.change(profile("g1"))
+        assert it.agrees()
+
+
+async def test_a_refused_change_leaves_a_doubt_until_the_gateway_is_well() -> None:
+    async with fabric() as it:
+        await it.launcher.change(profile("g1"))
+        before = it.gateway.held[KEY]
+        it.gateway.failing = True
+        with pytest.raises(GatewayFailed):
+            await it.launcher.change(profile("g2"))
+        assert not it.agrees()
+        await it.launcher.settle()
+        assert not it.agrees()
+        it.gateway.failing = False
+        await it.launcher.settle()
+        assert it.agrees()
+        assert it.gateway.held[KEY] == before
+
+
+async def test_the_next_leader_settles_what_a_dead_one_has_left() -> None:
+    gateway = FakeGateway()
+    async with fabric(gateway=gateway) as it:
+        gateway.gate.clear()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(it.launcher.change(profile("g1")))
+            await gateway.arrived.wait()
+            left = died_here(it.term.backend.store)
+            gateway.gate.set()
+        assert it.agrees()
+    async with fabric(left, gateway=gateway) as it:
+        assert gateway.held.keys() == {KEY}
+        assert not it.agrees()
+        await it.launcher.settle()
+        assert it.agrees()
+        assert gateway.held == {}
+
+
+@pytest.mark.parametrize("lost", [LostAnswer.APPLIED, LostAnswer.NOT_APPLIED])
+async def test_a_commit_whose_outcome_is_lost_is_settled(lost: LostAnswer) -> None:
+    faults = Faults()
+    async with fabric(faults=faults) as it:
+        it.gateway.gate.clear()
+        async with asyncio.TaskGroup() as tasks:
+            asked = tasks.create_task(outcome(it.launcher.change(profile("g1"))))
+            await it.gateway.arrived.wait()
+            faults.lost_answers.append(lost)
+            it.gateway.gate.set()
+        assert isinstance(asked.result(), StoreUnavailable)
+        assert it.agrees()
+        assert (KEY in it.gateway.held) is (lost is LostAnswer.APPLIED)
+
+
+async def test_a_change_refused_behind_the_gateways_back_is_undone() -> None:
+    async with fabric() as it:
+        turns = 0
+
+        def fickle(view: View) -> Plan:
+            nonlocal turns
+            turns += 1
+            if turns > 2:
+                raise Conflict("not any more")
+            return profile("g1")(view)
+
+        with pytest.raises(Conflict, match="not any more"):
+            await it.launcher.change(fickle)
+        assert it.agrees()
+        assert it.gateway.told == [("create", KEY), ("delete", KEY)]
+
+
+async def test_what_changed_meanwhile_is_told_again() -> None:
+    async with fabric() as it:
+        asked = iter([("g1",), ("g1",), ("g1", "g2")])
+        last: tuple[str, ...] = ()
+
+        def moving(view: View) -> Plan:
+            nonlocal last
+            last = next(asked, last)
+            return profile(*last)(view)
+
+        await it.launcher.change(moving)
+        assert it.agrees()
+        assert '"g2"' in it.gateway.held[KEY]
+
+
+async def test_what_never_stands_still_is_given_up() -> None:
+    async with fabric() as it:
+        turns = 0
+
+        def restless(view: View) -> Plan:
+            nonlocal turns
+            turns += 1
+            return profile("g1" if turns % 2 else "g2")(view)
+
+        with pytest.raises(StoreUnavailable, match="changes too fast"):
+            await it.launcher.change(restless)
+        assert it.agrees()

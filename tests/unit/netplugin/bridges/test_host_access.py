@@ -1,0 +1,160 @@
+"""The host's own port: made once, kept, and following the settings."""
+
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from pathlib import Path
+
+import pytest
+
+from core import keys
+from core.errors import Conflict, HostError
+from netplugin.bridges.host_access import masquerade, warn_unless_forwarding
+from netplugin.kernel.host_links import HostRoute
+from netplugin.ovsdb import PortSpec
+from netplugin.world import port_names
+from ofnet.world import Bridge, HostPort, World
+from state.records import GlobalRecord
+from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
+from tests.unit.netplugin.fakes import Inside
+from tests.unit.netplugin.records import key
+
+
+def settings(subnet: str = "172.19.0.0/16") -> GlobalRecord:
+    return GlobalRecord(infra_type="", fwd_mode="routing", arp_mode="", pvt_subnet=subnet)
+
+
+def world_of(agent: Agent) -> World:
+    return agent.world.take(Bridge.VXLAN)[0]
+
+
+async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        row = outside.ovsdb.ports(Bridge.VXLAN)[port_names.HOST_PORT]
+        assert (row.type, row.tag, row.ofport) == ("internal", 2, port_names.HOST_OFPORT)
+        assert row.external_ids == {"endpoint-id": "hostcontivh0"}
+        address = IPv4Interface("172.19.255.254/16")
+        assert outside.links.own[port_names.HOST_PORT] == Inside("02:02:ac:13:ff:fe", [address], [])
+        assert outside.links.routes[port_names.HOST_PORT] == [
+            HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=IPv4Address("192.168.2.10"))
+        ]
+        (rule,) = map(str, outside.firewall.rules)
+        assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contivh0 -m comment")
+        assert rule.endswith("-j MASQUERADE")
+        assert world_of(agent).host_port == HostPort(
+            ofport=port_names.HOST_OFPORT,
+            mac="02:02:ac:13:ff:fe",
+            subnet=IPv4Network("172.19.0.0/16"),
+        )
+
+
+async def test_a_second_look_changes_nothing(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        for _ in range(2):
+            await agent.host_access.converge()
+        assert outside.faults.reached["row"] == 1
+
+
+async def test_without_settings_there_is_no_port(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.host_access.converge()
+        assert not outside.ovsdb.ports()
+
+
+async def test_the_switchs_own_number_is_taken(outside: Outside) -> None:
+    outside.ovsdb.given[port_names.HOST_PORT] = 77
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        port = world_of(agent).host_port
+        assert port is not None
+        assert port.ofport == 77
+
+
+@pytest.mark.parametrize("bridge", list(Bridge))
+async def test_a_port_that_is_wrong_is_replaced(outside: Outside, bridge: Bridge) -> None:
+    ids = {"endpoint-id": "hostcontivh0"}
+    wrong = PortSpec(name=port_names.HOST_PORT, type="internal", tag=9, external_ids=ids)
+    async with running(outside) as agent:
+        await outside.ovsdb.add_port(bridge, wrong)
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        assert outside.ovsdb.ports(Bridge.VXLAN)[port_names.HOST_PORT].tag == 2
+
+
+async def test_what_is_somebody_elses_is_not_taken(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        foreign = PortSpec(name=port_names.HOST_PORT, type="internal")
+        await outside.ovsdb.add_port(Bridge.VLAN, foreign)
+        with pytest.raises(Conflict, match="somebody else's"):
+            await agent.host_access.converge()
+        outside.ovsdb.lose(port_names.HOST_PORT)
+        outside.links.there[port_names.HOST_PORT] = None
+        with pytest.raises(Conflict, match="somebody else's"):
+            await agent.host_access.converge()
+        assert port_names.HOST_PORT not in outside.ovsdb.ports()
+
+
+async def test_what_is_taken_away_comes_back(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.sup.supervise("host access", agent.host_access.run())
+        await eventually(lambda: bool(outside.firewall.rules))
+        outside.ovsdb.lose(port_names.HOST_PORT)
+        await eventually(lambda: port_names.HOST_PORT in outside.ovsdb.ports())
+
+
+async def test_a_link_that_is_gone_has_the_port_made_anew(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        await agent.host_access.converge()
+        del outside.links.there[port_names.HOST_PORT]
+        with pytest.raises(HostError, match="made again"):
+            await agent.host_access.converge()
+        assert port_names.HOST_PORT not in outside.ovsdb.ports()
+        await agent.host_access.converge()
+        assert port_names.HOST_PORT in outside.links.there
+
+
+async def test_what_fails_is_tried_again(
+    outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    outside.faults.failing["rules"] = HostError("iptables: locked")
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.sup.supervise("host access", agent.host_access.run())
+        await eventually(lambda: "host access not in step" in caplog.text)
+        assert world_of(agent).host_port is not None, "pods reach their host without the rule"
+        del outside.faults.failing["rules"]
+        await eventually(lambda: bool(outside.firewall.rules))
+
+
+async def test_another_private_subnet_replays_everything(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.sup.supervise("host access", agent.host_access.run())
+        await eventually(lambda: bool(outside.firewall.rules))
+        await agent.pods.add(request())
+        assert world_of(agent).local[key("c1")].nat_ip == IPv4Address("172.19.0.1")
+        agent.learn(keys.GLOBAL_CONFIG, settings("172.22.0.0/16"))
+        other = masquerade(IPv4Network("172.22.0.0/16"))
+        await eventually(lambda: outside.firewall.rules == [other])
+        own = outside.links.own[port_names.HOST_PORT]
+        assert (own.mac, own.addresses) == (
+            "02:02:ac:16:ff:fe",
+            [IPv4Interface("172.22.255.254/16")],
+        )
+        assert world_of(agent).local[key("c1")].nat_ip == IPv4Address("172.22.0.1")
+        await agent.pods.delete(request())
+
+
+def test_a_host_that_forwards_nothing_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    switch = tmp_path / "ip_forward"
+    for value, said in (("1\n", False), ("0\n", True)):
+        switch.write_text(value)
+        warn_unless_forwarding(switch)
+        assert ("ip_forward" in caplog.text) is said

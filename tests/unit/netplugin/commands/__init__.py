@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/commands`, path for path."""

@@ -1,0 +1,97 @@
+"""What is lacking is counted, named and remedied; what is there is shown."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from core.errors import HostError
+from netplugin.bridges import host_access
+from netplugin.commands import preflight
+from netplugin.commands.findings import Note
+from netplugin.settings import Settings
+
+FLAGS = ["--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing"]
+FLAGS += ["--ctrl-ip", "192.0.2.1", "--vtep-ip", "192.0.2.2"]
+
+
+async def there(wanted: Settings) -> str:
+    return f"tunnels from {wanted.vtep_ip}"
+
+
+async def doubted(_wanted: Settings) -> Note:
+    return Note("pods may miss it")
+
+
+async def refused(_wanted: Settings) -> str:
+    raise HostError("none here")
+
+
+async def unreadable(_wanted: Settings) -> str:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_what_is_there_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "LOOKS", {"links": (there, "make some")})
+    preflight.run(FLAGS, {})
+    assert capsys.readouterr().out == "ok     links: tunnels from 192.0.2.2\n"
+
+
+def test_what_is_lacking_is_counted_and_remedied(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = {"a": (refused, "get one"), "b": (there, "-"), "c": (unreadable, "ask root")}
+    monkeypatch.setattr(preflight, "LOOKS", looks)
+    with pytest.raises(HostError, match="lacks 2 of 3"):
+        preflight.run(FLAGS, {})
+    assert capsys.readouterr().out == (
+        "LACKS  a: none here\n       -> get one\n"
+        "ok     b: tunnels from 192.0.2.2\n"
+        "LACKS  c: [Errno 13] Permission denied\n       -> ask root\n"
+    )
+
+
+def test_a_note_is_remedied_and_lacks_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "LOOKS", {"a": (doubted, "get one"), "b": (there, "-")})
+    preflight.run(FLAGS, {})
+    assert capsys.readouterr().out == (
+        "NOTE   a: pods may miss it\n       -> get one\nok     b: tunnels from 192.0.2.2\n"
+    )
+
+
+@pytest.mark.parametrize(("fwd_mode", "verdict"), [("bridge", "NOTE"), ("routing", "LACKS")])
+def test_a_host_that_forwards_nothing_lacks_it_where_pods_leave_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fwd_mode: str,
+    verdict: str,
+) -> None:
+    monkeypatch.setattr(host_access, "forwards", lambda: False)
+    monkeypatch.setattr(preflight, "LOOKS", {"forwarding": preflight.LOOKS["forwarding"]})
+    net_mode = {"bridge": ["--netmode", "vlan", "--vlan-uplinks", "eth1"], "routing": []}[fwd_mode]
+    with pytest.raises(HostError) if verdict == "LACKS" else nullcontext():
+        preflight.run([*FLAGS, "--fwdmode", fwd_mode, *net_mode], {})
+    said = capsys.readouterr().out
+    assert said.startswith(f"{verdict:6} forwarding: net.ipv4.ip_forward is 0: ")
+
+
+def test_help_looks_at_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "LOOKS", {"a": (refused, "get one")})
+    preflight.run(["--help"], {})
+    assert "lacks" not in capsys.readouterr().out
+
+
+def test_rights_are_told_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(preflight, "_effective_capabilities", lambda: 1 << 12)
+    monkeypatch.setattr(preflight, "LOOKS", {"rights": preflight.LOOKS["rights"]})
+    with pytest.raises(HostError, match="lacks 1 of 1"):
+        preflight.run(FLAGS, {})
+    said = capsys.readouterr().out
+    assert "no right to NET_RAW, SYS_ADMIN" in said

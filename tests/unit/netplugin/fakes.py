@@ -1,0 +1,491 @@
+"""Fakes of what the agent reaches the outside by: they keep what was made, and fail on demand.
+
+They are as unforgiving as the real ones: what was begun in a thread, in OVSDB or at netmaster comes
+about even if whoever asked for it has been cancelled meanwhile.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
+from typing import TypeVar
+
+from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
+from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
+from netplugin.kernel.host_links import Card, HostRoute
+from netplugin.kernel.iptables import Firewall, Rule
+from netplugin.kernel.netlink import Address, Interface
+from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.pod_links import PodLink
+from netplugin.masters.client import Granted, WantedEndpoint
+from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb.rows import View
+from netplugin.pods.journal import Entry, Journal
+from ofnet.channel import flow_stats
+from ofnet.channel.switch import Listener, Switch
+from ofnet.channel.wire import PacketIn
+from ofnet.diff import Stamp
+from ofnet.flows import Flow
+from ofnet.openflow.actions import PacketAction
+from ofnet.world import Bridge
+from state.records import EndpointRecord
+from tests.unit.netplugin.records import NET, endpoint
+
+T = TypeVar("T")
+UNDERLAY_CARD = "eth0"
+"""The link that has the tunnels' address."""
+QUICK = 0.002
+"""Seconds that work outside this process takes."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """What goes wrong, by the name of the step; `stopped` steps wait until they are let go."""
+
+    failing: dict[str, ContivError] = field(default_factory=dict)
+    stopped: dict[str, asyncio.Event] = field(default_factory=dict)
+    reached: Counter[str] = field(default_factory=Counter)
+    pending: int = 0
+    """Pieces of work that have begun and will yet come about, waited for or not."""
+
+    _lanes: dict[str, deque[object]] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def stop(self, step: str) -> asyncio.Event:
+        """Make a step wait for the event returned."""
+        return self.stopped.setdefault(step, asyncio.Event())
+
+    async def until(self, step: str, times: int = 1) -> None:
+        """Wait until a step has been reached so often."""
+        async with asyncio.timeout(5):
+            while self.reached[step] < times:
+                self._news.clear()
+                await self._news.wait()
+
+    async def work(self, step: str, do: Callable[[], T], *, lane: str = "") -> T:
+        """Do outside work: once begun it is done, whoever stops waiting for it.
+
+        What shares a lane is done in the order it was asked for.
+        """
+        self.reached[step] += 1
+        self.pending += 1
+        self._news.set()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        queue = self._lanes.setdefault(lane, deque()) if lane else deque()
+        queue.append(done)
+        asyncio.get_running_loop().call_later(QUICK, self._finish, step, do, done, queue)
+        return await done
+
+    def _finish(
+        self, step: str, do: Callable[[], T], done: "asyncio.Future[T]", queue: deque[object]
+    ) -> None:
+        gate = self.stopped.get(step)
+        if queue[0] is not done or (gate is not None and not gate.is_set()):
+            again = self._finish
+            asyncio.get_running_loop().call_later(QUICK, again, step, do, done, queue)
+            return
+        queue.popleft()
+        self.pending -= 1
+        failure = self.failing.get(step)
+        try:
+            if failure is not None:
+                raise failure
+            result = do()
+        except ContivError as exc:
+            if not done.done():
+                done.set_exception(exc)
+        else:
+            if not done.done():
+                done.set_result(result)
+
+
+class FakeJournal(Journal):
+    """Entries in memory."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.entries: dict[EndpointKey, Entry] = {}
+        self._faults = faults
+
+    async def load(self) -> list[Entry]:
+        return list(self.entries.values())
+
+    async def write(self, entry: Entry) -> None:
+        await self._faults.work(
+            f"journal {entry.state}",
+            lambda: self.entries.update({entry.key: entry}),
+            lane="journal",
+        )
+
+    async def remove(self, key: EndpointKey) -> None:
+        await self._faults.work(
+            "journal remove", lambda: self.entries.pop(key, None), lane="journal"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What a pod's interface was given."""
+
+    mac: str
+    addresses: Sequence[Interface]
+    gateways: Sequence[Address]
+    routes: tuple[IPv4Network, ...] = ()
+
+
+class FakeLinks(HostLinks):
+    """The host's links, and what is inside the namespaces of pods."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.there: dict[str, PodLink | None] = {}
+        self.inside: dict[tuple[str, str], Inside] = {}
+        self.found: dict[str, Card] = {}
+        """Network cards."""
+        self.own: dict[str, Inside] = {}
+        """What the host's own links were given."""
+        self.routes: dict[str, list[HostRoute]] = {}
+        self.watchers: list[Callable[[], None]] = []
+        self.underlay = {UNDERLAY_CARD: 1500}
+        """The MTUs of the links that are not pods'."""
+        self.changed = asyncio.Event()
+        """Set: some link is another."""
+        self.dead: set[str] = set()
+        """Namespaces that are gone, by their paths."""
+        self._faults = faults
+
+    async def add_pod_link(self, spec: PodLink) -> None:
+        await self._faults.work("link", lambda: self._add(spec))
+
+    async def passing(self, name: str) -> None:
+        """Every link passes at once."""
+
+    async def configure_pod(
+        self,
+        netns_path: str,
+        ifname: str,
+        mac: str,
+        addresses: Sequence[Interface],
+        gateways: Sequence[Address],
+    ) -> None:
+        inside = Inside(mac, list(addresses), list(gateways))
+        await self._faults.work("inside", lambda: self._configure(netns_path, ifname, inside))
+
+    async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
+        given = self.inside[netns_path, ifname]
+        routed = replace(given, routes=(*given.routes, subnet))
+        await self._faults.work("pod route", lambda: self._configure(netns_path, ifname, routed))
+
+    async def configure_host_link(
+        self, name: str, mac: str, addresses: Sequence[Interface]
+    ) -> None:
+        await self._faults.work("own link", lambda: self._configure_own(name, mac, addresses))
+
+    async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
+        await self._faults.work("routes", lambda: self.routes.update({name: list(routes)}))
+
+    async def delete_links(self, names: Iterable[str]) -> None:
+        gone = set(names)
+        await self._faults.work("unlink", lambda: self._delete(gone))
+
+    async def links(self) -> frozenset[str]:
+        if "links listed" in self._faults.failing:
+            raise self._faults.failing["links listed"]
+        return frozenset(self.there)
+
+    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+        return tuple(self.found[name] for name in names)
+
+    async def netns_alive(self, path: str) -> bool:
+        return path not in self.dead
+
+    async def mtus(self) -> dict[str, int]:
+        pods = {name: spec.mtu for name, spec in self.there.items() if spec is not None}
+        return {**self.underlay, **pods}
+
+    async def holder(self, address: Address) -> str:
+        if UNDERLAY_CARD not in self.underlay:
+            raise HostError(f"no link of this host has the address {address}")
+        return UNDERLAY_CARD
+
+    async def set_pod_mtu(self, host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
+        def change() -> None:
+            spec = self.there.get(host_name)
+            if spec is None or (spec.ifname, spec.netns_path) != (ifname, netns_path):
+                raise HostError(f"link {host_name}: No such device")
+            self.there[host_name] = replace(spec, mtu=mtu)
+
+        await self._faults.work("mtu", change)
+
+    async def changes(self) -> AsyncIterator[None]:
+        while True:
+            self.changed.clear()
+            yield
+            await self.changed.wait()
+
+    def end(self, netns: str) -> None:
+        """End a pod's namespace, and with it both ends of its link."""
+        self.dead.add(netns)
+        self._delete({n for n, k in self.there.items() if k and k.netns_path == netns})
+
+    def _add(self, spec: PodLink) -> None:
+        taken = [link for link in self.there.values() if link is not None]
+        if any((k.netns_path, k.ifname) == (spec.netns_path, spec.ifname) for k in taken):
+            raise HostError(f"link {spec.ifname} in {spec.netns_path}: File exists")
+        self.there[spec.host_name] = spec
+        self._tell()
+
+    def _configure(self, netns: str, ifname: str, wanted: Inside) -> None:
+        taken = [link for link in self.there.values() if link is not None]
+        if not any((k.netns_path, k.ifname) == (netns, ifname) for k in taken):
+            raise HostError(f"link {ifname} in {netns}: No such device")
+        self.inside[netns, ifname] = wanted
+
+    def _configure_own(self, name: str, mac: str, addresses: Sequence[Interface]) -> None:
+        if name not in self.there:
+            raise HostError(f"link {name}: No such device")
+        self.own[name] = Inside(mac, list(addresses), [])
+
+    def _delete(self, names: set[str]) -> None:
+        for name in names & self.there.keys():
+            link = self.there.pop(name)
+            if link is not None:
+                self.inside.pop((link.netns_path, link.ifname), None)
+        self._tell()
+
+    def _tell(self) -> None:
+        for watcher in self.watchers:
+            watcher()
+
+
+class FakeOvsdb(Ovsdb):
+    """The database, with the part of ovs-vswitchd that hands out OpenFlow numbers."""
+
+    def __init__(self, faults: Faults, links: FakeLinks) -> None:
+        super().__init__(limit=5.0)
+        self._faults = faults
+        self._links = links
+        links.watchers.append(self._number_ports)
+        self.given: dict[str, int] = {}
+        """Numbers the switch gives whatever is asked for."""
+        self.show(bridges={bridge: {} for bridge in Bridge})
+
+    def show(
+        self,
+        *,
+        ports: dict[str, PortRow] | None = None,
+        bridges: dict[str, dict[str, str]] | None = None,
+    ) -> None:
+        """Make the database be as given; links the switch has made go with their rows."""
+        old = self._view
+        gone = [] if ports is None else [n for n in old.ports if n not in ports]
+        for name in gone:
+            if old.ports[name].type == "internal":
+                self._links.there.pop(name, None)
+        self._take(
+            View(
+                revision=old.revision + 1,
+                connected=True,
+                ports=dict(old.ports) if ports is None else ports,
+                bridges=dict(old.bridges) if bridges is None else dict(bridges),
+            )
+        )
+
+    async def ensure_bridge(self, spec: BridgeSpec) -> None:
+        ids = dict(self.bridge_external_ids(spec.name))
+        await self._faults.work(
+            "bridge", lambda: self.show(bridges={**self._bridges(), spec.name: ids})
+        )
+
+    async def set_bridge_external_ids(self, bridge: str, ids: object) -> None:
+        assert isinstance(ids, dict)
+
+        def change() -> None:
+            if bridge not in self.bridges():
+                raise SwitchRefused(f"bridge {bridge} does not exist")
+            new = {**self.bridge_external_ids(bridge), **ids}
+            kept = {name: value for name, value in new.items() if value is not None}
+            self.show(bridges={**self._bridges(), bridge: kept})
+
+        await self._faults.work("external ids", change)
+
+    async def add_port(self, bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
+        gone = {*spec.members, *replaces}
+        await self._faults.work("row", lambda: self._add(bridge, spec, gone))
+
+    async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
+        await self._faults.work("policing", lambda: self.police(name, rate, burst))
+
+    def police(self, name: str, rate: int, burst: int) -> None:
+        """Limit a port's traffic."""
+        row = replace(self.ports()[name], policing_rate=rate, policing_burst=burst)
+        self.show(ports={**self.ports(), name: row})
+
+    async def set_mtu(self, name: str, mtu: int) -> None:
+        def change() -> None:
+            row = replace(self.ports()[name], mtu_request=mtu)
+            self.show(ports={**self.ports(), name: row})
+
+        await self._faults.work("own mtu", change)
+
+    async def delete_port(self, bridge: str, name: str) -> None:
+        row = self.ports(bridge).get(name)
+        if row is None:  # seen in the replica, as it is now: nothing is sent
+            self._faults.reached["unrow"] += 1
+            return
+        await self._faults.work("unrow", lambda: self.lose(name))
+
+    def lose(self, *names: str) -> None:
+        """Take rows away."""
+        self.show(ports={n: row for n, row in self.ports().items() if n not in names})
+
+    def _bridges(self) -> dict[str, dict[str, str]]:
+        return {name: dict(self.bridge_external_ids(name)) for name in self.bridges()}
+
+    def _add(self, bridge: str, spec: PortSpec, gone: set[str]) -> None:
+        if bridge not in self.bridges():
+            raise SwitchRefused(f"bridge {bridge} does not exist")
+        self.lose(*gone)
+        row = PortRow(
+            name=spec.name,
+            bridge=bridge,
+            type=spec.type,
+            ofport=None,
+            tag=spec.tag,
+            mac_in_use=None,
+            external_ids=dict(spec.external_ids),
+            options=dict(spec.options),
+            error=None,
+            link_state=None,
+            policing_rate=spec.policing_rate,
+            policing_burst=spec.policing_burst,
+            members=tuple(map(_card, sorted(spec.members))),
+        )
+        self.given.setdefault(spec.name, spec.ofport_request or 0)
+        if spec.type == "internal":
+            self._links.there[spec.name] = None
+        self.show(ports={**self.ports(), spec.name: row})
+        self._number_ports()
+
+    def _number_ports(self) -> None:
+        rows = {name: self._numbered(row) for name, row in self.ports().items()}
+        if rows != self.ports():
+            self.show(ports=rows)
+
+    def _numbered(self, row: PortRow) -> PortRow:
+        if row.members:
+            return replace(row, members=tuple(map(self._numbered_card, row.members)))
+        if row.type == "" and row.name not in self._links.there:
+            return replace(row, ofport=-1, error=f"could not open network device {row.name}")
+        if row.ofport is None or row.ofport < 0:
+            return replace(row, ofport=self.given.get(row.name) or 60_000, error=None)
+        return row
+
+    def _numbered_card(self, card: Member) -> Member:
+        there = card.name in self._links.there
+        return replace(card, ofport=self.given.get(card.name) or 60_000 if there else -1)
+
+
+def _card(name: str) -> Member:
+    return Member(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
+
+
+class FakeFirewall(Firewall):
+    """The host's rules."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.rules: list[Rule] = []
+        self._faults = faults
+
+    async def keep(self, wanted: Collection[Rule]) -> bool:
+        return await self._faults.work("rules", lambda: self._replace(list(wanted)))
+
+    def _replace(self, wanted: list[Rule]) -> bool:
+        before, self.rules = self.rules, wanted
+        return before != wanted
+
+
+class FakeMaster:
+    """Grants endpoints their addresses; the test decides when the store tells of it."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.endpoints: dict[EndpointKey, EndpointRecord] = {}
+        self.networks: set[NetworkId] = {NET}
+        self.revisions: dict[str, int] = {}
+        self._faults = faults
+        self._last = 0
+
+    async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
+        record = await self._faults.work("create", lambda: self._create(wanted))
+        return Granted(record, dict(self.revisions))
+
+    async def delete_endpoint(
+        self, tenant: TenantName, network: NetworkName, endpoint_id: str
+    ) -> None:
+        gone = endpoint_key(network_id(network, tenant), endpoint_id)
+        await self._faults.work("release", lambda: self.endpoints.pop(gone, None))
+
+    def _create(self, wanted: WantedEndpoint) -> EndpointRecord:
+        ask = wanted.request
+        nid = network_id(NetworkName(ask.network_name), TenantName(ask.tenant_name))
+        if nid not in self.networks:
+            raise NotFound("key not found")
+        if len(self.endpoints) > 250:
+            raise Exhausted("address exhaustion")
+        key = endpoint_key(nid, ask.endpoint_id)
+        if key not in self.endpoints:
+            self._last += 1
+            record = endpoint(self._last, nid=nid, container=ask.endpoint_id)
+            self.endpoints[key] = replace(
+                record, service_name=ask.service_name, common_name=ask.common_name
+            )
+        return self.endpoints[key]
+
+
+class FakeSwitch(Switch):
+    """A switch's flow table: adds replace by table, priority and match, deletes go by cookie."""
+
+    def __init__(self, bridge: Bridge, faults: Faults) -> None:
+        super().__init__(bridge)
+        self.table: dict[object, Flow] = {}
+        self._faults = faults
+        self._online = True
+        self._told: Listener | None = None
+        self.packets: list[bytes] = []
+        """What was to be sent."""
+
+    def attach(self, listener: Listener) -> None:
+        self._told = listener
+
+    @property
+    def connected(self) -> bool:
+        return self._online
+
+    def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
+        assert actions, f"nothing is done with what comes from {in_port}"
+        self.packets.append(data)
+
+    def hear(self, in_port: int, frame: bytes) -> None:
+        """Bring a packet up."""
+        assert self._told is not None
+        self._told.packet_in(PacketIn(0, in_port, None, frame))
+
+    def go(self, *, online: bool) -> None:
+        """Come or go."""
+        self._online = online
+        if self._told is not None:
+            (self._told.switch_connected if online else self._told.switch_lost)()
+
+    async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+        await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
+
+    async def entries(self) -> list[flow_stats.Entry]:
+        return []
+
+    async def dump(self) -> list[Stamp]:
+        return [Stamp(flow.table, flow.cookie) for flow in self.table.values()]
+
+    def _apply(self, add: Sequence[Flow], delete: set[Stamp]) -> None:
+        self.table.update({flow.key: flow for flow in add})
+        for key, flow in list(self.table.items()):
+            if Stamp(flow.table, flow.cookie) in delete:
+                del self.table[key]

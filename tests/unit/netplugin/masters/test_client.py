@@ -1,0 +1,292 @@
+"""The leader is learnt from the store and asked; whoever asks is answered in time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from contivmodel.client import CreatedEndpoint, EndpointConfig, MasterClient
+from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest
+from core import keys
+from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
+from core.ids import GroupName, HostLabel, NetworkName, TenantName
+from core.tasks import background
+from netplugin.masters import client
+from netplugin.masters.client import Masters, WantedEndpoint, record_of
+from objdb.api import Change, Delete, Put
+from objdb.memory import MemoryBackend
+from tests.unit.netplugin.agent import eventually
+
+WANTED = WantedEndpoint(
+    host=HostLabel("h1"),
+    tenant=TenantName("blue"),
+    network=NetworkName("n1"),
+    group=GroupName("web"),
+    endpoint_id="c1",
+    common_name="pod",
+)
+REPLY = EndpointConfig.model_validate(
+    {
+        "id": "n1.blue-c1",
+        "netID": "n1.blue",
+        "endpointID": "c1",
+        "serviceName": "web",
+        "endpointGroupId": 7,
+        "endpointGroupKey": "web:blue",
+        "ipAddress": "10.1.0.1",
+        "ipv6Address": "2001:db8::1",
+        "macAddress": "02:02:0a:01:00:01",
+        "homingHost": "h1",
+        "labels": {"a": "b"},
+        "epCommonName": "pod",
+    }
+)
+DELETE = (TenantName("blue"), NetworkName("n1"), "c1")
+
+
+class FakeClient(MasterClient):
+    """Netmasters by their address: each answers, refuses or is silent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behaviour: dict[str, Exception | None] = {}
+        self.asked: list[str] = []
+        self.requests: list[CreateEndpointRequest | DeleteEndpointRequest] = []
+
+    async def create_endpoint(
+        self, request: CreateEndpointRequest, *, base_url: str | None = None
+    ) -> CreatedEndpoint:
+        return CreatedEndpoint(await self._answer(request, base_url), {"p/": 7})
+
+    async def delete_endpoint(
+        self, request: DeleteEndpointRequest, *, base_url: str | None = None
+    ) -> EndpointConfig:
+        return await self._answer(request, base_url)
+
+    async def _answer(
+        self, request: CreateEndpointRequest | DeleteEndpointRequest, url: str | None
+    ) -> EndpointConfig:
+        address = (url or "").removeprefix("http://")
+        self.asked.append(address)
+        self.requests.append(request)
+        if address not in self.behaviour:
+            await asyncio.Event().wait()  # silent
+        failure = self.behaviour[address]
+        if failure is not None:
+            raise failure  # at once: who waits in vain must not be cut short in the middle
+        return REPLY
+
+
+@dataclass(slots=True)
+class Scene:
+    backend: MemoryBackend = field(default_factory=MemoryBackend)
+    client: FakeClient = field(default_factory=FakeClient)
+    masters: Masters = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.masters = Masters(self.backend, self.client)
+
+    async def lead(self, who: str | None) -> None:
+        op = Delete(keys.LEADER_LOCK) if who is None else Put(keys.LEADER_LOCK, who.encode())
+        await self.backend.commit([Change((), (op,))])
+        await eventually(lambda: self.masters.leader == who)
+
+
+@asynccontextmanager
+async def following() -> AsyncIterator[Scene]:
+    scene = Scene()
+    async with background("masters", scene.masters.follow()):
+        yield scene
+    await scene.backend.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PATIENCE", 0.5)
+    monkeypatch.setattr(client, "ELECTION", 0.5)
+    monkeypatch.setattr(client, "ONE_TRY", 0.05)
+    monkeypatch.setattr(client, "RETRY", 0.005)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again soon, and as long as ever."""
+    monkeypatch.setattr(client, "RETRY", 0.005)
+
+
+async def test_the_leader_is_asked() -> None:
+    async with following() as scene:
+        scene.client.behaviour["a:1"] = None
+        await scene.lead("a:1")
+        granted = await scene.masters.create_endpoint(WANTED)
+        assert granted == (record_of(REPLY), {"p/": 7})
+        (request,) = scene.client.requests
+        assert isinstance(request, CreateEndpointRequest)
+        assert (request.tenant_name, request.network_name) == ("blue", "n1")
+        assert (request.service_name, request.endpoint_id) == ("web", "c1")
+        assert (request.config.container, request.config.host) == ("c1", "h1")
+        assert request.config.service_name == "web"
+
+
+async def test_the_answer_is_the_record_it_stands_for() -> None:
+    record = record_of(REPLY)
+    assert (record.key, record.network, record.group_key) == ("n1.blue-c1", "n1.blue", "web:blue")
+    assert (record.ip_address, record.ipv6_address) == ("10.1.0.1", "2001:db8::1")
+    assert (record.group_id, record.labels, record.homing_host) == (7, {"a": "b"}, "h1")
+
+
+async def test_leaders_come_and_go() -> None:
+    async with following() as scene:
+        assert scene.masters.leader is None
+        for who in ("a:1", "b:2", None, "c:3"):
+            await scene.lead(who)
+        scene.backend.store.lose_continuity()
+        await scene.lead(None)
+        await scene.backend.commit([Change((), (Put(keys.LOCKS + "other", b"x:1"),))])
+        await scene.lead("d:4")
+
+
+async def test_a_leader_that_is_to_come_is_waited_for() -> None:
+    async with following() as scene:
+        scene.client.behaviour["a:1"] = None
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
+        await asyncio.sleep(0.01)
+        assert scene.client.asked == []
+        await scene.lead("a:1")
+        await asked
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [MasterUnavailable("refused"), MasterUnavailable("x", outcome_unknown=True), NotLeader("no")],
+)
+@pytest.mark.usefixtures("eager")
+async def test_the_next_leader_is_asked_after_a_failure(failure: Exception) -> None:
+    async with following() as scene:
+        scene.client.behaviour = {"a:1": failure, "b:2": None}
+        await scene.lead("a:1")
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
+        await eventually(lambda: len(scene.client.asked) >= 2)
+        await scene.lead("b:2")
+        await asked
+        assert scene.client.asked[-1] == "b:2"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_nobody_is_asked_while_nobody_leads() -> None:
+    async with following() as scene:
+        scene.client.behaviour = {"a:1": MasterUnavailable("refused")}
+        await scene.lead("a:1")
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
+        await eventually(lambda: bool(scene.client.asked))
+        await scene.lead(None)
+        (failure,) = await asked
+        assert isinstance(failure, MasterUnavailable)
+        assert set(scene.client.asked) == {"a:1"}
+
+
+@pytest.mark.parametrize(
+    ("leader", "behaviour", "says"),
+    [
+        (None, {}, "no netmaster leads"),
+        ("a:1", {}, "netmaster a:1 does not answer"),
+        ("a:1", {"a:1": MasterUnavailable("refused")}, "netmaster a:1: refused"),
+        ("a:1", {"a:1": NotLeader("Leader not found")}, "netmaster a:1: Leader not found"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+async def test_who_waits_in_vain_is_told_why_in_time(
+    leader: str | None, behaviour: dict[str, Exception | None], says: str
+) -> None:
+    async with following() as scene:
+        scene.client.behaviour = behaviour
+        await scene.lead(leader)
+        calls: list[Callable[[], object]] = [
+            lambda: scene.masters.create_endpoint(WANTED),
+            lambda: scene.masters.delete_endpoint(*DELETE),
+        ]
+        for call in calls:
+            async with asyncio.timeout(2):
+                with pytest.raises(MasterUnavailable, match=says):
+                    await call()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("leader", [None, "a:1"])
+async def test_an_election_is_waited_for_once(
+    leader: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "ELECTION", 0.3)
+    monkeypatch.setattr(client, "ONE_TRY", 0.0)
+    async with following() as scene:
+        scene.client.behaviour["a:1"] = NotLeader("Leader not found")
+        await scene.lead(leader)
+        with pytest.raises(MasterUnavailable):
+            await scene.masters.create_endpoint(WANTED)
+        monkeypatch.setattr(client, "RETRY", 60.0)  # nobody waits now
+        for _ in range(3):
+            async with asyncio.timeout(30):
+                with pytest.raises(MasterUnavailable):
+                    await scene.masters.create_endpoint(WANTED)
+
+
+async def test_who_serves_again_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ELECTION", 0.1)
+    monkeypatch.setattr(client, "ONE_TRY", 0.0)
+    async with following() as scene:
+        with pytest.raises(MasterUnavailable):
+            await scene.masters.create_endpoint(WANTED)
+        monkeypatch.setattr(client, "ELECTION", 30.0)
+        scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
+        await scene.lead("a:1")
+        with pytest.raises(Exhausted):
+            await scene.masters.create_endpoint(WANTED)
+        scene.client.behaviour["a:1"] = MasterUnavailable("refused")
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
+        await eventually(lambda: len(scene.client.asked) > 2)
+        scene.client.behaviour["a:1"] = None
+        await asked
+
+
+async def test_a_refusal_is_the_callers_at_once() -> None:
+    async with following() as scene:
+        scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
+        await scene.lead("a:1")
+        with pytest.raises(Exhausted):
+            await scene.masters.create_endpoint(WANTED)
+        assert scene.client.asked == ["a:1"]
+
+
+async def test_what_is_gone_already_is_released() -> None:
+    async with following() as scene:
+        scene.client.behaviour["a:1"] = NotFound("key not found")
+        await scene.lead("a:1")
+        await scene.masters.delete_endpoint(*DELETE)
+        (request,) = scene.client.requests
+        assert isinstance(request, DeleteEndpointRequest)
+        assert (request.tenant_name, request.network_name, request.endpoint_id) == DELETE
+
+
+async def test_nobody_is_asked_when_the_agent_stops() -> None:
+    async with following() as scene:
+        await scene.lead("a:1")
+    with pytest.raises(MasterUnavailable, match="the agent stops"):
+        await scene.masters.create_endpoint(WANTED)
+    assert scene.client.asked == []
+
+
+async def test_who_waits_for_a_leader_is_told_when_the_agent_stops() -> None:
+    async with following() as scene:
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
+        await asyncio.sleep(0.01)
+    (failure,) = await asked
+    assert isinstance(failure, MasterUnavailable)
+    assert "the agent stops" in str(failure)
+
+
+async def test_a_lock_without_readable_holder_ends_nobody() -> None:
+    async with following() as scene:
+        await scene.backend.commit([Change((), (Put(keys.LEADER_LOCK, b"\xff:1"),))])
+        await eventually(lambda: scene.masters.leader is not None)
+        await scene.lead("a:1")

@@ -1,0 +1,62 @@
+"""Whose turn it is: one container's work is serial, and shows while it lasts."""
+
+import asyncio
+from dataclasses import replace
+
+from core.ids import NetworkName, TenantName
+from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.journal import Entry, State
+from tests.unit.netplugin.agent import eventually
+from tests.unit.netplugin.records import key
+
+ENTRY = Entry(
+    key=key("c1"),
+    container_id="c1",
+    netns="/run/netns/c1",
+    ifname="eth0",
+    tenant=TenantName("default"),
+    network=NetworkName("n1"),
+    group=None,
+    port=7,
+    bridge="contivVxlanBridge",
+    state=State.PRESENT,
+)
+
+
+def test_an_endpoint_is_found_until_it_is_dropped() -> None:
+    roster = Roster()
+    roster.put(ENTRY)
+    assert roster.find("c1", "eth0") == roster.get(key("c1")) == ENTRY
+    assert roster.find("c1", "net1") is None
+    assert roster.keys() == {key("c1")}
+    assert roster.ports() == {7}
+    roster.drop(key("c1"))
+    assert roster.find("c1", "eth0") is roster.get(key("c1")) is None
+
+
+def test_an_endpoint_that_is_half_made_is_not_settled() -> None:
+    roster = Roster()
+    roster.put(replace(ENTRY, state=State.ADDING))
+    assert roster.settled() == []
+    roster.put(ENTRY)
+    assert roster.settled() == [ENTRY]
+
+
+async def test_work_on_one_container_is_serial_and_on_others_goes_on() -> None:
+    roster, order, gate = Roster(), list[str](), asyncio.Event()
+    roster.put(ENTRY)
+
+    async def work(container: str, name: str) -> None:
+        async with roster.serial(container):
+            order.append(name)
+            if name == "first":
+                await gate.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        for container, name in (("c1", "first"), ("c1", "second"), ("c2", "other")):
+            tasks.create_task(work(container, name))
+        await eventually(lambda: order == ["first", "other"])
+        assert roster.settled() == []
+        gate.set()
+    assert order == ["first", "other", "second"]
+    assert roster.settled() == [ENTRY]

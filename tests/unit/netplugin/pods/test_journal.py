@@ -1,0 +1,57 @@
+"""The text of a journal entry."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from core.errors import HostError
+from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from netplugin.pods.journal import Entry, Journal, State, parse
+
+ENTRY = Entry(
+    key=EndpointKey("n1.default-c1"),
+    container_id="c1",
+    netns="/run/netns/pod",
+    ifname="eth0",
+    tenant=TenantName("default"),
+    network=NetworkName("n1"),
+    group=GroupName("web"),
+    port=7,
+    bridge="contivVxlanBridge",
+    state=State.ADDING,
+)
+
+
+@pytest.mark.parametrize("entry", [ENTRY, replace(ENTRY, group=None, state=State.REMOVING)])
+def test_an_entry_reads_as_it_was_written(entry: Entry) -> None:
+    assert parse(json.dumps(asdict(entry))) == entry
+
+
+def test_members_of_a_newer_agent_are_passed_over() -> None:
+    assert parse(json.dumps(asdict(ENTRY) | {"colour": "red"})) == ENTRY
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ("{", "Expecting"),
+        ("[]", "not an object"),
+        ("{}", "missing"),
+        (json.dumps(asdict(ENTRY) | {"port": "7"}), "port of the wrong type"),
+        (json.dumps(asdict(ENTRY) | {"key": None}), "key of the wrong type"),
+        (json.dumps(asdict(ENTRY) | {"state": "asleep"}), "asleep"),
+    ],
+)
+def test_anything_else_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse(text)
+
+
+async def test_a_closed_journal_is_an_error_that_was_foreseen() -> None:
+    journal = Journal(Path("/nonexistent"))
+    journal.close()
+    with pytest.raises(HostError, match="closed"):
+        await journal.write(ENTRY)

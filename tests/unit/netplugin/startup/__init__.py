@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/startup`, path for path."""

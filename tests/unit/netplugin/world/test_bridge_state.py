@@ -1,0 +1,75 @@
+"""What a bridge has to realise, and that no change of it goes unmarked."""
+
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+
+from netplugin.world.bridge_state import Side
+from ofnet.changes import Changes
+from ofnet.world import AccessPort, FwdMode, HostPort, Router, Uplink, Vtep, World
+from tests.unit.netplugin.records import PEER, key
+
+NONE = World(fwd_mode=FwdMode.ROUTING)
+TUNNEL = Vtep(host=PEER, ip=IPv4Address("192.0.2.2"), ofport=7)
+HOST_PORT = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
+UPLINK = Uplink(ofport=900, mac="52:54:00:00:00:01")
+ROUTER = Router(
+    ofport=903, mac=UPLINK.mac, ip=IPv4Address("192.0.2.1"), peer=IPv4Address("192.0.2.254")
+)
+ACCESS = AccessPort(ofport=8, mac="02:02:ac:13:00:07", ip=IPv4Address("172.19.0.7"))
+PREFIX = IPv4Network("10.9.0.0/16")
+
+
+@pytest.fixture
+def side() -> Side:
+    """Give a side with nothing to take."""
+    side = Side()
+    side.take(NONE)
+    return side
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "marks"),
+    [
+        (
+            lambda s: s.set_access(key("c1"), ACCESS),
+            lambda s: s.set_access(key("c1"), None),
+            "access",
+        ),
+        (lambda s: s.set_peer_mac(PEER, "m"), lambda s: s.set_peer_mac(PEER, None), "peer_macs"),
+        (lambda s: s.set_vteps({PEER: TUNNEL}), lambda s: s.set_vteps({}), "vteps"),
+        (lambda s: s.set_host_port(HOST_PORT), lambda s: s.set_host_port(None), "host_port"),
+        (lambda s: s.set_uplinks([UPLINK]), lambda s: s.set_uplinks([]), "uplinks"),
+        (lambda s: s.set_router(ROUTER), lambda s: s.set_router(None), "router"),
+        (lambda s: s.set_routes({PREFIX: "m"}), lambda s: s.set_routes({}), "routes"),
+        (
+            lambda s: s.set_learning(learning=True),
+            lambda s: s.set_learning(learning=False),
+            "router",
+        ),
+    ],
+)
+def test_what_changes_is_marked_and_nothing_else(
+    side: Side, change: Callable[[Side], None], back: Callable[[Side], None], marks: str
+) -> None:
+    before, _ = side.take(NONE)
+    for step in (change, back):
+        step(side)
+        assert side.dirty
+        world, changes = side.take(NONE)
+        assert (world == before) is (step is back)
+        marked = getattr(changes, marks)
+        assert marked
+        assert changes == Changes(**{marks: marked})
+        step(side)
+        assert not side.dirty
+
+
+def test_tunnel_ports_are_replaced_as_a_whole(side: Side) -> None:
+    other = Vtep(host=PEER, ip=TUNNEL.ip, ofport=9)
+    side.set_vteps({PEER: TUNNEL})
+    side.set_vteps({PEER: other})
+    world, changes = side.take(NONE)
+    assert world.vteps == {PEER: other}
+    assert changes == Changes(vteps=frozenset({PEER}))

@@ -1,0 +1,196 @@
+"""Who has which name, whatever comes and goes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
+
+from core.ids import NetworkId, NetworkName, TenantName
+from netplugin.world.dns_records import Address, NameBook
+from netplugin.world.kube_services import KubeService
+from state.records import ServiceRecord
+from tests.unit.netplugin.records import PEER, endpoint, key, nid_of
+
+Shown = dict[str, dict[str, dict[str, list[str]]]]
+NOTHING: Shown = {"k8sDefaultTenant": {"k8sServices": {}}}
+DEFAULT = TenantName("default")
+BLUE = TenantName("blue")
+
+
+def service(
+    name: str = "shop", tenant: TenantName = DEFAULT, ip: str = "10.1.9.1"
+) -> ServiceRecord:
+    return ServiceRecord(
+        tenant=tenant,
+        name=name,
+        network=NetworkName("n1"),
+        ports=("80:8080:TCP",),
+        selectors={"app": "shop"},
+        ip_address=ip,
+    )
+
+
+def found(
+    book: NameBook, name: str, *, tenant: TenantName = DEFAULT, family: type[Address] = IPv4Address
+) -> Sequence[str] | None:
+    return book.lookup(tenant, name, family)
+
+
+def test_an_endpoint_has_its_common_name_and_its_groups() -> None:
+    book = NameBook()
+    book.put_endpoint(endpoint(1, group="web", v6=True))
+    book.put_endpoint(endpoint(2, host=PEER, group="web"))
+    assert found(book, "c1") == ["10.1.0.1"]
+    assert found(book, "c1", family=IPv6Address) == ["2001:db8::1"]
+    assert found(book, "web") == ["10.1.0.1", "10.1.0.2"]
+    assert found(book, "web", family=IPv6Address) == ["2001:db8::1"]
+    assert found(book, "c2", family=IPv6Address) == [], "known, by its other address"
+    assert found(book, "c3") is None
+    assert found(book, "n1.default-c1") is None
+    assert found(book, "") is None
+
+
+def test_a_name_is_searched_for_once_until_it_changes() -> None:
+    book = NameBook()
+    for number in (1, 2):
+        book.put_endpoint(endpoint(number, group="web"))
+    before = found(book, "web")
+    book.put_endpoint(endpoint(3, group="db"))
+    assert found(book, "web") is before
+    book.put_endpoint(endpoint(3, group="web"))
+    assert found(book, "web") == ["10.1.0.1", "10.1.0.2", "10.1.0.3"]
+    assert found(book, "db") is None
+
+
+def test_an_endpoints_id_is_no_name() -> None:
+    book = NameBook()
+    book.put_endpoint(replace(endpoint(1), common_name=""))
+    assert found(book, "c1") is None
+    shown = {kind: names for kind, names in book.report()["default"].items() if names}
+    assert shown == {"endpoints": {"c1": ["ipv4:10.1.0.1 ipv6:<nil>"]}}
+
+
+def test_a_name_is_its_tenants() -> None:
+    book = NameBook()
+    book.put_endpoint(endpoint(1, nid=nid_of("n.1", "blue"), group="web"))
+    book.put_service(service(tenant=BLUE))
+    for name in ("c1", "web", "shop"):
+        assert found(book, name) is None
+        assert found(book, name, tenant=BLUE) is not None
+
+
+def test_case_does_not_matter() -> None:
+    book = NameBook()
+    book.put_endpoint(replace(endpoint(1, group="Web"), common_name="/Pod-A"))
+    book.put_service(service("Shop"))
+    for name in ("web", "WEB", "pod-a", "Pod-A", "SHOP"):
+        assert found(book, name), name
+    assert found(book, "/pod-a") is None
+    assert book.report()["default"]["commonNames"].keys() == {"Pod-A"}
+
+
+def test_services_come_before_groups_and_groups_before_containers() -> None:
+    book = NameBook()
+    records = [endpoint(n, group="web" if n > 1 else "", v6=n == 1) for n in (1, 2)]
+    for record in records:
+        book.put_endpoint(replace(record, common_name="web"))
+    assert found(book, "web") == ["10.1.0.2"]
+    assert found(book, "web", family=IPv6Address) == ["2001:db8::1"], "the group has none of these"
+    shop = service("web")
+    book.put_service(shop)
+    assert found(book, "web") == ["10.1.9.1"]
+    book.remove_service(shop.key)
+    book.remove_endpoint(records[1].key)
+    assert found(book, "web") == ["10.1.0.1"]
+
+
+def test_a_change_leaves_nothing_of_what_was() -> None:
+    book = NameBook()
+    book.put_endpoint(endpoint(1, group="web", v6=True))
+    changed = replace(endpoint(7, group="db"), key=key("c1"), common_name="other")
+    book.put_endpoint(changed)
+    assert (found(book, "c1"), found(book, "web")) == (None, None)
+    assert (found(book, "other"), found(book, "db")) == (["10.1.0.7"], ["10.1.0.7"])
+    book.put_service(service())
+    book.put_service(service(ip="10.1.9.2"))
+    assert found(book, "shop") == ["10.1.9.2"]
+
+
+def test_what_is_gone_has_no_name() -> None:
+    book = NameBook()
+    book.put_endpoint(endpoint(1, group="web"))
+    book.put_endpoint(endpoint(2, group="web"))
+    book.put_service(service())
+    book.remove_endpoint(key("c1"))
+    assert (found(book, "c1"), found(book, "web")) == (None, ["10.1.0.2"])
+    for _ in range(2):
+        book.remove_endpoint(key("c2"))
+        book.remove_service(service().key)
+    assert (found(book, "web"), found(book, "shop")) == (None, None)
+    assert book.report() == NOTHING
+
+
+def test_a_service_and_an_endpoint_of_one_key_are_two() -> None:
+    book = NameBook()
+    one = replace(endpoint(1), key=key("c:x", NetworkId("n.t")), network=NetworkId("n.t"))
+    other = service("n.t-c", TenantName("x"))
+    assert str(one.key) == str(other.key)
+    book.put_endpoint(one)
+    book.put_service(other)
+    book.remove_endpoint(one.key)
+    assert found(book, "n.t-c", tenant=TenantName("x")) == ["10.1.9.1"]
+
+
+def test_a_service_without_an_address_is_known_by_name() -> None:
+    book = NameBook()
+    book.put_service(service(ip=""))
+    assert found(book, "shop") == []
+    assert book.report()["default"]["services"] == {"shop": ["ipv4:<nil> ipv6:<nil>"]}
+
+
+def kube(
+    name: str = "web", namespace: str = "shop", four: str = "10.96.0.1", six: str = ""
+) -> KubeService:
+    return KubeService(
+        namespace=namespace,
+        name=name,
+        address=IPv4Address(four) if four else None,
+        address6=IPv6Address(six) if six else None,
+    )
+
+
+def test_a_service_of_kubernetes_is_everybodys_and_comes_first() -> None:
+    book = NameBook()
+    book.put_service(service("web"))
+    book.put_endpoint(endpoint(1, group="web", v6=True))
+    book.put_kube_service(kube(six="fd00::1"))
+    for tenant in (DEFAULT, BLUE):
+        for name in ("web", "WEB.shop", "web.shop.svc", "web.shop.svc.cluster.local"):
+            assert found(book, name, tenant=tenant) == ["10.96.0.1"]
+            assert found(book, name, tenant=tenant, family=IPv6Address) == ["fd00::1"]
+    assert found(book, "web.blog") is None
+    book.put_kube_service(kube())
+    assert found(book, "web", family=IPv6Address) == []
+    assert book.report()["k8sDefaultTenant"] == {"k8sServices": {"web": ["ipv4:10.96.0.1"]}}
+    for _ in range(2):
+        book.remove_kube_service("shop/web")
+    assert found(book, "web") == ["10.1.9.1"]
+    assert book.report()["k8sDefaultTenant"] == {"k8sServices": {}}
+
+
+def test_of_services_of_one_name_that_of_the_namespace_default_comes_first() -> None:
+    book = NameBook()
+    for namespace, last in (("shop", 1), ("blog", 2), ("default", 3)):
+        book.put_kube_service(kube(namespace=namespace, four=f"10.96.0.{last}"))
+        assert found(book, f"web.{namespace}") == [f"10.96.0.{last}"]
+    assert found(book, "web") == ["10.96.0.3"]
+    book.remove_kube_service("default/web")
+    assert found(book, "web") == ["10.96.0.2"]
+
+
+def test_a_headless_service_is_left_to_others() -> None:
+    book = NameBook()
+    book.put_kube_service(kube())
+    book.put_kube_service(kube(four=""))
+    assert found(book, "web") is None
+    book.remove_kube_service("shop/web")
+    assert book.report() == NOTHING

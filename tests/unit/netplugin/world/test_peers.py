@@ -1,0 +1,86 @@
+"""Hosts: the ends of tunnels, what uplinks send by, and whom this one speaks BGP with."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Interface
+
+import pytest
+
+from core.errors import Invalid
+from core.ids import HostLabel
+from netplugin.world.bridge_state import Side
+from netplugin.world.peers import Hosts
+from ofnet.bgp.peering import Peering
+from ofnet.changes import Changes
+from ofnet.world import FwdMode, World
+from state.records import BgpRecord
+from tests.unit.netplugin.records import HOST, PEER, host
+
+
+def bgp(hostname: str = HOST, **more: str) -> BgpRecord:
+    record = BgpRecord(
+        hostname=HostLabel(hostname),
+        router_ip="192.0.2.1/24",
+        as_number="65001",
+        neighbor_as="65002",
+        neighbor="192.0.2.254",
+    )
+    return replace(record, **more)
+
+
+@pytest.fixture
+def vlan() -> Side:
+    return Side()
+
+
+@pytest.fixture
+def hosts(vlan: Side) -> Hosts:
+    return Hosts(HOST, vlan)
+
+
+def test_a_host_that_cannot_be_read_changes_nothing(hosts: Hosts) -> None:
+    with pytest.raises(Invalid, match="h2"):
+        hosts.put(host(vtep_ip="::1"))
+    assert not hosts.knows(PEER)
+
+
+def test_the_ends_of_tunnels_are_other_hosts(hosts: Hosts) -> None:
+    own, other = host(HOST, "192.0.2.1"), host()
+    # a host that was given another label is its own peer for a while
+    for record in (own, other, host("old-label", "192.0.2.1"), host("h3", "")):
+        hosts.put(record)
+    assert hosts.tunnel_ends() == {PEER: IPv4Address("192.0.2.2")}
+    hosts.remove(PEER)
+    assert hosts.tunnel_ends() == {}
+
+
+def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Hosts, vlan: Side) -> None:
+    macs = ("52:54:00:00:00:01", "52:54:00:00:00:02")
+    vlan.take(World(fwd_mode=FwdMode.BRIDGE))
+    hosts.put(replace(host(HOST), uplink_macs=macs))
+    hosts.put(host("h3"))
+    assert not vlan.dirty
+    hosts.put(replace(host(), uplink_macs=macs))
+    world, changes = vlan.take(World(fwd_mode=FwdMode.BRIDGE))
+    assert world.peer_macs == {PEER: macs[0]}
+    assert changes == Changes(peer_macs=frozenset({PEER}))
+    hosts.remove(PEER)
+    assert vlan.peer_macs == {}
+    assert vlan.dirty
+
+
+def test_whom_this_host_speaks_bgp_with(hosts: Hosts) -> None:
+    hosts.put_bgp(bgp(PEER))
+    known = [hosts.peering]
+    hosts.put_bgp(bgp())
+    assert hosts.peering == Peering(
+        router=IPv4Interface("192.0.2.1/24"),
+        asn=65001,
+        peer=IPv4Address("192.0.2.254"),
+        peer_asn=65002,
+    )
+    with pytest.raises(Invalid, match="h1"):
+        hosts.put_bgp(bgp(neighbor="nobody"))
+    for left in (bgp(PEER), bgp()):
+        hosts.remove_bgp(left)
+        known.append(hosts.peering)
+    assert [one is not None for one in known] == [False, True, False]

@@ -1,0 +1,88 @@
+"""`objdb.registration` over the memory backend: converging registrations."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from core import keys
+from core.tasks import background
+from objdb.api import Change, Put
+from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
+from objdb.registration import Registration
+from tests.bed.waiting import eventually_async
+
+KEY = keys.service("netmaster", "10.0.0.1", 9999)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+async def backend(store: MemoryStore) -> AsyncIterator[MemoryBackend]:
+    backend = MemoryBackend(store)
+    yield backend
+    await backend.close()
+
+
+def value(store: MemoryStore) -> bytes | None:
+    entry = store.get(KEY)
+    return entry.value if entry else None
+
+
+async def test_an_instance_is_there_while_run_runs(
+    backend: MemoryBackend, store: MemoryStore
+) -> None:
+    registration = Registration(backend, KEY, b"follower")
+    async with background("registration", registration.run()):
+        await registration.settled()
+        assert value(store) == b"follower"
+        registration.update(b"leader")
+        await registration.settled()
+        assert value(store) == b"leader"
+    assert value(store) is None
+
+
+async def test_what_a_dead_process_left_is_taken_over(
+    backend: MemoryBackend, store: MemoryStore
+) -> None:
+    dead = await backend.lease(10)
+    store.apply([Change((), (Put(KEY, b"old", dead),))])
+    registration = Registration(backend, KEY, b"new")
+    async with background("registration", registration.run()):
+        await registration.settled()
+        dead.expire()
+        assert value(store) == b"new"
+
+
+async def test_a_lost_lease_is_registered_anew(backend: MemoryBackend, store: MemoryStore) -> None:
+    registration = Registration(backend, KEY, b"1")
+    async with background("registration", registration.run()):
+        await registration.settled()
+        backend.leases[0].expire()
+        assert value(store) is None
+        await eventually_async(_registered(store), "registered again")
+        assert len(backend.leases) == 2
+
+
+async def test_lost_answers_and_outages_are_waited_out(store: MemoryStore) -> None:
+    faults = Faults()
+    faults.lost_answers += [LostAnswer.NOT_APPLIED, LostAnswer.APPLIED]
+    faults.reachable.clear()
+    registration = Registration(MemoryBackend(store, faults), KEY, b"1")
+    async with background("registration", registration.run()):
+        await asyncio.sleep(0.05)
+        assert value(store) is None
+        faults.reachable.set()
+        async with asyncio.timeout(5):
+            await registration.settled()
+        assert value(store) == b"1"
+
+
+def _registered(store: MemoryStore) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return value(store) is not None
+
+    return check

@@ -1,0 +1,333 @@
+"""A session against a switch that answers late, wrongly, or not at all."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import SwitchRefused, SwitchUnavailable
+from ofnet.changes import Kind
+from ofnet.channel import wire
+from ofnet.channel.session import MAX_UNSENT, FlowsRefused, Session, Timing
+from ofnet.diff import Stamp
+from ofnet.flows import Flow
+from ofnet.openflow.actions import DROP, Output
+from ofnet.openflow.match import Match
+from ofnet.tables import TableId
+from tests.unit.ofnet.fake_transport import FakeTransport
+
+FLOWS = [Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 5)]
+GONE = [Stamp(1, 77)]
+TABLE_FULL = struct.pack(">HH", 5, 1)
+FEATURES = struct.pack(">QIBB2xII", 0xABC, 0, 254, 0, 0, 0)
+
+
+class Recorder:
+    """What the session tells its observer."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.packets: list[wire.PacketIn] = []
+        self.gone = asyncio.Event()
+
+    def ready(self, session: Session) -> None:
+        self.heard.append(f"ready {session.datapath_id:#x}")
+
+    def lost(self, session: Session, reason: str) -> None:
+        assert not session.open
+        self.heard.append(f"lost: {reason}")
+        self.gone.set()
+
+    def packet_in(self, session: Session, packet: wire.PacketIn) -> None:
+        assert session.open
+        self.packets.append(packet)
+
+    def complaint(self, session: Session, text: str) -> None:
+        assert session.open
+        self.heard.append(f"complaint: {text}")
+
+
+class Peer:
+    """A session and the switch's side of it."""
+
+    def __init__(self, timing: Timing | None = None) -> None:
+        self.recorder = Recorder()
+        self.transport = FakeTransport()
+        self.session = Session(self.recorder, timing or Timing())
+        self.transport.connect(self.session)
+
+    def says(self, kind: int, xid: int = 0, body: bytes = b"", *, version: int = 4) -> None:
+        length = 8 + len(body)
+        self.session.data_received(struct.pack(">BBHI", version, kind, length, xid) + body)
+
+    def ready(self) -> "Peer":
+        self.says(wire.HELLO, version=6)
+        self.says(wire.FEATURES_REPLY, body=FEATURES)
+        self.transport.sent()
+        return self
+
+    async def request(self) -> list[wire.Message]:
+        """Return what the session sent, when it has sent something."""
+        await self.transport.wrote.wait()
+        return self.transport.sent()
+
+    async def lost(self) -> str:
+        await self.recorder.gone.wait()
+        return self.recorder.heard[-1]
+
+
+async def test_handshake() -> None:
+    peer = Peer()
+    assert [message.type for message in peer.transport.sent()] == [wire.HELLO]
+    peer.says(wire.HELLO, version=6)
+    assert [message.type for message in peer.transport.sent()] == [wire.FEATURES_REQUEST]
+    assert not peer.recorder.heard
+    peer.says(wire.FEATURES_REPLY, body=FEATURES)
+    assert peer.recorder.heard == ["ready 0xabc"]
+
+
+async def test_echo_is_answered() -> None:
+    peer = Peer().ready()
+    peer.says(wire.ECHO_REQUEST, 9, b"data")
+    assert peer.transport.sent() == [wire.Message(4, wire.ECHO_REPLY, 9, b"data")]
+
+
+@pytest.mark.parametrize(
+    ("break_it", "reason"),
+    [
+        (lambda peer: peer.says(wire.HELLO, version=1), "version 1 instead of a hello"),
+        (lambda peer: peer.says(wire.PACKET_IN), "type 10"),
+        (lambda peer: peer.session.data_received(b"GET / HTTP/1.1\r\n\r\n"), "protocol violation"),
+        (lambda peer: peer.ready().says(wire.PACKET_IN, body=b"x"), "ends early"),
+        (lambda peer: peer.ready().says(wire.BARRIER_REPLY, version=1), "OpenFlow version 1"),
+        (
+            lambda peer: (
+                peer.says(wire.HELLO),
+                peer.says(wire.ERROR, body=struct.pack(">HH", 0, 0)),
+            ),
+            "handshake refused",
+        ),
+    ],
+)
+async def test_a_peer_that_breaks_the_protocol_is_dropped(
+    break_it: Callable[[Peer], object], reason: str
+) -> None:
+    peer = Peer()
+    break_it(peer)
+    assert reason in await peer.lost()
+
+
+async def test_messages_behind_a_violation_are_not_read() -> None:
+    peer = Peer().ready()
+    bad = struct.pack(">BBHI", 1, wire.ECHO_REQUEST, 8, 1)
+    peer.session.data_received(bad + wire.message(wire.ECHO_REQUEST, 2))
+    await peer.lost()
+    assert not peer.transport.sent()
+
+
+async def test_a_small_write_is_flow_mods_and_a_barrier_in_order() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_flows(FLOWS, GONE))
+    sent = await peer.request()
+    assert [message.type for message in sent] == [wire.FLOW_MOD] * 5 + [wire.BARRIER_REQUEST]
+    assert sent[4].body == wire.flow_delete(GONE[0], 0)[8:]
+    assert not writing.done()
+    peer.says(wire.BARRIER_REPLY, sent[-1].xid)
+    await writing
+
+
+async def test_refused_flows_are_named() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_flows(FLOWS, GONE))
+    sent = await peer.request()
+    peer.says(wire.ERROR, sent[1].xid, TABLE_FULL)
+    peer.says(wire.ERROR, sent[4].xid, TABLE_FULL)
+    peer.says(wire.BARRIER_REPLY, sent[-1].xid)
+    with pytest.raises(FlowsRefused, match="table full") as caught:
+        await writing
+    assert [flow for flow, _ in caught.value.flows] == [FLOWS[1]]
+
+
+async def test_two_writes_at_once_get_their_own_answers() -> None:
+    peer = Peer().ready()
+    first = asyncio.gather(peer.session.write_flows(FLOWS[:2], []), return_exceptions=True)
+    second = asyncio.gather(peer.session.write_flows(FLOWS[2:], []), return_exceptions=True)
+    sent = await peer.request()
+    mods = [message for message in sent if message.type == wire.FLOW_MOD]
+    barriers = [message for message in sent if message.type == wire.BARRIER_REQUEST]
+    peer.says(wire.ERROR, mods[3].xid, TABLE_FULL)
+    for barrier in barriers:
+        peer.says(wire.BARRIER_REPLY, barrier.xid)
+    [acknowledged], [refusal] = await first, await second
+    assert acknowledged is None
+    assert isinstance(refusal, FlowsRefused)
+    assert [flow for flow, _ in refusal.flows] == [FLOWS[3]]
+
+
+async def bundle(peer: Peer, *, refuse: int | None) -> list[wire.Message]:
+    """Play the switch for one bundle; return everything that was sent."""
+    [opened] = await peer.request()
+    peer.says(wire.EXPERIMENTER, opened.xid)
+    added = await peer.request()
+    if refuse is not None:
+        peer.says(wire.ERROR, added[refuse].xid, TABLE_FULL)
+    peer.says(wire.BARRIER_REPLY, added[-1].xid)
+    [ended] = await peer.request()
+    peer.says(wire.EXPERIMENTER, ended.xid)
+    return [opened, *added, ended]
+
+
+def bundle_request(message: wire.Message) -> int:
+    return int.from_bytes(message.body[12:14], "big")
+
+
+async def test_a_bundle_is_committed_when_nothing_was_refused() -> None:
+    peer = Peer().ready()
+    sent, _ = await asyncio.gather(
+        bundle(peer, refuse=None), peer.session.write_bundle(FLOWS, GONE)
+    )
+    assert bundle_request(sent[0]) == wire.BUNDLE_OPEN
+    assert [message.type for message in sent[1:-1]] == [wire.EXPERIMENTER] * 5 + [
+        wire.BARRIER_REQUEST
+    ]
+    assert bundle_request(sent[-1]) == wire.BUNDLE_COMMIT
+
+
+async def test_a_bundle_with_a_refused_flow_is_discarded() -> None:
+    peer = Peer().ready()
+    sent, outcome = await asyncio.gather(
+        bundle(peer, refuse=2), peer.session.write_bundle(FLOWS, []), return_exceptions=True
+    )
+    assert isinstance(sent, list)
+    assert bundle_request(sent[-1]) == wire.BUNDLE_DISCARD
+    assert isinstance(outcome, FlowsRefused)
+    assert [flow for flow, _ in outcome.flows] == [FLOWS[2]]
+
+
+async def test_a_flow_that_fails_the_commit_is_named() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_bundle(FLOWS, []), return_exceptions=True)
+    [opened] = await peer.request()
+    peer.says(wire.EXPERIMENTER, opened.xid)
+    added = await peer.request()
+    peer.says(wire.BARRIER_REPLY, added[-1].xid)
+    [commit] = await peer.request()
+    peer.says(wire.ERROR, added[0].xid, TABLE_FULL)
+    peer.says(wire.ERROR, commit.xid, struct.pack(">HH", 17, 9))
+    [outcome] = await writing
+    assert isinstance(outcome, FlowsRefused)
+    assert [flow for flow, _ in outcome.flows] == [FLOWS[0]]
+
+
+async def test_a_switch_without_bundles_is_an_error_not_a_hang() -> None:
+    peer = Peer().ready()
+    writing = asyncio.gather(peer.session.write_bundle(FLOWS, []), return_exceptions=True)
+    [opened] = await peer.request()
+    peer.says(wire.ERROR, opened.xid, struct.pack(">HH", 1, 3))
+    [outcome] = await writing
+    assert isinstance(outcome, SwitchRefused)
+    assert not isinstance(outcome, FlowsRefused)
+
+
+def report(stamps: list[Stamp], *, more: bool) -> bytes:
+    entries = [
+        struct.pack(">HB21xQ", 56, stamp.table, stamp.cookie) + bytes(24) for stamp in stamps
+    ]
+    return struct.pack(">HH4x", 1, int(more)) + b"".join(entries)
+
+
+async def test_a_dump_is_put_together_from_its_parts() -> None:
+    peer = Peer().ready()
+    dumping = asyncio.gather(peer.session.dump())
+    [request] = await peer.request()
+    peer.says(wire.MULTIPART_REPLY, request.xid, report([Stamp(1, 2)], more=True))
+    peer.says(wire.MULTIPART_REPLY, request.xid + 1, report([Stamp(9, 9)], more=False))
+    assert not dumping.done()
+    peer.says(wire.MULTIPART_REPLY, request.xid, report([Stamp(3, 4)], more=False))
+    [stamps] = await dumping
+    assert stamps == [Stamp(1, 2), Stamp(3, 4)]
+
+
+async def test_an_endless_dump_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ofnet.channel.session.MAX_DUMP", 10)
+    peer = Peer().ready()
+    dumping = asyncio.gather(peer.session.dump(), return_exceptions=True)
+    [request] = await peer.request()
+    for _ in range(2):
+        part = report([Stamp(1, 2)] * 6, more=True)
+        peer.says(wire.MULTIPART_REPLY, request.xid, part)
+    assert "more than 10 flows" in await peer.lost()
+    [outcome] = await dumping
+    assert isinstance(outcome, SwitchUnavailable)
+
+
+async def test_a_lost_connection_fails_what_waits() -> None:
+    peer = Peer().ready()
+    waiting = asyncio.gather(
+        peer.session.dump(),
+        peer.session.write_flows(FLOWS, []),
+        peer.session.write_bundle(FLOWS, []),
+        return_exceptions=True,
+    )
+    await peer.request()
+    peer.session.connection_lost(ConnectionResetError("reset"))
+    assert [type(outcome) for outcome in await waiting] == [SwitchUnavailable] * 3
+    with pytest.raises(SwitchUnavailable):
+        await peer.session.dump()
+
+
+async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
+    peer = Peer(Timing(reply=0.01)).ready()
+    with pytest.raises(SwitchUnavailable, match=r"did not answer within 0\.01 s"):
+        await peer.session.write_flows(FLOWS, [])
+    assert "no answer in time" in await peer.lost()
+
+
+async def test_a_silent_switch_is_asked_then_dropped() -> None:
+    peer = Peer(Timing(handshake=1.0, echo=0.01, silence=0.05)).ready()
+    assert "silent" in await asyncio.wait_for(peer.lost(), 5)
+    assert wire.ECHO_REQUEST in {message.type for message in peer.transport.sent()}
+
+
+async def test_a_handshake_that_does_not_end_is_dropped() -> None:
+    peer = Peer(Timing(handshake=0.01))
+    assert "handshake not completed" in await asyncio.wait_for(peer.lost(), 5)
+
+
+async def test_an_error_nobody_waits_for_is_passed_on() -> None:
+    peer = Peer().ready()
+    peer.says(wire.ERROR, 4711, TABLE_FULL)
+    assert peer.recorder.heard[-1].startswith("complaint: table full")
+
+
+async def test_packets_for_a_switch_that_does_not_read_are_thrown_away() -> None:
+    peer = Peer().ready()
+    assert peer.session.send_packet(b"frame", (Output(3),), in_port=1)
+    peer.transport.unsent = MAX_UNSENT + 1
+    assert not peer.session.send_packet(b"frame", (Output(3),), in_port=1)
+    assert [message.type for message in peer.transport.sent()] == [wire.PACKET_OUT]
+
+
+async def test_request_numbers_start_again_before_they_run_out() -> None:
+    peer = Peer().ready()
+    peer.session._next_xid = wire.MAX_XID - 2
+    writing = asyncio.gather(peer.session.write_flows(FLOWS, []))
+    sent = await peer.request()
+    assert [message.xid for message in sent] == [1, 2, 3, 4, 5]
+    peer.says(wire.BARRIER_REPLY, 5)
+    await writing
+
+
+@given(st.binary(max_size=300))
+def test_no_input_raises_into_the_event_loop(data: bytes) -> None:
+    async def feed() -> None:
+        Peer().session.data_received(data)
+        peer = Peer().ready()
+        peer.session.data_received(data)
+        for kind in (wire.PACKET_IN, wire.MULTIPART_REPLY, wire.ERROR, wire.ECHO_REQUEST):
+            Peer().ready().says(kind, 1, data)
+
+    asyncio.run(feed())

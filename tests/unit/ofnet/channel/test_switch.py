@@ -1,0 +1,161 @@
+"""The door to a bridge: which connection counts, and what its listener hears."""
+
+import struct
+
+import pytest
+
+from core.errors import SwitchUnavailable
+from ofnet.changes import Kind
+from ofnet.channel import wire
+from ofnet.channel.session import Session
+from ofnet.channel.switch import MAX_HANDSHAKES, SMALL, Switch
+from ofnet.flows import Flow
+from ofnet.openflow.actions import DROP, Output
+from ofnet.openflow.match import Match
+from ofnet.tables import TableId
+from tests.unit.ofnet.channel.test_wire import packet_in_bytes
+from tests.unit.ofnet.fake_transport import FakeTransport
+
+
+class Listener:
+    """Writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def switch_connected(self) -> None:
+        self.heard.append("connected")
+
+    def switch_lost(self) -> None:
+        self.heard.append("lost")
+
+    def packet_in(self, packet: wire.PacketIn) -> None:
+        self.heard.append(f"packet on {packet.in_port}")
+
+    def complaint(self, text: str) -> None:
+        self.heard.append(text)
+
+
+class Dialler:
+    """A switch that dials in."""
+
+    def __init__(self, switch: Switch) -> None:
+        self.transport = FakeTransport()
+        self.session: Session = switch._accept()
+        self.transport.connect(self.session)
+
+    def says(self, kind: int, body: bytes = b"") -> None:
+        self.session.data_received(wire.message(kind, 1, body))
+
+    def ready(self, datapath_id: int = 1) -> "Dialler":
+        self.says(wire.HELLO)
+        self.says(wire.FEATURES_REPLY, struct.pack(">QIBB2xII", datapath_id, 0, 254, 0, 0, 0))
+        return self
+
+    def lost(self) -> None:
+        self.session.connection_lost(None)
+
+
+def up(switch: Switch) -> bool:
+    return switch.connected
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+async def switch(listener: Listener) -> Switch:
+    switch = Switch("test")
+    switch.attach(listener)
+    return switch
+
+
+async def test_a_switch_counts_once_its_handshake_is_complete(
+    switch: Switch, listener: Listener
+) -> None:
+    dialler = Dialler(switch)
+    assert not up(switch)
+    with pytest.raises(SwitchUnavailable, match="no switch is connected for bridge test"):
+        await switch.dump()
+    dialler.ready()
+    assert up(switch)
+    assert listener.heard == ["connected"]
+
+
+async def test_the_newest_connection_replaces_the_old(switch: Switch, listener: Listener) -> None:
+    old = Dialler(switch).ready()
+    new = Dialler(switch).ready()
+    assert old.transport.is_closing()
+    assert not new.transport.is_closing()
+    old.lost()
+    assert up(switch)
+    assert listener.heard == ["connected", "connected"]
+    new.lost()
+    assert not up(switch)
+    assert listener.heard[2:] == ["lost"]
+
+
+async def test_the_replaced_connection_is_not_heard_any_more(
+    switch: Switch, listener: Listener
+) -> None:
+    old = Dialler(switch).ready()
+    new = Dialler(switch).ready()
+    listener.heard.clear()
+    old.says(wire.PACKET_IN, packet_in_bytes(b"x", in_port=3))
+    new.says(wire.PACKET_IN, packet_in_bytes(b"x", in_port=4))
+    new.says(wire.ERROR, struct.pack(">HH", 6, 1))
+    assert listener.heard == ["packet on 4", "group refused (type 6, code 1)"]
+
+
+async def test_only_the_expected_datapath_is_let_in(listener: Listener) -> None:
+    switch = Switch("test", datapath_id=7)
+    switch.attach(listener)
+    stranger = Dialler(switch).ready(8)
+    assert stranger.transport.is_closing()
+    assert not listener.heard
+    Dialler(switch).ready(7)
+    assert up(switch)
+
+
+async def test_strangers_do_not_pile_up(switch: Switch) -> None:
+    diallers = [Dialler(switch) for _ in range(MAX_HANDSHAKES + 1)]
+    assert [dialler.transport.is_closing() for dialler in diallers].count(True) == 1
+    assert not diallers[-1].transport.is_closing()
+
+
+async def test_nothing_to_apply_sends_nothing(switch: Switch) -> None:
+    dialler = Dialler(switch).ready()
+    dialler.transport.sent()
+    await switch.apply([], [])
+    assert not dialler.transport.sent()
+
+
+@pytest.mark.parametrize(("count", "kind"), [(SMALL, "flow-mods"), (SMALL + 1, "bundle")])
+async def test_many_flows_go_in_a_bundle(switch: Switch, count: int, kind: str) -> None:
+    dialler = Dialler(switch).ready()
+    dialler.transport.sent()
+    flows = [
+        Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=port), DROP)
+        for port in range(1, count + 1)
+    ]
+    applying = switch.apply(flows, [])
+    applying.send(None)
+    first = dialler.transport.sent()[0]
+    assert first.type == (wire.FLOW_MOD if kind == "flow-mods" else wire.EXPERIMENTER)
+    with pytest.raises(SwitchUnavailable):
+        applying.throw(SwitchUnavailable("enough"))
+
+
+async def test_a_packet_without_a_switch_is_counted(switch: Switch) -> None:
+    switch.send_packet(b"x", (Output(1),), in_port=2)
+    assert switch.counters["packet_out_dropped"] == 1
+    Dialler(switch).ready()
+    switch.send_packet(b"x", (Output(1),), in_port=2)
+    assert switch.counters["packet_out"] == 1
+
+
+async def test_a_door_that_is_not_open_has_no_port(switch: Switch) -> None:
+    with pytest.raises(SwitchUnavailable, match="not open"):
+        _ = switch.port

@@ -1,0 +1,1 @@
+"""Unit tests of `ofnet/openflow`, path for path."""

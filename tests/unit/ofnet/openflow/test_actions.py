@@ -1,0 +1,137 @@
+"""Actions and instructions: bytes as os-ken packs them, text as Open vSwitch prints it."""
+
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from os_ken.ofproto import ofproto_v1_3_parser as reference
+
+from ofnet.openflow.actions import (
+    DROP,
+    PORT_CONTROLLER,
+    PORT_IN_PORT,
+    PORT_NORMAL,
+    PORT_TABLE,
+    Action,
+    Instructions,
+    Move,
+    Output,
+    OutputFirst,
+    PopVlan,
+    PushVlan,
+    SetField,
+    tag,
+)
+from ofnet.openflow.fields import Bits
+from tests.unit.ofnet.strategies import addresses, bits, macs
+
+actions = st.one_of(
+    st.integers(1, 0xFEFF).map(Output),
+    st.sampled_from([PORT_CONTROLLER, PORT_NORMAL, PORT_TABLE]).map(Output),
+    st.lists(st.integers(1, 0xFEFF), min_size=2, max_size=9).map(tuple).map(OutputFirst),
+    st.sampled_from([Move("eth_src", "eth_dst"), Move("arp_spa", "arp_tpa")]),
+    st.just(PushVlan()),
+    st.just(PopVlan()),
+    macs.map(lambda mac: SetField("eth_dst", mac)),
+    addresses.map(lambda address: SetField("ipv4_src", address)),
+    st.integers(0, 63).map(lambda dscp: SetField("ip_dscp", dscp)),
+    st.integers(1, 4094).map(lambda vlan: SetField("vlan_vid", vlan)),
+    st.integers(0, 2**24).map(lambda vni: SetField("tunnel_id", vni)),
+)
+
+
+def reference_action(action: Action) -> Any:  # noqa: PLR0911 - one for each kind
+    match action:
+        case Output(port):
+            return reference.OFPActionOutput(port, 0xFFFF if port == PORT_CONTROLLER else 0)
+        case OutputFirst(ports):
+            return reference.NXActionBundle(
+                algorithm=0,
+                fields=0,
+                basis=0,
+                slave_type=2,
+                n_slaves=len(ports),
+                ofs_nbits=0,
+                dst=0,
+                slaves=list(ports),
+            )
+        case Move(source, destination):
+            return reference.NXActionRegMove(
+                src_field=source, dst_field=destination, n_bits=48 if "eth" in source else 32
+            )
+        case PushVlan():
+            return reference.OFPActionPushVlan()
+        case PopVlan():
+            return reference.OFPActionPopVlan()
+        case SetField("vlan_vid", int(vlan)):
+            return reference.OFPActionSetField(vlan_vid=vlan | 0x1000)
+        case SetField(name, value):
+            plain = str(value) if isinstance(value, IPv4Address) else value
+            return reference.OFPActionSetField(**{name: plain})
+
+
+@given(
+    st.lists(actions, max_size=4),
+    st.none() | bits(2**40 - 1),
+    st.none() | st.integers(0, 9),
+)
+def test_bytes_are_those_of_os_ken(
+    some: list[Action], metadata: Bits | None, goto: int | None
+) -> None:
+    parts = []
+    if some:
+        applied = [reference_action(action) for action in some]
+        parts.append(reference.OFPInstructionActions(4, applied))
+    if metadata is not None:
+        parts.append(reference.OFPInstructionWriteMetadata(*metadata))
+    if goto is not None:
+        parts.append(reference.OFPInstructionGotoTable(goto))
+    buffer = bytearray()
+    for part in parts:
+        part.serialize(buffer, len(buffer))
+    assert Instructions(tuple(some), metadata, goto).wire == bytes(buffer)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "text"),
+    [
+        (DROP, "drop"),
+        (Instructions((Output(PORT_CONTROLLER),)), "CONTROLLER:65535"),
+        (Instructions((Output(PORT_NORMAL),)), "NORMAL"),
+        (Instructions((Output(PORT_TABLE),)), "TABLE"),
+        (Instructions((Output(PORT_IN_PORT),)), "IN_PORT"),
+        (
+            Instructions((OutputFirst((3, 1, 2)),)),
+            "bundle(eth_src,0,active_backup,ofport,members:3,1,2)",
+        ),
+        (Instructions((Move("arp_sha", "arp_tha"),)), "move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[]"),
+        (Instructions((PopVlan(), Output(14))), "pop_vlan,output:14"),
+        (
+            Instructions(tag(1), Bits(0x100000000, 0xFF00000000), 3),
+            (
+                "push_vlan:0x8100,set_field:4097->vlan_vid,"
+                "write_metadata:0x100000000/0xff00000000,goto_table:3"
+            ),
+        ),
+        (Instructions((SetField("tunnel_id", 10001),)), "set_field:0x2711->tun_id"),
+        (
+            Instructions((SetField("ipv4_src", IPv4Address("172.19.0.1")),)),
+            "set_field:172.19.0.1->ip_src",
+        ),
+    ],
+)
+def test_text_is_that_of_open_vswitch(instructions: Instructions, text: str) -> None:
+    assert str(instructions) == text
+
+
+def test_different_actions_are_never_equal() -> None:
+    different: set[Action] = {
+        Output(1),
+        OutputFirst((1, 2)),
+        Move("eth_src", "eth_dst"),
+        PushVlan(),
+        PopVlan(),
+    }
+    assert len(different) == 5

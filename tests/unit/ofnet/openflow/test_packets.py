@@ -1,0 +1,176 @@
+"""ARP and UDP packets taken apart and built, as another library reads them."""
+
+import struct
+from ipaddress import IPv4Address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from os_ken.lib.packet import arp as reference
+from os_ken.lib.packet import packet
+
+from ofnet.openflow import packets
+from tests.unit.ofnet import frames
+from tests.unit.ofnet.worlds import address, mac
+
+REQUEST = frames.arp(1, address(2).packed)
+
+
+def test_a_request_is_read_with_and_without_a_tag() -> None:
+    for frame in (REQUEST, packets.tagged(REQUEST, 5)):
+        assert packets.parse_arp(frame) == packets.Arp(
+            operation=packets.ARP_REQUEST,
+            sender_mac=mac(1),
+            sender_ip=address(1),
+            target_ip=address(2),
+        )
+
+
+def test_the_reply_answers_the_asker() -> None:
+    request = packets.parse_arp(REQUEST)
+    assert request is not None
+    reply = packet.Packet(packets.arp_reply(request, "00:00:11:11:11:11"))
+    ethernet, arp = reply.protocols[0], reply.get_protocol(reference.arp)
+    assert (ethernet.dst, ethernet.src) == (mac(1), "00:00:11:11:11:11")
+    assert arp.opcode == packets.ARP_REPLY
+    assert (arp.src_mac, arp.src_ip) == ("00:00:11:11:11:11", str(address(2)))
+    assert (arp.dst_mac, arp.dst_ip) == (mac(1), str(address(1)))
+
+
+def test_a_question_asks_everybody_for_an_address() -> None:
+    frame = packet.Packet(packets.arp_request(mac(1), address(1), address(2)))
+    ethernet, arp = frame.protocols[0], frame.get_protocol(reference.arp)
+    assert (ethernet.dst, ethernet.src) == ("ff:ff:ff:ff:ff:ff", mac(1))
+    assert (arp.opcode, arp.src_ip, arp.dst_ip) == (1, str(address(1)), str(address(2)))
+
+
+def test_an_announcement_asks_everybody_for_itself() -> None:
+    frame = packet.Packet(packets.arp_announcement(mac(1), address(1)))
+    ethernet, arp = frame.protocols[0], frame.get_protocol(reference.arp)
+    assert (ethernet.dst, ethernet.src) == ("ff:ff:ff:ff:ff:ff", mac(1))
+    assert (arp.opcode, arp.dst_mac) == (packets.ARP_REQUEST, "00:00:00:00:00:00")
+    assert (arp.src_mac, arp.src_ip, arp.dst_ip) == (mac(1), str(address(1)), str(address(1)))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        REQUEST[:-1],
+        REQUEST[:12],
+        frames.udp(1, 2, 53),
+        REQUEST[:14] + struct.pack(">HHBB", 1, 0x86DD, 6, 16) + REQUEST[20:] + bytes(24),
+    ],
+)
+def test_what_is_no_arp_is_none(frame: bytes) -> None:
+    assert packets.parse_arp(frame) is None
+
+
+def test_a_tag_leaves_all_else_untouched() -> None:
+    frame = packets.tagged(REQUEST, 4093)
+    assert packets.is_tagged(frame)
+    assert frame[12:16] == b"\x81\x00\x0f\xfd"
+    assert frame[:12] + frame[16:] == REQUEST
+    assert (packets.vlan(frame), packets.vlan(REQUEST)) == (4093, 0)
+    assert packets.vlan(packets.tagged(REQUEST, 0xE005)) == 5, "priority bits are no part of it"
+
+
+def test_udp_is_told_by_its_port() -> None:
+    assert packets.is_udp_to(frames.udp(1, 2, 53), 53)
+    assert packets.is_udp_to(packets.tagged(frames.udp(1, 2, 53), 7), 53)
+    assert not packets.is_udp_to(frames.udp(1, 2, 54), 53)
+    assert not packets.is_udp_to(frames.udp(1, 2, 53)[:36], 53)
+    assert not packets.is_udp_to(REQUEST, 53)
+
+
+def ipv4(frame: bytes, **fields: int) -> bytes:
+    """Return an IPv4 frame with other values in its header."""
+    body = bytearray(frame[14:])
+    for name, value in fields.items():
+        at, size = PLACES[name]
+        body[at : at + size] = value.to_bytes(size, "big")
+    return frame[:14] + bytes(body)
+
+
+PLACES = {
+    "version": (0, 1),
+    "length": (2, 2),
+    "id": (4, 2),
+    "fragment": (6, 2),
+    "proto": (9, 1),
+    "source_port": (20, 2),
+}
+QUERY = frames.udp(1, 2, 53, b"who?")
+
+
+def test_what_udp_carries_is_read_from_padded_frames_too() -> None:
+    assert packets.udp_payload(QUERY) == b"who?"
+    assert packets.udp_payload(QUERY + bytes(18)) == b"who?"
+    assert packets.udp_payload(ipv4(QUERY, fragment=0x4000)) == b"who?", "not to be fragmented"
+    assert packets.udp_payload(frames.udp(1, 2, 53, b"")) == b""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        QUERY[:-1],
+        packets.tagged(QUERY, 7),
+        ipv4(QUERY, version=0x65),
+        ipv4(QUERY, version=0x44, source_port=12),
+        ipv4(QUERY, version=0x4F),
+        ipv4(QUERY, length=31),
+        ipv4(QUERY, length=0),
+        ipv4(QUERY, fragment=0x2000),
+        ipv4(QUERY, fragment=1),
+        ipv4(QUERY, proto=6),
+        QUERY[:38] + b"\0\x07" + QUERY[40:],
+        REQUEST,
+        b"",
+    ],
+)
+def test_what_is_no_whole_udp_packet_carries_nothing(frame: bytes) -> None:
+    assert packets.udp_payload(frame) is None
+
+
+def test_a_reply_has_the_ends_of_its_question_swapped() -> None:
+    question = ipv4(QUERY, fragment=0x4000, id=77)
+    options = question[:14] + b"\x46" + question[15:34] + bytes(4) + question[34:]
+    for frame in (question, ipv4(options, length=36)):
+        reply = packet.Packet(packets.udp_reply(frame, b"me"))
+        ethernet, ip, udp, payload = reply.protocols
+        assert (ethernet.dst, ethernet.src) == (mac(1), mac(2))
+        assert (ip.dst, ip.src) == (str(address(1)), str(address(2)))
+        assert (udp.dst_port, udp.src_port, payload) == (40000, 53, b"me")
+        assert (ip.ttl, ip.header_length, ip.flags, ip.identification) == (64, 5, 2, 77)
+
+
+def test_the_checksum_of_a_reply() -> None:
+    """The example of the original: 192.168.0.1 to 192.168.0.199, 115 bytes."""
+    asked = frames.udp(1, 2, 53)
+    ends = IPv4Address("192.168.0.199").packed + IPv4Address("192.168.0.1").packed
+    reply = packets.udp_reply(ipv4(asked[:26] + ends + asked[34:], fragment=0x4000), bytes(87))
+    assert reply[14:34].hex() == "45000073000040004011b861c0a80001c0a800c7"
+
+
+@given(st.binary(max_size=80), st.sampled_from([b"", b"\x08\x06", b"\x08\x00", b"\x81\x00"]))
+def test_no_frame_raises(noise: bytes, ethertype: bytes) -> None:
+    frame = noise[:12].ljust(12, b"\x02") + ethertype + noise[12:]
+    packets.parse_arp(frame)
+    packets.is_udp_to(frame, 53)
+    packets.ether_type(frame)
+    if packets.udp_payload(frame) is not None:
+        assert packets.udp_payload(packets.udp_reply(frame, noise)) == noise
+
+
+@given(st.integers(0, 29), st.binary(min_size=1, max_size=4))
+def test_whatever_a_header_says_a_reply_can_be_read(at: int, noise: bytes) -> None:
+    frame = QUERY[: 14 + at] + noise + QUERY[14 + at + len(noise) :]
+    if packets.udp_payload(frame) is not None:
+        assert packets.udp_payload(packets.udp_reply(frame, b"me")) == b"me"
+
+
+@given(st.binary(min_size=20, max_size=20))
+def test_no_arp_body_raises(body: bytes) -> None:
+    request = packets.parse_arp(REQUEST[:22] + body)
+    assert request is not None
+    assert packets.parse_arp(packets.arp_reply(request, "00:00:11:11:11:11")) is not None

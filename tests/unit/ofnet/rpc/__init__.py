@@ -1,0 +1,1 @@
+"""Unit tests of `ofnet/rpc`, path for path."""

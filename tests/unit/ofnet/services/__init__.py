@@ -1,0 +1,1 @@
+"""Unit tests of `ofnet/services`, path for path."""
