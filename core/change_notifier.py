@@ -6,7 +6,7 @@ Whoever takes `next` before looking misses no change: look, and wait on what was
 import asyncio
 
 
-class News:
+class ChangeNotifier:
     """Wakes everybody who waits, at each change."""
 
     __slots__ = ("next",)

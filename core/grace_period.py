@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 
 
-class Suspects(Generic[K]):
+class GracePeriod(Generic[K]):
     """What was suspected in every look since the last gap, and since when."""
 
     def __init__(self, grace: float) -> None:

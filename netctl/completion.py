@@ -33,7 +33,7 @@ from netctl.commandline import (
     options_of,
     scan,
 )
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import CommandFailed
 from netctl.render import text
 
@@ -217,7 +217,7 @@ def _values(ctx: click.Context, name: str, found: Scanned, incomplete: str) -> I
 
 def _names(ctx: click.Context, kind: _Kind, found: Scanned) -> Iterable[str]:
     flags = ctx.find_root().params
-    master = Master(url=flags["netmaster"], insecure=flags["insecure"])
+    master = MasterConnection(url=flags["netmaster"], insecure=flags["insecure"])
     wanted = {}
     if kind not in {_TENANTS, _HOSTS}:
         wanted["tenantName"] = ctx.params.get("tenant") or "default"

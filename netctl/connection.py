@@ -18,7 +18,7 @@ CONFIG: Final = Path(".netctl") / "config.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Master:
+class MasterConnection:
     """The netmaster the global flags name."""
 
     url: str

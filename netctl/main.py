@@ -31,7 +31,7 @@ from netctl.commands.policy import policy
 from netctl.commands.service import service
 from netctl.commands.tenant import tenant
 from netctl.commands.version import own_version, version
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import INTERRUPTED, REQUEST, USAGE, CommandFailed, error_line
 
 
@@ -68,7 +68,7 @@ def _show_version(ctx: click.Context, _param: click.Parameter, value: object) ->
 @click.pass_context
 def cli(ctx: click.Context, netmaster: str, *, insecure: bool) -> None:
     """Remember which netmaster the command shall ask."""
-    ctx.obj = Master(url=netmaster, insecure=insecure)
+    ctx.obj = MasterConnection(url=netmaster, insecure=insecure)
 
 
 cli.add(aci_gw)

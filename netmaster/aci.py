@@ -26,7 +26,7 @@ class GatewayFailed(ContivError):
     """The ACI gateway cannot be reached, or did not do what it was asked."""
 
 
-class Gateway:
+class GatewayClient:
     """The gateway at a URL; `timeout` is for one request."""
 
     def __init__(self, url: str, *, timeout: float = TIMEOUT) -> None:

@@ -1,9 +1,9 @@
 """Which REST objects name which: the link-sets of replies, computed instead of stored (design §3).
 
-An object names its tenant, its network, what is attached to it; `Names` remembers who names whom,
-so that the one named finds them all. Which set of which kind shows them is one table here.
-What an object shows changes only with itself and with what names it, so `Names` also keeps it
-encoded, and lists of it. `netmaster.view` keeps a `Names` in step with its objects.
+An object names its tenant, its network, what is attached to it; `Backlinks` remembers who names
+whom, so that the one named finds them all. Which set of which kind shows them is one table here.
+What an object shows changes only with itself and with what names it, so `Backlinks` also keeps it
+encoded, and lists of it. `netmaster.view` keeps a `Backlinks` in step with its objects.
 """
 
 from collections import defaultdict
@@ -55,7 +55,7 @@ LINK_SETS: Final[Mapping[str, Mapping[str, str]]] = {
 """Kind -> its link-sets -> the kind of object each of them holds."""
 
 
-class Names:
+class Backlinks:
     """Who names whom."""
 
     def __init__(self) -> None:

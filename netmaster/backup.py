@@ -120,7 +120,7 @@ def _differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Ite
             yield Change((), (Put(key, value),))
 
 
-def _stamp(stamp: schema.Stamp) -> Change:
+def _stamp(stamp: schema.SchemaStamp) -> Change:
     return Change((), (Put(keys.SCHEMA, schema.encode(stamp)),))
 
 

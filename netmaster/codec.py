@@ -39,7 +39,7 @@ from netmaster.plan.model import (
     Stored,
 )
 from state import codec, schema
-from state.reading import Fields
+from state.reading import RecordFields
 
 KINDS: Final[dict[str, type[RestObject]]] = {
     model.kind: model
@@ -85,7 +85,7 @@ def encode(stored: Stored) -> bytes:
         return wire.dumps(stored)
     if isinstance(stored, GroupIdCursor):
         return json.dumps({"last": stored.last}).encode()
-    if isinstance(stored, schema.Stamp):
+    if isinstance(stored, schema.SchemaStamp):
         return schema.encode(stored)
     if isinstance(stored, EndpointCleanup | Absence | Drain | PendingLaunch | PendingDocknet):
         return json.dumps(asdict(stored)).encode()
@@ -119,7 +119,7 @@ def _decode_object(key: str, value: bytes) -> RestObject:
 
 
 def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     return EndpointCleanup(
         tenant=TenantName(fields.text("tenant")),
         category=fields.choice("category", Category),
@@ -129,7 +129,7 @@ def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
 
 
 def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     doubt = PendingDocknet(
         tenant=TenantName(fields.text("tenant")),
         network=NetworkName(fields.text("network")),
@@ -141,14 +141,14 @@ def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
 
 
 def _decode_absence(key: str, value: bytes) -> Absence:
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     label = keys.after(keys.ABSENCES, key)
     fields.expect("label", label)
     return Absence(HostLabel(label), fields.real("since"), fields.number("rev"))
 
 
 def _decode_drain(key: str, value: bytes) -> Drain:
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     label = keys.after(keys.DRAINS, key)
     fields.expect("label", label)
     return Drain(HostLabel(label), fields.real("since"))

@@ -20,7 +20,7 @@ REPLACE: Final = Flag(
     names=("replace",), env="REPLACE", help="give up what the store holds", switch=True
 )
 
-Command = Callable[[Backend, Values], Awaitable[None]]
+StoreCommand = Callable[[Backend, Values], Awaitable[None]]
 
 
 async def _dump(backend: Backend, _: Values) -> None:
@@ -32,7 +32,7 @@ async def _load(backend: Backend, values: Values) -> None:
     sys.stderr.write(f"{count} keys loaded\n")
 
 
-_COMMANDS: Final[Mapping[str, tuple[Command, tuple[Flag, ...]]]] = {
+_COMMANDS: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
     "dump": (_dump, flags.STORE),
     "load": (_load, (*flags.STORE, REPLACE)),
 }
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         asyncio.run(_with_store(command, values))
 
 
-async def _with_store(command: Command, values: Values) -> None:
+async def _with_store(command: StoreCommand, values: Values) -> None:
     backend = connect(store_of(values))
     try:
         await command(backend, values)

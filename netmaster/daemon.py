@@ -16,16 +16,16 @@ from typing import Final
 from core import keys
 from core.logs import fields
 from core.tasks import supervisor
-from netmaster.aci import Gateway
-from netmaster.api.agents import Agents
+from netmaster.aci import GatewayClient
+from netmaster.api.agents import RegisteredAgents
 from netmaster.api.proxy import Proxy
-from netmaster.api.routes import Action
-from netmaster.api.server import Server
+from netmaster.api.routes import RouteAction
+from netmaster.api.server import RestServer
 from netmaster.api.status import info, version_page
-from netmaster.docker import Docker
-from netmaster.leadership import FOLLOWER, Duties, Leadership
+from netmaster.docker import DockerClient
+from netmaster.leadership import FOLLOWER, Leadership, LeaderTasks
 from netmaster.plan.objects.globals import StartupFlags
-from netmaster.settings import Address, Settings
+from netmaster.settings import ListenAddress, Settings
 from objdb.api import Backend
 from objdb.connect import StoreAddress, connect
 from objdb.registration import Registration
@@ -46,11 +46,11 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(backend.close)
         # what answers requests is closed when the last of them has ended
         answering = await undo.enter_async_context(AsyncExitStack())
-        server = Server()
+        server = RestServer()
         undo.push_async_callback(server.close)
         own = await _listen(server, settings)
-        agents = control.Master()
-        ofnet = jsonrpc.Server(agents.methods(), host=own.host, port=settings.ofnet_port)
+        agents = control.OfnetMaster()
+        ofnet = jsonrpc.RpcServer(agents.methods(), host=own.host, port=settings.ofnet_port)
         await ofnet.start()
         undo.push_async_callback(ofnet.close)
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
@@ -60,12 +60,12 @@ async def run(settings: Settings, version: str) -> None:
             instance: _registration(backend, instance)
             for instance in (
                 _instance(keys.SERVICE_NETMASTER, own, version),
-                _instance(keys.SERVICE_NETMASTER_RPC, Address(own.host, ofnet.port), version),
+                _instance(keys.SERVICE_NETMASTER_RPC, ListenAddress(own.host, ofnet.port), version),
             )
         }
-        agents_rest = Agents(backend)
+        agents_rest = RegisteredAgents(backend)
         answering.push_async_callback(agents_rest.close)
-        duties = Duties(
+        duties = LeaderTasks(
             mode=settings.mode,
             flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
             writer=f"netmaster-{own}",
@@ -73,13 +73,13 @@ async def run(settings: Settings, version: str) -> None:
             agents=agents_rest,
             reports=agents.nodes,
             pages={
-                Action.VERSION: partial(version_page, version),
-                Action.INFO: partial(info, backend, lock, own.host),
-                Action.OFNET: partial(_ofnet_page, agents, control.Node(own.host, ofnet.port)),
+                RouteAction.VERSION: partial(version_page, version),
+                RouteAction.INFO: partial(info, backend, lock, own.host),
+                RouteAction.OFNET: partial(_ofnet_page, agents, control.Node(own.host, ofnet.port)),
             },
             announce=_announcer(registrations),
-            gateway=Gateway(settings.aci_gateway),
-            docker=Docker(settings.docker_socket, settings.plugin_name),
+            gateway=GatewayClient(settings.aci_gateway),
+            docker=DockerClient(settings.docker_socket, settings.plugin_name),
             dead_host_after=settings.dead_host_after,
             history=settings.store_history,
         )
@@ -100,15 +100,15 @@ async def _stand(store: StoreAddress, backend: Backend, leadership: Leadership) 
     await leadership.run()
 
 
-async def _listen(server: Server, settings: Settings) -> Address:
+async def _listen(server: RestServer, settings: Settings) -> ListenAddress:
     """Open the listeners; return the address at which others find this master."""
     external = await server.listen(settings.external)
     if settings.single_listener:
-        return Address(settings.internal.host, external.port)
+        return ListenAddress(settings.internal.host, external.port)
     return await server.listen(settings.internal)
 
 
-def _instance(service: str, address: Address, version: str) -> ServiceInstance:
+def _instance(service: str, address: ListenAddress, version: str) -> ServiceInstance:
     return ServiceInstance(
         service=service,
         address=address.host,
@@ -132,7 +132,7 @@ def _announcer(registrations: dict[ServiceInstance, Registration]) -> Callable[[
     return announce
 
 
-async def _ofnet_page(agents: control.Master, own: control.Node) -> dict[str, object]:
+async def _ofnet_page(agents: control.OfnetMaster, own: control.Node) -> dict[str, object]:
     return agents.inspect(own)
 
 

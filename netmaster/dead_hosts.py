@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from core.errors import ContivError, NotLeader
-from core.grace_period import Suspects
+from core.grace_period import GracePeriod
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster import host_inventory
@@ -37,7 +37,7 @@ RECLAIMED: Final = "endpoints of dead hosts"
 """How the tally names the endpoints that went."""
 
 
-class Absences:
+class DeadHosts:
     """The hosts without agents, as one leader sees them.
 
     `now` is the wall clock, `clock` a monotonic one; hosts go `after` seconds, 0 for never.
@@ -61,7 +61,7 @@ class Absences:
         self._tally = tally
         self._now = now
         self._clock = clock
-        self._suspects: Suspects[tuple[HostLabel, int]] = Suspects(BELIEF)
+        self._suspects: GracePeriod[tuple[HostLabel, int]] = GracePeriod(BELIEF)
         self._looked_at = clock()
 
     async def run(self) -> None:

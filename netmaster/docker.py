@@ -26,7 +26,7 @@ class DockerFailed(ContivError):
     """Docker cannot be reached, or did not do what it was asked."""
 
 
-class Docker:
+class DockerClient:
     """The engine at a socket, and the drivers its networks are to have.
 
     The driver of their addresses has the same name unless it is given another one.

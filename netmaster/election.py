@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Final
 
 
-class State(Enum):
+class ElectionState(Enum):
     """Where a master stands."""
 
     FOLLOWER = auto()
@@ -57,25 +57,31 @@ class Effect(Enum):
     """Give up the lock at once."""
 
 
-Transition = tuple[State, tuple[Effect, ...]]
+Transition = tuple[ElectionState, tuple[Effect, ...]]
 
 _STEP_DOWN: Final = (Effect.FORWARD, Effect.ANNOUNCE_FOLLOWER)
 
-TABLE: Final[dict[tuple[State, Input], Transition]] = {
-    (State.FOLLOWER, Input.ACQUIRED): (State.LOADING, (Effect.REFUSE,)),
-    (State.FOLLOWER, Input.STOP): (State.STOPPED, ()),
-    (State.LOADING, Input.LOADED): (State.LEADER, (Effect.ANSWER, Effect.ANNOUNCE_LEADER)),
-    (State.LOADING, Input.FAILED): (State.FOLLOWER, (Effect.FORWARD, Effect.RELEASE)),
-    (State.LOADING, Input.LOST): (State.FOLLOWER, (Effect.FORWARD,)),
-    (State.LOADING, Input.STOP): (State.STOPPED, (Effect.RELEASE,)),
-    (State.LEADER, Input.FAILED): (State.FOLLOWER, (*_STEP_DOWN, Effect.RELEASE)),
-    (State.LEADER, Input.LOST): (State.FOLLOWER, _STEP_DOWN),
-    (State.LEADER, Input.STOP): (State.STOPPED, (Effect.FORWARD, Effect.RELEASE)),
-    (State.LEADER, Input.RETIRE): (State.LEAVING, (Effect.FORWARD, Effect.SETTLE)),
-    (State.LEAVING, Input.STOP): (State.STOPPED, (Effect.RELEASE,)),
+TABLE: Final[dict[tuple[ElectionState, Input], Transition]] = {
+    (ElectionState.FOLLOWER, Input.ACQUIRED): (ElectionState.LOADING, (Effect.REFUSE,)),
+    (ElectionState.FOLLOWER, Input.STOP): (ElectionState.STOPPED, ()),
+    (ElectionState.LOADING, Input.LOADED): (
+        ElectionState.LEADER,
+        (Effect.ANSWER, Effect.ANNOUNCE_LEADER),
+    ),
+    (ElectionState.LOADING, Input.FAILED): (
+        ElectionState.FOLLOWER,
+        (Effect.FORWARD, Effect.RELEASE),
+    ),
+    (ElectionState.LOADING, Input.LOST): (ElectionState.FOLLOWER, (Effect.FORWARD,)),
+    (ElectionState.LOADING, Input.STOP): (ElectionState.STOPPED, (Effect.RELEASE,)),
+    (ElectionState.LEADER, Input.FAILED): (ElectionState.FOLLOWER, (*_STEP_DOWN, Effect.RELEASE)),
+    (ElectionState.LEADER, Input.LOST): (ElectionState.FOLLOWER, _STEP_DOWN),
+    (ElectionState.LEADER, Input.STOP): (ElectionState.STOPPED, (Effect.FORWARD, Effect.RELEASE)),
+    (ElectionState.LEADER, Input.RETIRE): (ElectionState.LEAVING, (Effect.FORWARD, Effect.SETTLE)),
+    (ElectionState.LEAVING, Input.STOP): (ElectionState.STOPPED, (Effect.RELEASE,)),
 }
 
 
-def step(state: State, happened: Input) -> Transition:
+def step(state: ElectionState, happened: Input) -> Transition:
     """Return the next state and what to do. KeyError for what cannot happen in that state."""
     return TABLE[state, happened]

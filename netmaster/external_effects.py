@@ -21,21 +21,21 @@ from netmaster.commit import Committer
 from netmaster.plan import docker_network
 from netmaster.plan.docker_network import Docknet
 from netmaster.plan.external import aci, pending_effects
-from netmaster.plan.external.aci import Launch
-from netmaster.plan.model import Doubt, PendingDocknet, PendingLaunch, Plan, Write
+from netmaster.plan.external.aci import GatewayLaunch
+from netmaster.plan.model import PendingDocknet, PendingEffect, PendingLaunch, Plan, Write
 from netmaster.view import View
 
 log = logging.getLogger(__name__)
 
 Decide = Callable[[View], Plan]
-Errand = Launch | Docknet
+Errand = GatewayLaunch | Docknet
 """What one of those outside must do about one thing."""
 DOCKER: Final = "docker"
 """The mode of the cluster in which docker is told of networks."""
 ATTEMPTS: Final = 5
 
 
-class Gateway(Protocol):
+class GatewayApi(Protocol):
     """What is asked of the gateway; `netmaster.aci` is one."""
 
     async def create(self, body: str) -> None:
@@ -45,7 +45,7 @@ class Gateway(Protocol):
         """Have the fabric forget an application profile."""
 
 
-class Docker(Protocol):
+class DockerApi(Protocol):
     """What is asked of docker; `netmaster.docker` is one."""
 
     async def create(self, name: str, wanted: Mapping[str, Any]) -> str:
@@ -55,11 +55,11 @@ class Docker(Protocol):
         """Have docker hold no network of a name."""
 
 
-class Launcher:
+class ExternalEffects:
     """Makes changes in store and outside for one term of leadership, one at a time outside."""
 
     def __init__(
-        self, committer: Committer, gateway: Gateway, docker: Docker, *, mode: str
+        self, committer: Committer, gateway: GatewayApi, docker: DockerApi, *, mode: str
     ) -> None:
         self._committer = committer
         self._gateway = gateway
@@ -110,7 +110,7 @@ class Launcher:
     async def _run(self, errand: Errand) -> str:
         """Have an errand done; return what is to be noted of it."""
         match errand:
-            case Launch():
+            case GatewayLaunch():
                 if errand.known:
                     await self._gateway.delete(aci.deletion(errand.profile))
                 if errand.wanted is not None:
@@ -127,7 +127,7 @@ class Launcher:
                 with _logged():
                     await self._settle_one(doubt)
 
-    async def _settle_one(self, doubt: Doubt) -> None:
+    async def _settle_one(self, doubt: PendingEffect) -> None:
         errand = await self._committer.read(lambda view: _wish(view, doubt))
         answer = await self._run(errand)
         await self._committer.submit(
@@ -140,7 +140,7 @@ class Launcher:
             (*launches, *docker_network.errands(view, writes)) if self._mode == DOCKER else launches
         )
 
-    def _doubts(self, view: View) -> list[Doubt]:
+    def _doubts(self, view: View) -> list[PendingEffect]:
         launches = [doubt for doubt in view.doubts.values() if isinstance(doubt, PendingLaunch)]
         return [*launches, *docker_network.doubtful(view)] if self._mode == DOCKER else [*launches]
 
@@ -181,7 +181,7 @@ class _Needed:
     first: Sequence[Errand] = ()
 
 
-def _wish(view: View, doubt: Doubt) -> Errand:
+def _wish(view: View, doubt: PendingEffect) -> Errand:
     """Return what has those outside hold what the store says."""
     match doubt:
         case PendingLaunch():

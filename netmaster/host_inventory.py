@@ -19,7 +19,7 @@ AGENT_SERVICES: Final = (keys.SERVICE_NETPLUGIN, keys.SERVICE_VTEP, keys.SERVICE
 
 
 @dataclass(frozen=True, slots=True)
-class Hosts:
+class HostInventory:
     """The records of hosts as they are stored, and what each host has registered under a lease."""
 
     stored: Mapping[HostLabel, Entry]
@@ -54,7 +54,7 @@ class Hosts:
         ]
 
 
-async def look(backend: Backend) -> Hosts:
+async def look(backend: Backend) -> HostInventory:
     """Return the hosts as of now, in the order of their labels.
 
     Raises StoreUnavailable, or Invalid for an agent's registration that cannot be read: whose
@@ -71,7 +71,7 @@ async def look(backend: Backend) -> Hosts:
         HostLabel(keys.after(keys.HOSTS, key)): entry
         for key, entry in sorted(hosts.entries.items())
     }
-    return Hosts(stored, services)
+    return HostInventory(stored, services)
 
 
 _PREFIXES: Final = tuple(map(keys.services, AGENT_SERVICES))

@@ -1,7 +1,7 @@
 """A master's terms as leader: waits for the lock, loads the view, leads until the lock is lost.
 
 `netmaster.election` says what may happen and what follows; this performs it. One `Committer` lives
-for one term. What requests get is the `Server`'s current role, which changes here alone.
+for one term. What requests get is the `RestServer`'s current role, which changes here alone.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
-from netmaster.api.agents import Agents
-from netmaster.api.hosts import Hosts
-from netmaster.api.ipam import Ipam
+from netmaster.api.agents import RegisteredAgents
+from netmaster.api.hosts import HostsApi
+from netmaster.api.ipam import IpamApi
 from netmaster.api.leader import Leader
-from netmaster.api.routes import Action
-from netmaster.api.server import Role, Server, leaderless
+from netmaster.api.routes import RouteAction
+from netmaster.api.server import RestServer, Role, leaderless
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
-from netmaster.dead_hosts import Absences
-from netmaster.election import Effect, Input, State, step
-from netmaster.external_effects import Docker, Gateway, Launcher
+from netmaster.dead_hosts import DeadHosts
+from netmaster.election import Effect, ElectionState, Input, step
+from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
 from netmaster.plan import schema as schema_stamp
 from netmaster.plan.endpoints import address
 from netmaster.plan.model import Plan
@@ -55,7 +55,7 @@ LEADER: Final = "leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duties:
+class LeaderTasks:
     """What a leader needs to know beside the store.
 
     `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
@@ -70,12 +70,12 @@ class Duties:
     flags: StartupFlags
     writer: str
     now: Callable[[], float]
-    agents: Agents
+    agents: RegisteredAgents
     reports: Mapping[Node, Report]
-    pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]]
+    pages: Mapping[RouteAction, Callable[[], Awaitable[Mapping[str, object]]]]
     announce: Callable[[str], None]
-    gateway: Gateway
-    docker: Docker
+    gateway: GatewayApi
+    docker: DockerApi
     dead_host_after: float
     history: float = 0
 
@@ -87,16 +87,16 @@ class Leadership:
     """
 
     def __init__(
-        self, backend: Backend, lock: Lock, server: Server, forward: Role, duties: Duties
+        self, backend: Backend, lock: Lock, server: RestServer, forward: Role, duties: LeaderTasks
     ) -> None:
         self._backend = backend
         self._lock = lock
         self._server = server
         self._forward = forward
         self._duties = duties
-        self._state = State.FOLLOWER
+        self._state = ElectionState.FOLLOWER
         self._committer: Committer | None = None
-        self._launcher: Launcher | None = None
+        self._launcher: ExternalEffects | None = None
         self._cleanups: Cleanups | None = None
         self._mended: Counter[str] = Counter()
         server.role = forward
@@ -155,12 +155,12 @@ class Leadership:
             self._committer = self._cleanups = self._launcher = None
         return Input.LOST
 
-    def _new_launcher(self, committer: Committer) -> Launcher:
+    def _new_launcher(self, committer: Committer) -> ExternalEffects:
         duties = self._duties
-        return Launcher(committer, duties.gateway, duties.docker, mode=duties.mode)
+        return ExternalEffects(committer, duties.gateway, duties.docker, mode=duties.mode)
 
-    def _absences(self, committer: Committer, cleanups: Cleanups) -> Absences:
-        return Absences(
+    def _absences(self, committer: Committer, cleanups: Cleanups) -> DeadHosts:
+        return DeadHosts(
             self._backend,
             committer,
             cleanups,
@@ -190,7 +190,7 @@ class Leadership:
         await committer.submit(lambda view: global_settings.startup(view, flags))
         await committer.submit(tenant.startup)
 
-    async def _keep_house(self, committer: Committer, launcher: Launcher) -> None:
+    async def _keep_house(self, committer: Committer, launcher: ExternalEffects) -> None:
         """Do, for ever, what falls due with time and what an earlier change left undone."""
         while True:
             for chore, decide in self._chores().items():
@@ -248,10 +248,10 @@ class Leadership:
         if self._committer is None or self._cleanups is None or self._launcher is None:
             raise NotLeader("no term is under way")
         duties = self._duties
-        hosts = Hosts(
+        hosts = HostsApi(
             self._backend, self._committer, self._cleanups, duties.reports, now=duties.now
         )
-        ipam = Ipam(self._backend, self._committer, self._mended, now=duties.now)
+        ipam = IpamApi(self._backend, self._committer, self._mended, now=duties.now)
         return Leader(
             self._committer,
             self._launcher.change,

@@ -100,7 +100,7 @@ FLAGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen; port 0 takes a free one."""
 
     host: str
@@ -123,8 +123,8 @@ class Settings:
     fwd_mode: str
     """"" where the global object alone says it."""
     store: StoreAddress
-    external: Address
-    internal: Address
+    external: ListenAddress
+    internal: ListenAddress
     infra: str
     plugin_name: str
     ofnet_port: int
@@ -179,7 +179,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
 
 def older_addresses(
     listen: str, control: str, host_address: Callable[[], str]
-) -> tuple[Address, Address]:
+) -> tuple[ListenAddress, ListenAddress]:
     """Return external and internal address by the older generation's rules and in its words."""
     external = _older_address("Listen URL", "[IP]:Port", listen)
     wanted = control or OLDER_CONTROL
@@ -189,10 +189,10 @@ def older_addresses(
     if internal.host:
         return external, internal
     named = external.port == internal.port and external.host not in ANY_HOST
-    return external, Address(external.host if named else host_address(), external.port)
+    return external, ListenAddress(external.host if named else host_address(), external.port)
 
 
-def _older_address(what: str, form: str, text: str) -> Address:
+def _older_address(what: str, form: str, text: str) -> ListenAddress:
     host, colon, port = text.partition(":")
     if not colon or ":" in port:
         raise UsageError(f"{what} not in proper format. Valid format: {form}")
@@ -201,25 +201,27 @@ def _older_address(what: str, form: str, text: str) -> Address:
             f"{what} port not in valid format. "
             f"Err: strconv.Atoi: parsing {json.dumps(port)}: invalid syntax"
         )
-    return Address(host, int(port))
+    return ListenAddress(host, int(port))
 
 
-def _addresses(values: Values, host_address: Callable[[], str]) -> tuple[Address, Address]:
+def _addresses(
+    values: Values, host_address: Callable[[], str]
+) -> tuple[ListenAddress, ListenAddress]:
     external = _address(values["external-address"])
     return external, _internal(values["internal-address"], external.port, host_address)
 
 
-def _internal(text: str, external_port: int, host_address: Callable[[], str]) -> Address:
+def _internal(text: str, external_port: int, host_address: Callable[[], str]) -> ListenAddress:
     if not text:
-        return Address(host_address(), external_port)
+        return ListenAddress(host_address(), external_port)
     address = _address(text)
-    return Address(host_address(), address.port) if address.host in ANY_HOST else address
+    return ListenAddress(host_address(), address.port) if address.host in ANY_HOST else address
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ListenAddress:
     host, colon, port = text.partition(":")
     if not colon or ":" in port:
         raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
     if not (port.isascii() and port.isdigit() and int(port) <= 65535):
         raise UsageError(f"bind port is a integer between 1-65535, got {port}")
-    return Address(host, int(port))
+    return ListenAddress(host, int(port))

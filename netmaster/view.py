@@ -23,18 +23,18 @@ from core.ids import (
     TenantName,
 )
 from netmaster import codec
-from netmaster.backlinks import Names, policy_key
-from netmaster.ipam.claims import Claims
+from netmaster.backlinks import Backlinks, policy_key
+from netmaster.ipam.claims import SubnetClaims
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.plan.model import (
     Absence,
-    Doubt,
     Drain,
     EndpointCleanup,
     GroupIdCursor,
     PendingDocknet,
+    PendingEffect,
     PendingLaunch,
     Stored,
     Write,
@@ -56,7 +56,9 @@ from state.service_providers import Candidate
 
 K = TypeVar("K", bound=str | tuple[str, str])
 
-_Plain = ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | Doubt
+_Plain = (
+    ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | PendingEffect
+)
 _LOAD_RANK: Final = {
     **dict.fromkeys(codec.KINDS.values(), 0),
     TagRangesRecord: 1,
@@ -83,7 +85,7 @@ class View:
         self.cleanups: dict[str, EndpointCleanup] = {}
         self.absences: dict[HostLabel, Absence] = {}
         self.drains: dict[HostLabel, Drain] = {}
-        self.doubts: dict[str, Doubt] = {}
+        self.doubts: dict[str, PendingEffect] = {}
         self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
         self.tag_ranges: TagRangesRecord | None = None
@@ -99,15 +101,15 @@ class View:
         self.labelled: dict[tuple[str, str], dict[EndpointKey, None]] = {}
         self.network_tags: dict[str, NetworkId] = {}
         self.group_tags: dict[str, GroupKey] = {}
-        self.claims = Claims()
+        self.claims = SubnetClaims()
         self.segments = Segments()
         self.group_ids = GroupIds()
         self.group_id_cursor: GroupIdCursor | None = None
-        self.schema: schema.Stamp | None = None
+        self.schema: schema.SchemaStamp | None = None
         self.next_seq = 1
         self.condemned: dict[str, dict[str, Rule]] = {}
         """Rules that a deleted policy has left in the store, by its key and their keys there."""
-        self._names = Names()
+        self._names = Backlinks()
         self._own_vlans: dict[GroupKey, int] = {}
 
     @property
@@ -212,7 +214,7 @@ class View:
             case GroupIdCursor():
                 self.group_id_cursor = record
                 self.group_ids.last = record.last
-            case schema.Stamp():
+            case schema.SchemaStamp():
                 self.schema = record
             case RestObject():
                 self._put_object(record)

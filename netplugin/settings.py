@@ -169,7 +169,7 @@ FLAGS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen; port 0 takes a free one."""
 
     host: str
@@ -192,7 +192,7 @@ class Settings:
     journal: Path
     cni_socket: Path
     ovsdb: str
-    rest: Address
+    rest: ListenAddress
     vxlan_rpc_port: int
     vlan_rpc_port: int
     vxlan_openflow_port: int
@@ -278,8 +278,8 @@ def _host_label(text: str) -> HostLabel:
     return HostLabel(text)
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ListenAddress:
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit() and int(port) <= 65535):
         raise UsageError(f"bind address is not in 'ip:port' format, got {text}")
-    return Address(host or ANY_ADDRESS, int(port))
+    return ListenAddress(host or ANY_ADDRESS, int(port))

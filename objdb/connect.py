@@ -20,7 +20,7 @@ from core.errors import UsageError
 from daemons.flags import Values
 from objdb.access import Access, Tls
 from objdb.api import Backend
-from objdb.credentials import Identity
+from objdb.credentials import CredentialFiles
 from objdb.etcd import EtcdBackend
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
@@ -43,7 +43,7 @@ class StoreAddress:
     kind: StoreKind
     members: tuple[str, ...]
     secure: bool
-    identity: Identity = field(default_factory=Identity)
+    identity: CredentialFiles = field(default_factory=CredentialFiles)
 
     def __str__(self) -> str:
         scheme = "https" if self.secure else "http"
@@ -63,7 +63,7 @@ def store_of(values: Values) -> StoreAddress:
             f"cluster-store: {url}, etcd: {etcd}, consul: {consul}"
         )
     store = parse_store_url(url) if url else parse_endpoints(values.daemon, etcd, consul)
-    identity = Identity(
+    identity = CredentialFiles(
         ca=values["store-ca"],
         cert=values["store-cert"],
         key=values["store-key"],

@@ -14,7 +14,7 @@ from objdb.access import Credentials, Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class CredentialFiles:
     """Paths of PEM files, the name of a user and the path of its password; "" for none."""
 
     ca: str = ""
@@ -42,7 +42,7 @@ class Identity:
 
     def check_unused(self) -> None:
         """Raise UsageError if anything is named: consul has variables of its own for it."""
-        if self != Identity():
+        if self != CredentialFiles():
             raise UsageError(
                 "the --store- flags of certificates and users are for etcd: say what consul asks "
                 "for with CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_CLIENT_CERT and "

@@ -23,7 +23,7 @@ _NO_SERVERS: Final = b'""'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class StoreProduct:
     """A kind of store: what it is asked, who judges the answer, where its certificates are named.
 
     `judge` takes the member, the status line and the body; it raises as `examine` does.
@@ -35,7 +35,7 @@ class Kind:
     own: str
 
 
-async def examine(kind: Kind, member: str, context: ssl.SSLContext | None) -> None:
+async def examine(kind: StoreProduct, member: str, context: ssl.SSLContext | None) -> None:
     """Return if the member seems to be all right; without a context it should speak plainly.
 
     Raises StoreUnavailable if it may still come, StoreDenied, saying what to do, if waiting seems
@@ -56,7 +56,7 @@ async def examine(kind: Kind, member: str, context: ssl.SSLContext | None) -> No
     kind.judge(member, status, body)
 
 
-async def _plainly(kind: Kind, member: str) -> bytes:
+async def _plainly(kind: StoreProduct, member: str) -> bytes:
     answer = await _answer(kind, *await _opened(member, None))
     if not answer.startswith(b"HTTP/1.0 200") and await _speaks_tls(member):
         raise StoreDenied(
@@ -66,7 +66,7 @@ async def _plainly(kind: Kind, member: str) -> bytes:
     return answer
 
 
-async def _with_tls(kind: Kind, member: str, context: ssl.SSLContext) -> bytes:
+async def _with_tls(kind: StoreProduct, member: str, context: ssl.SSLContext) -> bytes:
     try:
         opened = await _opened(member, context)
     except ssl.SSLCertVerificationError as exc:
@@ -109,10 +109,10 @@ def _judge_consul(member: str, status: str, body: bytes) -> None:
         raise StoreDenied(f"store {member} is no consul: it answered {status!r}")
 
 
-ETCD: Final = Kind(
+ETCD: Final = StoreProduct(
     path="/version", judge=_judge_etcd, ca="--store-ca", own="--store-cert and --store-key"
 )
-CONSUL: Final = Kind(
+CONSUL: Final = StoreProduct(
     path="/v1/status/leader",
     judge=_judge_consul,
     ca="CONSUL_CACERT",
@@ -127,7 +127,9 @@ async def _opened(
     return await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
 
 
-async def _answer(kind: Kind, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+async def _answer(
+    kind: StoreProduct, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> bytes:
     """Ask a store of this kind; b"" from a server that hangs up."""
     try:
         writer.write(f"GET {kind.path} HTTP/1.0\r\n\r\n".encode())

@@ -61,7 +61,7 @@ class Effort:
     budget: float = BUDGET
 
 
-class Rotation(Generic[M]):
+class Failover(Generic[M]):
     """The members of one store."""
 
     def __init__(self, members: Sequence[M], *, budget: float = BUDGET) -> None:

@@ -29,7 +29,7 @@ Renewer = AbstractContextManager[Renew]
 """Opens what the thread needs; an unanswered renewal may have it ask another member next."""
 
 
-class Renewal(threading.Thread):
+class Keepalive(threading.Thread):
     """Renews one lease until it is stopped or the lease is lost."""
 
     def __init__(
@@ -92,7 +92,7 @@ class KeptLease(ABC):
         self._ended = asyncio.Event()
         self._revoked = False
         ended = partial(asyncio.get_running_loop().call_soon_threadsafe, self._ended.set)
-        self._renewal = Renewal(renewer, until=sent + ttl, ttl=ttl, on_lost=ended)
+        self._renewal = Keepalive(renewer, until=sent + ttl, ttl=ttl, on_lost=ended)
         self._renewal.start()
         kept.add(self)
 

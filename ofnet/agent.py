@@ -20,17 +20,17 @@ from typing import Any, Final, Protocol
 from core.errors import ContivError, Invalid, SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId
+from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.flow_stats import adopted
 from ofnet.channel.session import FlowsRefused
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
-from ofnet.desired import Delta, Desired
-from ofnet.diff import Difference, Stamp, difference
+from ofnet.desired import Desired, FlowDelta
+from ofnet.diff import Difference, FlowStamp, difference
 from ofnet.directory import Directory
 from ofnet.flows import Flow, FlowKey
-from ofnet.garp_sender import Announcer
-from ofnet.inspection import Identity, bridge_report, tenants
+from ofnet.garp_sender import GarpSender
+from ofnet.inspection import AgentIdentity, bridge_report, tenants
 from ofnet.names import Resolver, nobody
 from ofnet.openflow.packets import Arp
 from ofnet.packetin import PacketOut, react
@@ -64,18 +64,18 @@ class _Outbox:
     """Changes not sent yet, in an order that is right whatever came first: adds, then deletes."""
 
     add: dict[FlowKey, Flow] = field(default_factory=dict)
-    delete: dict[Stamp, None] = field(default_factory=dict)
+    delete: dict[FlowStamp, None] = field(default_factory=dict)
     tickets: list[_Ticket] = field(default_factory=list)
 
     def put(self, add: tuple[Flow, ...], delete: tuple[Flow, ...]) -> None:
         for flow in add:
             self.add[flow.key] = flow
-            self.delete.pop(Stamp(flow.table, flow.cookie), None)
+            self.delete.pop(FlowStamp(flow.table, flow.cookie), None)
         # a flow still waiting to be added stays: it must replace what it was to replace
-        self.delete.update(dict.fromkeys(Stamp(flow.table, flow.cookie) for flow in delete))
+        self.delete.update(dict.fromkeys(FlowStamp(flow.table, flow.cookie) for flow in delete))
 
 
-class Attendant(Protocol):
+class BridgeObserver(Protocol):
     """Who wants to know what a bridge has, and what is said beyond its uplink."""
 
     def realised(self, world: World) -> None:
@@ -120,15 +120,15 @@ class BridgeAgent:
         self._adopted = False
         self._settled = asyncio.Event()
         self._observer: Callable[[], None] = _nobody
-        self._attendant: Attendant | None = None
-        self.announcer = Announcer(switch, bridge, world, self.stats, self.wait_settled)
+        self._attendant: BridgeObserver | None = None
+        self.announcer = GarpSender(switch, bridge, world, self.stats, self.wait_settled)
         switch.attach(self)
 
     def observe(self, observer: Callable[[], None]) -> None:
         """Have one observer called whenever `in_step`, `refused` or `faults` may have changed."""
         self._observer = observer
 
-    def inform(self, attendant: Attendant) -> None:
+    def inform(self, attendant: BridgeObserver) -> None:
         """Have one attendant hear of Worlds and neighbours."""
         self._attendant = attendant
 
@@ -172,10 +172,10 @@ class BridgeAgent:
             self._doubt()
             raise SwitchUnavailable(f"bridge {self.bridge} was not updated in time") from exc
         for oid, fault in delta.faults.items():
-            if oid.kind is Kind.LOCAL:
+            if oid.kind is ObjectKind.LOCAL:
                 raise Invalid(f"endpoint {oid.name} cannot be forwarded to: {fault}")
 
-    def _send(self, delta: Delta) -> _Ticket:
+    def _send(self, delta: FlowDelta) -> _Ticket:
         """Have a change sent; the ticket is done when the switch has acknowledged it."""
         self._outbox.put(delta.add, delta.delete if self._world.complete else ())
         ticket = _Ticket(asyncio.get_running_loop().create_future(), delta.touched)
@@ -249,7 +249,7 @@ class BridgeAgent:
         return counted(entries, tenants(self._world))
 
     def inspect(
-        self, identity: Identity, clients: Mapping[str, Any] = NO_CLIENTS
+        self, identity: AgentIdentity, clients: Mapping[str, Any] = NO_CLIENTS
     ) -> dict[str, Any]:
         """Return the original's JSON of an agent, as far as a World knows it.
 
@@ -386,12 +386,12 @@ class BridgeAgent:
         self._world = replace(self._world, served=dict(self._services.served))
         self._desired.update(self._world, Changes(served=names))
 
-    def _difference(self, reported: list[Stamp]) -> Difference:
+    def _difference(self, reported: list[FlowStamp]) -> Difference:
         flows = self._desired.flows.items()
         wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
         if not self._world.complete:
             return Difference(add=wanted.add, delete=())
-        return wanted.sparing(Kind.ROUTE) if self._world.learning else wanted
+        return wanted.sparing(ObjectKind.ROUTE) if self._world.learning else wanted
 
     async def _correct(self, wanted: Difference) -> None:
         log.info(

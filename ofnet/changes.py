@@ -14,7 +14,7 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.world import FwdMode, World
 
 
-class Kind(IntEnum):
+class ObjectKind(IntEnum):
     """The kinds of objects that own flows; where two claim one flow, the smaller kind wins.
 
     A local endpoint thus beats the stale record of the same address on another host.
@@ -48,7 +48,7 @@ class Kind(IntEnum):
 class ObjectId(NamedTuple):
     """One object of a World."""
 
-    kind: Kind
+    kind: ObjectKind
     name: str = ""
 
 
@@ -103,20 +103,20 @@ EVERYTHING = Changes(everything=True)
 
 def objects(world: World) -> Iterator[ObjectId]:
     """Yield every object of a World that may own flows."""
-    yield ObjectId(Kind.PIPELINE)
-    yield ObjectId(Kind.UPLINKS)
-    yield ObjectId(Kind.HOST_PORT)
-    yield from _ids(Kind.VTEP, world.vteps)
-    yield from _ids(Kind.NETWORK, world.networks)
-    yield from _ids(Kind.LOCAL, world.local)
-    yield from _ids(Kind.REMOTE, world.remote)
-    yield from _ids(Kind.FLOOD, world.networks)
-    yield from _ids(Kind.RULE, world.rules)
-    yield from _ids(Kind.ACCESS, world.access)
-    yield from _ids(Kind.SERVICE, world.services)
-    yield from _ids(Kind.SERVED, world.served)
-    yield ObjectId(Kind.ROUTER)
-    yield from _ids(Kind.ROUTE, map(str, world.routes))
+    yield ObjectId(ObjectKind.PIPELINE)
+    yield ObjectId(ObjectKind.UPLINKS)
+    yield ObjectId(ObjectKind.HOST_PORT)
+    yield from _ids(ObjectKind.VTEP, world.vteps)
+    yield from _ids(ObjectKind.NETWORK, world.networks)
+    yield from _ids(ObjectKind.LOCAL, world.local)
+    yield from _ids(ObjectKind.REMOTE, world.remote)
+    yield from _ids(ObjectKind.FLOOD, world.networks)
+    yield from _ids(ObjectKind.RULE, world.rules)
+    yield from _ids(ObjectKind.ACCESS, world.access)
+    yield from _ids(ObjectKind.SERVICE, world.services)
+    yield from _ids(ObjectKind.SERVED, world.served)
+    yield ObjectId(ObjectKind.ROUTER)
+    yield from _ids(ObjectKind.ROUTE, map(str, world.routes))
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -129,34 +129,34 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
     if changes.everything:
         return {*objects(world), *known}
     out = {
-        *_ids(Kind.NETWORK, changes.networks),
-        *_ids(Kind.VTEP, changes.vteps),
-        *_ids(Kind.LOCAL, changes.local),
-        *_ids(Kind.REMOTE, changes.remote),
-        *_ids(Kind.FLOOD, changes.networks),
-        *_ids(Kind.RULE, changes.rules),
-        *_ids(Kind.ACCESS, changes.access),
-        *_ids(Kind.SERVICE, changes.services),
-        *_ids(Kind.SERVED, changes.served),
-        *_ids(Kind.ROUTE, map(str, changes.routes)),
+        *_ids(ObjectKind.NETWORK, changes.networks),
+        *_ids(ObjectKind.VTEP, changes.vteps),
+        *_ids(ObjectKind.LOCAL, changes.local),
+        *_ids(ObjectKind.REMOTE, changes.remote),
+        *_ids(ObjectKind.FLOOD, changes.networks),
+        *_ids(ObjectKind.RULE, changes.rules),
+        *_ids(ObjectKind.ACCESS, changes.access),
+        *_ids(ObjectKind.SERVICE, changes.services),
+        *_ids(ObjectKind.SERVED, changes.served),
+        *_ids(ObjectKind.ROUTE, map(str, changes.routes)),
     }
     if changes.uplinks:
-        out.add(ObjectId(Kind.UPLINKS))
-        out.update(_ids(Kind.NETWORK, world.networks))
-        out.update(_ids(Kind.LOCAL, world.local))
-        out.update(_ids(Kind.REMOTE, world.remote))
-        out.update(_ids(Kind.ROUTE, map(str, world.routes)))
+        out.add(ObjectId(ObjectKind.UPLINKS))
+        out.update(_ids(ObjectKind.NETWORK, world.networks))
+        out.update(_ids(ObjectKind.LOCAL, world.local))
+        out.update(_ids(ObjectKind.REMOTE, world.remote))
+        out.update(_ids(ObjectKind.ROUTE, map(str, world.routes)))
     if changes.router or changes.uplinks:
-        out.add(ObjectId(Kind.ROUTER))
+        out.add(ObjectId(ObjectKind.ROUTER))
     if changes.host_port:
-        out.add(ObjectId(Kind.HOST_PORT))
-        out.update(_ids(Kind.LOCAL, world.local))
-        out.update(_ids(Kind.ACCESS, world.access))
+        out.add(ObjectId(ObjectKind.HOST_PORT))
+        out.update(_ids(ObjectKind.LOCAL, world.local))
+        out.update(_ids(ObjectKind.ACCESS, world.access))
     if changes.vteps:
-        out.update(_ids(Kind.NETWORK, world.networks))
+        out.update(_ids(ObjectKind.NETWORK, world.networks))
     if changes.vteps or (changes.local and world.fwd_mode is FwdMode.BRIDGE):
         # which network a pod that is gone was on, the new World does not say
-        out.update(_ids(Kind.FLOOD, world.networks))
+        out.update(_ids(ObjectKind.FLOOD, world.networks))
     if changes.networks or changes.vteps or changes.peer_macs:
         out.update(_dependents(world, changes))
     return out
@@ -166,11 +166,11 @@ def _dependents(world: World, changes: Changes) -> Iterator[ObjectId]:
     networks, hosts = changes.networks, changes.vteps | changes.peer_macs
     for key, local in world.local.items():
         if local.network in networks:
-            yield ObjectId(Kind.LOCAL, key)
+            yield ObjectId(ObjectKind.LOCAL, key)
     for key, remote in world.remote.items():
         if remote.network in networks or remote.host in hosts:
-            yield ObjectId(Kind.REMOTE, key)
+            yield ObjectId(ObjectKind.REMOTE, key)
 
 
-def _ids(kind: Kind, names: Iterable[str]) -> Iterator[ObjectId]:
+def _ids(kind: ObjectKind, names: Iterable[str]) -> Iterator[ObjectId]:
     return (ObjectId(kind, name) for name in names)

@@ -13,7 +13,7 @@ from itertools import chain
 
 from ofnet.changes import Changes, ObjectId, affected
 from ofnet.flows import Flow, FlowKey
-from ofnet.ownership import Claims
+from ofnet.ownership import Ownership
 from ofnet.pipelines import PIPELINES
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import mode_of
@@ -21,7 +21,7 @@ from ofnet.world import Bridge, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class FlowDelta:
     """What a change did: flows to add (or to put in another's place) and flows that are gone.
 
     `touched` has every flow key of the objects concerned, changed or not; `faults` says which of
@@ -44,14 +44,14 @@ class Desired:
     def __init__(self, bridge: Bridge) -> None:
         self.faults: dict[ObjectId, str] = {}
         self._bridge = bridge
-        self._claims: Claims[FlowKey, Flow] = Claims()
+        self._claims: Ownership[FlowKey, Flow] = Ownership()
 
     @property
     def flows(self) -> Mapping[FlowKey, Flow]:
         """The current state."""
         return self._claims.values
 
-    def update(self, world: World, changes: Changes) -> Delta:
+    def update(self, world: World, changes: Changes) -> FlowDelta:
         """Take over a changed World and return how the flows differ from before."""
         pipeline = PIPELINES[mode_of(self._bridge, world.fwd_mode)]
         known = chain(self._claims.owners(), tuple(self.faults))
@@ -79,7 +79,7 @@ def _delta(
     before: Mapping[FlowKey, Flow | None],
     after: Mapping[FlowKey, Flow],
     faults: Mapping[ObjectId, str],
-) -> Delta:
+) -> FlowDelta:
     add, delete = [], []
     for key, old in before.items():
         new = after.get(key)
@@ -88,4 +88,4 @@ def _delta(
                 delete.append(old)
         elif old is None or old.cookie != new.cookie:
             add.append(new)
-    return Delta(add=tuple(add), delete=tuple(delete), touched=frozenset(before), faults=faults)
+    return FlowDelta(add=tuple(add), delete=tuple(delete), touched=frozenset(before), faults=faults)

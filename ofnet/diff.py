@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow, owner_of
 from ofnet.tables import TableId
 
 
-class Stamp(NamedTuple):
+class FlowStamp(NamedTuple):
     """How a flow is named to a switch when it is to be deleted: all of that table and cookie."""
 
     table: int
@@ -25,12 +25,12 @@ class Difference:
     """What to add and what to delete, in this order, so that no packet meets a gap."""
 
     add: tuple[Flow, ...]
-    delete: tuple[Stamp, ...]
+    delete: tuple[FlowStamp, ...]
 
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
 
-    def sparing(self, owner: Kind) -> "Difference":
+    def sparing(self, owner: ObjectKind) -> "Difference":
         """Return the same, without deletions of what objects of a kind own."""
         kept = tuple(stamp for stamp in self.delete if owner_of(stamp.cookie) != owner)
         return Difference(add=self.add, delete=kept)
@@ -53,7 +53,7 @@ def additions_in_order(flows: Iterable[Flow]) -> list[Flow]:
     return sorted(flows, key=lambda flow: (_PLACE[flow.table], -flow.priority))
 
 
-def deletions_in_order(stamps: Iterable[Stamp]) -> list[Stamp]:
+def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
     """Return what is deleted in the contrary order; what is foreign, if in no table of ours, first.
 
     The stamps do not say priorities: within a table nothing is promised.
@@ -61,19 +61,19 @@ def deletions_in_order(stamps: Iterable[Stamp]) -> list[Stamp]:
     return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
 
 
-def difference(desired: Iterable[Flow], reported: Iterable[Stamp]) -> Difference:
+def difference(desired: Iterable[Flow], reported: Iterable[FlowStamp]) -> Difference:
     """Return what turns the reported flows into the desired ones.
 
     A cookie of ours that is reported twice in a table was put on a flow that is not ours; both go,
     and the next comparison brings ours back.
     """
-    seen: set[Stamp] = set()
-    twice: set[Stamp] = set()
+    seen: set[FlowStamp] = set()
+    twice: set[FlowStamp] = set()
     for stamp in reported:
         (twice if stamp in seen else seen).add(stamp)
     add = []
     for flow in desired:
-        stamp = Stamp(flow.table, flow.cookie)
+        stamp = FlowStamp(flow.table, flow.cookie)
         if stamp in seen:
             seen.discard(stamp)
         else:

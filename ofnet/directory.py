@@ -10,8 +10,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.changes import Changes, Kind, ObjectId, affected
-from ofnet.ownership import Claims
+from ofnet.changes import Changes, ObjectId, ObjectKind, affected
+from ofnet.ownership import Ownership
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 Endpoint = LocalEndpoint | RemoteEndpoint
@@ -22,7 +22,7 @@ Address = tuple[int, IPv4Address | IPv6Address]
 class Behind(NamedTuple):
     """What is behind a port of the bridge: an endpoint with its network, or something else."""
 
-    kind: Kind
+    kind: ObjectKind
     endpoint: LocalEndpoint | None = None
     network: Network | None = None
 
@@ -35,8 +35,8 @@ class Directory:
     """
 
     def __init__(self) -> None:
-        self._addresses: Claims[Address, Endpoint | None] = Claims()
-        self._ports: Claims[int, Behind] = Claims()
+        self._addresses: Ownership[Address, Endpoint | None] = Ownership()
+        self._ports: Ownership[int, Behind] = Ownership()
 
     def update(self, world: World, changes: Changes) -> set[Address]:
         """Take over a changed World; return the addresses of which something changed."""
@@ -64,7 +64,7 @@ class Directory:
 
 
 def _addresses(oid: ObjectId, endpoint: Endpoint | None, world: World) -> Iterator[Address]:
-    if oid.kind is Kind.NETWORK and world.fwd_mode is FwdMode.ROUTING:
+    if oid.kind is ObjectKind.NETWORK and world.fwd_mode is FwdMode.ROUTING:
         network = world.networks.get(NetworkId(oid.name))
         if network is not None and network.gateway is not None:
             yield network.vrf, network.gateway
@@ -79,9 +79,9 @@ def _addresses(oid: ObjectId, endpoint: Endpoint | None, world: World) -> Iterat
 
 def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:
     match oid.kind:
-        case Kind.LOCAL:
+        case ObjectKind.LOCAL:
             return world.local.get(EndpointKey(oid.name))
-        case Kind.REMOTE:
+        case ObjectKind.REMOTE:
             return world.remote.get(EndpointKey(oid.name))
         case _:
             return None
@@ -89,23 +89,23 @@ def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:
 
 def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, Behind]]:
     match oid.kind:
-        case Kind.LOCAL:
+        case ObjectKind.LOCAL:
             endpoint = world.local.get(EndpointKey(oid.name))
             network = world.networks.get(endpoint.network) if endpoint is not None else None
             if endpoint is not None and network is not None:
-                yield endpoint.ofport, Behind(Kind.LOCAL, endpoint, network)
-        case Kind.VTEP:
+                yield endpoint.ofport, Behind(ObjectKind.LOCAL, endpoint, network)
+        case ObjectKind.VTEP:
             vtep = world.vteps.get(HostLabel(oid.name))
             if vtep is not None:
-                yield vtep.ofport, Behind(Kind.VTEP)
-        case Kind.HOST_PORT:
+                yield vtep.ofport, Behind(ObjectKind.VTEP)
+        case ObjectKind.HOST_PORT:
             if world.host_port is not None:
-                yield world.host_port.ofport, Behind(Kind.HOST_PORT)
-        case Kind.ROUTER:
+                yield world.host_port.ofport, Behind(ObjectKind.HOST_PORT)
+        case ObjectKind.ROUTER:
             if world.router is not None:
-                yield world.router.ofport, Behind(Kind.ROUTER)
-        case Kind.UPLINKS:
+                yield world.router.ofport, Behind(ObjectKind.ROUTER)
+        case ObjectKind.UPLINKS:
             for uplink in world.uplinks:
-                yield uplink.ofport, Behind(Kind.UPLINKS)
+                yield uplink.ofport, Behind(ObjectKind.UPLINKS)
         case _:
             return

@@ -8,7 +8,7 @@ import struct
 from hashlib import blake2b
 from typing import Final, NamedTuple, Self
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.openflow.actions import Instructions
 from ofnet.openflow.match import Match
 from ofnet.tables import TABLES, TableId
@@ -36,7 +36,7 @@ class Undeclared(ValueError):
 
 
 class _Content(NamedTuple):
-    owner: Kind
+    owner: ObjectKind
     table: TableId
     priority: int
     match: Match
@@ -60,7 +60,7 @@ class Flow(_Content):
 
     def __new__(
         cls,
-        owner: Kind,
+        owner: ObjectKind,
         table: TableId,
         priority: int,
         match: Match,

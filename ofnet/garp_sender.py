@@ -20,7 +20,7 @@ PERIOD: Final = 3.0
 """Seconds between rounds."""
 
 
-class Announcer:
+class GarpSender:
     """The announcements of one bridge; `ready` returns when the switch has its flows."""
 
     def __init__(

@@ -24,7 +24,7 @@ _NO_TIME: Final = "0001-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class AgentIdentity:
     """Who the agent is to others: its tunnel address, its RPC port and its masters."""
 
     local_ip: str = ""
@@ -36,7 +36,7 @@ class Identity:
 def bridge_report(
     world: World,
     mode: Mode,
-    identity: Identity,
+    identity: AgentIdentity,
     *,
     connected: bool,
     stats: Mapping[str, int],
@@ -67,7 +67,7 @@ def bridge_report(
     }
 
 
-def _endpoints(world: World, identity: Identity) -> Iterator[dict[str, Any]]:
+def _endpoints(world: World, identity: AgentIdentity) -> Iterator[dict[str, Any]]:
     for network in world.networks.values():
         # in bridge mode the gateway is somebody outside
         if network.gateway is not None and world.fwd_mode is FwdMode.ROUTING:

@@ -23,7 +23,7 @@ _MULTICAST: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DnsAnswer:
     """The counters a request bumps, and the answer's frame if there is one."""
 
     counters: tuple[str, ...]
@@ -34,16 +34,16 @@ def nobody(_network: NetworkId, _message: bytes) -> None:
     """Answer nothing: the resolver where there is no name server."""
 
 
-def answer(frame: bytes, behind: Behind | None, resolve: Resolver) -> Answer:
+def answer(frame: bytes, behind: Behind | None, resolve: Resolver) -> DnsAnswer:
     """Return the answer to a request that came in from what is behind a port."""
     if behind is None or behind.network is None:
-        return Answer(("dnsPktInvalidVlan-ERROR",))
+        return DnsAnswer(("dnsPktInvalidVlan-ERROR",))
     message = packets.udp_payload(frame)
     if message is None or frame[0] & _MULTICAST:  # no frame may come from all
-        return Answer(("dnsPktRcvd",))
+        return DnsAnswer(("dnsPktRcvd",))
     reply = resolve(behind.network.id, message)
     if reply is None:
-        return Answer(("dnsPktRcvd",))
+        return DnsAnswer(("dnsPktRcvd",))
     if len(reply) > LARGEST:
-        return Answer(("dnsPktRcvd", "dnsPktLargeDrop-ERROR"))
-    return Answer(("dnsPktRcvd", "dnsPktReply"), packets.udp_reply(frame, reply))
+        return DnsAnswer(("dnsPktRcvd", "dnsPktLargeDrop-ERROR"))
+    return DnsAnswer(("dnsPktRcvd", "dnsPktReply"), packets.udp_reply(frame, reply))

@@ -14,7 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Claims(Generic[K, V]):
+class Ownership(Generic[K, V]):
     """`values` holds each claimed key with the winner's value."""
 
     def __init__(self) -> None:

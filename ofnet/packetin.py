@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from ofnet import names
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.directory import Behind, Directory
 from ofnet.names import Resolver
@@ -104,7 +104,7 @@ def _arp(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> Re
 def _from_router_network(packet: PacketIn, directory: Directory, world: World) -> bool:
     """Tell whether a packet came from where the BGP peer is: in by an uplink, without a tag."""
     behind = directory.behind(packet.in_port)
-    outside = behind is not None and behind.kind is Kind.UPLINKS
+    outside = behind is not None and behind.kind is ObjectKind.UPLINKS
     return outside and world.router is not None and not packets.is_tagged(packet.data)
 
 
@@ -114,14 +114,14 @@ def _asked(question: _Question) -> _Answer:
         # a duplicate-address probe or an announcement: an answer would deny the asker its own
         return "ArpProbe", None
     match question.directory.behind(packet.in_port):
-        case Behind(Kind.HOST_PORT):
+        case Behind(ObjectKind.HOST_PORT):
             reply = packets.arp_reply(request, ROUTER_MAC)
             return "ArpReqRespSent", PacketOut(data=reply, actions=(Output(packet.in_port),))
-        case Behind(Kind.LOCAL, LocalEndpoint() as pod, Network() as network):
+        case Behind(ObjectKind.LOCAL, LocalEndpoint() as pod, Network() as network):
             return _asked_by(pod, network, question)
-        case Behind(Kind.UPLINKS | Kind.VTEP) if question.mode in _BRIDGED:
+        case Behind(ObjectKind.UPLINKS | ObjectKind.VTEP) if question.mode in _BRIDGED:
             return _asked_from_outside(question)
-        case Behind(Kind.UPLINKS | Kind.ROUTER):
+        case Behind(ObjectKind.UPLINKS | ObjectKind.ROUTER):
             return "ArpReqUnknownDest", None
         case _:
             return "ArpReqInvalidPortVlan", None
@@ -198,7 +198,7 @@ def _marks(network: Network, mode: Mode) -> tuple[Action, ...]:
 
 def _refusal(packet: PacketIn, mode: Mode, behind: Behind | None, world: World) -> Reaction | None:
     """Return what is done about a DNS request that is no pod's own; None if it is."""
-    if behind is not None and behind.kind is Kind.VTEP:
+    if behind is not None and behind.kind is ObjectKind.VTEP:
         return Reaction(("dnsPktVtep-ERROR",))
     if mode in {Mode.VLAN, Mode.VLROUTER} and packets.is_tagged(packet.data):
         return Reaction(("dnsPktUplink-ERROR",))

@@ -13,7 +13,7 @@ from core import bitset, keys
 from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from state import creation
-from state.reading import Fields
+from state.reading import RecordFields
 from state.records import (
     BgpRecord,
     DocknetRecord,
@@ -72,7 +72,7 @@ def tag_resources(ranges: TagRangesRecord) -> dict[str, bytes]:
 
 def decode_network(key: str, value: bytes) -> NetworkRecord:
     """Return the network record of a key under `keys.NETWORKS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("id", keys.after(keys.NETWORKS, key))
     first, _, last = fields.text("ipAddrRange").partition("-")
     network = NetworkRecord(
@@ -100,7 +100,7 @@ def decode_network(key: str, value: bytes) -> NetworkRecord:
 
 def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
     """Return the endpoint record of a key under `keys.ENDPOINTS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     epid = keys.after(keys.ENDPOINTS, key)
     fields.expect("id", epid)
     # read all at once: there is no other record of which a leader or an agent reads so many
@@ -144,7 +144,7 @@ _ENDPOINT_TEXTS: Final = (
 
 def decode_group(key: str, value: bytes) -> GroupRecord:
     """Return the endpoint group record of a key under `keys.GROUPS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("id", keys.after(keys.GROUPS, key))
     group = GroupRecord(
         tenant=TenantName(fields.text("tenantName")),
@@ -168,7 +168,7 @@ def decode_group(key: str, value: bytes) -> GroupRecord:
 
 def decode_service_lb(key: str, value: bytes) -> ServiceRecord:
     """Return the service record of a key under `keys.SERVICE_LBS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("id", keys.after(keys.SERVICE_LBS, key))
     service = ServiceRecord(
         tenant=TenantName(fields.text("tenantname")),
@@ -185,7 +185,7 @@ def decode_service_lb(key: str, value: bytes) -> ServiceRecord:
 
 def decode_bgp(key: str, value: bytes) -> BgpRecord:
     """Return the BGP record of a key under `keys.BGPS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("hostname", keys.after(keys.BGPS, key))
     return BgpRecord(
         hostname=fields.text("hostname"),
@@ -198,7 +198,7 @@ def decode_bgp(key: str, value: bytes) -> BgpRecord:
 
 def decode_global(key: str, value: bytes) -> GlobalRecord:
     """Return GlobConfig."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     return GlobalRecord(
         infra_type=fields.text("nw-infra-type"),
         fwd_mode=fields.text("fwd-mode"),
@@ -209,13 +209,13 @@ def decode_global(key: str, value: bytes) -> GlobalRecord:
 
 def decode_tag_ranges(key: str, value: bytes) -> TagRangesRecord:
     """Return gstate.Cfg."""
-    auto = Fields.parse(key, value).inner("auto")
+    auto = RecordFields.parse(key, value).inner("auto")
     return TagRangesRecord(vlans=auto.text("VLANs"), vxlans=auto.text("VXLANs"))
 
 
 def decode_docknet(key: str, value: bytes) -> DocknetRecord:
     """Return the docker network's record of a key under `keys.DOCKNETS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("id", keys.after(keys.DOCKNETS, key))
     docknet = DocknetRecord(
         tenant=TenantName(fields.text("tenantName")),
@@ -230,7 +230,7 @@ def decode_docknet(key: str, value: bytes) -> DocknetRecord:
 
 def decode_grant(key: str, value: bytes) -> GrantRecord:
     """Return the grant of a key under `keys.GRANTS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     return GrantRecord(
         owner=fields.choice("owner", GrantOwner),
         owner_id=fields.text("ownerID"),
@@ -241,7 +241,7 @@ def decode_grant(key: str, value: bytes) -> GrantRecord:
 
 def decode_host(key: str, value: bytes) -> HostRecord:
     """Return the host record of a key under `keys.HOSTS`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     label = keys.after(keys.HOSTS, key)
     fields.expect("label", label)
     return HostRecord(
@@ -256,7 +256,7 @@ def decode_host(key: str, value: bytes) -> HostRecord:
 
 def decode_service(key: str, value: bytes) -> ServiceInstance:
     """Return the service instance of a key under `keys.SERVICES`."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     return ServiceInstance(
         service=fields.text("ServiceName"),
         address=fields.text("HostAddr"),
@@ -417,7 +417,7 @@ def _dump(value: dict[str, Any]) -> bytes:
     return _to_json(value).encode()
 
 
-def _bounded(fields: Fields, first: str, last: str) -> bool:
+def _bounded(fields: RecordFields, first: str, last: str) -> bool:
     """Say whether a network was written as a range; see `NetworkRecord.bounded`."""
     subnet, length = fields.text("subnetIP"), fields.number("subnetLen")
     if not 0 <= length <= 32:
@@ -433,7 +433,7 @@ def _bounded(fields: Fields, first: str, last: str) -> bool:
         raise Invalid(f"record {fields.key}: addresses: {exc}") from exc
 
 
-def _subnet_len(fields: Fields) -> int:
+def _subnet_len(fields: RecordFields) -> int:
     """Return the prefix length of a pool's network, which the length of the map tells."""
     try:
         length = bitset.decode_length(fields.text("epgIpAllocMap"))

@@ -14,7 +14,7 @@ from core.errors import Invalid
 from core.ids import GroupKey, GroupName, TenantName, group_key, object_key
 from state import codec
 from state.policy_rules import PolicyRule, policy_rule
-from state.reading import Fields
+from state.reading import RecordFields
 from state.records import Record
 
 
@@ -72,7 +72,7 @@ def decode(key: str, value: bytes) -> Fact | None:
 
 def decode_attachment(key: str, value: bytes) -> Attachment:
     """Return the policies of the endpoint group object under a key. Raises Invalid."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("key", keys.after(keys.GROUP_OBJECTS, key))
     return Attachment(
         tenant=TenantName(fields.text("tenantName")),
@@ -83,7 +83,7 @@ def decode_attachment(key: str, value: bytes) -> Attachment:
 
 def decode_profile(key: str, value: bytes) -> Profile:
     """Return the application profile under a key. Raises Invalid."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("key", keys.after(keys.PROFILE_OBJECTS, key))
     return Profile(
         tenant=TenantName(fields.text("tenantName")),
@@ -94,7 +94,7 @@ def decode_profile(key: str, value: bytes) -> Profile:
 
 def decode_rule(key: str, value: bytes) -> PolicyRule:
     """Return the rule object under a key. Raises Invalid."""
-    fields = Fields.parse(key, value)
+    fields = RecordFields.parse(key, value)
     fields.expect("key", keys.after(keys.RULES, key))
     try:
         return policy_rule(

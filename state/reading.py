@@ -17,7 +17,7 @@ E = TypeVar("E", bound=StrEnum)
 _TEXT: Final = {str}
 
 
-class Fields:
+class RecordFields:
     """The fields of the JSON object stored under a key."""
 
     __slots__ = ("_fields", "key")
@@ -27,7 +27,7 @@ class Fields:
         self._fields = fields
 
     @classmethod
-    def parse(cls, key: str, value: bytes) -> "Fields":
+    def parse(cls, key: str, value: bytes) -> "RecordFields":
         """Return the fields of an object; Invalid if the value is not a JSON object."""
         try:
             parsed = from_json(value, allow_inf_nan=False)
@@ -96,14 +96,14 @@ class Fields:
             raise self._wrong(name, "an object of strings")
         return value
 
-    def inner(self, name: str) -> "Fields":
+    def inner(self, name: str) -> "RecordFields":
         """Return the fields of an object within this one."""
         value = self._fields.get(name)
         if value is None:
             value = {}
         if type(value) is not dict:
             raise self._wrong(name, "an object")
-        return Fields(self.key, value)
+        return RecordFields(self.key, value)
 
     def expect(self, name: str, wanted: str) -> None:
         """Raise Invalid unless a string field has the value its key demands."""

@@ -17,24 +17,24 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class SchemaStamp:
     """What the key holds; `loading` while a backup is only half there."""
 
     version: int
     loading: bool = False
 
 
-CURRENT: Final = Stamp(VERSION)
-LOADING: Final = Stamp(VERSION, loading=True)
+CURRENT: Final = SchemaStamp(VERSION)
+LOADING: Final = SchemaStamp(VERSION, loading=True)
 
 
-def encode(stamp: Stamp) -> bytes:
+def encode(stamp: SchemaStamp) -> bytes:
     """Return the bytes of a stamp."""
     loading = {"loading": True} if stamp.loading else {}
     return json.dumps({"version": stamp.version} | loading).encode()
 
 
-def decode(value: bytes) -> Stamp:
+def decode(value: bytes) -> SchemaStamp:
     """Return the stamp; Invalid if it cannot be read."""
     try:
         fields = json.loads(value)
@@ -43,7 +43,7 @@ def decode(value: bytes) -> Stamp:
         raise Invalid(f"key {keys.SCHEMA}: not a schema version: {value[:80]!r}") from exc
     if type(version) is not int or type(loading) is not bool:
         raise Invalid(f"key {keys.SCHEMA}: not a schema version: {value[:80]!r}")
-    return Stamp(version, loading)
+    return SchemaStamp(version, loading)
 
 
 def check(value: bytes | None) -> None:

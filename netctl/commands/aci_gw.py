@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands.settings import info_command
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import indented
 
 _KEY = "aciGw"
@@ -21,7 +21,7 @@ aci_gw = CommandGroup("aci-gw", help="ACI Gateway information")
 
 @click.command("inspect", cls=Command, help="Inspect aci gateway operational information")
 @click.pass_obj
-def _inspect(master: Master) -> None:
+def _inspect(master: MasterConnection) -> None:
     click.echo(indented(master.client().inspect("aciGws", _KEY)), nl=False)
 
 
@@ -55,7 +55,7 @@ def _inspect(master: Master) -> None:
 )
 @click.pass_obj
 def _set(
-    master: Master,
+    master: MasterConnection,
     *,
     path_bindings: str,
     node_bindings: str,

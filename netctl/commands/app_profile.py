@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.tenancy import Kind
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Json, Listing, indented, text
 
 _NAME_REQUIRED = "Profile name required"
@@ -49,7 +49,7 @@ def _body(tenant: str, name: str, groups: str) -> Json:
 @flags.tenant
 @_groups
 @click.pass_obj
-def _create(master: Master, tenant: str, app_profile: str, group: str) -> None:
+def _create(master: MasterConnection, tenant: str, app_profile: str, group: str) -> None:
     key = f"{tenant}:{app_profile}"
     master.client().write("appProfiles", key, _body(tenant, app_profile, group))
     click.echo(f"Creating AppProfile {key}")
@@ -65,7 +65,7 @@ def _create(master: Master, tenant: str, app_profile: str, group: str) -> None:
 @flags.tenant
 @_groups
 @click.pass_obj
-def _update(master: Master, tenant: str, app_profile: str, group: str) -> None:
+def _update(master: MasterConnection, tenant: str, app_profile: str, group: str) -> None:
     client = master.client()
     key = f"{tenant}:{app_profile}"
     # writing alone would create a profile that is not there
@@ -86,7 +86,7 @@ def _update(master: Master, tenant: str, app_profile: str, group: str) -> None:
 @flags.quiet
 @click.pass_obj
 def _list_groups(
-    master: Master,
+    master: MasterConnection,
     tenant: str,
     app_profile: str,
     *,

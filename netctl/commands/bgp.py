@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
 from netctl.commands.addresses import is_interface4, is_ipv4
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Listing, indented, text
 
 _NAME_REQUIRED = "Host name required"
@@ -29,7 +29,7 @@ bgp = CommandGroup("bgp", help="router capability configuration")
 @flags.as_json
 @flags.quiet
 @click.pass_obj
-def _list(master: Master, *, as_json: bool, quiet: bool) -> None:
+def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
     found = master.client().list_all("Bgps")
     click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
 
@@ -42,7 +42,7 @@ def _list(master: Master, *, as_json: bool, quiet: bool) -> None:
     wrong_words=_NAME_REQUIRED,
 )
 @click.pass_obj
-def _remove(master: Master, hostname: str) -> None:
+def _remove(master: MasterConnection, hostname: str) -> None:
     click.echo(f"Deleting Bgp router config: {hostname}")
     master.client().delete("Bgps", hostname)
 
@@ -60,7 +60,7 @@ def _remove(master: Master, hostname: str) -> None:
 @click.option("--neighbor", default="", help="BGP neighbor to be added")
 @click.pass_obj
 def _create(
-    master: Master,
+    master: MasterConnection,
     *,
     hostname: str,
     router_ip: str,
@@ -88,7 +88,7 @@ def _create(
     "inspect", cls=Command, help="Inspect Bgp", words=("hostname",), wrong_words=_NAME_REQUIRED
 )
 @click.pass_obj
-def _inspect(master: Master, hostname: str) -> None:
+def _inspect(master: MasterConnection, hostname: str) -> None:
     click.echo(indented(master.client().inspect("Bgps", hostname)), nl=False)
 
 

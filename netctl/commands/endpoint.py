@@ -3,7 +3,7 @@
 import click
 
 from netctl.commandline import Command, CommandGroup
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import indented
 
 endpoint = CommandGroup("endpoint", help="Endpoint Inspection")
@@ -17,7 +17,7 @@ endpoint = CommandGroup("endpoint", help="Endpoint Inspection")
     wrong_words="Endpoint name required",
 )
 @click.pass_obj
-def _inspect(master: Master, epid: str) -> None:
+def _inspect(master: MasterConnection, epid: str) -> None:
     found = master.client().inspect("endpoints", epid)
     # the server echoes the id asked for (an endpoint's or a container's); it was never shown
     shown = {name: value for name, value in found.get("Oper", {}).items() if name != "key"}

@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup, switch
 from netctl.commands import flags
 from netctl.commands.tenancy import of_tenant
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import HELP, CommandFailed
 from netctl.render import Listing, bracketed, text
 
@@ -33,7 +33,9 @@ external_contracts = CommandGroup("external-contracts", help="External contracts
 @flags.as_json
 @flags.tenant
 @click.pass_obj
-def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+def _list(
+    master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
+) -> None:
     found = of_tenant(master.client(), "extContractsGroups", tenant, all_items=all_items)
     click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
 
@@ -47,7 +49,7 @@ def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet:
 )
 @flags.tenant
 @click.pass_obj
-def _remove(master: Master, tenant: str, external_contracts: str) -> None:
+def _remove(master: MasterConnection, tenant: str, external_contracts: str) -> None:
     click.echo(f"Deleting external contracts group {external_contracts} in tenant {tenant}")
     master.client().delete("extContractsGroups", f"{tenant}:{external_contracts}")
 
@@ -65,7 +67,7 @@ def _remove(master: Master, tenant: str, external_contracts: str) -> None:
 @click.option("-a", "--contract", multiple=True, help="Contract; may be given several times")
 @click.pass_obj
 def _create(
-    master: Master,
+    master: MasterConnection,
     *,
     tenant: str,
     external_contracts: str,

@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands.settings import info_command
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import indented
 
 _KEY = "global"
@@ -22,7 +22,7 @@ global_settings = CommandGroup("global", help="Global information")
 
 @click.command("inspect", cls=Command, help="Inspect Global Operational Information")
 @click.pass_obj
-def _inspect(master: Master) -> None:
+def _inspect(master: MasterConnection) -> None:
     click.echo(indented(master.client().inspect("globals", _KEY)), nl=False)
 
 
@@ -37,7 +37,7 @@ def _inspect(master: Master) -> None:
 )
 @click.pass_obj
 def _set(
-    master: Master,
+    master: MasterConnection,
     *,
     fabric_mode: str,
     vlan_range: str,

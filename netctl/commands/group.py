@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.tenancy import Kind
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Listing, text
 
 _NAME_REQUIRED = "EndpointGroup name required"
@@ -52,7 +52,7 @@ group = CommandGroup("group", help="Endpoint Group manipulation tools")
 @click.option("-tag", "--epg-tag", default="", help="Configured Group Tag")
 @click.pass_obj
 def _create(
-    master: Master,
+    master: MasterConnection,
     *,
     tenant: str,
     network: str,

@@ -8,7 +8,7 @@ import click
 from contivmodel.client_sync import Json, RestClient
 from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import BEHIND, CommandFailed
 from netctl.render import Listing, indented, moment, text
 
@@ -46,7 +46,7 @@ host = CommandGroup("host", help="Hosts of the cluster")
 @flags.as_json
 @flags.quiet
 @click.pass_obj
-def _list(master: Master, *, as_json: bool, quiet: bool) -> None:
+def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
     found = master.client().hosts()
     click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
 
@@ -55,7 +55,7 @@ def _list(master: Master, *, as_json: bool, quiet: bool) -> None:
     "inspect", cls=Command, help="Inspect a host", words=("host",), wrong_words=_NAME_REQUIRED
 )
 @click.pass_obj
-def _inspect(master: Master, host: str) -> None:
+def _inspect(master: MasterConnection, host: str) -> None:
     click.echo(indented(master.client().host(host)), nl=False)
 
 
@@ -64,7 +64,7 @@ def _inspect(master: Master, host: str) -> None:
     "-w", "--wait", type=float, default=0.0, show_default=True, help="Seconds to wait until they do"
 )
 @click.pass_obj
-def _applied(master: Master, *, wait: float) -> None:
+def _applied(master: MasterConnection, *, wait: float) -> None:
     if not wait >= 0:
         raise misuse("Seconds to wait must not be negative")
     found = _settled(master.client(), wait)
@@ -85,7 +85,7 @@ def _applied(master: Master, *, wait: float) -> None:
 )
 @switch("--undo", help_text="Let the host have new endpoints again")
 @click.pass_obj
-def _drain(master: Master, host: str, *, undo: bool) -> None:
+def _drain(master: MasterConnection, host: str, *, undo: bool) -> None:
     found = master.client().drain_host(host, undo=undo)
     state = "drained" if found.get("drained") else "not drained"
     click.echo(f"Host {host} is {state}, it has {found.get('endpoints', 0)} endpoints")
@@ -102,7 +102,7 @@ def _drain(master: Master, host: str, *, undo: bool) -> None:
     "-f", "--force", help_text="Even if its agent runs; its endpoints and their addresses go too"
 )
 @click.pass_obj
-def _remove(master: Master, host: str, *, force: bool) -> None:
+def _remove(master: MasterConnection, host: str, *, force: bool) -> None:
     click.echo(f"Deleting host {host}")
     master.client().remove_host(host, force=force)
 

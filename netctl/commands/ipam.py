@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup, switch
 from netctl.commands import flags
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import FINDINGS, CommandFailed
 from netctl.render import Json, indented, moment, table, text
 
@@ -18,7 +18,7 @@ ipam = CommandGroup("ipam", help="Addresses of the cluster")
 @switch("--fix", help_text="Mend what is certain, then list what is left")
 @flags.as_json
 @click.pass_obj
-def _check(master: Master, *, fix: bool, as_json: bool) -> None:
+def _check(master: MasterConnection, *, fix: bool, as_json: bool) -> None:
     """Exit with 1 where there are findings, after a fix with 1 where some are left."""
     client = master.client()
     answer = client.fix_ipam() if fix else client.check_ipam()

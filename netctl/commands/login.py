@@ -13,7 +13,7 @@ import click
 
 from core.errors import MasterUnavailable
 from netctl.commandline import Command
-from netctl.connection import Master, save_login
+from netctl.connection import MasterConnection, save_login
 from netctl.failure import IO, REQUEST, CommandFailed
 
 
@@ -23,7 +23,7 @@ from netctl.failure import IO, REQUEST, CommandFailed
     "(you must specify auth_proxy's HTTPS address in the --netmaster flag)",
 )
 @click.pass_obj
-def login(master: Master) -> None:
+def login(master: MasterConnection) -> None:
     """Ask for the credentials, log in and save the token."""
     if not master.url.startswith("https://"):
         click.echo("login requires a https auth_proxy URL")

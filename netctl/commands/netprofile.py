@@ -7,7 +7,7 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.tenancy import Kind
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Json, Listing, Row, text
 
 _NAME_REQUIRED = "Net profile name required"
@@ -64,7 +64,7 @@ netprofile = CommandGroup("netprofile", help="Network profile manipulation tools
 )
 @click.pass_obj
 def _create(
-    master: Master, *, tenant: str, netprofile: str, bandwidth: str, dscp: int, burst: int
+    master: MasterConnection, *, tenant: str, netprofile: str, bandwidth: str, dscp: int, burst: int
 ) -> None:
     body = {
         "tenantName": tenant,

@@ -6,7 +6,7 @@ from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
 from netctl.commands.addresses import is_ipv4, is_ipv6
 from netctl.commands.tenancy import Kind
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Json, Listing, Row, text
 
 _NAME_REQUIRED = "Network name required"
@@ -89,7 +89,7 @@ network = CommandGroup("network", help="Network manipulation tools")
 @click.option("-tag", "--nw-tag", default="", help="Configured Network Tag")
 @click.pass_obj
 def _create(
-    master: Master,
+    master: MasterConnection,
     *,
     tenant: str,
     network: str,

@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags, rule
 from netctl.commands.tenancy import Kind
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Listing, text
 
 _NAME_REQUIRED = "Policy name required"
@@ -29,7 +29,7 @@ policy = CommandGroup("policy", help="Policy manipulation tools")
 )
 @flags.tenant
 @click.pass_obj
-def _create(master: Master, tenant: str, policy: str) -> None:
+def _create(master: MasterConnection, tenant: str, policy: str) -> None:
     body = {"tenantName": tenant, "policyName": policy}
     master.client().write("policys", f"{tenant}:{policy}", body)
     click.echo(f"Creating policy {tenant}:{policy}")

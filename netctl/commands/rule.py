@@ -11,7 +11,7 @@ import click
 
 from netctl.commandline import Command
 from netctl.commands import flags
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import HELP, CommandFailed
 from netctl.render import Json, Row, indented, table, text
 
@@ -85,7 +85,9 @@ _NOT_OUTGOING = {
 @flags.as_json
 @flags.quiet
 @click.pass_obj
-def list_rules(master: Master, tenant: str, policy: str, *, as_json: bool, quiet: bool) -> None:
+def list_rules(
+    master: MasterConnection, tenant: str, policy: str, *, as_json: bool, quiet: bool
+) -> None:
     """Print the rules of a policy by priority; tenant and policy must exist."""
     client = master.client()
     client.read("tenants", tenant)
@@ -133,7 +135,7 @@ def _row(found: Json, ends: Sequence[str]) -> Row:
 )
 @flags.tenant
 @click.pass_obj
-def remove(master: Master, tenant: str, policy: str, rule_id: str) -> None:
+def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> None:
     """Remove a rule, silently."""
     master.client().delete("rules", f"{tenant}:{policy}:{rule_id}")
 
@@ -203,7 +205,7 @@ def remove(master: Master, tenant: str, policy: str, rule_id: str) -> None:
 )
 @click.pass_obj
 def add(
-    master: Master,
+    master: MasterConnection,
     *,
     tenant: str,
     policy: str,

@@ -5,7 +5,7 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.commands.tenancy import of_tenant
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Listing, bracketed, indented, text
 
 _NAME_REQUIRED = "Service name required"
@@ -35,7 +35,9 @@ service = CommandGroup(
 @flags.as_json
 @flags.quiet
 @click.pass_obj
-def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+def _list(
+    master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
+) -> None:
     client = master.client()
     found = of_tenant(client, "serviceLBs", tenant or _DEFAULT_TENANT, all_items=all_items)
     click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
@@ -51,7 +53,7 @@ def _list(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet:
 )
 @flags.tenant
 @click.pass_obj
-def _inspect(master: Master, tenant: str, servicename: str) -> None:
+def _inspect(master: MasterConnection, tenant: str, servicename: str) -> None:
     found = master.client().inspect("serviceLBs", f"{tenant}:{servicename}")
     click.echo(indented(found), nl=False)
 
@@ -65,7 +67,7 @@ def _inspect(master: Master, tenant: str, servicename: str) -> None:
 )
 @_tenant
 @click.pass_obj
-def _remove(master: Master, tenant: str, servicename: str) -> None:
+def _remove(master: MasterConnection, tenant: str, servicename: str) -> None:
     tenant = tenant or _DEFAULT_TENANT
     click.echo(f"Deleting Service  {servicename},{tenant}")
     master.client().delete("serviceLBs", f"{tenant}:{servicename}")
@@ -96,7 +98,7 @@ def _remove(master: Master, tenant: str, servicename: str) -> None:
 @click.option("-ip", "--preferred-ip", default="", help="preferred ip address")
 @click.pass_obj
 def _create(
-    master: Master,
+    master: MasterConnection,
     *,
     tenant: str,
     servicename: str,

@@ -6,7 +6,7 @@ import click
 
 from netctl.commandline import Command
 from netctl.commands import flags
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import indented, text
 
 
@@ -24,7 +24,7 @@ def info_command(what: str, plural: str, lines: Iterable[tuple[str, str]]) -> cl
     @flags.as_json
     @click.pass_obj
     def info(
-        master: Master,
+        master: MasterConnection,
         *,
         as_json: bool,
         tenant: str,  # noqa: ARG001 - taken and without effect, as in the original

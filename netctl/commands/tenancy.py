@@ -8,7 +8,7 @@ import click
 from contivmodel.client_sync import Json, RestClient
 from netctl.commandline import Callback, Command
 from netctl.commands import flags
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Listing, indented
 
 
@@ -41,7 +41,9 @@ class Kind:
         @flags.as_json
         @flags.quiet
         @click.pass_obj
-        def ls(master: Master, tenant: str, *, all_items: bool, as_json: bool, quiet: bool) -> None:
+        def ls(
+            master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
+        ) -> None:
             found = of_tenant(master.client(), self.plural, tenant, all_items=all_items)
             click.echo(self.listing.show(found, as_json=as_json, quiet=quiet), nl=False)
 
@@ -53,7 +55,7 @@ class Kind:
         @self._named("inspect", help_text)
         @flags.tenant
         @click.pass_obj
-        def inspect(master: Master, /, tenant: str, **words: str) -> None:
+        def inspect(master: MasterConnection, /, tenant: str, **words: str) -> None:
             found = master.client().inspect(self.plural, _key(tenant, words))
             click.echo(indented(found), nl=False)
 
@@ -65,7 +67,7 @@ class Kind:
         @self._named("rm", help_text)
         @flags.tenant
         @click.pass_obj
-        def remove(master: Master, /, tenant: str, **words: str) -> None:
+        def remove(master: MasterConnection, /, tenant: str, **words: str) -> None:
             key = _key(tenant, words)
             if saying:
                 click.echo(f"{saying} {key}")

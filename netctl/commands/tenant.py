@@ -4,7 +4,7 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.render import Listing, indented, text
 
 _NAME_REQUIRED = "Tenant name required"
@@ -22,7 +22,7 @@ tenant = CommandGroup("tenant", help="Tenant manipulation tools")
 @flags.quiet
 @flags.as_json
 @click.pass_obj
-def _list(master: Master, *, quiet: bool, as_json: bool) -> None:
+def _list(master: MasterConnection, *, quiet: bool, as_json: bool) -> None:
     found = master.client().list_all("tenants")
     click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
 
@@ -31,7 +31,7 @@ def _list(master: Master, *, quiet: bool, as_json: bool) -> None:
     "rm", cls=Command, help="Delete a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
 @click.pass_obj
-def _remove(master: Master, tenant: str) -> None:
+def _remove(master: MasterConnection, tenant: str) -> None:
     click.echo(f"Deleting tenant {tenant}")
     master.client().delete("tenants", tenant)
 
@@ -40,7 +40,7 @@ def _remove(master: Master, tenant: str) -> None:
     "create", cls=Command, help="Create a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
 @click.pass_obj
-def _create(master: Master, tenant: str) -> None:
+def _create(master: MasterConnection, tenant: str) -> None:
     master.client().write("tenants", tenant, {"tenantName": tenant})
     click.echo(f"Creating tenant: {tenant}")
 
@@ -49,7 +49,7 @@ def _create(master: Master, tenant: str) -> None:
     "inspect", cls=Command, help="Inspect a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
 @click.pass_obj
-def _inspect(master: Master, tenant: str) -> None:
+def _inspect(master: MasterConnection, tenant: str) -> None:
     click.echo(indented(master.client().inspect("tenants", tenant)), nl=False)
 
 

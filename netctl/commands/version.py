@@ -8,7 +8,7 @@ import click
 from core.errors import MasterRefused, MasterUnavailable
 from core.version import BUILD_TIME, GIT_COMMIT, VERSION
 from netctl.commandline import Command
-from netctl.connection import Master
+from netctl.connection import MasterConnection
 from netctl.failure import VERSION as VERSION_FAILED
 from netctl.failure import CommandFailed
 
@@ -20,7 +20,7 @@ def own_version() -> str:
 
 @click.command(cls=Command, help="Version Information")
 @click.pass_obj
-def version(master: Master) -> None:
+def version(master: MasterConnection) -> None:
     """Print both versions; the server is asked first, so that a failure prints none."""
     try:
         server = master.anonymous_client().version()

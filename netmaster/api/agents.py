@@ -25,7 +25,7 @@ _TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "
 """What the original says of an agent's refusals."""
 
 
-class Agents:
+class RegisteredAgents:
     """The agents of all hosts."""
 
     def __init__(self, backend: Backend) -> None:

@@ -17,7 +17,7 @@ from contivmodel.rpc import (
 )
 from contivmodel.wire import decode, dumps, escaped
 from netmaster.api.objects import SWARM
-from netmaster.api.routes import Action
+from netmaster.api.routes import RouteAction
 from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Plan
 from netmaster.view import View
@@ -40,7 +40,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class CallContext:
     """When something is asked, in wall-clock seconds, and the mode of the cluster."""
 
     now: float
@@ -52,7 +52,7 @@ def is_json(content_type: str) -> bool:
     return content_type == JSON_TYPE or content_type.partition(";")[0].strip().lower() == JSON_TYPE
 
 
-def create_endpoint(body: bytes, at: Circumstances) -> Call:
+def create_endpoint(body: bytes, at: CallContext) -> Call:
     """Give an endpoint its addresses and its record."""
     request = decode(CreateEndpointRequest, body)
     return Call(
@@ -60,7 +60,7 @@ def create_endpoint(body: bytes, at: Circumstances) -> Call:
     )
 
 
-def update_endpoint(body: bytes, _: Circumstances) -> Call:
+def update_endpoint(body: bytes, _: CallContext) -> Call:
     """Note that an endpoint's container started or died."""
     request = decode(UpdateEndpointRequest, body)
     return Call(
@@ -69,13 +69,13 @@ def update_endpoint(body: bytes, _: Circumstances) -> Call:
     )
 
 
-def delete_endpoint(body: bytes, _: Circumstances) -> Call:
+def delete_endpoint(body: bytes, _: CallContext) -> Call:
     """Take an endpoint and its addresses back."""
     request = decode(DeleteEndpointRequest, body)
     return Call(lambda view: endpoint.delete(view, request), _endpoint_config)
 
 
-def allocate_address(body: bytes, at: Circumstances) -> Call:
+def allocate_address(body: bytes, at: CallContext) -> Call:
     """Reserve an address; IPv6 stands in the field named for IPv4."""
     request = decode(AllocAddressRequest, body)
     decide = address.allocate_in_swarm if at.mode == SWARM else address.allocate
@@ -85,21 +85,21 @@ def allocate_address(body: bytes, at: Circumstances) -> Call:
     )
 
 
-def release_address(body: bytes, _: Circumstances) -> Call:
+def release_address(body: bytes, _: CallContext) -> Call:
     """Give a reserved address back."""
     request = decode(ReleaseAddressRequest, body)
     return Call(lambda view: address.release(view, request), dumps)
 
 
-NewCall = Callable[[bytes, Circumstances], Call]
+NewCall = Callable[[bytes, CallContext], Call]
 """(body, when and where) -> what is asked for; Invalid for a body that cannot be read."""
 
-CALLS: Final[Mapping[Action, NewCall]] = {
-    Action.CREATE_ENDPOINT: create_endpoint,
-    Action.UPDATE_ENDPOINT: update_endpoint,
-    Action.DELETE_ENDPOINT: delete_endpoint,
-    Action.ALLOCATE_ADDRESS: allocate_address,
-    Action.RELEASE_ADDRESS: release_address,
+CALLS: Final[Mapping[RouteAction, NewCall]] = {
+    RouteAction.CREATE_ENDPOINT: create_endpoint,
+    RouteAction.UPDATE_ENDPOINT: update_endpoint,
+    RouteAction.DELETE_ENDPOINT: delete_endpoint,
+    RouteAction.ALLOCATE_ADDRESS: allocate_address,
+    RouteAction.RELEASE_ADDRESS: release_address,
 }
 
 

@@ -12,7 +12,7 @@ from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster import host_inventory
-from netmaster.api.routes import Action, Target
+from netmaster.api.routes import RouteAction, Target
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan.endpoints import drain
@@ -26,7 +26,7 @@ from state.records import HostRecord
 log = logging.getLogger(__name__)
 
 
-class Hosts:
+class HostsApi:
     """The hosts during one term.
 
     `reports` is what agents say of themselves, kept by the control channel; `now` is the wall
@@ -48,15 +48,15 @@ class Hosts:
         self._reports = reports
         self._now = now
 
-    def calls(self) -> Mapping[Action, Callable[[Target], Awaitable[object]]]:
+    def calls(self) -> Mapping[RouteAction, Callable[[Target], Awaitable[object]]]:
         """Return what answers to which action."""
         return {
-            Action.HOSTS: self._all,
-            Action.HOST: self._one,
-            Action.DRAIN: self._drain,
-            Action.DRAINED: self._drained,
-            Action.UNDRAIN: self._undrain,
-            Action.REMOVE_HOST: self._remove,
+            RouteAction.HOSTS: self._all,
+            RouteAction.HOST: self._one,
+            RouteAction.DRAIN: self._drain,
+            RouteAction.DRAINED: self._drained,
+            RouteAction.UNDRAIN: self._undrain,
+            RouteAction.REMOVE_HOST: self._remove,
         }
 
     async def _all(self, _: Target) -> object:
@@ -73,7 +73,7 @@ class Hosts:
         return shown
 
     async def _shown(
-        self, hosts: host_inventory.Hosts, labels: Iterable[HostLabel]
+        self, hosts: host_inventory.HostInventory, labels: Iterable[HostLabel]
     ) -> list[dict[str, Any]]:
         """Return hosts that have a record as REST shows them."""
         known = [self._known_host(hosts, label) for label in labels]
@@ -83,7 +83,7 @@ class Hosts:
         marks = self._committer.marks
         return [state_of(host, marks, one) for host, one in zip(known, upkeep, strict=True)]
 
-    def _known_host(self, hosts: host_inventory.Hosts, label: HostLabel) -> KnownHost:
+    def _known_host(self, hosts: host_inventory.HostInventory, label: HostLabel) -> KnownHost:
         record, fault = HostRecord(label=label, control_ip="", vtep_ip="", vxlan_port=0), ""
         try:
             record = hosts.record(label)

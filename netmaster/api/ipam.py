@@ -13,10 +13,10 @@ from typing import Final, cast
 
 from core.logs import fields
 from netmaster import host_inventory
-from netmaster.api.routes import Action, Target
+from netmaster.api.routes import RouteAction, Target
 from netmaster.commit import Committer
 from netmaster.plan.show import ipam_check
-from netmaster.plan.show.ipam_check import Finding, Place
+from netmaster.plan.show.ipam_check import IpamFinding, Place
 from objdb.api import Backend
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ GRACE: Final = 1.0
 """Seconds between the two looks."""
 
 
-class Ipam:
+class IpamApi:
     """The addresses during one term.
 
     `mended` counts what this master has mended so far, by kind; `now` is the wall clock, `sleep`
@@ -47,9 +47,9 @@ class Ipam:
         self._now = now
         self._sleep = sleep
 
-    def calls(self) -> Mapping[Action, Callable[[Target], Awaitable[object]]]:
+    def calls(self) -> Mapping[RouteAction, Callable[[Target], Awaitable[object]]]:
         """Return what answers to which action."""
-        return {Action.IPAM_CHECK: self._check, Action.IPAM_FIX: self._fix}
+        return {RouteAction.IPAM_CHECK: self._check, RouteAction.IPAM_FIX: self._fix}
 
     async def _check(self, _: Target) -> object:
         hosts = await host_inventory.look(self._backend)
@@ -68,7 +68,7 @@ class Ipam:
 
     async def _fix(self, target: Target) -> object:
         """Mend all that is certain; answer what was mended and what is left."""
-        fixed: list[Finding] = []
+        fixed: list[IpamFinding] = []
         places = await self._seen_twice()
         while part := await self._fix_some(places):
             for finding in part:
@@ -88,8 +88,8 @@ class Ipam:
     async def _suspected(self) -> frozenset[Place]:
         return await self._committer.read(lambda view: ipam_check.suspected(view, self._now()))
 
-    async def _fix_some(self, places: frozenset[Place]) -> Sequence[Finding]:
+    async def _fix_some(self, places: frozenset[Place]) -> Sequence[IpamFinding]:
         mended = await self._committer.submit(
             lambda view: ipam_check.fix(view, self._now(), places)
         )
-        return cast("Sequence[Finding]", mended)
+        return cast("Sequence[IpamFinding]", mended)

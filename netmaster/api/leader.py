@@ -18,9 +18,9 @@ from contivmodel.service_objects import Bgp
 from core.ids import HostLabel
 from core.version import VERSION
 from netmaster.api import endpoints, objects, openapi
-from netmaster.api.agents import Agents
+from netmaster.api.agents import RegisteredAgents
 from netmaster.api.endpoints import NewCall
-from netmaster.api.objects import Kind
+from netmaster.api.objects import ObjectClass
 from netmaster.api.replies import (
     bare_json,
     json_body,
@@ -30,7 +30,7 @@ from netmaster.api.replies import (
     not_found,
     plain,
 )
-from netmaster.api.routes import Action, Target, cleaned, find
+from netmaster.api.routes import RouteAction, Target, cleaned, find
 from netmaster.api.server import read_body
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
@@ -40,9 +40,9 @@ from netmaster.progress import policy_marks
 from netmaster.view import View
 
 _PATH_SAFE: Final = "/$&+,:;=@"
-_LOOKS: Final[Mapping[Action, Callable[[View, str], object]]] = {
-    Action.SERVICES: lambda view, _: service_states.all_services(view),
-    Action.SERVICE: service_states.one_service,
+_LOOKS: Final[Mapping[RouteAction, Callable[[View, str], object]]] = {
+    RouteAction.SERVICES: lambda view, _: service_states.all_services(view),
+    RouteAction.SERVICE: service_states.one_service,
 }
 """What is shown of the view beside objects, of the object with a key where it is of one."""
 
@@ -62,10 +62,10 @@ class Leader:
         *,
         mode: str,
         now: Callable[[], float],
-        agents: Agents,
+        agents: RegisteredAgents,
         cleanups: Cleanups,
-        pages: Mapping[Action, Callable[[], Awaitable[Mapping[str, object]]]],
-        upkeep: Mapping[Action, Callable[[Target], Awaitable[object]]],
+        pages: Mapping[RouteAction, Callable[[], Awaitable[Mapping[str, object]]]],
+        upkeep: Mapping[RouteAction, Callable[[Target], Awaitable[object]]],
     ) -> None:
         self._committer = committer
         self._change = change
@@ -95,9 +95,9 @@ class Leader:
         return await self._page(target)
 
     async def _page(self, target: Target) -> web.Response:
-        if target.action is Action.OPENAPI:
+        if target.action is RouteAction.OPENAPI:
             return json_reply(openapi.document(VERSION))
-        if target.action is Action.CLEAN_UP:
+        if target.action is RouteAction.CLEAN_UP:
             return plain(await self._cleanups.perform(target.tenant, target.category, target.key))
         if target.action in self._upkeep:
             return json_reply(await self._upkeep[target.action](target))
@@ -105,7 +105,7 @@ class Leader:
             look = _LOOKS[target.action]
             return bare_json(await self._committer.read(lambda view: look(view, target.key)))
         page = await self._pages[target.action]()
-        if target.action is Action.OFNET:
+        if target.action is RouteAction.OFNET:
             vteps = await self._agents.vteps()
             shown = await self._committer.read(partial(_ofnet, vteps=vteps))
             page = {**page, **shown}
@@ -116,7 +116,7 @@ class Leader:
         if not endpoints.is_json(request.headers.get("Content-Type", "")):
             return not_found()
         body = await read_body(request)
-        call = new_call(body, endpoints.Circumstances(self._now(), self._mode))
+        call = new_call(body, endpoints.CallContext(self._now(), self._mode))
         answer = json_body(call.answer(await self._committer.submit(call.decide)))
         if call.tells_revisions:
             answer.headers[REVISIONS_HEADER] = json.dumps(policy_marks(self._committer.marks))
@@ -124,27 +124,27 @@ class Leader:
 
     async def _object(self, target: Target, request: web.BaseRequest) -> web.Response:
         action, plural, key = target.action, target.plural, target.key
-        if (action, plural) == (Action.INSPECT, objects.ENDPOINTS):
+        if (action, plural) == (RouteAction.INSPECT, objects.ENDPOINTS):
             look = partial(objects.inspected_endpoint, name=key)
             return json_reply(await self._committer.read(look))
         kind = objects.KINDS.get(plural)
         if kind is None:
             return not_found()
-        if action is Action.WRITE:
+        if action is RouteAction.WRITE:
             decide = objects.write(kind, key, await read_body(request))
             return json_reply(await self._change(decide))
-        if action is Action.DELETE:
+        if action is RouteAction.DELETE:
             delete = kind.deletion(self._mode)
             return json_reply(await self._change(lambda view: delete(view, key)))
-        if action is Action.LIST:
+        if action is RouteAction.LIST:
             return json_line(await self._committer.read(partial(objects.listed, kind=kind)))
         shown = await self._committer.read(self._look(kind, target))
-        if action is Action.INSPECT and kind.model is Bgp:
+        if action is RouteAction.INSPECT and kind.model is Bgp:
             shown = {**shown, "Oper": objects.without_empty(await self._agents.bgp(key))}
         return json_reply(shown)
 
-    def _look(self, kind: Kind, target: Target) -> Callable[[View], Any]:
-        if target.action is Action.READ:
+    def _look(self, kind: ObjectClass, target: Target) -> Callable[[View], Any]:
+        if target.action is RouteAction.READ:
             return partial(objects.stored, kind=kind, key=target.key)
         return partial(objects.inspected, kind=kind, key=target.key, mode=self._mode)
 

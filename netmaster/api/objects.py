@@ -53,7 +53,7 @@ Inspect = Callable[[View, str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ObjectClass:
     """What can be done with the objects of one kind; some have no operational state to inspect."""
 
     model: type[RestObject]
@@ -69,17 +69,17 @@ class Kind:
         return self.delete_in_swarm or self.delete if mode == SWARM else self.delete
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, ObjectClass]] = {
     kind.model.plural: kind
     for kind in (
-        Kind(
+        ObjectClass(
             model=Tenant,
             create=tenant.create,
             update=tenant.update,
             delete=tenant.delete,
             inspect=inspect.tenant,
         ),
-        Kind(
+        ObjectClass(
             model=Network,
             create=network.create,
             update=network.update,
@@ -87,7 +87,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             delete_in_swarm=partial(network.delete, in_swarm=True),
             inspect=inspect.network,
         ),
-        Kind(
+        ObjectClass(
             model=EndpointGroup,
             create=group.create,
             update=group.update,
@@ -95,70 +95,70 @@ KINDS: Final[Mapping[str, Kind]] = {
             delete_in_swarm=partial(group.delete, in_swarm=True),
             inspect=inspect.group,
         ),
-        Kind(
+        ObjectClass(
             model=Policy,
             create=policy.create,
             update=policy.update,
             delete=policy.delete,
             inspect=inspect.policy,
         ),
-        Kind(
+        ObjectClass(
             model=Rule,
             create=rule.create,
             update=rule.update,
             delete=rule.delete,
         ),
-        Kind(
+        ObjectClass(
             model=Netprofile,
             create=netprofile.create,
             update=netprofile.update,
             delete=netprofile.delete,
         ),
-        Kind(
+        ObjectClass(
             model=ExtContractsGroup,
             create=contracts.create,
             update=contracts.update,
             delete=contracts.delete,
         ),
-        Kind(
+        ObjectClass(
             model=AppProfile,
             create=app_profile.create,
             update=app_profile.update,
             delete=app_profile.delete,
         ),
-        Kind(
+        ObjectClass(
             model=AciGw,
             create=aci_gateway.create,
             update=aci_gateway.update,
             delete=aci_gateway.delete,
             inspect=inspect.aci_gateway,
         ),
-        Kind(
+        ObjectClass(
             model=ServiceLB,
             create=service.create,
             update=service.update,
             delete=service.delete,
             inspect=inspect.service,
         ),
-        Kind(
+        ObjectClass(
             model=Bgp,
             create=bgp.create,
             update=bgp.update,
             delete=bgp.delete,
         ),
-        Kind(
+        ObjectClass(
             model=Volume,
             create=volume.create,
             update=volume.create,
             delete=volume.delete_volume,
         ),
-        Kind(
+        ObjectClass(
             model=VolumeProfile,
             create=volume.create,
             update=volume.create,
             delete=volume.delete_profile,
         ),
-        Kind(
+        ObjectClass(
             model=Global,
             create=settings.create,
             update=settings.update,
@@ -171,12 +171,12 @@ ENDPOINTS: Final = "endpoints"
 """Not an object; can only be inspected."""
 
 
-def listed(view: View, kind: Kind) -> bytes:
+def listed(view: View, kind: ObjectClass) -> bytes:
     """Return all objects of a kind, as a line of JSON."""
     return view.listed(kind.model.kind)
 
 
-def stored(view: View, kind: Kind, key: str) -> RestObject:
+def stored(view: View, kind: ObjectClass, key: str) -> RestObject:
     """Return one object; NotFound in the original's words."""
     found = view.read(kind.model.kind, key)
     if found is None:
@@ -184,7 +184,7 @@ def stored(view: View, kind: Kind, key: str) -> RestObject:
     return found
 
 
-def inspected(view: View, kind: Kind, key: str, mode: str) -> dict[str, Any]:
+def inspected(view: View, kind: ObjectClass, key: str, mode: str) -> dict[str, Any]:
     """Return an object and its operational state; the global one's has the daemon's mode."""
     config = stored(view, kind, key)
     if kind.inspect is None:
@@ -211,7 +211,7 @@ def without_empty(oper: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write(kind: Kind, key: str, body: bytes) -> Callable[[View], Plan]:
+def write(kind: ObjectClass, key: str, body: bytes) -> Callable[[View], Plan]:
     """Return the decision to create an object, or to update it where it exists.
 
     Raises Invalid for a body that cannot be such an object.

@@ -11,16 +11,16 @@ from typing import Any, Final
 from contivmodel import rpc
 from contivmodel.schema import TEXT, Schema, reference, schemas
 from contivmodel.wire import WireModel
-from netmaster.api.objects import ENDPOINTS, KINDS, Kind
-from netmaster.api.routes import API, EXACT, Action
+from netmaster.api.objects import ENDPOINTS, KINDS, ObjectClass
+from netmaster.api.routes import API, EXACT, RouteAction
 from netmaster.plan.model import Category
 
-BODIES: Final[Mapping[Action, type[WireModel]]] = {
-    Action.ALLOCATE_ADDRESS: rpc.AllocAddressRequest,
-    Action.RELEASE_ADDRESS: rpc.ReleaseAddressRequest,
-    Action.CREATE_ENDPOINT: rpc.CreateEndpointRequest,
-    Action.UPDATE_ENDPOINT: rpc.UpdateEndpointRequest,
-    Action.DELETE_ENDPOINT: rpc.DeleteEndpointRequest,
+BODIES: Final[Mapping[RouteAction, type[WireModel]]] = {
+    RouteAction.ALLOCATE_ADDRESS: rpc.AllocAddressRequest,
+    RouteAction.RELEASE_ADDRESS: rpc.ReleaseAddressRequest,
+    RouteAction.CREATE_ENDPOINT: rpc.CreateEndpointRequest,
+    RouteAction.UPDATE_ENDPOINT: rpc.UpdateEndpointRequest,
+    RouteAction.DELETE_ENDPOINT: rpc.DeleteEndpointRequest,
 }
 """What the agents' routes take."""
 
@@ -124,7 +124,7 @@ def _host_paths() -> Iterator[tuple[str, Schema]]:
     yield "/hosts/{label}/drain", {"parameters": parameters, **drained}
 
 
-def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
+def _object_paths(plural: str, kind: ObjectClass) -> Iterator[tuple[str, Schema]]:
     name = kind.model.kind
     whole = reference(kind.model)
     yield (
@@ -148,12 +148,12 @@ def _object_paths(plural: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
     )
 
 
-def _single(path: str, action: Action) -> Schema:
+def _single(path: str, action: RouteAction) -> Schema:
     name = action.name.lower().replace("_", " ")
     tag = path.strip("/").partition("/")[0].partition(".")[0]
-    if action in {Action.OPENAPI, Action.IPAM_CHECK, Action.IPAM_FIX}:
+    if action in {RouteAction.OPENAPI, RouteAction.IPAM_CHECK, RouteAction.IPAM_FIX}:
         return _operation(name, tag, {"type": "object"})
-    if action is Action.HOSTS:
+    if action is RouteAction.HOSTS:
         return _operation(name, tag, {"type": "array", "items": _HOST})
     if path.startswith("/plugin/"):
         return _operation(name, tag, {}) | _body(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 API: Final = "/api/v1/"
 
 
-class Action(Enum):
+class RouteAction(Enum):
     """What a request asks for."""
 
     LIST = auto()
@@ -47,7 +47,7 @@ class Target(NamedTuple):
     `force` says that what speaks against it is to be passed over.
     """
 
-    action: Action
+    action: RouteAction
     plural: str = ""
     key: str = ""
     tenant: str = ""
@@ -56,27 +56,31 @@ class Target(NamedTuple):
 
 
 EXACT: Final = {
-    ("POST", "/plugin/allocAddress"): Target(Action.ALLOCATE_ADDRESS),
-    ("POST", "/plugin/releaseAddress"): Target(Action.RELEASE_ADDRESS),
-    ("POST", "/plugin/createEndpoint"): Target(Action.CREATE_ENDPOINT),
-    ("POST", "/plugin/updateEndpoint"): Target(Action.UPDATE_ENDPOINT),
-    ("POST", "/plugin/deleteEndpoint"): Target(Action.DELETE_ENDPOINT),
-    ("GET", "/version"): Target(Action.VERSION),
-    ("GET", "/info"): Target(Action.INFO),
-    ("GET", "/debug/ofnet"): Target(Action.OFNET),
-    ("GET", "/services"): Target(Action.SERVICES),
-    ("GET", "/openapi.json"): Target(Action.OPENAPI),
-    ("GET", "/hosts"): Target(Action.HOSTS),
-    ("GET", "/ipam/check"): Target(Action.IPAM_CHECK),
-    ("POST", "/ipam/fix"): Target(Action.IPAM_FIX),
+    ("POST", "/plugin/allocAddress"): Target(RouteAction.ALLOCATE_ADDRESS),
+    ("POST", "/plugin/releaseAddress"): Target(RouteAction.RELEASE_ADDRESS),
+    ("POST", "/plugin/createEndpoint"): Target(RouteAction.CREATE_ENDPOINT),
+    ("POST", "/plugin/updateEndpoint"): Target(RouteAction.UPDATE_ENDPOINT),
+    ("POST", "/plugin/deleteEndpoint"): Target(RouteAction.DELETE_ENDPOINT),
+    ("GET", "/version"): Target(RouteAction.VERSION),
+    ("GET", "/info"): Target(RouteAction.INFO),
+    ("GET", "/debug/ofnet"): Target(RouteAction.OFNET),
+    ("GET", "/services"): Target(RouteAction.SERVICES),
+    ("GET", "/openapi.json"): Target(RouteAction.OPENAPI),
+    ("GET", "/hosts"): Target(RouteAction.HOSTS),
+    ("GET", "/ipam/check"): Target(RouteAction.IPAM_CHECK),
+    ("POST", "/ipam/fix"): Target(RouteAction.IPAM_FIX),
 }
-_HOST: Final = {"GET": Action.HOST, "DELETE": Action.REMOVE_HOST}
-_DRAIN: Final = {"GET": Action.DRAINED, "POST": Action.DRAIN, "DELETE": Action.UNDRAIN}
+_HOST: Final = {"GET": RouteAction.HOST, "DELETE": RouteAction.REMOVE_HOST}
+_DRAIN: Final = {
+    "GET": RouteAction.DRAINED,
+    "POST": RouteAction.DRAIN,
+    "DELETE": RouteAction.UNDRAIN,
+}
 _ITEM: Final = {
-    "GET": Action.READ,
-    "POST": Action.WRITE,
-    "PUT": Action.WRITE,
-    "DELETE": Action.DELETE,
+    "GET": RouteAction.READ,
+    "POST": RouteAction.WRITE,
+    "PUT": RouteAction.WRITE,
+    "DELETE": RouteAction.DELETE,
 }
 
 
@@ -89,28 +93,28 @@ def find(method: str, path: str) -> Target | None:
         return _other(method, path)
     match path.removeprefix(API).split("/"):
         case [plural, ""] if method == "GET" and plural:
-            return Target(Action.LIST, plural)
+            return Target(RouteAction.LIST, plural)
         case [plural, key, ""] if method in _ITEM and plural and key and plural != "inspect":
             return Target(_ITEM[method], plural, key)
         case ["inspect", plural, key, ""] if method == "GET" and plural and key:
-            return Target(Action.INSPECT, plural, key)
+            return Target(RouteAction.INSPECT, plural, key)
     return None
 
 
 def _other(method: str, path: str) -> Target | None:
     match path.split("/"):
         case ["", "service", key] if method == "GET" and key:
-            return Target(Action.SERVICE, key=key)
+            return Target(RouteAction.SERVICE, key=key)
         case ["", "debug", "epcleanup", "tenant", tenant, category, key] if (
             method == "DELETE" and tenant and category and key
         ):
-            return Target(Action.CLEAN_UP, key=key, tenant=tenant, category=category)
+            return Target(RouteAction.CLEAN_UP, key=key, tenant=tenant, category=category)
         case ["", "hosts", label, "drain"] if method in _DRAIN and label:
             return Target(_DRAIN[method], key=label)
         case ["", "hosts", label] if method in _HOST and label:
             return Target(_HOST[method], key=label)
         case ["", "hosts", label, "force"] if method == "DELETE" and label:
-            return Target(Action.REMOVE_HOST, key=label, force=True)
+            return Target(RouteAction.REMOVE_HOST, key=label, force=True)
     return None
 
 

@@ -18,7 +18,7 @@ from core.logs import fields
 from core.tasks import guard
 from netmaster.api.replies import error, not_found, refusal
 from netmaster.commit import NO_LEADER
-from netmaster.settings import Address
+from netmaster.settings import ListenAddress
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ async def leaderless(_: web.BaseRequest) -> web.StreamResponse:
     raise NotLeader(NO_LEADER)
 
 
-class Server:
+class RestServer:
     """Listens on any number of addresses and answers in the current role."""
 
     def __init__(self) -> None:
@@ -51,14 +51,14 @@ class Server:
             shutdown_timeout=SHUTDOWN_TIMEOUT,
         )
 
-    async def listen(self, address: Address) -> Address:
+    async def listen(self, address: ListenAddress) -> ListenAddress:
         """Start to listen; return the address with the port that was bound. OSError if taken."""
         if self._runner.server is None:
             await self._runner.setup()
         site = web.TCPSite(self._runner, address.host or "0.0.0.0", address.port)
         await site.start()
         bound: int = self._runner.addresses[-1][1]
-        return Address(address.host, bound)
+        return ListenAddress(address.host, bound)
 
     async def close(self) -> None:
         """Stop listening, and end connections once requests under way are answered."""

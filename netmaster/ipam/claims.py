@@ -1,8 +1,8 @@
 """The addresses that networks claim, of both families: whose claims a new one would overlap.
 
 Networks with their subnets as text come in, keys of networks go out; tenants do not see each
-other's. `netmaster.view` keeps `Claims` in step with the networks; what is refused then, and in
-which words, is `netmaster.plan.objects.network`'s business.
+other's. `netmaster.view` keeps `SubnetClaims` in step with the networks; what is refused then, and
+in which words, is `netmaster.plan.objects.network`'s business.
 """
 
 from collections import defaultdict
@@ -49,7 +49,7 @@ def claim(network: Network) -> Claim:
     return Claim(v4, v6, written if ipv6(written) == v6.base else ipv6_text(v6.base))
 
 
-class Claims:
+class SubnetClaims:
     """What all networks claim, by tenant."""
 
     def __init__(self) -> None:

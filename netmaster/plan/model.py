@@ -12,7 +12,7 @@ from contivmodel.objects import RestObject
 from core import ids, keys
 from core.ids import DocknetId, GroupName, HostLabel, NetworkName, TenantName
 from state.records import Record
-from state.schema import Stamp
+from state.schema import SchemaStamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,11 +107,19 @@ class PendingDocknet:
         return keys.docknet_doubt(self.id)
 
 
-Doubt = PendingLaunch | PendingDocknet
+PendingEffect = PendingLaunch | PendingDocknet
 """Of what somebody outside may hold something else than the store."""
 
 Stored = (
-    Record | RestObject | GroupIdCursor | EndpointCleanup | Absence | Drain | Doubt | Stamp | bytes
+    Record
+    | RestObject
+    | GroupIdCursor
+    | EndpointCleanup
+    | Absence
+    | Drain
+    | PendingEffect
+    | SchemaStamp
+    | bytes
 )
 """What a key can hold; bytes are values nobody here reads back."""
 

@@ -18,7 +18,7 @@ from core.errors import ContivError
 from core.logs import fields
 from netplugin.bgp.nexthops import NextHops
 from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import Upkeep, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
@@ -62,7 +62,7 @@ def router_interface(peering: Peering) -> HostInterface:
     )
 
 
-class Bgp:
+class HostBgp:
     """BGP of one host. `complain` takes all that is wrong, in place of what was."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Bgp:
 
     async def run(self) -> None:
         """Keep port and session, for ever."""
-        upkeep = Upkeep(
+        upkeep = ReconcileLoop(
             name="BGP",
             converge=self.converge,
             facts=self._facts,

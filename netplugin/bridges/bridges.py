@@ -9,7 +9,7 @@ import hashlib
 from typing import Final
 
 from core.ids import HostLabel
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import BridgeSpec, Ovsdb
 from ofnet.world import Bridge
 
@@ -17,7 +17,7 @@ USERSPACE: Final = "netdev"
 KERNEL: Final = ""
 
 
-async def choose_datapath(links: HostLinks) -> str:
+async def choose_datapath(links: KernelLinks) -> str:
     """Return the datapath type for this host's bridges, as OVSDB spells it."""
     return KERNEL if await links.has_kernel_datapath() else USERSPACE
 

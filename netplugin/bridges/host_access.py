@@ -14,10 +14,10 @@ from typing import Final
 
 from core.logs import fields
 from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import Upkeep, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.host_links import HostRoute
-from netplugin.kernel.iptables import Chain, Firewall, Rule
+from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.ovsdb import Ovsdb
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
@@ -35,9 +35,9 @@ CHAINS: Final = (POSTROUTING,)
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
-def masquerade(private: IPv4Network) -> Rule:
+def masquerade(private: IPv4Network) -> IptablesRule:
     """Return the rule that has pods leave the host under its own address."""
-    return Rule(
+    return IptablesRule(
         chain=POSTROUTING,
         match=("-s", str(private), "!", "-o", port_names.HOST_PORT),
         target=("-j", "MASQUERADE"),
@@ -70,7 +70,7 @@ class HostAccess:
         *,
         ovsdb: Ovsdb,
         host_ports: HostPorts,
-        firewall: Firewall,
+        firewall: Iptables,
         world: WorldBuilder,
         reconciler: Reconciler,
         address: IPv4Address,
@@ -87,7 +87,7 @@ class HostAccess:
     async def run(self) -> None:
         """Keep all of it, for ever; link and rules are looked at on the interval."""
         await keep(
-            Upkeep(
+            ReconcileLoop(
                 name="host access",
                 converge=self.converge,
                 facts=self._facts,

@@ -13,7 +13,7 @@ from core.errors import Conflict, HostError
 from core.logs import fields
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netlink import Interface
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world import port_names
 from ofnet.world import Bridge
@@ -54,7 +54,7 @@ class HostInterface:
 class HostPorts:
     """Makes interfaces of the host. One per agent."""
 
-    def __init__(self, ovsdb: Ovsdb, links: HostLinks) -> None:
+    def __init__(self, ovsdb: Ovsdb, links: KernelLinks) -> None:
         self._ovsdb = ovsdb
         self._links = links
 

@@ -17,10 +17,10 @@ from core.errors import ContivError, Invalid
 from core.ids import EndpointKey, HostLabel, NetworkId, endpoint_key, split_network_id
 from core.logs import fields
 from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import Upkeep, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.host_links import HostRoute
-from netplugin.masters.client import Master, WantedEndpoint
+from netplugin.masters.client import MasterApi, WantedEndpoint
 from netplugin.ovsdb import Ovsdb, PortRow
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
@@ -41,7 +41,7 @@ class Infra:
         self,
         *,
         host: HostLabel,
-        master: Master,
+        master: MasterApi,
         ovsdb: Ovsdb,
         host_ports: HostPorts,
         world: WorldBuilder,
@@ -69,7 +69,7 @@ class Infra:
     async def run(self) -> None:
         """Keep them, for ever; links and routes are looked at on the interval."""
         await keep(
-            Upkeep(
+            ReconcileLoop(
                 name="infra networks",
                 converge=self.converge,
                 facts=self._facts,

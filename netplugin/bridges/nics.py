@@ -11,7 +11,7 @@ from typing import Final
 
 from core.errors import UsageError
 from core.logs import fields
-from netplugin.kernel.host_links import Card
+from netplugin.kernel.host_links import Nic
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _REMEDY: Final = (
 )
 
 
-def check_cards(cards: Iterable[Card], attached: Collection[str]) -> None:
+def check_cards(cards: Iterable[Nic], attached: Collection[str]) -> None:
     """Raise UsageError for a card that the host itself uses.
 
     Where it is attached to Open vSwitch already the harm is done, and to end would do more: that
@@ -34,6 +34,6 @@ def check_cards(cards: Iterable[Card], attached: Collection[str]) -> None:
             log.warning("uplink belongs to this host", extra=fields(port=card.name, error=what))
 
 
-def _held(card: Card) -> list[str]:
+def _held(card: Nic) -> list[str]:
     held = [f"the address {address}" for address in card.addresses]
     return [*held, "the default route"] if card.default_route else held

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple
 
-from netplugin.bridges.reconcile_loop import Upkeep, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
 from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.iptables import Chain, Firewall, Rule
+from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kube.feed import KubeFeed
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.kube_services import KubeService
@@ -77,10 +77,10 @@ def _offers(
     return offers
 
 
-def rule(here: NodePort, there: Chosen) -> Rule:
+def rule(here: NodePort, there: Chosen) -> IptablesRule:
     """Return the rule that has a node port lead to a pod."""
     protocol, number = here
-    return Rule(
+    return IptablesRule(
         chain=PREROUTING,
         match=("-p", protocol, *_TO_THIS_HOST, "-m", protocol, "--dport", str(number)),
         target=("-j", "DNAT", "--to-destination", f"{there.address}:{there.port}"),
@@ -94,7 +94,7 @@ class NodePorts:
         self,
         *,
         feed: KubeFeed,
-        firewall: Firewall,
+        firewall: Iptables,
         world: WorldBuilder,
         reconciler: Reconciler,
         interval: float,
@@ -109,7 +109,7 @@ class NodePorts:
     async def run(self) -> None:
         """Keep them, for ever; rules are looked at on the interval."""
         await keep(
-            Upkeep(
+            ReconcileLoop(
                 name="node ports",
                 converge=self.converge,
                 facts=self._wanted,

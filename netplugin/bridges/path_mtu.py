@@ -29,7 +29,7 @@ Probe = Callable[[IPv4Address, int], Awaitable[bool]]
 """Says whether a packet of so many bytes comes back from an address. Raises HostError."""
 
 
-class Paths:
+class PathMtu:
     """The ways to other hosts. `peers` are their tunnel ends, `size` is the longest packet.
 
     `complain` is given what is wrong after each look, by host.

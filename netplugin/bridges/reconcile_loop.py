@@ -23,7 +23,7 @@ LONGEST_PAUSE: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class ReconcileLoop:
     """What is kept: its name in the log, how it is made so, what shows that it has changed.
 
     `converge` returns the `facts` as it left them; each of `news` returns an event that the next
@@ -37,7 +37,7 @@ class Upkeep:
     interval: float
 
 
-async def keep(upkeep: Upkeep) -> None:
+async def keep(upkeep: ReconcileLoop) -> None:
     """Keep it, for ever; failures are logged and tried again."""
     look = asyncio.Event()
     async with asyncio.TaskGroup() as following:
@@ -54,7 +54,7 @@ async def follow(news: Callable[[], asyncio.Event], look: asyncio.Event) -> None
         await changed.wait()
 
 
-async def _keep(upkeep: Upkeep, look: asyncio.Event) -> None:
+async def _keep(upkeep: ReconcileLoop, look: asyncio.Event) -> None:
     waits = backoff(limit=LONGEST_PAUSE)
     while True:
         try:

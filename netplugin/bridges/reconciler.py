@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from core.change_notifier import News
+from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, Exhausted, Invalid, NotFound, SwitchRefused, SwitchUnavailable
 from core.ids import EndpointKey, NetworkId, TenantName
 from core.logs import fields
@@ -62,10 +62,10 @@ class Reconciler:
         self._dirty = asyncio.Event()
         self._ports_dirty = asyncio.Event()
         self._ports_dirty.set()
-        self._learnt = News()
-        self._groups = News()
-        self._settings = News()
-        self._local_ports = News()
+        self._learnt = ChangeNotifier()
+        self._groups = ChangeNotifier()
+        self._settings = ChangeNotifier()
+        self._local_ports = ChangeNotifier()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
 

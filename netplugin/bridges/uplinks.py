@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from core.logs import fields
-from netplugin.ovsdb import Member, Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb import BondMember, Ovsdb, PortRow, PortSpec
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode, Uplink
@@ -33,10 +33,10 @@ def is_uplink(row: PortRow) -> bool:
     return row.name == BOND or row.external_ids.get(port_names.ENDPOINT_ID) == UPLINK_ENDPOINT_ID
 
 
-def cards(row: PortRow) -> tuple[Member, ...]:
+def cards(row: PortRow) -> tuple[BondMember, ...]:
     """Return the cards of an uplink's port."""
     return row.members or (
-        Member(
+        BondMember(
             name=row.name,
             ofport=row.ofport,
             mac_in_use=row.mac_in_use,

@@ -22,8 +22,8 @@ from daemons.flags import Flag, Values
 from netplugin import settings
 from netplugin.bridges import host_access, node_ports
 from netplugin.cni.server import is_served
-from netplugin.kernel.iptables import Firewall
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.iptables import Iptables
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
 from netplugin.world import port_names
 from ofnet.world import Bridge
@@ -43,7 +43,7 @@ _FLAGS: Final = (*(flag for flag in settings.FLAGS if flag.names[0] in _PLACES),
 
 
 @dataclass(frozen=True, slots=True)
-class Leavings:
+class Leftovers:
     """What of ours is on this host."""
 
     bridges: tuple[str, ...]
@@ -71,9 +71,9 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 async def _clean_up(values: Values) -> None:
     door = settings.cni_socket(values)
     _refuse_beside_an_agent(door)
-    firewall = Firewall((*host_access.CHAINS, *node_ports.CHAINS))
+    firewall = Iptables((*host_access.CHAINS, *node_ports.CHAINS))
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
-        with closing(HostLinks()) as links:
+        with closing(KernelLinks()) as links:
             rules = await firewall.found()
             found = await _find(ovsdb, links, rules, (door, settings.journal_dir(values)))
             sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
@@ -88,10 +88,10 @@ def _refuse_beside_an_agent(door: Path) -> None:
 
 
 async def _find(
-    ovsdb: Ovsdb, links: HostLinks, rules: Sequence[str], paths: Sequence[Path]
-) -> Leavings:
+    ovsdb: Ovsdb, links: KernelLinks, rules: Sequence[str], paths: Sequence[Path]
+) -> Leftovers:
     present = await links.links()
-    return Leavings(
+    return Leftovers(
         bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
         links=tuple(sorted(name for name in present if port_names.pod_number(name) is not None)),
         rules=tuple(rules),
@@ -99,7 +99,7 @@ async def _find(
     )
 
 
-async def _remove(ovsdb: Ovsdb, links: HostLinks, firewall: Firewall, found: Leavings) -> None:
+async def _remove(ovsdb: Ovsdb, links: KernelLinks, firewall: Iptables, found: Leftovers) -> None:
     if found.rules:
         await firewall.keep(())
     for bridge in found.bridges:

@@ -27,7 +27,7 @@ from netplugin.cni.server import is_served
 from netplugin.commands import store_checks
 from netplugin.commands.findings import Finding, Look, Note, finding
 from netplugin.kernel import iptables
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
 from netplugin.ovsdb import Ovsdb
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
@@ -81,7 +81,7 @@ async def _switch(wanted: Settings) -> str:
 
 
 async def _datapath(wanted: Settings) -> str:
-    with closing(HostLinks()) as links:
+    with closing(KernelLinks()) as links:
         if await links.has_kernel_datapath():
             return "the kernel's"
         holder = await links.holder(wanted.vtep_ip)
@@ -93,7 +93,7 @@ async def _datapath(wanted: Settings) -> str:
 
 
 async def _links(wanted: Settings) -> str:
-    with closing(HostLinks()) as links:
+    with closing(KernelLinks()) as links:
         underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
     carried = underlay.carries(Bridge.VXLAN)
     if carried < (wanted.mtu or SMALLEST_MTU):
@@ -107,7 +107,7 @@ async def _links(wanted: Settings) -> str:
 
 
 async def _uplinks(wanted: Settings) -> str:
-    with closing(HostLinks()) as links:
+    with closing(KernelLinks()) as links:
         cards = await links.cards(wanted.uplinks)
     async with await Ovsdb.connect(wanted.ovsdb, wait=OVSDB_WAIT) as ovsdb:
         check_cards(cards, attached_cards(ovsdb.ports(Bridge.VLAN).values()))

@@ -14,10 +14,10 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.ids import HostLabel
-from netplugin.bridges.path_mtu import Paths
+from netplugin.bridges.path_mtu import PathMtu
 from netplugin.commands.findings import Note
 from netplugin.kernel import icmp
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.settings import Settings
 from netplugin.world import port_names
@@ -50,7 +50,7 @@ async def private_network(wanted: Settings) -> str | Note:
         private = await _private(wanted)
     except ContivError as exc:
         return _unread(exc)
-    with closing(HostLinks()) as links:
+    with closing(KernelLinks()) as links:
         others = [
             f"{subnet} by {link}"
             for subnet, link in await links.routed()
@@ -67,11 +67,11 @@ async def paths(wanted: Settings) -> str | Note:
         peers = await _peers(wanted)
     except ContivError as exc:
         return _unread(exc)
-    with closing(HostLinks()) as links:
+    with closing(KernelLinks()) as links:
         underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
     size = (wanted.mtu or underlay.carries(Bridge.VXLAN)) + VXLAN_OVERHEAD
     faults: dict[HostLabel, str] = {}
-    ways = Paths(
+    ways = PathMtu(
         peers=lambda: peers,
         size=lambda: size,
         probe=partial(icmp.passes, source=wanted.vtep_ip),

@@ -23,7 +23,7 @@ from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
 
 from core.ids import NetworkId, TenantName
-from netplugin.world.dns_records import Address, NameBook
+from netplugin.world.dns_records import Address, DnsRecords
 
 TTL: Final = 120
 MAX_RECORDS: Final = 10
@@ -48,7 +48,7 @@ _FAMILIES: Final[dict[int, tuple[type[Address], ...]]] = {
 class NameServer:
     """One per agent. `resolve` is the resolver of both bridges."""
 
-    def __init__(self, book: NameBook) -> None:
+    def __init__(self, book: DnsRecords) -> None:
         self._book = book
         self._stats: defaultdict[TenantName, Counter[str]] = defaultdict(Counter)
         self._turns = count()

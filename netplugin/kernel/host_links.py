@@ -31,7 +31,7 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class Nic:
     """A network card of the host, and what of the host's own traffic is on it.
 
     `addresses` are those that others can reach, with their prefix lengths.
@@ -124,7 +124,7 @@ def routes() -> list[tuple[IPv4Network, str]]:
         ]
 
 
-def cards(wanted: Iterable[str]) -> tuple[Card, ...]:
+def cards(wanted: Iterable[str]) -> tuple[Nic, ...]:
     """Return network cards by name."""
     found = []
     for name in wanted:
@@ -133,11 +133,11 @@ def cards(wanted: Iterable[str]) -> tuple[Card, ...]:
     return tuple(found)
 
 
-def _card(iproute: Any, name: str, index: int) -> Card:
+def _card(iproute: Any, name: str, index: int) -> Nic:
     (link,) = iproute.get_links(index)
     addresses = iproute.get_addr(index=index)
     routes = [route for family in _FAMILIES for route in iproute.get_default_routes(family=family)]
-    return Card(
+    return Nic(
         name=name,
         mac=str(link.get_attr("IFLA_ADDRESS")),
         addresses=tuple(

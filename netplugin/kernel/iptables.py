@@ -34,7 +34,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class IptablesRule:
     """A rule of ours, as `iptables -S` says it, without the words that make it ours."""
 
     chain: Chain
@@ -50,13 +50,13 @@ class Rule:
         return f"{self.chain.table} {self.chain.name} {shlex.join(self.words)}"
 
 
-class Firewall:
+class Iptables:
     """The rules of ours in some chains, which are all that is ever looked at."""
 
     def __init__(self, chains: Collection[Chain]) -> None:
         self._chains = tuple(chains)
 
-    async def keep(self, wanted: Collection[Rule]) -> bool:
+    async def keep(self, wanted: Collection[IptablesRule]) -> bool:
         """Have these rules once each and no other of ours; tell whether that was not so.
 
         Raises HostError.
@@ -76,7 +76,7 @@ class Firewall:
             for words in _ours(chain)
         ]
 
-    def _keep(self, wanted: Collection[Rule]) -> bool:
+    def _keep(self, wanted: Collection[IptablesRule]) -> bool:
         changed = False
         for chain in self._chains:
             missing = {rule.words for rule in wanted if rule.chain == chain}

@@ -18,7 +18,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
 from netplugin.kernel import host_links, namespaces, pod_links
-from netplugin.kernel.host_links import Card, HostRoute
+from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.pod_links import PodLink
 
@@ -33,7 +33,7 @@ _NEWS: Final = 65_536
 _WORKERS: Final = 4
 
 
-class HostLinks:
+class KernelLinks:
     """The links of the namespace the agent runs in, and what hangs on them in the pods'."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class HostLinks:
                     if exc.errno != errno.ENOBUFS:  # some were lost, which is news too
                         raise HostError(f"cannot follow links: {exc.strerror}") from exc
 
-    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+    async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
         """Return network cards of this host. Raises HostError if one is absent."""
         return await self._call(host_links.cards, list(names))
 

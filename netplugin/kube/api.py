@@ -21,7 +21,7 @@ from core.errors import OrchestratorUnavailable
 from core.logs import fields
 from core.tasks import backoff
 from netplugin.kube.config import ACCOUNT, KubeConfig
-from netplugin.world.kube_services import Object
+from netplugin.world.kube_services import KubeObject
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +40,14 @@ LARGEST: Final = 16 * 1024 * 1024
 class Listed:
     """All there is of a resource."""
 
-    objects: tuple[Object, ...]
+    objects: tuple[KubeObject, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """One object as it is now, or as it last was if it is gone."""
 
-    object: Object
+    object: KubeObject
     gone: bool
 
 
@@ -81,7 +81,7 @@ class KubeApi:
 
     async def _list(
         self, session: aiohttp.ClientSession, url: str
-    ) -> tuple[str, tuple[Object, ...]]:
+    ) -> tuple[str, tuple[KubeObject, ...]]:
         """Return the objects of a resource, and the version they are of."""
         with _asking(url):
             limits = aiohttp.ClientTimeout(LIST_LIMIT)
@@ -143,13 +143,13 @@ def _event(line: bytes) -> tuple[str, Told | None]:
     return _version(changed), told
 
 
-def _object(value: object) -> Object:
+def _object(value: object) -> KubeObject:
     if not isinstance(value, dict):
         raise ValueError("not an object of Kubernetes")  # noqa: TRY004 - of what was said
     return value
 
 
-def _version(value: Object) -> str:
+def _version(value: KubeObject) -> str:
     version = _object(value.get("metadata")).get("resourceVersion")
     if not isinstance(version, str) or not version:
         raise ValueError("without a version")

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
-from core.change_notifier import News
+from core.change_notifier import ChangeNotifier
 from core.errors import Invalid
 from core.logs import fields
 from netplugin.kube.api import KubeApi, Listed, Told
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.kube_services import ENDPOINTS, SERVICES, KubeBook, Object, key_of
+from netplugin.world.kube_services import ENDPOINTS, SERVICES, KubeObject, KubeServices, key_of
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ class KubeFeed:
         self._api = api
         self._world = world
         self._wake = wake
-        self._book = KubeBook()
+        self._book = KubeServices()
         self._unread = set(RESOURCES)
-        self._news = News()
+        self._news = ChangeNotifier()
 
     @property
     def complete(self) -> bool:
@@ -74,7 +74,7 @@ class KubeFeed:
             altered = self._put(resource, event.object)
         self._hand_on(altered)
 
-    def _put(self, resource: str, said: Object) -> set[str]:
+    def _put(self, resource: str, said: KubeObject) -> set[str]:
         try:
             return self._book.put(resource, said)
         except Invalid as exc:

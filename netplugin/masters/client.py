@@ -45,7 +45,7 @@ class Granted(NamedTuple):
     revisions: Mapping[str, int]
 
 
-class Master(Protocol):
+class MasterApi(Protocol):
     """What this host's endpoints need of netmaster."""
 
     async def create_endpoint(self, wanted: "WantedEndpoint") -> Granted:
@@ -83,7 +83,7 @@ class WantedEndpoint:
         )
 
 
-class Masters:
+class LeaderClient:
     """Follows the leader and asks it."""
 
     def __init__(self, backend: Backend, client: MasterClient) -> None:
@@ -117,7 +117,7 @@ class Masters:
             self._known.set()
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
-        """As `Master.create_endpoint`."""
+        """As `MasterApi.create_endpoint`."""
         reply = await self._ask(
             lambda url: self._client.create_endpoint(wanted.request, base_url=url)
         )
@@ -126,7 +126,7 @@ class Masters:
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str
     ) -> None:
-        """As `Master.delete_endpoint`."""
+        """As `MasterApi.delete_endpoint`."""
         request = DeleteEndpointRequest(
             tenant_name=tenant, network_name=network, endpoint_id=endpoint_id
         )

@@ -20,8 +20,8 @@ from core.tasks import backoff
 from netplugin.masters.progress import Progress
 from objdb.api import Backend, Entry, Snapshot
 from ofnet.rpc import control
-from ofnet.rpc.control import Agent, Node, Report
-from ofnet.rpc.jsonrpc import Client, RpcFailed, Server
+from ofnet.rpc.control import Node, OfnetAgent, Report
+from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
 from ofnet.world import Bridge
 from state import codec
 
@@ -46,7 +46,7 @@ class ControlChannel:
         self._host = host
         self._own = own_address
         self._progress = progress
-        self._servers: dict[Bridge, Server] = {}
+        self._servers: dict[Bridge, RpcServer] = {}
         self._meetings: dict[str, asyncio.Task[None]] = {}
         self.masters: dict[str, Node] = {}
         """Masters by the key of their registration."""
@@ -58,9 +58,9 @@ class ControlChannel:
 
         `report` is what inspection is answered with. Raises RpcFailed.
         """
-        methods = Agent(add_master=self._add_master, inspect=report).methods()
+        methods = OfnetAgent(add_master=self._add_master, inspect=report).methods()
         for bridge, port in wanted.items():
-            server = Server(methods, host=self._own, port=port)
+            server = RpcServer(methods, host=self._own, port=port)
             await server.start()
             stack.push_async_callback(server.close)
             self._servers[bridge] = server
@@ -100,7 +100,7 @@ class ControlChannel:
     async def _meet(self, master: Node) -> None:
         """Register with a master and keep it informed, for ever."""
         pauses = _pauses()
-        with closing(Client(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
+        with closing(RpcClient(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
             while True:
                 try:
                     await self._register(client)
@@ -111,7 +111,7 @@ class ControlChannel:
                     log.warning("a master does not answer", extra=fields(master=master, error=exc))
                     await asyncio.sleep(next(pauses))
 
-    async def _inform(self, client: Client) -> None:
+    async def _inform(self, client: RpcClient) -> None:
         """Report now, whenever something changes and now and then; ends with RpcFailed only."""
         told = None
         while True:
@@ -131,10 +131,10 @@ class ControlChannel:
                 told = None
 
     async def _add_master(self, master: Node) -> None:
-        with closing(Client(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
+        with closing(RpcClient(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
             await self._register(client)
 
-    async def _register(self, client: Client) -> None:
+    async def _register(self, client: RpcClient) -> None:
         for node in self._nodes():
             await control.register(client, node)
 
@@ -145,7 +145,7 @@ class ControlChannel:
                 partings.create_task(self._part(master))
 
     async def _part(self, master: Node) -> None:
-        with closing(Client(master.host, master.port, timeout=LEAVE_WITHIN)) as client:
+        with closing(RpcClient(master.host, master.port, timeout=LEAVE_WITHIN)) as client:
             try:
                 for node in self._nodes():
                     await control.unregister(client, node)

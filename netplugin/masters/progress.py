@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Final
 
 from core import keys
-from core.change_notifier import News
+from core.change_notifier import ChangeNotifier
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
 
@@ -23,7 +23,7 @@ MAX_LENGTH: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HostProgress:
     """The realised revision of each prefix, and what is wrong."""
 
     revisions: Mapping[str, int] = field(default_factory=dict)
@@ -41,15 +41,15 @@ class Progress:
         self._realised: Mapping[str, int] = {}
         self._misunderstood: dict[str, str] = {}
         self._shown: dict[str, tuple[str, ...]] = {}
-        self._changed = News()
+        self._changed = ChangeNotifier()
         for agent in agents.values():
             agent.observe(self._look)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> HostProgress:
         """What is to be reported now."""
         errors = islice(self._errors(), MAX_ERRORS)
-        return Standing(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
+        return HostProgress(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
 
     def late(self, revisions: Mapping[str, int]) -> str:
         """Return the first prefix that has not been realised up to its revision; "" if all are.

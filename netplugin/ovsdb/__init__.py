@@ -6,6 +6,6 @@ the asyncio side the agent uses.
 """
 
 from netplugin.ovsdb.client import Ovsdb
-from netplugin.ovsdb.rows import BridgeSpec, Member, PortRow, PortSpec
+from netplugin.ovsdb.rows import BondMember, BridgeSpec, PortRow, PortSpec
 
-__all__ = ["BridgeSpec", "Member", "Ovsdb", "PortRow", "PortSpec"]
+__all__ = ["BondMember", "BridgeSpec", "Ovsdb", "PortRow", "PortSpec"]

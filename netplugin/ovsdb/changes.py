@@ -34,11 +34,11 @@ BOND: Final[Mapping[str, Any]] = {
 }
 """What makes a port with several devices the original's bond, by the columns of table Port."""
 
-Change = Callable[[Database, Any], None]
+OvsdbChange = Callable[[Database, Any], None]
 """Reads the database, writes into the transaction; raises SwitchRefused if it cannot be done."""
 
 
-def ensure_bridge(spec: BridgeSpec) -> Change:
+def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
     """Make the bridge and its controller, or correct their settings; ports stay as they are."""
 
     def change(db: Database, txn: Any) -> None:
@@ -71,7 +71,7 @@ def ensure_bridge(spec: BridgeSpec) -> Change:
     return change
 
 
-def hang_up(names: Collection[str]) -> Change:
+def hang_up(names: Collection[str]) -> OvsdbChange:
     """Have bridges dial nobody instead of the controller they have, and the switch say when.
 
     Never none at all: a switch whose last controller goes, or whose first one comes, drops all its
@@ -93,7 +93,7 @@ def hang_up(names: Collection[str]) -> Change:
     return change
 
 
-def delete_bridge(name: str) -> Change:
+def delete_bridge(name: str) -> OvsdbChange:
     """Remove the bridge with its ports; it need not exist."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
@@ -104,7 +104,7 @@ def delete_bridge(name: str) -> Change:
     return change
 
 
-def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> Change:
+def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> OvsdbChange:
     """Add the port; those it replaces make way, and on whatever bridge those of its names."""
     devices = spec.members or (spec.name,)
     former = {spec.name, *devices, *replaces}
@@ -129,7 +129,7 @@ def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> Chang
     return change
 
 
-def delete_port(bridge: str, name: str) -> Change:
+def delete_port(bridge: str, name: str) -> OvsdbChange:
     """Remove the port from the bridge; it need not exist. Its rows are collected as garbage."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
@@ -140,7 +140,7 @@ def delete_port(bridge: str, name: str) -> Change:
     return change
 
 
-def set_policing(name: str, rate: int, burst: int) -> Change:
+def set_policing(name: str, rate: int, burst: int) -> OvsdbChange:
     """Limit what a port brings in, and leave everything else of it; it need not exist."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
@@ -151,7 +151,7 @@ def set_policing(name: str, rate: int, burst: int) -> Change:
     return change
 
 
-def set_mtu(name: str, mtu: int) -> Change:
+def set_mtu(name: str, mtu: int) -> OvsdbChange:
     """Ask for an MTU of a port of the switch's own making; it need not exist."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
@@ -162,7 +162,7 @@ def set_mtu(name: str, mtu: int) -> Change:
     return change
 
 
-def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> Change:
+def set_external_ids(bridge: str, ids: Mapping[str, str | None]) -> OvsdbChange:
     """Write keys among the bridge's external ids, remove those that are None; others stay."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Self
 
-from core.change_notifier import News
+from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
 from core.tasks import backoff
 from netplugin.ovsdb import changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema
-from netplugin.ovsdb.rows import NOTHING, BridgeSpec, PortRow, PortSpec, View
+from netplugin.ovsdb.rows import NOTHING, BridgeSpec, OvsdbView, PortRow, PortSpec
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ class Ovsdb:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
-        self._view = View()
-        self._changed = News()
+        self._view = OvsdbView()
+        self._changed = ChangeNotifier()
         self._replica: Replica | None = None
         self._run: asyncio.Future[None] | None = None
 
@@ -186,7 +186,7 @@ class Ovsdb:
             except OSError:
                 await asyncio.sleep(next(delays))
 
-    async def _commit(self, change: changes.Change) -> None:
+    async def _commit(self, change: changes.OvsdbChange) -> None:
         if self._replica is None or self._run is None or self._run.done():
             raise SwitchUnavailable("the connection to the Open vSwitch database has ended")
         outcome: asyncio.Future[None] = self._loop.create_future()
@@ -199,10 +199,10 @@ class Ovsdb:
     def _settle(self, outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
         self._loop.call_soon_threadsafe(_resolve, outcome, exc)
 
-    def _on_view(self, view: View) -> None:
+    def _on_view(self, view: OvsdbView) -> None:
         self._loop.call_soon_threadsafe(self._take, view)
 
-    def _take(self, view: View) -> None:
+    def _take(self, view: OvsdbView) -> None:
         self._view = view
         self._changed.tell()
 

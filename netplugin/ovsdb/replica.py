@@ -1,9 +1,9 @@
 """The official IDL on a thread of its own: it keeps the replica and carries out transactions.
 
-In come changes (`netplugin.ovsdb.changes`) with a deadline each; out go `View`s of the database and
-the outcome of each change, by the callbacks given. The IDL connects again for ever by itself; a
-change that met an outage is done again when the replica is whole, until its deadline. This module
-knows threads and the IDL, and nothing of asyncio (`netplugin.ovsdb.client`).
+In come changes (`netplugin.ovsdb.changes`) with a deadline each; out go `OvsdbView`s of the
+database and the outcome of each change, by the callbacks given. The IDL connects again for ever by
+itself; a change that met an outage is done again when the replica is whole, until its deadline.
+This module knows threads and the IDL, and nothing of asyncio (`netplugin.ovsdb.client`).
 """
 
 import collections
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
-from netplugin.ovsdb.changes import Change
-from netplugin.ovsdb.rows import View
+from netplugin.ovsdb.changes import OvsdbChange
+from netplugin.ovsdb.rows import OvsdbView
 from netplugin.ovsdb.table import InterfaceFacts, PortFacts, PortTable
 
 
@@ -99,7 +99,7 @@ _RECONNECT_MS: Final = (50, 1000)
 class Job:
     """A change on its way; `done` is called once, with None or the reason it failed."""
 
-    change: Change
+    change: OvsdbChange
     deadline: float
     done: Callable[[ContivError | None], None]
     transaction: Any = None
@@ -110,12 +110,12 @@ class Job:
 class Replica:
     """The replica of one database server. `run` is its thread; all else may be called from any."""
 
-    def __init__(self, remote: str, schema: Any, publish: Callable[[View], None]) -> None:
+    def __init__(self, remote: str, schema: Any, publish: Callable[[OvsdbView], None]) -> None:
         self._publish = publish
         self._idl = _open(remote, schema)
         self._idl.notify = self._note
         self._remote = remote
-        self._view = View()
+        self._view = OvsdbView()
         self._seqno = -1
         self._table: PortTable[Any] = PortTable()
         self._noted: list[tuple[str, Any]] = []
@@ -232,7 +232,7 @@ class Replica:
             self._take(name, row)
         self._seqno = self._idl.change_seqno
         bridges = {row.name: dict(row.external_ids) for row in self._rows("Bridge")}
-        self._view = View(
+        self._view = OvsdbView(
             revision=self._view.revision + 1,
             connected=ready,
             applied=all(row.cur_cfg >= row.next_cfg for row in self._rows("Open_vSwitch")),

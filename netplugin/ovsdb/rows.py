@@ -9,7 +9,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class BondMember:
     """A card of a bond as it is; `lacp_current` is None where LACP is not spoken."""
 
     name: str
@@ -40,7 +40,7 @@ class PortRow:
     link_state: str | None
     policing_rate: int
     policing_burst: int
-    members: tuple[Member, ...] = ()
+    members: tuple[BondMember, ...] = ()
     active_mac: str | None = None
     mtu_request: int | None = None
 
@@ -94,7 +94,7 @@ class BridgeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class OvsdbView:
     """The database at one moment; `revision` grows with every change and reconnection."""
 
     revision: int = 0

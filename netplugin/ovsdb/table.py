@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from netplugin.ovsdb.rows import Member, PortRow
+from netplugin.ovsdb.rows import BondMember, PortRow
 
 Id = TypeVar("Id")
 
@@ -136,12 +136,12 @@ class PortTable(Generic[Id]):
             mtu_request=interface.mtu_request,
         )
 
-    def _bonded(self, facts: PortFacts[Id]) -> tuple[Member, ...]:
+    def _bonded(self, facts: PortFacts[Id]) -> tuple[BondMember, ...]:
         if len(facts.interfaces) == 1:
             return ()
         found = (self._interfaces.get(interface) for interface in facts.interfaces)
         members = (
-            Member(
+            BondMember(
                 name=one.name,
                 ofport=one.ofport,
                 mac_in_use=one.mac_in_use,

@@ -22,12 +22,12 @@ from core.tasks import unbroken
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
-from netplugin.masters.client import Master, WantedEndpoint
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.host_interfaces import AccessPorts
-from netplugin.pods.journal import Entry, Journal, State
+from netplugin.masters.client import MasterApi, WantedEndpoint
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.host_interfaces import HostInterfaces
+from netplugin.pods.journal import EntryState, Journal, JournalEntry
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
@@ -56,7 +56,7 @@ class HostFacts:
     services: IPv4Network | None = None
 
 
-class Addition:
+class PodAdd:
     """Makes the interfaces of pods. One per agent."""
 
     def __init__(
@@ -64,12 +64,12 @@ class Addition:
         *,
         facts: HostFacts,
         mtus: PodMtus,
-        master: Master,
+        master: MasterApi,
         journal: Journal,
-        links: HostLinks,
-        roster: Roster,
+        links: KernelLinks,
+        roster: EndpointRegistry,
         pod_ports: PodPorts,
-        access: AccessPorts,
+        access: HostInterfaces,
         world: WorldBuilder,
         reconciler: Reconciler,
     ) -> None:
@@ -84,10 +84,10 @@ class Addition:
         self._world = world
         self._reconciler = reconciler
 
-    def entry(self, request: PodRequest) -> Entry:
+    def entry(self, request: PodRequest) -> JournalEntry:
         """Return the journal entry to begin with, with a number for the port."""
         known = self._world.networks.get(network_id(request.network, request.tenant))
-        return Entry(
+        return JournalEntry(
             key=endpoint_key_of(request),
             container_id=request.container_id,
             netns=request.netns,
@@ -97,10 +97,10 @@ class Addition:
             group=request.group or GroupName(""),
             port=self._ports.next_number(),
             bridge=Bridge.VXLAN if known is None else BRIDGE_OF[known.encap],
-            state=State.ADDING,
+            state=EntryState.ADDING,
         )
 
-    async def again(self, entry: Entry, name: str) -> PodResult | None:
+    async def again(self, entry: JournalEntry, name: str) -> PodResult | None:
         """Return the result of the ADD that made an endpoint; None if it no longer holds."""
         record, network = await self._ask(entry, name)
         port = self._world.endpoints.port(entry.key)
@@ -108,7 +108,7 @@ class Addition:
             return None
         return self._result(entry, record, network)
 
-    async def make(self, entry: Entry, name: str) -> PodResult:
+    async def make(self, entry: JournalEntry, name: str) -> PodResult:
         """Make all there is to an endpoint; return when it works.
 
         Raises ContivError, the first of several failures, with no step still at work.
@@ -130,7 +130,7 @@ class Addition:
                     entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
                 steps.create_task(self._furnish(linked, entry, record, network))
                 forwarded = steps.create_task(self._forward(entry, record))
-                steps.create_task(self._keep(replace(entry, state=State.PRESENT)))
+                steps.create_task(self._keep(replace(entry, state=EntryState.PRESENT)))
                 if self._world.modes.delivers_unasked(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
@@ -139,7 +139,7 @@ class Addition:
             raise _reason(group) from group
         return self._result(entry, record, network)
 
-    async def _ask(self, entry: Entry, name: str) -> tuple[EndpointRecord, NetworkRecord]:
+    async def _ask(self, entry: JournalEntry, name: str) -> tuple[EndpointRecord, NetworkRecord]:
         wanted = WantedEndpoint(
             host=self._facts.label,
             tenant=entry.tenant,
@@ -159,7 +159,7 @@ class Addition:
         record = granted.record
         return record, await self._reconciler.network(record.network, NETWORK_KNOWN)
 
-    async def _link(self, entry: Entry) -> None:
+    async def _link(self, entry: JournalEntry) -> None:
         # a thread cannot be called back: the link would come after it was to be removed
         await unbroken(
             self._links.add_pod_link(
@@ -173,14 +173,14 @@ class Addition:
             )
         )
 
-    async def _forward(self, entry: Entry, record: EndpointRecord) -> None:
+    async def _forward(self, entry: JournalEntry, record: EndpointRecord) -> None:
         port = LocalPort(record=record, ofport=entry.port, number=entry.port)
         await self._reconciler.put_port(entry.key, port)
 
     async def _furnish(
         self,
         linked: asyncio.Task[None],
-        entry: Entry,
+        entry: JournalEntry,
         record: EndpointRecord,
         network: NetworkRecord,
     ) -> None:
@@ -200,14 +200,16 @@ class Addition:
         if not network.gateway:
             await self._go_by_host(entry)
 
-    async def _go_by_host(self, entry: Entry) -> None:
+    async def _go_by_host(self, entry: JournalEntry) -> None:
         """Give a pod a way by its host to everything but services (`driver.go: addPod`)."""
         await self._access.attach(entry, self._mtus.of(Bridge.VXLAN))
         if self._facts.services is not None:
             way = self._links.route_pod(entry.netns, entry.ifname, self._facts.services)
             await unbroken(way)
 
-    def _result(self, entry: Entry, record: EndpointRecord, network: NetworkRecord) -> PodResult:
+    def _result(
+        self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
+    ) -> PodResult:
         ipv4, ipv6 = _addresses(record, network)
         gateway, gateway6 = _gateways(record, network)
         return PodResult(
@@ -221,7 +223,7 @@ class Addition:
             host_ifname=port_names.switch_name(entry.port),
         )
 
-    async def _keep(self, entry: Entry) -> None:
+    async def _keep(self, entry: JournalEntry) -> None:
         self._roster.put(entry)
         await self._journal.write(entry)
 

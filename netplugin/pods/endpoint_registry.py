@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from core.ids import EndpointKey
-from netplugin.pods.journal import Entry, State
+from netplugin.pods.journal import EntryState, JournalEntry
 
 
-class Roster:
+class EndpointRegistry:
     """One per agent, shared by all that work on endpoints."""
 
     def __init__(self) -> None:
-        self._entries: dict[EndpointKey, Entry] = {}
+        self._entries: dict[EndpointKey, JournalEntry] = {}
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: JournalEntry) -> None:
         """Add an endpoint, or say how far it has come."""
         self._entries[entry.key] = entry
 
@@ -28,11 +28,11 @@ class Roster:
         """Forget an endpoint."""
         del self._entries[key]
 
-    def get(self, key: EndpointKey) -> Entry | None:
+    def get(self, key: EndpointKey) -> JournalEntry | None:
         """Return an endpoint's entry, None if there is none."""
         return self._entries.get(key)
 
-    def find(self, container_id: str, ifname: str) -> Entry | None:
+    def find(self, container_id: str, ifname: str) -> JournalEntry | None:
         """Return the endpoint behind an interface of a container, None if there is none."""
         for entry in self._entries.values():
             if (entry.container_id, entry.ifname) == (container_id, ifname):
@@ -47,16 +47,16 @@ class Roster:
         """Return the numbers of their ports."""
         return {entry.port for entry in self._entries.values()}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Return all endpoints, also those somebody is at work on."""
         return list(self._entries.values())
 
-    def settled(self) -> list[Entry]:
+    def settled(self) -> list[JournalEntry]:
         """Return the endpoints nobody is at work on."""
         return [
             entry
             for entry in self._entries.values()
-            if entry.state is State.PRESENT and entry.container_id not in self._locks
+            if entry.state is EntryState.PRESENT and entry.container_id not in self._locks
         ]
 
     @asynccontextmanager

@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from core.errors import ContivError
-from core.grace_period import Suspects
+from core.grace_period import GracePeriod
 from core.ids import EndpointKey
 from core.logs import fields
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
-from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.handler import Pods
-from netplugin.pods.journal import Entry, Journal
+from netplugin.pods.journal import Journal, JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
@@ -39,17 +39,17 @@ CUT_OFF_AFTER: Final = 5.0
 """Seconds a record must be gone: one that is made anew is away for a moment."""
 
 
-class Leaks:
+class GarbageCollector:
     """Looks after this host's endpoints; `grace` in seconds, 0 releases nothing."""
 
     def __init__(
         self,
         *,
         pods: Pods,
-        roster: Roster,
+        roster: EndpointRegistry,
         pod_ports: PodPorts,
         journal: Journal,
-        links: HostLinks,
+        links: KernelLinks,
         ovsdb: Ovsdb,
         world: WorldBuilder,
         grace: float,
@@ -64,9 +64,9 @@ class Leaks:
         self._world = world
         self._grace = grace
         self._clock = clock
-        self._vanished = Suspects[Entry](grace)
-        self._unknown = Suspects[tuple[EndpointKey, str]](grace)
-        self._revoked = Suspects[EndpointKey](CUT_OFF_AFTER)
+        self._vanished = GracePeriod[JournalEntry](grace)
+        self._unknown = GracePeriod[tuple[EndpointKey, str]](grace)
+        self._revoked = GracePeriod[EndpointKey](CUT_OFF_AFTER)
         self.tally: Counter[str] = Counter()
         """How often something was mended, by what was wrong."""
 
@@ -113,7 +113,7 @@ class Leaks:
             await self._pods.forsake(*nobodys[due])
             self.tally["record unknown"] += 1
 
-    async def _without_pod(self, links: frozenset[str]) -> list[Entry]:
+    async def _without_pod(self, links: frozenset[str]) -> list[JournalEntry]:
         """Return the endpoints whose link is gone, and their pod's namespace with it."""
         linkless = [
             e for e in self._roster.settled() if port_names.switch_name(e.port) not in links

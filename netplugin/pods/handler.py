@@ -22,12 +22,12 @@ from core.tasks import unbroken
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.masters.client import Master
-from netplugin.pods.add import Addition, endpoint_key_of
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.journal import Entry, Journal, State
+from netplugin.masters.client import MasterApi
+from netplugin.pods.add import PodAdd, endpoint_key_of
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import EntryState, Journal, JournalEntry
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
-from netplugin.pods.teardown import Removal
+from netplugin.pods.teardown import Teardown
 from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord, NetworkRecord
 
@@ -48,14 +48,14 @@ class Pods:
         self,
         *,
         host: HostLabel,
-        addition: Addition,
-        master: Master,
+        addition: PodAdd,
+        master: MasterApi,
         journal: Journal,
-        roster: Roster,
+        roster: EndpointRegistry,
         pod_ports: PodPorts,
         world: WorldBuilder,
         reconciler: Reconciler,
-        removal: Removal,
+        removal: Teardown,
     ) -> None:
         self._host = host
         self._addition = addition
@@ -67,7 +67,7 @@ class Pods:
         self._reconciler = reconciler
         self._removal = removal
 
-    def recover(self, entries: list[Entry]) -> None:
+    def recover(self, entries: list[JournalEntry]) -> None:
         """Take over the journal of the agent before this one, once, before the first call.
 
         What it finished stays; what it left half done is taken away like a DEL, since no runtime
@@ -75,10 +75,10 @@ class Pods:
         """
         for entry in entries:
             self._ports.seen(entry.port)
-            if entry.state is State.PRESENT:
+            if entry.state is EntryState.PRESENT:
                 self._roster.put(entry)
             else:
-                self._removal.schedule(replace(entry, state=State.REMOVING))
+                self._removal.schedule(replace(entry, state=EntryState.REMOVING))
 
     def keys(self) -> frozenset[EndpointKey]:
         """Return the endpoints this host has."""
@@ -123,7 +123,7 @@ class Pods:
                 if entry is not None:
                     await unbroken(self._take_away(entry))
 
-    async def release(self, entry: Entry) -> None:
+    async def release(self, entry: JournalEntry) -> None:
         """Take an endpoint away as a DEL would, unless it is another one by now."""
         async with self._roster.serial(entry.container_id):
             if self._roster.get(entry.key) is entry:
@@ -148,7 +148,7 @@ class Pods:
 
     # -- ADD -----------------------------------------------------------------------------------
 
-    async def _make(self, entry: Entry, name: str) -> PodResult:
+    async def _make(self, entry: JournalEntry, name: str) -> PodResult:
         self._roster.put(entry)
         try:
             result = await self._addition.make(entry, name)
@@ -164,13 +164,13 @@ class Pods:
 
     # -- DEL -----------------------------------------------------------------------------------
 
-    async def _take_away(self, entry: Entry) -> None:
-        going = replace(entry, state=State.REMOVING)
+    async def _take_away(self, entry: JournalEntry) -> None:
+        going = replace(entry, state=EntryState.REMOVING)
         await self._journal.write(going)
         await self._remove(going)
 
-    async def _undo(self, entry: Entry, reason: BaseException) -> None:
-        going = replace(entry, state=State.REMOVING)
+    async def _undo(self, entry: JournalEntry, reason: BaseException) -> None:
+        going = replace(entry, state=EntryState.REMOVING)
         try:
             await self._journal.write(going)
         except HostError as exc:  # an ADD the journal does not know, or as begun: nothing is lost
@@ -185,11 +185,11 @@ class Pods:
         with suppress(ContivError):  # the caller has an error already, and the work goes on
             await self._removal.finished(entry.key, UNDONE)
 
-    async def _remove(self, going: Entry) -> None:
+    async def _remove(self, going: JournalEntry) -> None:
         await self._take_off(going)
         await self._removal.release(going)
 
-    async def _take_off(self, going: Entry) -> None:
+    async def _take_off(self, going: JournalEntry) -> None:
         """Take an endpoint off the switch."""
         self._roster.put(going)
         try:
@@ -208,7 +208,7 @@ class Pods:
         return [] if self.stands_for(key) else [record]
 
 
-def _is_what(request: PodRequest, entry: Entry) -> bool:
+def _is_what(request: PodRequest, entry: JournalEntry) -> bool:
     """Tell whether an endpoint that is there is what a request asks for."""
     there = entry.key, entry.netns, entry.ifname, entry.group or ""
     return there == (

@@ -12,13 +12,13 @@ import logging
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.bridges.reconcile_loop import Upkeep, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
 from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.journal import Entry
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
@@ -27,14 +27,14 @@ from ofnet.world import AccessPort, Bridge
 log = logging.getLogger(__name__)
 
 
-class AccessPorts:
+class HostInterfaces:
     """The pods' interfaces to this host. One per agent."""
 
     def __init__(
         self,
         *,
-        roster: Roster,
-        links: HostLinks,
+        roster: EndpointRegistry,
+        links: KernelLinks,
         ovsdb: Ovsdb,
         pod_ports: PodPorts,
         world: WorldBuilder,
@@ -51,7 +51,7 @@ class AccessPorts:
         self._tx_off = tx_off
         self._interval = interval
 
-    async def attach(self, entry: Entry, mtu: int) -> None:
+    async def attach(self, entry: JournalEntry, mtu: int) -> None:
         """Give a pod its interface to the host; return when the switch has its flows.
 
         Raises SwitchUnavailable while this host has no port of its own.
@@ -98,7 +98,7 @@ class AccessPorts:
     async def run(self) -> None:
         """Keep them, for ever."""
         await keep(
-            Upkeep(
+            ReconcileLoop(
                 name="interfaces to the host",
                 converge=self.converge,
                 facts=self._facts,
@@ -129,7 +129,7 @@ class AccessPorts:
         rows = self._ovsdb.ports(Bridge.VXLAN)
         return {name: row for name, row in rows.items() if port_names.is_access(name)}
 
-    def _show(self, entry: Entry, ofport: int) -> None:
+    def _show(self, entry: JournalEntry, ofport: int) -> None:
         host = self._world.endpoints.host_port
         if host is not None:
             mac = port_names.private_mac(host.subnet, entry.port)
@@ -137,11 +137,11 @@ class AccessPorts:
             port = AccessPort(ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry))
             self._world.endpoints.put_access(entry.key, port)
 
-    def _dscp(self, entry: Entry) -> int:
+    def _dscp(self, entry: JournalEntry) -> int:
         group = self._pod_ports.group(entry)
         return 0 if group is None else group.dscp
 
-    async def _add_row(self, entry: Entry) -> None:
+    async def _add_row(self, entry: JournalEntry) -> None:
         rate, burst = self._pod_ports.limits(entry)
         await self._ovsdb.add_port(
             Bridge.VXLAN,

@@ -36,7 +36,7 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {"port": int, "group": (str,
 """Members of a file that are not simply text."""
 
 
-class State(StrEnum):
+class EntryState(StrEnum):
     """How far an endpoint has come; what an agent that finds it has to do depends on it."""
 
     ADDING = "adding"
@@ -45,7 +45,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """A local endpoint as its host knows it."""
 
     key: EndpointKey
@@ -57,7 +57,7 @@ class Entry:
     group: GroupName | None
     port: int
     bridge: str
-    state: State
+    state: EntryState
 
 
 class Journal:
@@ -75,11 +75,11 @@ class Journal:
         """Finish what is being written."""
         self._thread.shutdown()
 
-    async def load(self) -> list[Entry]:
+    async def load(self) -> list[JournalEntry]:
         """Make the directory if need be and return all entries. Raises HostError."""
         return await self._call(self._load)
 
-    async def write(self, entry: Entry) -> None:
+    async def write(self, entry: JournalEntry) -> None:
         """Return when the entry is on the disk, in place of one with its key. Raises HostError.
 
         After a loss of power the one replaced may be back, and no pod to go with it.
@@ -100,7 +100,7 @@ class Journal:
         except OSError as exc:
             raise HostError(f"journal {self._directory}: {exc.strerror or exc}") from exc
 
-    def _load(self) -> list[Entry]:
+    def _load(self) -> list[JournalEntry]:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         entries = []
         for path in sorted(self._directory.iterdir()):
@@ -116,7 +116,7 @@ class Journal:
                     entries.append(entry)
         return entries
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: JournalEntry) -> None:
         path = self._path(entry.key)
         half, new = path.with_suffix(_HALF), not path.exists()
         with half.open("wb", buffering=0) as file:
@@ -142,12 +142,12 @@ class Journal:
             os.close(directory)
 
 
-def parse(text: str) -> Entry:
+def parse(text: str) -> JournalEntry:
     """Return the entry in a file's text. Raises ValueError for anything else."""
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError("not an object")  # noqa: TRY004 - it is the text that is wrong
-    known = {field.name for field in fields(Entry)}
+    known = {field.name for field in fields(JournalEntry)}
     missing = known - value.keys()
     if missing:
         raise ValueError(f"{', '.join(sorted(missing))} missing")
@@ -155,10 +155,12 @@ def parse(text: str) -> Entry:
     if wrong:
         raise ValueError(f"{', '.join(sorted(wrong))} of the wrong type")
     # a newer agent may have written more than this one knows
-    return Entry(**{name: value[name] for name in known - {"state"}}, state=State(value["state"]))
+    return JournalEntry(
+        **{name: value[name] for name in known - {"state"}}, state=EntryState(value["state"])
+    )
 
 
-def _read(path: Path) -> Entry | None:
+def _read(path: Path) -> JournalEntry | None:
     try:
         return parse(path.read_text(encoding="utf-8"))
     except ValueError as exc:

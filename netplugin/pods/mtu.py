@@ -16,10 +16,10 @@ from typing import Final
 
 from core.errors import ContivError, HostError, UsageError
 from core.logs import fields
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.journal import Entry
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
@@ -45,7 +45,7 @@ class Underlay:
         return min(self.uplinks, default=self.tunnels)
 
 
-async def underlay_of(links: HostLinks, vtep_ip: IPv4Address, uplinks: Sequence[str]) -> Underlay:
+async def underlay_of(links: KernelLinks, vtep_ip: IPv4Address, uplinks: Sequence[str]) -> Underlay:
     """Return the underlay of a host. Raises HostError where a link is missing."""
     holder, have = await links.holder(vtep_ip), await links.mtus()
     missing = [name for name in (holder, *uplinks) if name not in have]
@@ -64,9 +64,9 @@ class PodMtus:
     def __init__(
         self,
         *,
-        links: HostLinks,
+        links: KernelLinks,
         ovsdb: Ovsdb,
-        roster: Roster,
+        roster: EndpointRegistry,
         vtep_ip: IPv4Address,
         uplinks: Sequence[str],
         wanted: int | None,
@@ -140,7 +140,7 @@ class PodMtus:
                     faults.append(f"MTU of {row.name} not set: {exc}")
         return faults
 
-    async def _set(self, entry: Entry, name: str, ifname: str, mtu: int) -> list[str]:
+    async def _set(self, entry: JournalEntry, name: str, ifname: str, mtu: int) -> list[str]:
         try:
             await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
         except HostError as exc:

@@ -19,12 +19,12 @@ from core.logs import fields
 from core.tasks import backoff, unbroken
 from netplugin.bridges.reconcile_loop import follow
 from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.pods import rate_limits
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.journal import Entry
-from netplugin.pods.teardown import Removal
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import JournalEntry
+from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
@@ -45,12 +45,12 @@ class PodPorts:
     def __init__(
         self,
         *,
-        roster: Roster,
-        links: HostLinks,
+        roster: EndpointRegistry,
+        links: KernelLinks,
         ovsdb: Ovsdb,
         world: WorldBuilder,
         reconciler: Reconciler,
-        removal: Removal,
+        removal: Teardown,
     ) -> None:
         self._roster = roster
         self._links = links
@@ -76,7 +76,7 @@ class PodPorts:
         self._last = port_names.next_number(self._last, self.in_use() | named | given)
         return self._last
 
-    def tag(self, entry: Entry, network: NetworkRecord) -> int:
+    def tag(self, entry: JournalEntry, network: NetworkRecord) -> int:
         """Return the VLAN of an endpoint's port: its group's own, which an ACI fabric gives it.
 
         Everywhere else that is the network's (`ovsdriver.go: CreateEndpoint`).
@@ -84,7 +84,7 @@ class PodPorts:
         group = self.group(entry)
         return network.pkt_tag if group is None else group.pkt_tag
 
-    async def attach(self, entry: Entry, network: NetworkRecord) -> None:
+    async def attach(self, entry: JournalEntry, network: NetworkRecord) -> None:
         """Add an endpoint's port and return when it has its number. Raises SwitchUnavailable."""
         name = port_names.switch_name(entry.port)
         with self._removal.paused():
@@ -158,7 +158,7 @@ class PodPorts:
                 done = await self._restore(entry) and done
         return done
 
-    async def _restore(self, entry: Entry) -> bool:
+    async def _restore(self, entry: JournalEntry) -> bool:
         async with self._roster.serial(entry.container_id):
             network = self._world.networks.get(network_id(entry.network, entry.tenant))
             if self._roster.get(entry.key) is not entry or network is None:
@@ -181,7 +181,7 @@ class PodPorts:
                     done = await self._limit(entry, name, *wanted) and done
         return done
 
-    async def _limit(self, entry: Entry, name: str, rate: int, burst: int) -> bool:
+    async def _limit(self, entry: JournalEntry, name: str, rate: int, burst: int) -> bool:
         about = fields(endpoint=entry.key, port=name, rate=rate, burst=burst)
         try:
             await self._ovsdb.set_policing(name, rate=rate, burst=burst)
@@ -200,18 +200,18 @@ class PodPorts:
             if number is not None and number not in used and row.bridge in _BRIDGES:
                 self._removal.sweep(row.bridge, [name])
 
-    def group(self, entry: Entry) -> GroupRecord | None:
+    def group(self, entry: JournalEntry) -> GroupRecord | None:
         """Return the group of an endpoint, if it has one that is known."""
         if not entry.group:
             return None
         return self._world.endpoints.group(group_key(entry.group, entry.tenant))
 
-    def limits(self, entry: Entry) -> tuple[int, int]:
+    def limits(self, entry: JournalEntry) -> tuple[int, int]:
         """Return the rate and burst each port of an endpoint is to have."""
         group = self.group(entry)
         return (0, 0) if group is None else (rate_limits.rate_of(group.bandwidth), group.burst)
 
-    async def _add_row(self, entry: Entry, network: NetworkRecord) -> None:
+    async def _add_row(self, entry: JournalEntry, network: NetworkRecord) -> None:
         rate, burst = self.limits(entry)
         await self._ovsdb.add_port(
             entry.bridge,

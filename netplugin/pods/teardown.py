@@ -18,10 +18,10 @@ from core.errors import ContivError, MasterUnavailable, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import Supervisor, backoff
-from netplugin.kernel.netns import HostLinks
-from netplugin.masters.client import Master
+from netplugin.kernel.netns import KernelLinks
+from netplugin.masters.client import MasterApi
 from netplugin.ovsdb import Ovsdb
-from netplugin.pods.journal import Entry, Journal
+from netplugin.pods.journal import Journal, JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
@@ -37,20 +37,20 @@ BREATH: Final = 0.02
 
 @dataclass(slots=True)
 class _Job:
-    entry: Entry
+    entry: JournalEntry
     released: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Removal:
+class Teardown:
     """Finishes what DELs began. Work starts when it is scheduled; `supervisor` owns the tasks."""
 
     def __init__(
         self,
         *,
-        master: Master,
+        master: MasterApi,
         journal: Journal,
-        links: HostLinks,
+        links: KernelLinks,
         ovsdb: Ovsdb,
         supervisor: Supervisor,
     ) -> None:
@@ -82,11 +82,11 @@ class Removal:
         removed = {job.entry.port for job in self._jobs.values()}
         return removed | {number for number in stale if number is not None}
 
-    def schedule(self, entry: Entry) -> None:
+    def schedule(self, entry: JournalEntry) -> None:
         """Remove an endpoint in the background; its journal entry says REMOVING already."""
         self._start(entry)
 
-    async def release(self, entry: Entry) -> None:
+    async def release(self, entry: JournalEntry) -> None:
         """As `schedule`, and wait for netmaster's release for as long as a DEL should."""
         job = self._start(entry)
         with suppress(TimeoutError):
@@ -130,7 +130,7 @@ class Removal:
             if self._adding == 0:
                 self._quiet.set()
 
-    def _start(self, entry: Entry) -> _Job:
+    def _start(self, entry: JournalEntry) -> _Job:
         job = self._jobs.get(entry.key)
         if job is None:
             job = self._jobs[entry.key] = _Job(entry)

@@ -13,9 +13,9 @@ from typing import Final
 from core import keys
 from core.logs import fields
 from netplugin.bridges.host_ports import HostPorts
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
-from netplugin.startup.context import Life
+from netplugin.startup.context import Context
 from objdb.api import Backend
 from objdb.connect import connect
 from objdb.wait_for_store import arrival
@@ -27,16 +27,16 @@ OVSDB_WAIT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
+class Clients:
     """Store, OVSDB, kernel, and what takes the last two."""
 
     store: Backend
     ovsdb: Ovsdb
-    links: HostLinks
+    links: KernelLinks
     host_ports: HostPorts
 
 
-async def open_doors(life: Life) -> Doors:
+async def open_doors(life: Context) -> Clients:
     """Open all of them. Raises ContivError for a store or an OVSDB that cannot be used."""
     settings = life.settings
     store = connect(settings.store)
@@ -44,12 +44,12 @@ async def open_doors(life: Life) -> Doors:
     stamp = await arrival(settings.store, store, keys.SCHEMA)
     if stamp is not None:
         schema.check_version(stamp.value)
-    links = life.stack.enter_context(closing(HostLinks()))
+    links = life.stack.enter_context(closing(KernelLinks()))
     ovsdb = await _open_ovsdb(life)
-    return Doors(store=store, ovsdb=ovsdb, links=links, host_ports=HostPorts(ovsdb, links))
+    return Clients(store=store, ovsdb=ovsdb, links=links, host_ports=HostPorts(ovsdb, links))
 
 
-async def _open_ovsdb(life: Life) -> Ovsdb:
+async def _open_ovsdb(life: Context) -> Ovsdb:
     log.info("waiting for Open vSwitch", extra=fields(path=life.settings.ovsdb))
     ovsdb = await Ovsdb.connect(life.settings.ovsdb, wait=OVSDB_WAIT)
     await life.stack.enter_async_context(ovsdb)

@@ -9,7 +9,7 @@ from netplugin.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class Context:
     """What the agent runs with: its settings, the owner of its tasks, and what its end undoes."""
 
     settings: Settings

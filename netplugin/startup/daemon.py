@@ -22,18 +22,18 @@ from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin.bridges import node_ports
 from netplugin.bridges.node_ports import NodePorts
-from netplugin.kernel.iptables import Firewall
+from netplugin.kernel.iptables import Iptables
 from netplugin.kube import config
 from netplugin.kube.api import KubeApi
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
-from netplugin.masters.client import Masters
+from netplugin.masters.client import LeaderClient
 from netplugin.settings import Settings
-from netplugin.startup.clients import Doors, open_doors
+from netplugin.startup.clients import Clients, open_doors
 from netplugin.startup.cluster_settings import cluster_settings
-from netplugin.startup.context import Life
-from netplugin.startup.dataplane import Plane, open_plane, uplink_macs
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane, open_plane, uplink_macs
 from netplugin.startup.host_services import wire_own_ports
 from netplugin.startup.pod_services import open_caretakers
 from netplugin.startup.resync import settle
@@ -58,7 +58,7 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         kubernetes = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
         followed = KubeApi(kubernetes) if kubernetes.server else None
         log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
-        life = Life(
+        life = Context(
             settings=settings,
             version=version,
             sup=sup,
@@ -69,7 +69,7 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
         await asyncio.Event().wait()
 
 
-async def _start(life: Life, kubernetes: KubeApi | None) -> None:
+async def _start(life: Context, kubernetes: KubeApi | None) -> None:
     settings = life.settings
     doors = await open_doors(life)
     macs = await uplink_macs(doors, settings.uplinks)
@@ -93,15 +93,15 @@ async def _start(life: Life, kubernetes: KubeApi | None) -> None:
     await asyncio.to_thread(packets.load)
 
 
-def _follow_masters(life: Life, doors: Doors) -> Masters:
+def _follow_masters(life: Context, doors: Clients) -> LeaderClient:
     client = MasterClient()
     life.stack.push_async_callback(client.close)
-    masters = Masters(doors.store, client)
+    masters = LeaderClient(doors.store, client)
     life.sup.supervise("masters", masters.follow())
     return masters
 
 
-async def _follow_kubernetes(life: Life, plane: Plane, api: KubeApi) -> NodePorts:
+async def _follow_kubernetes(life: Context, plane: Dataplane, api: KubeApi) -> NodePorts:
     """Follow the services of Kubernetes, and have them read before what is missing is gone.
 
     An API server that is away is not waited for long: pods are more than services. Node ports can
@@ -113,7 +113,7 @@ async def _follow_kubernetes(life: Life, plane: Plane, api: KubeApi) -> NodePort
         log.warning("kubernetes has not told of its services: there are none until it does")
     return NodePorts(
         feed=feed,
-        firewall=Firewall(node_ports.CHAINS),
+        firewall=Iptables(node_ports.CHAINS),
         world=plane.world,
         reconciler=plane.reconciler,
         interval=life.settings.audit_interval,

@@ -14,8 +14,8 @@ from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
 from netplugin.dns.nameserver import NameServer
 from netplugin.masters.progress import Progress
-from netplugin.startup.clients import Doors
-from netplugin.startup.context import Life
+from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import stored_vrfs
 from ofnet.agent import BridgeAgent
@@ -25,7 +25,7 @@ from state.watch import RecordFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plane:
+class Dataplane:
     """The parts that turn records into flows."""
 
     feed: RecordFeed
@@ -37,7 +37,7 @@ class Plane:
     datapath: str
 
 
-async def uplink_macs(doors: Doors, names: tuple[str, ...]) -> dict[str, str]:
+async def uplink_macs(doors: Clients, names: tuple[str, ...]) -> dict[str, str]:
     """Return the MAC address of each card of the uplink.
 
     Raises UsageError for one that this host lives on.
@@ -47,7 +47,9 @@ async def uplink_macs(doors: Doors, names: tuple[str, ...]) -> dict[str, str]:
     return {card.name: card.mac for card in cards}
 
 
-async def open_plane(life: Life, doors: Doors, fwd_mode: FwdMode, macs: dict[str, str]) -> Plane:
+async def open_plane(
+    life: Context, doors: Clients, fwd_mode: FwdMode, macs: dict[str, str]
+) -> Dataplane:
     """Have the bridges made, and wire what forwards on them."""
     settings = life.settings
     switches = await _open_switches(life)
@@ -77,7 +79,7 @@ async def open_plane(life: Life, doors: Doors, fwd_mode: FwdMode, macs: dict[str
         tunnels=tunnels,
         progress=progress,
     )
-    return Plane(
+    return Dataplane(
         feed=feed,
         progress=progress,
         world=world,
@@ -88,7 +90,7 @@ async def open_plane(life: Life, doors: Doors, fwd_mode: FwdMode, macs: dict[str
     )
 
 
-async def _open_switches(life: Life) -> dict[Bridge, Switch]:
+async def _open_switches(life: Context) -> dict[Bridge, Switch]:
     wanted = {
         Bridge.VXLAN: life.settings.vxlan_openflow_port,
         Bridge.VLAN: life.settings.vlan_openflow_port,

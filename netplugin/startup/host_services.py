@@ -7,34 +7,36 @@ again, made and kept is `netplugin.startup.resync`'s to say.
 from dataclasses import dataclass
 from functools import partial
 
-from netplugin.bgp.host import Bgp
+from netplugin.bgp.host import HostBgp
 from netplugin.bridges.host_access import CHAINS, HostAccess
 from netplugin.bridges.infra import Infra
-from netplugin.kernel.iptables import Firewall
-from netplugin.masters.client import Masters
-from netplugin.startup.clients import Doors
-from netplugin.startup.context import Life
-from netplugin.startup.dataplane import Plane
+from netplugin.kernel.iptables import Iptables
+from netplugin.masters.client import LeaderClient
+from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane
 from ofnet.world import Bridge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPorts:
+class HostServices:
     """Who keeps `contivh0`, the interfaces of infra networks, and `inb01`."""
 
     host_access: HostAccess
     infra: Infra
-    bgp: Bgp
+    bgp: HostBgp
 
 
-def wire_own_ports(life: Life, doors: Doors, plane: Plane, masters: Masters) -> OwnPorts:
+def wire_own_ports(
+    life: Context, doors: Clients, plane: Dataplane, masters: LeaderClient
+) -> HostServices:
     """Return who keeps the host's own ports."""
     settings = life.settings
-    return OwnPorts(
+    return HostServices(
         host_access=HostAccess(
             ovsdb=doors.ovsdb,
             host_ports=doors.host_ports,
-            firewall=Firewall(CHAINS),
+            firewall=Iptables(CHAINS),
             world=plane.world,
             reconciler=plane.reconciler,
             address=settings.vtep_ip,
@@ -50,7 +52,7 @@ def wire_own_ports(life: Life, doors: Doors, plane: Plane, masters: Masters) -> 
             services=life.services,
             interval=settings.audit_interval,
         ),
-        bgp=Bgp(
+        bgp=HostBgp(
             ovsdb=doors.ovsdb,
             host_ports=doors.host_ports,
             world=plane.world,

@@ -19,12 +19,12 @@ from aiohttp import web
 
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
-from netplugin.bgp.host import Bgp
+from netplugin.bgp.host import HostBgp
 from netplugin.dns.nameserver import NameServer
 from netplugin.pods.handler import Pods
-from netplugin.settings import Address
+from netplugin.settings import ListenAddress
 from ofnet.agent import BridgeAgent
-from ofnet.inspection import Identity
+from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 
 SIDES = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
@@ -39,10 +39,10 @@ class Inspector:
         self,
         *,
         agents: Mapping[Bridge, BridgeAgent],
-        identity: Callable[[Bridge], Identity],
+        identity: Callable[[Bridge], AgentIdentity],
         names: NameServer,
         pods: Pods,
-        bgp: Bgp,
+        bgp: HostBgp,
         mended: Mapping[str, int],
     ) -> None:
         self._agents = agents
@@ -109,7 +109,7 @@ class Inspector:
 
 
 @asynccontextmanager
-async def serve(address: Address, app: web.Application) -> AsyncIterator[int]:
+async def serve(address: ListenAddress, app: web.Application) -> AsyncIterator[int]:
     """Serve for the length of the body; yield the port. Raises HostError if it cannot be had."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

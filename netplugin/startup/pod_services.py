@@ -9,39 +9,41 @@ from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bridges.bridges import USERSPACE
-from netplugin.masters.client import Masters
-from netplugin.pods.add import Addition, HostFacts
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.garbage_collection import Leaks
+from netplugin.masters.client import LeaderClient
+from netplugin.pods.add import HostFacts, PodAdd
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
-from netplugin.pods.host_interfaces import AccessPorts
+from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.journal import Journal
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.teardown import Removal
-from netplugin.startup.clients import Doors
-from netplugin.startup.context import Life
-from netplugin.startup.dataplane import Plane
+from netplugin.pods.teardown import Teardown
+from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caretakers:
+class PodServices:
     """The parts that pods pass through, from ADD to DEL and beyond."""
 
     pods: Pods
     mtus: PodMtus
     ports: PodPorts
-    removal: Removal
-    leaks: Leaks
-    access: AccessPorts
+    removal: Teardown
+    leaks: GarbageCollector
+    access: HostInterfaces
 
 
-async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Masters) -> Caretakers:
+async def open_caretakers(
+    life: Context, doors: Clients, plane: Dataplane, masters: LeaderClient
+) -> PodServices:
     """Read links and journal, and wire who looks after the pods."""
     journal = Journal(life.settings.journal)
     life.stack.callback(journal.close)
-    roster = Roster()
-    removal = Removal(
+    roster = EndpointRegistry()
+    removal = Teardown(
         master=masters, journal=journal, links=doors.links, ovsdb=doors.ovsdb, supervisor=life.sup
     )
     facts = HostFacts(
@@ -57,7 +59,7 @@ async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Maste
         reconciler=plane.reconciler,
         removal=removal,
     )
-    access = AccessPorts(
+    access = HostInterfaces(
         roster=roster,
         links=doors.links,
         ovsdb=doors.ovsdb,
@@ -67,7 +69,7 @@ async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Maste
         tx_off=facts.tx_off,
         interval=life.settings.audit_interval,
     )
-    addition = Addition(
+    addition = PodAdd(
         facts=facts,
         mtus=mtus,
         master=masters,
@@ -91,7 +93,7 @@ async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Maste
         removal=removal,
     )
     pods.recover(await journal.load())
-    leaks = Leaks(
+    leaks = GarbageCollector(
         pods=pods,
         roster=roster,
         pod_ports=pod_ports,
@@ -101,12 +103,12 @@ async def open_caretakers(life: Life, doors: Doors, plane: Plane, masters: Maste
         world=plane.world,
         grace=life.settings.leak_grace,
     )
-    return Caretakers(
+    return PodServices(
         pods=pods, mtus=mtus, ports=pod_ports, removal=removal, leaks=leaks, access=access
     )
 
 
-def _mtus(life: Life, doors: Doors, plane: Plane, roster: Roster) -> PodMtus:
+def _mtus(life: Context, doors: Clients, plane: Dataplane, roster: EndpointRegistry) -> PodMtus:
     return PodMtus(
         links=doors.links,
         ovsdb=doors.ovsdb,

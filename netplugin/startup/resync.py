@@ -16,16 +16,16 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.logs import fields
 from netplugin.bridges.host_access import warn_unless_forwarding
-from netplugin.bridges.path_mtu import Paths
+from netplugin.bridges.path_mtu import PathMtu
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel import icmp
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
-from netplugin.startup.clients import Doors
-from netplugin.startup.context import Life
-from netplugin.startup.dataplane import Plane
-from netplugin.startup.host_services import OwnPorts
-from netplugin.startup.pod_services import Caretakers
+from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.host_services import HostServices
+from netplugin.startup.pod_services import PodServices
 from netplugin.world import port_names
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
@@ -37,7 +37,9 @@ SWITCH_WAIT: Final = 10.0
 RECORDS_AT_ONCE: Final = 500
 
 
-async def settle(life: Life, doors: Doors, plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+async def settle(
+    life: Context, doors: Clients, plane: Dataplane, own: HostServices, care: PodServices
+) -> None:
     """Read the store once, find this host's ports again, then let absence mean gone."""
     await _read(life, plane)
     await _find(plane, own, care)
@@ -48,7 +50,7 @@ async def settle(life: Life, doors: Doors, plane: Plane, own: OwnPorts, care: Ca
     await _sweep(doors, care)
 
 
-async def _read(life: Life, plane: Plane) -> None:
+async def _read(life: Context, plane: Dataplane) -> None:
     read = asyncio.Event()
     life.sup.supervise("records", plane.feed.run())
     life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
@@ -63,7 +65,7 @@ async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asynci
             read.set()
 
 
-async def _find(plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+async def _find(plane: Dataplane, own: HostServices, care: PodServices) -> None:
     """Tell the World of the ports that are there, and make those that can be made now."""
     for key, reason in care.ports.place().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
@@ -81,14 +83,14 @@ async def _find(plane: Plane, own: OwnPorts, care: Caretakers) -> None:
     care.access.place()
 
 
-def _run_flows(life: Life, plane: Plane) -> None:
+def _run_flows(life: Context, plane: Dataplane) -> None:
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
         life.sup.supervise(f"bridge {bridge}", agent.run())
         life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
 
 
-async def _forwarding(plane: Plane) -> None:
+async def _forwarding(plane: Dataplane) -> None:
     """Wait until the World as it is now is on the switch, which may come and go meanwhile."""
     while True:
         for bridge, agent in plane.agents.items():
@@ -115,7 +117,7 @@ async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
             return
 
 
-def _keep(life: Life, plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+def _keep(life: Context, plane: Dataplane, own: HostServices, care: PodServices) -> None:
     """Have ports and links kept in step from now on."""
     life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
     life.sup.supervise("host access", own.host_access.run())
@@ -129,11 +131,11 @@ def _keep(life: Life, plane: Plane, own: OwnPorts, care: Caretakers) -> None:
     life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
 
 
-def _paths(settings: Settings, plane: Plane, mtus: PodMtus) -> Paths:
+def _paths(settings: Settings, plane: Dataplane, mtus: PodMtus) -> PathMtu:
     def complain(faults: Mapping[HostLabel, str]) -> None:
         plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
 
-    return Paths(
+    return PathMtu(
         peers=plane.world.hosts.tunnel_ends,
         size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(icmp.passes, source=settings.vtep_ip),
@@ -142,7 +144,7 @@ def _paths(settings: Settings, plane: Plane, mtus: PodMtus) -> Paths:
     )
 
 
-async def _sweep(doors: Doors, care: Caretakers) -> None:
+async def _sweep(doors: Clients, care: PodServices) -> None:
     """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
     in_use = care.ports.in_use()
     used = {

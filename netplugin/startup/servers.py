@@ -8,24 +8,28 @@ from netplugin.cni import server as cni
 from netplugin.masters import registration
 from netplugin.masters.control import ControlChannel
 from netplugin.startup import inspect
-from netplugin.startup.clients import Doors
-from netplugin.startup.context import Life
-from netplugin.startup.dataplane import Plane
-from netplugin.startup.host_services import OwnPorts
+from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
-from netplugin.startup.pod_services import Caretakers
-from ofnet.inspection import Identity
+from netplugin.startup.pod_services import PodServices
+from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 
 
-async def serve(life: Life, doors: Doors, plane: Plane, own: OwnPorts, care: Caretakers) -> None:
+async def serve(
+    life: Context, doors: Clients, plane: Dataplane, own: HostServices, care: PodServices
+) -> None:
     """Open the control channel, CNI and REST, and register each when it can be reached."""
     settings = life.settings
     control = ControlChannel(doors.store, settings.host, str(settings.ctrl_ip), plane.progress)
 
-    def identity(bridge: Bridge) -> Identity:
+    def identity(bridge: Bridge) -> AgentIdentity:
         masters = {node.host: node.port for node in control.masters.values()}
-        return Identity(local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters)
+        return AgentIdentity(
+            local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters
+        )
 
     inspector = Inspector(
         agents=plane.agents,

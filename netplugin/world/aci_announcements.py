@@ -10,7 +10,7 @@ from core.ids import GroupKey, group_key
 from state.intents import Profile
 
 
-class LaunchBook:
+class AciAnnouncements:
     """The profiles of the cluster."""
 
     def __init__(self) -> None:

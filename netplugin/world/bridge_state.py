@@ -67,7 +67,7 @@ class Dirty:
         )
 
 
-class Side:
+class BridgeState:
     """What one bridge has to realise, and what of it changed since the last `take`.
 
     Its parts are there to be read; who changes one does it by the methods, which see to the marks.

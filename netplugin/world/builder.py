@@ -4,14 +4,13 @@
 Kubernetes' services; this module says who hears of which, and in what order. What follows is
 decided elsewhere:
 
-* `netplugin.world.forwarding_mode`: how the whole cluster forwards;
-* `netplugin.world.networks`, with `netplugin.world.vrfs`: which network is on which bridge, in
-which VRF; * `netplugin.world.endpoints`: who is local, who is remote, and with what; *
-`netplugin.world.services`, with `netplugin.world.service_records`: what is served, and by whom; *
-`netplugin.world.policies`, `netplugin.world.aci_announcements`: rules, and whose endpoints are to
-be announced; * `netplugin.world.peers`: the other hosts, and whom this one speaks BGP with; *
-`netplugin.world.dns_records`: who has which name; `netplugin.world.network_tenants`: whose a
-network is.
+* `forwarding_mode`: how the whole cluster forwards;
+* `networks`, with `vrfs`: which network is on which bridge, and in which VRF;
+* `endpoints`: who is local, who is remote, and with what;
+* `services`, with `service_records`: what is served, and by whom;
+* `policies`, `aci_announcements`: rules, and whose endpoints are to be announced;
+* `peers`: the other hosts, and the host this one speaks BGP with;
+* `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
 
 They read records by `netplugin.world.conversion` and set what comes of them on a bridge's side
 (`netplugin.world.bridge_state`). From there `take` has the World, with what changed in it since the
@@ -23,16 +22,16 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName, split_network_id
-from netplugin.world.aci_announcements import LaunchBook
-from netplugin.world.bridge_state import Side
-from netplugin.world.dns_records import NameBook
+from netplugin.world.aci_announcements import AciAnnouncements
+from netplugin.world.bridge_state import BridgeState
+from netplugin.world.dns_records import DnsRecords
 from netplugin.world.endpoints import Endpoints
-from netplugin.world.forwarding_mode import Modes
+from netplugin.world.forwarding_mode import ForwardingMode
 from netplugin.world.kube_services import KubeService
-from netplugin.world.network_tenants import Tenants
+from netplugin.world.network_tenants import NetworkTenants
 from netplugin.world.networks import Moved, Networks
-from netplugin.world.peers import Hosts
-from netplugin.world.policies import PolicyBook
+from netplugin.world.peers import Peers
+from netplugin.world.policies import Policies
 from netplugin.world.services import Services
 from netplugin.world.vrfs import VrfIds
 from ofnet.changes import Changes
@@ -65,18 +64,18 @@ class WorldBuilder:
         guard: bool = True,
     ) -> None:
         self._guard = guard
-        self._sides = {bridge: Side() for bridge in Bridge}
+        self._sides = {bridge: BridgeState() for bridge in Bridge}
         self.vxlan, self.vlan = self._sides[Bridge.VXLAN], self._sides[Bridge.VLAN]
         self._vrfs = VrfIds(vrfs or {})
-        self.modes = Modes(fwd_mode)
+        self.modes = ForwardingMode(fwd_mode)
         self.networks = Networks(self._sides, self._vrfs)
         self.endpoints = Endpoints(host, self._sides)
-        self._tenants = Tenants()
+        self._tenants = NetworkTenants()
         self.services = Services(self._sides, self._vrfs.ids, self._tenants)
-        self.hosts = Hosts(host, self.vlan)
-        self.names = NameBook(self._tenants)
-        self._policies = PolicyBook()
-        self._profiles = LaunchBook()
+        self.hosts = Peers(host, self.vlan)
+        self.names = DnsRecords(self._tenants)
+        self._policies = Policies()
+        self._profiles = AciAnnouncements()
         self._launches: dict[int, int] = {}
         self._complete = False
 

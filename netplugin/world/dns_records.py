@@ -16,7 +16,7 @@ from typing import Final
 
 from core.ids import EndpointKey, ServiceKey, TenantName
 from netplugin.world.kube_services import KubeService
-from netplugin.world.network_tenants import Tenants
+from netplugin.world.network_tenants import NetworkTenants
 from state.records import EndpointRecord, ServiceRecord
 
 Address = IPv4Address | IPv6Address
@@ -29,11 +29,11 @@ _DOMAINS: Final = ("", ".svc", ".svc.cluster.local")
 _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
 
 
-class NameBook:
+class DnsRecords:
     """The names of all endpoints and services; all addresses and networks can be read."""
 
-    def __init__(self, tenants: Tenants | None = None) -> None:
-        self.tenants = tenants or Tenants()
+    def __init__(self, tenants: NetworkTenants | None = None) -> None:
+        self.tenants = tenants or NetworkTenants()
         """Whose networks are: what they hold must be told of anew when that changes."""
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
         self._services: dict[ServiceKey, ServiceRecord] = {}

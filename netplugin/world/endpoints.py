@@ -16,7 +16,7 @@ from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from core.multimap import discard
-from netplugin.world.bridge_state import Side
+from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import LocalPort, addressed, check_endpoint, local_of, remote_of
 from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, RemoteEndpoint
 from state.records import EndpointRecord, GroupRecord
@@ -25,7 +25,7 @@ from state.records import EndpointRecord, GroupRecord
 class Endpoints:
     """Records, ports and groups; what follows from them is on the sides."""
 
-    def __init__(self, host: HostLabel, sides: Mapping[Bridge, Side]) -> None:
+    def __init__(self, host: HostLabel, sides: Mapping[Bridge, BridgeState]) -> None:
         self._host = host
         self._sides = sides
         self._vxlan = sides[Bridge.VXLAN]

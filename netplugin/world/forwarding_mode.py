@@ -14,7 +14,7 @@ from state.records import Encap, GlobalRecord
 ACI: Final = "aci"
 
 
-class Modes:
+class ForwardingMode:
     """The settings of the cluster that forwarding depends on."""
 
     def __init__(self, fwd_mode: FwdMode) -> None:

@@ -17,7 +17,7 @@ from core.errors import Invalid
 SERVICES: Final = "services"
 ENDPOINTS: Final = "endpoints"
 
-Object = Mapping[str, Any]
+KubeObject = Mapping[str, Any]
 _Ip = IPv4Address | IPv6Address
 
 
@@ -101,7 +101,7 @@ class _Endpoints(_Part):
     subsets: tuple[_Subset, ...] = ()
 
 
-class KubeBook:
+class KubeServices:
     """The services there are; each change returns the keys of those it may have altered."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class KubeBook:
         self._services: dict[str, _Service] = {}
         self._endpoints: dict[str, _Endpoints] = {}
 
-    def put(self, resource: str, said: Object) -> set[str]:
+    def put(self, resource: str, said: KubeObject) -> set[str]:
         """Learn or replace an object. Raises Invalid, changing nothing, if it cannot be read."""
         try:
             if resource == SERVICES:
@@ -144,7 +144,7 @@ class KubeBook:
         return {key} if self.services.get(key) != before else set()
 
 
-def key_of(said: Object) -> str:
+def key_of(said: KubeObject) -> str:
     """Return the key of an object, whatever else it says."""
     meta = said.get("metadata")
     about = meta if isinstance(meta, dict) else {}

@@ -9,7 +9,7 @@ is what follows the last dot, and for most networks it stays so. `netplugin.worl
 from core.ids import NetworkId, NetworkName, TenantName, split_network_id
 
 
-class Tenants:
+class NetworkTenants:
     """The tenants of networks: those are remembered whose ids do not say it."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.ids import NetworkId, TenantName
-from netplugin.world.bridge_state import Side
+from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import check_network, network_of
 from netplugin.world.vrfs import VrfIds
 from ofnet.world import Bridge
@@ -32,7 +32,7 @@ class Moved:
 class Networks:
     """The records of all networks, and what the bridges have of them."""
 
-    def __init__(self, sides: Mapping[Bridge, Side], vrfs: VrfIds) -> None:
+    def __init__(self, sides: Mapping[Bridge, BridgeState], vrfs: VrfIds) -> None:
         self._sides = sides
         self._vrfs = vrfs
         self._records: dict[NetworkId, NetworkRecord] = {}

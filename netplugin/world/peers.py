@@ -9,16 +9,16 @@ BGP with (`netplugin.bgp.host`).
 from ipaddress import IPv4Address
 
 from core.ids import HostLabel
-from netplugin.world.bridge_state import Side
+from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import check_host, peering_of
 from ofnet.bgp.peering import Peering
 from state.records import BgpRecord, HostRecord
 
 
-class Hosts:
+class Peers:
     """The records of all hosts, and whom this one speaks BGP with."""
 
-    def __init__(self, host: HostLabel, vlan: Side) -> None:
+    def __init__(self, host: HostLabel, vlan: BridgeState) -> None:
         self._host = host
         self._vlan = vlan
         self._records: dict[HostLabel, HostRecord] = {}

@@ -21,7 +21,7 @@ PolicyKey = tuple[TenantName, str]
 _FLAGS: Mapping[str, Flags | None] = {"": None, NEW_CONNECTION: Flags(value=0x02, mask=0x12)}
 
 
-class PolicyBook:
+class Policies:
     """Who has which policies, and the rules that follow; each change returns the ids it altered."""
 
     def __init__(self) -> None:

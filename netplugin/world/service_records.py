@@ -10,16 +10,16 @@ from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
 from netplugin.world.conversion import ports_of
-from netplugin.world.network_tenants import Tenants
+from netplugin.world.network_tenants import NetworkTenants
 from ofnet.world import Service, ServicePort
 from state.records import EndpointRecord, ServiceRecord
 from state.service_providers import Candidate, provides
 
 
-class ServiceBook:
+class ServiceRecords:
     """The services and their providers; each change returns the services it altered."""
 
-    def __init__(self, tenants: Tenants) -> None:
+    def __init__(self, tenants: NetworkTenants) -> None:
         self._tenants = tenants
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._ports: dict[ServiceKey, tuple[ServicePort, ...]] = {}

@@ -9,11 +9,11 @@ providers on its own networks (`netplugin.world.networks`). Those of Kubernetes
 from collections.abc import Iterable, Mapping
 
 from core.ids import ServiceKey, TenantName
-from netplugin.world.bridge_state import Side
+from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import kube_service_of
 from netplugin.world.kube_services import KubeService
-from netplugin.world.network_tenants import Tenants
-from netplugin.world.service_records import ServiceBook
+from netplugin.world.network_tenants import NetworkTenants
+from netplugin.world.service_records import ServiceRecords
 from ofnet.world import Bridge, Service
 from state.records import EndpointRecord, ServiceRecord
 
@@ -22,11 +22,14 @@ class Services:
     """The services of the cluster and of Kubernetes; `vrfs` has what VRF ids tenants have now."""
 
     def __init__(
-        self, sides: Mapping[Bridge, Side], vrfs: Mapping[TenantName, int], tenants: Tenants
+        self,
+        sides: Mapping[Bridge, BridgeState],
+        vrfs: Mapping[TenantName, int],
+        tenants: NetworkTenants,
     ) -> None:
         self._sides = sides
         self._vrfs = vrfs
-        self._book = ServiceBook(tenants)
+        self._book = ServiceRecords(tenants)
         self._altered: set[ServiceKey] = set()
         self.kube: dict[str, KubeService] = {}
         """Those of Kubernetes, by their keys; to be read."""

@@ -28,7 +28,7 @@ from consul.exceptions import (
 
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
 from objdb.access import Access, Tls
-from objdb.failover import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
+from objdb.failover import ATTEMPT, BUDGET, Effort, Failover, Missed, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ _TOO_LARGE: Final = "413"
 _DENIED: Final = "Permission denied"
 
 
-class Agent:
+class ConsulAgent:
     """One endpoint and its client."""
 
     def __init__(self, address: str, access: Access, context: ssl.SSLContext | None) -> None:
@@ -75,14 +75,15 @@ Ask = Callable[[Any], Awaitable[T]]
 """Asks something of a py-consul client, as `lambda client: client.kv.get("a")`."""
 
 
-class Agents(Rotation[Agent]):
+class ConsulAgents(Failover[ConsulAgent]):
     """The agents of one cluster; calls go to the current one until it fails."""
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         self.access = access
         self.context = None if access.tls is None else tls_context(access.tls)
         super().__init__(
-            [Agent(address, access, self.context) for address in access.endpoints], budget=budget
+            [ConsulAgent(address, access, self.context) for address in access.endpoints],
+            budget=budget,
         )
 
     async def call(

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from core import keys
 from objdb.access import Access
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
-from objdb.consul.agents import Agents
-from objdb.consul.commit import Committer
-from objdb.consul.leases import Leases
+from objdb.consul.agents import ConsulAgents
+from objdb.consul.commit import ConsulCommitter
+from objdb.consul.leases import ConsulLeases
 from objdb.consul.locks import ConsulLock
 from objdb.consul.operations import LIMITS
 from objdb.consul.reading import Reading
@@ -25,10 +25,10 @@ class ConsulBackend:
     limits: Limits = LIMITS
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
-        self._agents = Agents(access, budget=budget)
+        self._agents = ConsulAgents(access, budget=budget)
         self._reading = Reading(self._agents)
-        self._committer = Committer(self._agents, self._reading)
-        self._leases = Leases(self._agents)
+        self._committer = ConsulCommitter(self._agents, self._reading)
+        self._leases = ConsulLeases(self._agents)
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now (linearizable); None if absent."""

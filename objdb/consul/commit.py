@@ -27,7 +27,7 @@ from objdb.api import (
     Refused,
     admit,
 )
-from objdb.consul.agents import Agents, transaction
+from objdb.consul.agents import ConsulAgents, transaction
 from objdb.consul.operations import LIMITS, Check, Operation, ordered
 from objdb.consul.reading import Reading
 from objdb.failover import Retry
@@ -45,10 +45,10 @@ class _Writer:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Committer:
+class ConsulCommitter:
     """Sends commits; serial for each writer."""
 
-    def __init__(self, agents: Agents, reading: Reading) -> None:
+    def __init__(self, agents: ConsulAgents, reading: Reading) -> None:
         self._agents = agents
         self._reading = reading
         self._writers: dict[str, _Writer] = {}

@@ -23,7 +23,7 @@ from consul.callback import CB
 
 from core.errors import StoreUnavailable
 from core.logs import fields
-from objdb.consul.agents import TOKEN_HEADER, Agent, Agents
+from objdb.consul.agents import TOKEN_HEADER, ConsulAgent, ConsulAgents
 from objdb.failover import Effort, Missed, Retry
 from objdb.keepalive import GONE, PARTING, KeptLease, Renew, stop_all
 
@@ -48,7 +48,7 @@ _HEARD: Final = 2.0
 class ConsulLease(KeptLease):
     """A session of consul; a `Lease`. `sent` is when its check was registered."""
 
-    def __init__(self, leases: "Leases", at: "_Session", ttl: float, sent: float) -> None:
+    def __init__(self, leases: "ConsulLeases", at: "_Session", ttl: float, sent: float) -> None:
         self.id = at.id
         self._at = at
         self._agents = leases.agents
@@ -67,10 +67,10 @@ class ConsulLease(KeptLease):
             log.info("lease not revoked", extra=fields(error=str(exc)))
 
 
-class Leases:
+class ConsulLeases:
     """All leases of one backend that are being renewed."""
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, agents: ConsulAgents) -> None:
         self.agents = agents
         self.kept: set[KeptLease] = set()
 
@@ -84,7 +84,7 @@ class Leases:
         """Renew none of them any more."""
         await stop_all(self.kept)
 
-    async def _grant_at(self, agent: Agent, ttl: float) -> ConsulLease:
+    async def _grant_at(self, agent: ConsulAgent, ttl: float) -> ConsulLease:
         check = f"{SERVICE}-{uuid.uuid4()}"
         sent = time.monotonic()
         await agent.asked(lambda client: _registered(client, check, ttl))
@@ -107,7 +107,7 @@ class _Session:
 
     id: str
     check: str
-    agent: Agent
+    agent: ConsulAgent
 
 
 async def _registered(client: Any, check: str, ttl: float) -> None:
@@ -149,7 +149,7 @@ async def _created(client: Any, check: str) -> str:
 
 
 @contextmanager
-def _renewer(agents: Agents, at: _Session, ttl: float) -> Iterator[Renew]:
+def _renewer(agents: ConsulAgents, at: _Session, ttl: float) -> Iterator[Renew]:
     """Renew at the session's own agent, on a connection that nothing else uses."""
     connection = (
         http.client.HTTPConnection(at.agent.address)

@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 from core.errors import StoreUnavailable
 from objdb.api import Fence
-from objdb.consul.agents import Agents, transaction
-from objdb.consul.leases import ConsulLease, Leases
+from objdb.consul.agents import ConsulAgents, transaction
+from objdb.consul.leases import ConsulLease, ConsulLeases
 from objdb.consul.operations import Operation
 from objdb.consul.reading import Reading
 from objdb.failover import Retry
@@ -22,8 +22,8 @@ class ConsulLock(KeyLock[ConsulLease]):
 
     def __init__(
         self,
-        agents: Agents,
-        leases: Leases,
+        agents: ConsulAgents,
+        leases: ConsulLeases,
         reading: Reading,
         *,
         key: str,

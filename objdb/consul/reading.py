@@ -25,7 +25,7 @@ from core.errors import StoreUnavailable
 from core.logs import fields
 from core.tasks import backoff
 from objdb.api import Delta, Entry, Snapshot
-from objdb.consul.agents import CONSISTENT, Agents, transaction
+from objdb.consul.agents import CONSISTENT, ConsulAgents, transaction
 from objdb.consul.operations import Operation, bare
 from objdb.failover import Missed
 
@@ -54,7 +54,7 @@ _INDEX: Final = "X-Consul-Index"
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class KeyListing:
     """What a query found, as consul has it, its index, and the CPU seconds that decoding took."""
 
     index: int
@@ -65,7 +65,7 @@ class Listing:
 class Reading:
     """Reads keys of one cluster."""
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, agents: ConsulAgents) -> None:
         self._agents = agents
 
     async def get(self, key: str) -> Entry | None:
@@ -94,7 +94,7 @@ class Reading:
         async for listing in self._listings(key, recurse=False):
             yield listing.items[0] if listing.items else None
 
-    async def _listings(self, key: str, *, recurse: bool) -> AsyncGenerator[Listing, None]:
+    async def _listings(self, key: str, *, recurse: bool) -> AsyncGenerator[KeyListing, None]:
         """Yield what is there, now and after each change, until closed; outages are waited out."""
         agents = self._agents
         index, wait, failures = 0, WAIT, 0
@@ -126,7 +126,7 @@ def entry(item: Any) -> Entry:
     return Entry(f"/{item['Key']}", a2b_base64(item["Value"] or ""), item["ModifyIndex"])
 
 
-def difference(known: dict[str, Entry], listing: Listing) -> Snapshot | Delta | None:
+def difference(known: dict[str, Entry], listing: KeyListing) -> Snapshot | Delta | None:
     """Return what a listing has that is not known, which it is then; None if it has no news.
 
     Revisions that went back are those of a store that has lost its data: a Snapshot.
@@ -146,20 +146,20 @@ def difference(known: dict[str, Entry], listing: Listing) -> Snapshot | Delta | 
     return Delta(listing.index, tuple(puts), tuple(gone)) if puts or gone else None
 
 
-def _snapshot(listing: Listing) -> Snapshot:
+def _snapshot(listing: KeyListing) -> Snapshot:
     entries = map(entry, listing.items)
     return Snapshot(listing.index, {found.key: found for found in entries})
 
 
 async def _listing(
     client: Any, *, key: str, recurse: bool, index: int = 0, wait: float = 0.0
-) -> Listing:
+) -> KeyListing:
     params = [CONSISTENT]
     if recurse:
         params.append(("recurse", "1"))
     if index:
         params += [("index", str(index)), ("wait", f"{wait:.0f}s")]
-    listing: Listing = await client.http.get(
+    listing: KeyListing = await client.http.get(
         _decoded, f"/v1/kv/{bare(key)}", params=params, raw=True
     )
     if recurse:
@@ -186,7 +186,7 @@ async def _demand_right(client: Any, key: str) -> None:
     await transaction(client, [check], consistent=True)
 
 
-def _decoded(response: Any) -> Listing:
+def _decoded(response: Any) -> KeyListing:
     began = time.thread_time()  # of a busy machine it would count the others' as well
     there = response.code == HTTPStatus.OK
     if not there:
@@ -198,4 +198,4 @@ def _decoded(response: Any) -> Listing:
         index = int(response.headers[_INDEX])
     except (ValueError, KeyError) as exc:
         raise ConsulException(f"not an answer of consul: {exc!r}") from exc
-    return Listing(index, items or (), time.thread_time() - began)
+    return KeyListing(index, items or (), time.thread_time() - began)

@@ -12,9 +12,9 @@ from core import keys
 from objdb.access import Access
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
 from objdb.etcd.channel import Channels
-from objdb.etcd.commit import LIMITS, Committer, entry
+from objdb.etcd.commit import LIMITS, EtcdCommitter, entry
 from objdb.etcd.compaction import forget
-from objdb.etcd.leases import Leases
+from objdb.etcd.leases import EtcdLeases
 from objdb.etcd.locks import EtcdLock
 from objdb.etcd.watching import Watching
 from objdb.failover import BUDGET
@@ -27,9 +27,9 @@ class EtcdBackend:
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         self._channels = Channels(access, budget=budget)
-        self._committer = Committer(self._channels)
+        self._committer = EtcdCommitter(self._channels)
         self._watching = Watching(self._channels)
-        self._leases = Leases(self._channels)
+        self._leases = EtcdLeases(self._channels)
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now (linearizable); None if absent."""

@@ -16,7 +16,7 @@ from aetcd import rpc
 from core.errors import StoreDenied
 from objdb.access import Access, Tls
 from objdb.etcd.errors import detail, is_stale_token, is_transient, never_sent, translated
-from objdb.failover import ATTEMPT, BUDGET, Effort, Missed, Retry, Rotation
+from objdb.failover import ATTEMPT, BUDGET, Effort, Failover, Missed, Retry
 
 OPTIONS: Final[Sequence[tuple[str, int]]] = (
     ("grpc.max_receive_message_length", -1),
@@ -30,11 +30,11 @@ OPTIONS: Final[Sequence[tuple[str, int]]] = (
 )
 
 Metadata = tuple[tuple[str, str], ...]
-Method = Callable[["Member"], Any]
+GrpcMethod = Callable[["EtcdMember"], Any]
 """Picks a stub's method of a member, as `lambda member: member.kv.Range`."""
 
 
-class Member:
+class EtcdMember:
     """One endpoint: its channel and its stubs."""
 
     def __init__(self, address: str, tls: Tls | None) -> None:
@@ -50,12 +50,12 @@ class Member:
         self.auth = rpc.AuthStub(self.channel)
 
 
-class Channels(Rotation[Member]):
+class Channels(Failover[EtcdMember]):
     """The members of one cluster; calls go to the current one until it fails."""
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         super().__init__(
-            [Member(address, access.tls) for address in access.endpoints], budget=budget
+            [EtcdMember(address, access.tls) for address in access.endpoints], budget=budget
         )
         self.access = access
         self._metadata: Metadata = ()
@@ -87,7 +87,7 @@ class Channels(Rotation[Member]):
 
     async def call(
         self,
-        method: Method,
+        method: GrpcMethod,
         request: Any,
         retry: Retry = Retry.READ,
         *,
@@ -113,9 +113,9 @@ class Channels(Rotation[Member]):
             await member.channel.close(grace=None)
 
     async def _asked(
-        self, method: Method, request: Any, effort: Effort, metadata: Metadata | None
+        self, method: GrpcMethod, request: Any, effort: Effort, metadata: Metadata | None
     ) -> Any:
-        async def ask(member: Member) -> Any:
+        async def ask(member: EtcdMember) -> Any:
             try:
                 return await method(member)(request, timeout=effort.attempt, metadata=metadata)
             except grpc.aio.AioRpcError as exc:

@@ -40,7 +40,7 @@ from objdb.api import (
     Unchanged,
     admit,
 )
-from objdb.etcd.channel import Channels, Member
+from objdb.etcd.channel import Channels, EtcdMember
 from objdb.etcd.leases import EtcdLease
 from objdb.failover import Retry
 
@@ -68,7 +68,7 @@ class _Mark:
     id: bytes
 
 
-class Committer:
+class EtcdCommitter:
     """Sends commits; serial for each writer."""
 
     def __init__(self, channels: Channels) -> None:
@@ -168,11 +168,11 @@ def entry(kv: Any) -> Entry | None:
     return None if kv is None else Entry(kv.key.decode(), kv.value, kv.mod_revision)
 
 
-def _txn(member: Member) -> Any:
+def _txn(member: EtcdMember) -> Any:
     return member.kv.Txn
 
 
-def _range(member: Member) -> Any:
+def _range(member: EtcdMember) -> Any:
     return member.kv.Range
 
 

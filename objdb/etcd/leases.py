@@ -29,7 +29,7 @@ SHORTEST: Final = 2
 class EtcdLease(KeptLease):
     """A lease of etcd; a `Lease`."""
 
-    def __init__(self, leases: "Leases", lease_id: int, ttl: float, sent: float) -> None:
+    def __init__(self, leases: "EtcdLeases", lease_id: int, ttl: float, sent: float) -> None:
         self.id = lease_id
         self._channels = leases.channels
         super().__init__(leases.kept, _renewer(leases.channels, lease_id), ttl=ttl, sent=sent)
@@ -48,7 +48,7 @@ class EtcdLease(KeptLease):
             log.info("lease not revoked", extra=fields(error=str(exc)))
 
 
-class Leases:
+class EtcdLeases:
     """All leases of one backend that are being renewed."""
 
     def __init__(self, channels: Channels) -> None:

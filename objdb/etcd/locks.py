@@ -16,7 +16,7 @@ from core.errors import StoreUnavailable
 from core.tasks import backoff
 from objdb.api import Fence
 from objdb.etcd.channel import Channels
-from objdb.etcd.leases import EtcdLease, Leases
+from objdb.etcd.leases import EtcdLease, EtcdLeases
 from objdb.etcd.watching import Compacted, KeyRange, Watching
 from objdb.failover import Retry
 from objdb.keepalive import PARTING
@@ -32,7 +32,7 @@ class EtcdLock(KeyLock[EtcdLease]):
     def __init__(
         self,
         channels: Channels,
-        leases: Leases,
+        leases: EtcdLeases,
         watching: Watching,
         *,
         key: str,

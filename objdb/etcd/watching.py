@@ -20,7 +20,7 @@ from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Delta, Entry, Snapshot
-from objdb.etcd.channel import Channels, Member
+from objdb.etcd.channel import Channels, EtcdMember
 from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
 
 log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class Watching:
             start = page.kvs[-1].key + b"\0"
 
     @asynccontextmanager
-    async def _opened(self, member: Member, keys: KeyRange, start: int) -> AsyncIterator[Any]:
+    async def _opened(self, member: EtcdMember, keys: KeyRange, start: int) -> AsyncIterator[Any]:
         """Open a watch on a member; a stream that breaks ends it with _Cut or _Refused."""
         metadata = await self._channels.metadata()
         call = member.watch.Watch(metadata=(*metadata, REQUIRE_LEADER))

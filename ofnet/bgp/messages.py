@@ -42,7 +42,7 @@ BAD_ATTRIBUTES, MISSING_ATTRIBUTE, BAD_ATTRIBUTE_LENGTH, BAD_NETWORK, BAD_AS_PAT
 TOO_MANY_PREFIXES, DECONFIGURED = 1, 3
 
 
-class Malformed(PeerFailed):
+class MalformedBgp(PeerFailed):
     """The peer broke the rules; `code` and `subcode` tell it how."""
 
     def __init__(self, message: str, code: int, subcode: int = 0) -> None:

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 from ofnet.bgp import messages as bgp
 from ofnet.bgp.messages import (
     Keepalive,
-    Malformed,
+    MalformedBgp,
     Message,
     Notification,
     Open,
@@ -25,9 +25,9 @@ def body_length(header: bytes) -> int:
     """Return how many bytes follow a header. Raises Malformed."""
     length = int.from_bytes(header[16:18], "big")
     if header[:16] != bgp.MARKER:
-        raise Malformed("messages are out of step", bgp.HEADER_ERROR, 1)
+        raise MalformedBgp("messages are out of step", bgp.HEADER_ERROR, 1)
     if not bgp.HEADER <= length <= bgp.MAX_LENGTH:
-        raise Malformed(f"a message of {length} bytes", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
+        raise MalformedBgp(f"a message of {length} bytes", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
     return length - bgp.HEADER
 
 
@@ -40,26 +40,28 @@ def read(header: bytes, body: bytes, *, four_octets: bool) -> Message:
             return _read_update(body, 4 if four_octets else 2)
         case bgp.NOTIFICATION:
             if len(body) < 2:
-                raise Malformed("a notification without a reason", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
+                raise MalformedBgp(
+                    "a notification without a reason", bgp.HEADER_ERROR, bgp.BAD_LENGTH
+                )
             return Notification(body[0], body[1])
         case bgp.KEEPALIVE:
             return Keepalive()
         case bgp.REFRESH:
             return Refresh()
         case kind:
-            raise Malformed(f"a message of kind {kind}", bgp.HEADER_ERROR, bgp.BAD_TYPE)
+            raise MalformedBgp(f"a message of kind {kind}", bgp.HEADER_ERROR, bgp.BAD_TYPE)
 
 
 def _read_open(body: bytes) -> Open:
     if len(body) < 10:
-        raise Malformed("a short OPEN", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
+        raise MalformedBgp("a short OPEN", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
     version, asn, hold_time, router_id, length = struct.unpack_from(">BHH4sB", body)
     if version != bgp.VERSION:
-        raise Malformed(f"BGP version {version}", bgp.OPEN_ERROR, bgp.BAD_VERSION)
+        raise MalformedBgp(f"BGP version {version}", bgp.OPEN_ERROR, bgp.BAD_VERSION)
     if hold_time in {1, 2}:
-        raise Malformed(f"a hold time of {hold_time} s", bgp.OPEN_ERROR, bgp.BAD_HOLD_TIME)
+        raise MalformedBgp(f"a hold time of {hold_time} s", bgp.OPEN_ERROR, bgp.BAD_HOLD_TIME)
     if length != len(body) - 10:
-        raise Malformed("parameters of another length", bgp.OPEN_ERROR, 0)
+        raise MalformedBgp("parameters of another length", bgp.OPEN_ERROR, 0)
     found = dict(_capabilities(body[10:]))
     four = found.get(bgp.FOUR_OCTETS, b"")
     return Open(
@@ -74,7 +76,7 @@ def _read_open(body: bytes) -> Open:
 def _capabilities(parameters: bytes) -> Iterator[tuple[int, bytes]]:
     for kind, value in _options(parameters):
         if kind != bgp.CAPABILITIES:
-            raise Malformed(f"parameter {kind}", bgp.OPEN_ERROR, bgp.BAD_PARAMETER)
+            raise MalformedBgp(f"parameter {kind}", bgp.OPEN_ERROR, bgp.BAD_PARAMETER)
         yield from _options(value)
 
 
@@ -83,7 +85,7 @@ def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
     while at < len(data):
         end = at + 2 + data[at + 1] if at + 1 < len(data) else len(data) + 1
         if end > len(data):
-            raise Malformed("a parameter is cut off", bgp.OPEN_ERROR, 0)
+            raise MalformedBgp("a parameter is cut off", bgp.OPEN_ERROR, 0)
         yield data[at], data[at + 2 : end]
         at = end
 
@@ -108,10 +110,12 @@ def _read_update(body: bytes, as_size: int) -> Update:
     found = dict(_attributes(attributes))
     prefixes = tuple(_prefixes(announced))
     if prefixes and not found.keys() >= {bgp.ORIGIN, bgp.AS_PATH, bgp.NEXT_HOP}:
-        raise Malformed("routes without an attribute", bgp.UPDATE_ERROR, bgp.MISSING_ATTRIBUTE)
+        raise MalformedBgp("routes without an attribute", bgp.UPDATE_ERROR, bgp.MISSING_ATTRIBUTE)
     hop = found.get(bgp.NEXT_HOP)
     if hop is not None and len(hop) != 4:
-        raise Malformed("a next hop of another length", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTE_LENGTH)
+        raise MalformedBgp(
+            "a next hop of another length", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTE_LENGTH
+        )
     return Update(
         withdrawn=tuple(_prefixes(withdrawn)),
         announced=prefixes,
@@ -123,7 +127,7 @@ def _read_update(body: bytes, as_size: int) -> Update:
 def _part(data: bytes) -> tuple[bytes, bytes]:
     end = 2 + int.from_bytes(data[:2], "big")
     if len(data) < max(end, 2):
-        raise Malformed("an UPDATE that is cut off", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTES)
+        raise MalformedBgp("an UPDATE that is cut off", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTES)
     return data[2:end], data[end:]
 
 
@@ -134,7 +138,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         start = at + 2 + wide
         end = start + int.from_bytes(data[at + 2 : start], "big")
         if end > len(data) or start > len(data) or data[at + 1] in seen:
-            raise Malformed(
+            raise MalformedBgp(
                 "attributes that are cut off or twice", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTES
             )
         seen.add(data[at + 1])
@@ -148,7 +152,7 @@ def _prefixes(data: bytes) -> Iterator[IPv4Network]:
         length = data[at]
         end = at + 1 + (length + 7) // 8
         if length > 32 or end > len(data):
-            raise Malformed("a prefix that is none", bgp.UPDATE_ERROR, bgp.BAD_NETWORK)
+            raise MalformedBgp("a prefix that is none", bgp.UPDATE_ERROR, bgp.BAD_NETWORK)
         packed = data[at + 1 : end].ljust(4, b"\0")
         yield IPv4Network((packed, length), strict=False)
         at = end
@@ -159,7 +163,7 @@ def _as_path(data: bytes, size: int) -> Iterator[int]:
     while at < len(data):
         end = at + 2 + size * data[at + 1] if at + 1 < len(data) else len(data) + 1
         if end > len(data) or not 1 <= data[at] <= 4:
-            raise Malformed("an AS path that is none", bgp.UPDATE_ERROR, bgp.BAD_AS_PATH)
+            raise MalformedBgp("an AS path that is none", bgp.UPDATE_ERROR, bgp.BAD_AS_PATH)
         for start in range(at + 2, end, size):
             yield int.from_bytes(data[start : start + size], "big")
         at = end

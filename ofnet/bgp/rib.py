@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from ofnet.bgp.messages import CEASE, TOO_MANY_PREFIXES, Malformed, Update
+from ofnet.bgp.messages import CEASE, TOO_MANY_PREFIXES, MalformedBgp, Update
 from ofnet.bgp.peering import Peering
 
 MAX_ROUTES: Final = 10_000
@@ -47,7 +47,7 @@ class Rib:
                 self._routes[prefix] = hop
                 self._stale.discard(prefix)
         if len(self._routes) > self._limit:
-            raise Malformed(f"more than {self._limit} routes", CEASE, TOO_MANY_PREFIXES)
+            raise MalformedBgp(f"more than {self._limit} routes", CEASE, TOO_MANY_PREFIXES)
 
     def expect_again(self) -> None:
         """Have all routes hold until the peer has told all again, but for those that do so already.

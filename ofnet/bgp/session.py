@@ -16,7 +16,7 @@ from core.tasks import background
 from ofnet.bgp import messages, reading
 from ofnet.bgp.messages import (
     Keepalive,
-    Malformed,
+    MalformedBgp,
     Message,
     Notification,
     Open,
@@ -32,7 +32,7 @@ SIGNS: Final = 3
 """How often we show within the hold time that we live."""
 
 
-class Session:
+class BgpSession:
     """A session over a connection that is there. `counts` has the messages of each kind."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Session:
                     raise self._unexpected(confirmed)
         except TimeoutError as exc:
             raise PeerFailed("the peer does not answer") from exc
-        except Malformed as exc:
+        except MalformedBgp as exc:
             await self.end(exc.code, exc.subcode)
             raise
         return peer
@@ -92,7 +92,7 @@ class Session:
                 while True:
                     self._take(await self._next(), learn)
                     await asyncio.sleep(0)  # others' turn, for what is read already is not awaited
-        except Malformed as exc:
+        except MalformedBgp as exc:
             await self.end(exc.code, exc.subcode)
             raise
 
@@ -126,7 +126,7 @@ class Session:
                 return await self._read()
         except TimeoutError as exc:
             silence = f"the peer was silent for {self.hold_time} s"
-            raise Malformed(silence, messages.HOLD_EXPIRED) from exc
+            raise MalformedBgp(silence, messages.HOLD_EXPIRED) from exc
 
     async def _read(self) -> Message:
         four_octets = self.peer is not None and self.peer.four_octets
@@ -152,16 +152,16 @@ class Session:
     def _check(self, peer: Open) -> None:
         if peer.asn != self._peering.peer_asn:
             what = f"the peer is of AS {peer.asn}, not {self._peering.peer_asn}"
-            raise Malformed(what, messages.OPEN_ERROR, messages.BAD_AS)
+            raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_AS)
         if peer.router_id == self._peering.router.ip or peer.router_id == IPv4Address(0):
             what = f"the peer calls itself {peer.router_id}"
-            raise Malformed(what, messages.OPEN_ERROR, messages.BAD_IDENTIFIER)
+            raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_IDENTIFIER)
 
     def _unexpected(self, message: Message) -> PeerFailed:
         if isinstance(message, Notification):
             return PeerEnded(f"the peer ended the session: {message}")
         what = f"{type(message).__name__} at the wrong time"
-        return Malformed(what, messages.STATE_ERROR)
+        return MalformedBgp(what, messages.STATE_ERROR)
 
     async def _keep_alive(self) -> None:
         while self.hold_time:

@@ -18,10 +18,18 @@ from core.errors import PeerFailed
 from core.logs import fields
 from core.tasks import backoff
 from ofnet.bgp.connection import RESTART_TIME, Connect, dial
-from ofnet.bgp.messages import CEASE, DECONFIGURED, HOLD_EXPIRED, Malformed, Open, Restart, Update
+from ofnet.bgp.messages import (
+    CEASE,
+    DECONFIGURED,
+    HOLD_EXPIRED,
+    MalformedBgp,
+    Open,
+    Restart,
+    Update,
+)
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import Rib
-from ofnet.bgp.session import PeerEnded, Session
+from ofnet.bgp.session import BgpSession, PeerEnded
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +65,7 @@ class Speaker:
         self._changed = changed
         self._connect = connect
         self._addresses: frozenset[IPv4Address] = frozenset()
-        self._session: Session | None = None
+        self._session: BgpSession | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -116,7 +124,7 @@ class Speaker:
             raise PeerFailed("the peer does not answer") from exc
         except OSError as exc:
             raise PeerFailed(f"cannot connect: {exc.strerror or exc}") from exc
-        session = Session(self.peering, reader, writer, self.counts)
+        session = BgpSession(self.peering, reader, writer, self.counts)
         try:
             self._show("opensent")
             peer = await session.begin(self._own())
@@ -135,7 +143,7 @@ class Speaker:
             restart=restart,
         )
 
-    def _established(self, session: Session, peer: Open) -> None:
+    def _established(self, session: BgpSession, peer: Open) -> None:
         self.fault, self.peer, self.hold_time = None, peer, session.hold_time
         self.counts["Established"] += 1
         self._session = session
@@ -199,7 +207,7 @@ def _may_restart(why: PeerFailed) -> bool:
 
 def _broke_rules(why: PeerFailed) -> bool:
     """Tell whether a session ended for what the peer said; that it said nothing is no offence."""
-    return isinstance(why, Malformed) and why.code != HOLD_EXPIRED
+    return isinstance(why, MalformedBgp) and why.code != HOLD_EXPIRED
 
 
 def _pauses(longest: float) -> Iterator[float]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import wire
 from ofnet.flows import COOKIE_MAGIC
 from ofnet.openflow.fields import VRF
@@ -18,7 +18,7 @@ from ofnet.openflow.oxm import BASIC_CLASS, PROTO_TCP
 from ofnet.openflow.packets import Segment
 from ofnet.tables import TableId
 
-COOKIE: Final = COOKIE_MAGIC << 56 | Kind.SERVED << 48
+COOKIE: Final = COOKIE_MAGIC << 56 | ObjectKind.SERVED << 48
 COOKIE_MASK: Final = 0xFFFF << 48
 
 _ENTRY: Final = struct.Struct(">HBxIIHHHH4xQQQ")
@@ -39,7 +39,7 @@ _FIELDS: Final = {
 """Name and bytes of the match fields that are read, by their number."""
 
 
-class Entry(NamedTuple):
+class FlowEntry(NamedTuple):
     """A flow of a service's client: what it matches and sets, and what it has counted."""
 
     table: int
@@ -101,7 +101,7 @@ class Adopted(NamedTuple):
         )
 
 
-def adopted(entries: Iterable[Entry]) -> Iterator[Adopted]:
+def adopted(entries: Iterable[FlowEntry]) -> Iterator[Adopted]:
     """Yield who is served by whom, as the flows to providers say."""
     for entry in entries:
         if entry.table != TableId.SRV_PROXY_DNAT or not entry.port("dst"):
@@ -120,7 +120,7 @@ def adopted(entries: Iterable[Entry]) -> Iterator[Adopted]:
             )
 
 
-def entries(body: bytes) -> tuple[list[Entry], bool]:
+def entries(body: bytes) -> tuple[list[FlowEntry], bool]:
     """Return the flows of one part of a flow-stats reply, and whether more parts follow.
 
     Raises Malformed.
@@ -129,15 +129,15 @@ def entries(body: bytes) -> tuple[list[Entry], bool]:
     return [_entry(part) for part in parts], more
 
 
-def _entry(data: bytes) -> Entry:
+def _entry(data: bytes) -> FlowEntry:
     _, table, *_, packets, counted = wire.unpack(_ENTRY, data, 0)
     kind, length = wire.unpack(_PART, data, _ENTRY.size)
     start, end = _ENTRY.size + _PART.size, _ENTRY.size + length
     if kind != 1 or length < _PART.size or end > len(data):
-        raise wire.Malformed(f"flow entry with a match of {length} bytes")
+        raise wire.MalformedOpenflow(f"flow entry with a match of {length} bytes")
     match = dict(_oxms(data[start:end]))
     sets = dict(_set_fields(data[end + -length % 8 :]))
-    return Entry(table, packets, counted, match, sets)
+    return FlowEntry(table, packets, counted, match, sets)
 
 
 def _set_fields(instructions: bytes) -> Iterator[tuple[str, int]]:
@@ -154,7 +154,7 @@ def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
     while offset < len(data):
         kind, length = wire.unpack(_PART, data, offset)
         if length < _PART.size or offset + length > len(data):
-            raise wire.Malformed(f"part of {length} bytes")
+            raise wire.MalformedOpenflow(f"part of {length} bytes")
         yield kind, data[offset + _PART.size : offset + length]
         offset += length
 
@@ -168,12 +168,12 @@ def _oxms(data: bytes) -> Iterator[tuple[str, int]]:
             return
         value = data[offset + _TLV.size : offset + _TLV.size + length]
         if len(value) < length:
-            raise wire.Malformed(f"match field of {length} bytes")
+            raise wire.MalformedOpenflow(f"match field of {length} bytes")
         known = _FIELDS.get(field >> 1)
         if oxm_class == BASIC_CLASS and known is not None:
             name, size = known
             if length != size * (1 + (field & 1)):
-                raise wire.Malformed(f"{name} of {length} bytes")
+                raise wire.MalformedOpenflow(f"{name} of {length} bytes")
             yield name, int.from_bytes(value[:size], "big")
         offset += _TLV.size + length
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.channel import flow_stats, wire
-from ofnet.channel.flow_stats import Entry
-from ofnet.diff import Stamp
+from ofnet.channel.flow_stats import FlowEntry
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
 
@@ -51,16 +51,16 @@ class FlowsRefused(SwitchRefused):
 class Observer(Protocol):
     """Who is told what happens on a session."""
 
-    def ready(self, session: "Session") -> None:
+    def ready(self, session: "SwitchSession") -> None:
         """Hear that the handshake is complete."""
 
-    def lost(self, session: "Session", reason: str) -> None:
+    def lost(self, session: "SwitchSession", reason: str) -> None:
         """Hear that the connection is gone; nothing will be answered any more."""
 
-    def packet_in(self, session: "Session", packet: wire.PacketIn) -> None:
+    def packet_in(self, session: "SwitchSession", packet: wire.PacketIn) -> None:
         """Take a packet that a flow sent up."""
 
-    def complaint(self, session: "Session", text: str) -> None:
+    def complaint(self, session: "SwitchSession", text: str) -> None:
         """Hear of an error nobody waits for."""
 
 
@@ -82,12 +82,12 @@ class _Dump(Generic[T]):
         found, more = self.read(part)
         self.found += found
         if len(self.found) > MAX_DUMP:
-            raise wire.Malformed(f"dump of more than {MAX_DUMP} flows")
+            raise wire.MalformedOpenflow(f"dump of more than {MAX_DUMP} flows")
         if not more and not self.done.done():
             self.done.set_result(self.found)
 
 
-class Session(asyncio.Protocol):
+class SwitchSession(asyncio.Protocol):
     """The protocol object of one TCP connection."""
 
     def __init__(self, observer: Observer, timing: Timing) -> None:
@@ -124,7 +124,7 @@ class Session(asyncio.Protocol):
                 if self._transport is None or self._transport.is_closing():
                     return
                 self._handle(message)
-        except wire.Malformed as exc:
+        except wire.MalformedOpenflow as exc:
             self.drop(f"protocol violation: {exc}")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -156,7 +156,7 @@ class Session(asyncio.Protocol):
             self._reason = reason
             self._transport.abort()
 
-    async def write_flows(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+    async def write_flows(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         """Send flow-mods and a barrier in one write; return when the switch has done them."""
         batch = self._batch(len(add) + len(delete))
         mods = b"".join(_mods(add, delete, batch.first))
@@ -166,7 +166,7 @@ class Session(asyncio.Protocol):
             self._batches.remove(batch)
         _raise_refusals(batch, add)
 
-    async def write_bundle(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+    async def write_bundle(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         """Send flow-mods as one atomic bundle; nothing is committed if one of them is refused."""
         bundle = self._take()
         batch = self._batch(len(add) + len(delete))
@@ -186,11 +186,11 @@ class Session(asyncio.Protocol):
             self._batches.remove(batch)
         _raise_refusals(batch, add)
 
-    async def dump(self) -> list[Stamp]:
+    async def dump(self) -> list[FlowStamp]:
         """Return table and cookie of every flow of the switch."""
         return await self._collected(wire.stamps)
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[FlowEntry]:
         """Return every flow of services' clients, with what it does and has counted."""
         return await self._collected(
             flow_stats.entries, cookie=flow_stats.COOKIE, mask=flow_stats.COOKIE_MASK
@@ -219,34 +219,34 @@ class Session(asyncio.Protocol):
 
     # messages
 
-    def _handle(self, message: wire.Message) -> None:
+    def _handle(self, message: wire.OpenflowMessage) -> None:
         if not self._greeted:
             self._greet(message)
         elif message.version != wire.VERSION:
-            raise wire.Malformed(f"message of OpenFlow version {message.version}")
+            raise wire.MalformedOpenflow(f"message of OpenFlow version {message.version}")
         elif self.datapath_id is None:
             self._introduce(message)
         else:
             self._serve(message)
 
-    def _greet(self, message: wire.Message) -> None:
+    def _greet(self, message: wire.OpenflowMessage) -> None:
         if message.type != wire.HELLO or message.version < wire.VERSION:
-            raise wire.Malformed(
+            raise wire.MalformedOpenflow(
                 f"message of type {message.type}, version {message.version} instead of a hello"
             )
         self._greeted = True
         self._send(wire.message(wire.FEATURES_REQUEST, self._take()))
 
-    def _introduce(self, message: wire.Message) -> None:
+    def _introduce(self, message: wire.OpenflowMessage) -> None:
         if message.type == wire.FEATURES_REPLY:
             self.datapath_id = wire.datapath_id(message.body)
             self._observer.ready(self)
         elif message.type == wire.ECHO_REQUEST:
             self._send(wire.message(wire.ECHO_REPLY, message.xid, message.body))
         elif message.type == wire.ERROR:
-            raise wire.Malformed(f"handshake refused: {wire.error_text(message.body)}")
+            raise wire.MalformedOpenflow(f"handshake refused: {wire.error_text(message.body)}")
 
-    def _serve(self, message: wire.Message) -> None:
+    def _serve(self, message: wire.OpenflowMessage) -> None:
         match message.type:
             case wire.PACKET_IN:
                 self._observer.packet_in(self, wire.packet_in(message.body))
@@ -267,12 +267,12 @@ class Session(asyncio.Protocol):
         if future is not None and not future.done():
             future.set_result(None)
 
-    def _collect(self, message: wire.Message) -> None:
+    def _collect(self, message: wire.OpenflowMessage) -> None:
         dump = self._dumps.get(message.xid)
         if dump is not None:
             dump.add(message.body)
 
-    def _error(self, message: wire.Message) -> None:
+    def _error(self, message: wire.OpenflowMessage) -> None:
         text = wire.error_text(message.body)
         refused = SwitchRefused(f"switch refused a request: {text}")
         if (waiting := self._waiting.pop(message.xid, None)) is not None:
@@ -306,7 +306,7 @@ class Session(asyncio.Protocol):
         return batch
 
     def _send_bundled(
-        self, bundle: int, batch: _Batch, add: Sequence[Flow], delete: Sequence[Stamp]
+        self, bundle: int, batch: _Batch, add: Sequence[Flow], delete: Sequence[FlowStamp]
     ) -> None:
         # in portions, so that the switch reads the first while we pack the next
         portion: list[bytes] = []
@@ -361,7 +361,7 @@ class Session(asyncio.Protocol):
             self._timer = self._loop.call_later(pause, self._tick)
 
 
-def _mods(add: Sequence[Flow], delete: Sequence[Stamp], first: int) -> Iterator[bytes]:
+def _mods(add: Sequence[Flow], delete: Sequence[FlowStamp], first: int) -> Iterator[bytes]:
     for xid, flow in enumerate(add, first):
         yield wire.flow_add(flow, xid)
     for xid, stamp in enumerate(delete, first + len(add)):

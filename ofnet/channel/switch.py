@@ -14,9 +14,9 @@ from typing import Final, Protocol
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from ofnet.channel import wire
-from ofnet.channel.flow_stats import Entry
-from ofnet.channel.session import Session, Timing
-from ofnet.diff import Stamp, additions_in_order, deletions_in_order
+from ofnet.channel.flow_stats import FlowEntry
+from ofnet.channel.session import SwitchSession, Timing
+from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
 
@@ -67,8 +67,8 @@ class Switch:
         self._timing = timing or Timing()
         self._server: asyncio.Server | None = None
         self._listener: Listener | None = None
-        self._session: Session | None = None
-        self._handshakes: set[Session] = set()
+        self._session: SwitchSession | None = None
+        self._handshakes: set[SwitchSession] = set()
 
     def attach(self, listener: Listener) -> None:
         """Tell `listener` what happens from now on."""
@@ -112,7 +112,7 @@ class Switch:
         """True while a switch is connected and its handshake complete."""
         return self._session is not None
 
-    async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+    async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         """Add, then delete, and return when the switch has done both; no packet finds a gap.
 
         Raises FlowsRefused (of a large number of flows none is installed then), SwitchRefused or
@@ -127,11 +127,11 @@ class Switch:
         else:
             await session.write_bundle(add, delete)
 
-    async def dump(self) -> list[Stamp]:
+    async def dump(self) -> list[FlowStamp]:
         """Return what the switch reports: table and cookie of each flow."""
         return await self._require().dump()
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[FlowEntry]:
         """Return the flows of services' clients, with what they do and have counted."""
         return await self._require().entries()
 
@@ -141,7 +141,7 @@ class Switch:
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
 
-    def ready(self, session: Session) -> None:
+    def ready(self, session: SwitchSession) -> None:
         """Let the newest connection replace the one before."""
         self._handshakes.discard(session)
         if self._expected is not None and session.datapath_id != self._expected:
@@ -155,7 +155,7 @@ class Switch:
         if self._listener is not None:
             self._listener.switch_connected()
 
-    def lost(self, session: Session, reason: str) -> None:
+    def lost(self, session: SwitchSession, reason: str) -> None:
         """Forget a connection; the listener hears of it if it was the current one."""
         self._handshakes.discard(session)
         self.counters[f"lost: {reason.partition(':')[0]}"] += 1
@@ -165,28 +165,28 @@ class Switch:
             if self._listener is not None:
                 self._listener.switch_lost()
 
-    def packet_in(self, session: Session, packet: wire.PacketIn) -> None:
+    def packet_in(self, session: SwitchSession, packet: wire.PacketIn) -> None:
         """Pass a packet on."""
         self.counters["packet_in"] += 1
         if session is self._session and self._listener is not None:
             self._listener.packet_in(packet)
 
-    def complaint(self, session: Session, text: str) -> None:
+    def complaint(self, session: SwitchSession, text: str) -> None:
         """Count and pass on an error that answers no request."""
         self.counters["errors"] += 1
         log.warning("switch reports an error", extra=fields(bridge=self._bridge, error=text))
         if session is self._session and self._listener is not None:
             self._listener.complaint(text)
 
-    def _accept(self) -> Session:
-        session = Session(self, self._timing)
+    def _accept(self) -> SwitchSession:
+        session = SwitchSession(self, self._timing)
         if len(self._handshakes) >= MAX_HANDSHAKES:
             oldest = min(self._handshakes, key=lambda other: other.began)
             oldest.drop("too many connections without a handshake")
         self._handshakes.add(session)
         return session
 
-    def _require(self) -> Session:
+    def _require(self) -> SwitchSession:
         if self._session is None:
             raise SwitchUnavailable(f"no switch is connected for bridge {self._bridge}")
         return self._session

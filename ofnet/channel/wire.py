@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ofnet.diff import Stamp
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PacketAction
 from ofnet.openflow.match import Match
@@ -64,11 +64,11 @@ _FLOW_ENTRY_MIN: Final = 56
 _ANY_MATCH: Final = Match().wire
 
 
-class Malformed(ValueError):
+class MalformedOpenflow(ValueError):
     """The peer does not speak OpenFlow 1.3."""
 
 
-class Message(NamedTuple):
+class OpenflowMessage(NamedTuple):
     """One received message."""
 
     version: int
@@ -86,21 +86,21 @@ class PacketIn(NamedTuple):
     data: bytes
 
 
-def frames(buffer: bytearray) -> Iterator[Message]:
+def frames(buffer: bytearray) -> Iterator[OpenflowMessage]:
     """Take complete messages off the front of the buffer and yield them."""
     start = 0
     try:
         while len(buffer) - start >= _HEADER.size:
             version, kind, length, xid = _HEADER.unpack_from(buffer, start)
             if not 1 <= version <= _NEWEST_VERSION:
-                raise Malformed("this is not OpenFlow")
+                raise MalformedOpenflow("this is not OpenFlow")
             if length < _HEADER.size:
-                raise Malformed(f"message of type {kind} claims {length} bytes")
+                raise MalformedOpenflow(f"message of type {kind} claims {length} bytes")
             if len(buffer) - start < length:
                 return
             body = bytes(buffer[start + _HEADER.size : start + length])
             start += length
-            yield Message(version, kind, xid, body)
+            yield OpenflowMessage(version, kind, xid, body)
     finally:
         del buffer[:start]
 
@@ -122,7 +122,7 @@ def flow_add(flow: Flow, xid: int) -> bytes:
     )
 
 
-def flow_delete(stamp: Stamp, xid: int) -> bytes:
+def flow_delete(stamp: FlowStamp, xid: int) -> bytes:
     """Return the flow-mod that deletes every flow of that table with that cookie."""
     length = _FLOW_MOD.size + len(_ANY_MATCH)
     return (
@@ -187,12 +187,12 @@ def error_text(body: bytes) -> str:
     return f"{name} (type {kind}, code {code})"
 
 
-def stamps(body: bytes) -> tuple[list[Stamp], bool]:
+def stamps(body: bytes) -> tuple[list[FlowStamp], bool]:
     """Return the flows of one part of a flow-stats reply, and whether more parts follow."""
     out = []
     for offset, _ in _entry_places(body):
         _, table, cookie = unpack(_FLOW_ENTRY, body, offset)
-        out.append(Stamp(table, cookie))
+        out.append(FlowStamp(table, cookie))
     return out, _goes_on(body)
 
 
@@ -205,12 +205,12 @@ def flow_entries(body: bytes) -> tuple[list[bytes], bool]:
 def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
     kind, _ = unpack(_MULTIPART, body, 0)
     if kind != _FLOW_STATS:
-        raise Malformed(f"multipart reply of type {kind} was not asked for")
+        raise MalformedOpenflow(f"multipart reply of type {kind} was not asked for")
     offset = _MULTIPART.size
     while offset < len(body):
         length, _, _ = unpack(_FLOW_ENTRY, body, offset)
         if length < _FLOW_ENTRY_MIN or offset + length > len(body):
-            raise Malformed(f"flow entry of {length} bytes")
+            raise MalformedOpenflow(f"flow entry of {length} bytes")
         yield offset, length
         offset += length
 
@@ -227,7 +227,7 @@ def packet_in(body: bytes) -> PacketIn:
     start = _PACKET_IN.size
     data = start + length + -length % 8 + 2
     if kind != 1 or length < 4 or data > len(body):
-        raise Malformed(f"packet-in with a match of {length} bytes")
+        raise MalformedOpenflow(f"packet-in with a match of {length} bytes")
     in_port, tunnel = _input(body[start + 4 : start + length])
     return PacketIn(table, in_port, tunnel, body[data : data + total])
 
@@ -239,7 +239,7 @@ def _input(oxms: bytes) -> tuple[int, int | None]:
         offset += _TLV.size
         value = oxms[offset : offset + length]
         if len(value) < length:
-            raise Malformed(f"match field of {length} bytes")
+            raise MalformedOpenflow(f"match field of {length} bytes")
         if oxm_class == 0x8000 and field >> 1 == 0:
             in_port = int.from_bytes(value, "big")
         elif oxm_class == 0x8000 and field >> 1 == 38:
@@ -253,7 +253,7 @@ def unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
     try:
         return form.unpack_from(data, offset)
     except struct.error as exc:
-        raise Malformed(f"message of {len(data)} bytes ends early") from exc
+        raise MalformedOpenflow(f"message of {len(data)} bytes ends early") from exc
 
 
 _ERROR_TYPES: Final = {

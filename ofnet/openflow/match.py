@@ -18,7 +18,7 @@ PADDING: Final = tuple(bytes(-length % 8) for length in range(8))
 _HEAD: Final = struct.Struct(">HH")
 
 
-class Fields(TypedDict, total=False):
+class MatchFields(TypedDict, total=False):
     """What can be looked at. MAC text may carry a mask; a field left out is not looked at."""
 
     in_port: int
@@ -62,7 +62,7 @@ class Match(_Content):
 
     __slots__ = ()
 
-    def __new__(cls, **fields: Unpack[Fields]) -> Self:
+    def __new__(cls, **fields: Unpack[MatchFields]) -> Self:
         """Put the fields in order and pack them."""
         shape = _shape(tuple(fields))
         ordered = tuple([(name, fields[name]) for name in shape.order])  # type: ignore[literal-required]

@@ -37,7 +37,7 @@ Address = IPv4Address | IPv4Network
 Address6 = IPv6Address | IPv6Network
 
 
-class Field(NamedTuple):
+class OxmField(NamedTuple):
     """One match field: its wire form, and its names in a match and in a `set_field`."""
 
     pack: Callable[[Any], bytes]
@@ -141,36 +141,36 @@ _METADATA: Final = struct.Struct(">4sQQ")
 _METADATA_HEADER: Final = header(2, 8, masked=True)
 
 FIELDS: Final = {
-    "in_port": Field(_integer(0, "I"), "in_port", "in_port"),
-    "metadata": Field(_metadata, "metadata", "metadata"),
-    "eth_dst": Field(_mac(3), "dl_dst", "eth_dst"),
-    "eth_src": Field(_mac(4), "dl_src", "eth_src"),
-    "eth_type": Field(_integer(5, "H"), "dl_type", "eth_type", hex),
-    "vlan_vid": Field(_integer(6, "H", flag=VLAN_PRESENT), "dl_vlan", "vlan_vid"),
-    "ip_dscp": Field(_integer(8, "B"), "nw_tos", "ip_dscp", match_text=_tos),
-    "ip_proto": Field(_integer(10, "B"), "nw_proto", "ip_proto"),
-    "ipv4_src": Field(_ipv4(11), "nw_src", "ip_src"),
-    "ipv4_dst": Field(_ipv4(12), "nw_dst", "ip_dst"),
-    "tcp_src": Field(_integer(13, "H"), "tp_src", "tcp_src"),
-    "tcp_dst": Field(_integer(14, "H"), "tp_dst", "tcp_dst"),
-    "udp_src": Field(_integer(15, "H"), "tp_src", "udp_src"),
-    "udp_dst": Field(_integer(16, "H"), "tp_dst", "udp_dst"),
-    "icmp_type": Field(_integer(19, "B"), "icmp_type", "icmp_type"),
-    "arp_op": Field(_integer(21, "H"), "arp_op", "arp_op"),
-    "arp_spa": Field(_ipv4(22), "arp_spa", "arp_spa"),
-    "arp_tpa": Field(_ipv4(23), "arp_tpa", "arp_tpa"),
-    "arp_sha": Field(_mac(24), "arp_sha", "arp_sha"),
-    "arp_tha": Field(_mac(25), "arp_tha", "arp_tha"),
-    "ipv6_src": Field(_ipv6(26), "ipv6_src", "ipv6_src", _ipv6_text),
-    "ipv6_dst": Field(_ipv6(27), "ipv6_dst", "ipv6_dst", _ipv6_text),
-    "icmpv6_type": Field(_integer(29, "B"), "icmp_type", "icmpv6_type"),
-    "nd_target": Field(_ipv6(31), "nd_target", "nd_target", _ipv6_text),
-    "nd_tll": Field(_mac(33), "nd_tll", "nd_tll"),
-    "nd_reserved": Field(_integer(1, "I", oxm_class=ND_CLASS), "nd_reserved", "nd_reserved"),
-    "nd_options_type": Field(
+    "in_port": OxmField(_integer(0, "I"), "in_port", "in_port"),
+    "metadata": OxmField(_metadata, "metadata", "metadata"),
+    "eth_dst": OxmField(_mac(3), "dl_dst", "eth_dst"),
+    "eth_src": OxmField(_mac(4), "dl_src", "eth_src"),
+    "eth_type": OxmField(_integer(5, "H"), "dl_type", "eth_type", hex),
+    "vlan_vid": OxmField(_integer(6, "H", flag=VLAN_PRESENT), "dl_vlan", "vlan_vid"),
+    "ip_dscp": OxmField(_integer(8, "B"), "nw_tos", "ip_dscp", match_text=_tos),
+    "ip_proto": OxmField(_integer(10, "B"), "nw_proto", "ip_proto"),
+    "ipv4_src": OxmField(_ipv4(11), "nw_src", "ip_src"),
+    "ipv4_dst": OxmField(_ipv4(12), "nw_dst", "ip_dst"),
+    "tcp_src": OxmField(_integer(13, "H"), "tp_src", "tcp_src"),
+    "tcp_dst": OxmField(_integer(14, "H"), "tp_dst", "tcp_dst"),
+    "udp_src": OxmField(_integer(15, "H"), "tp_src", "udp_src"),
+    "udp_dst": OxmField(_integer(16, "H"), "tp_dst", "udp_dst"),
+    "icmp_type": OxmField(_integer(19, "B"), "icmp_type", "icmp_type"),
+    "arp_op": OxmField(_integer(21, "H"), "arp_op", "arp_op"),
+    "arp_spa": OxmField(_ipv4(22), "arp_spa", "arp_spa"),
+    "arp_tpa": OxmField(_ipv4(23), "arp_tpa", "arp_tpa"),
+    "arp_sha": OxmField(_mac(24), "arp_sha", "arp_sha"),
+    "arp_tha": OxmField(_mac(25), "arp_tha", "arp_tha"),
+    "ipv6_src": OxmField(_ipv6(26), "ipv6_src", "ipv6_src", _ipv6_text),
+    "ipv6_dst": OxmField(_ipv6(27), "ipv6_dst", "ipv6_dst", _ipv6_text),
+    "icmpv6_type": OxmField(_integer(29, "B"), "icmp_type", "icmpv6_type"),
+    "nd_target": OxmField(_ipv6(31), "nd_target", "nd_target", _ipv6_text),
+    "nd_tll": OxmField(_mac(33), "nd_tll", "nd_tll"),
+    "nd_reserved": OxmField(_integer(1, "I", oxm_class=ND_CLASS), "nd_reserved", "nd_reserved"),
+    "nd_options_type": OxmField(
         _integer(2, "B", oxm_class=ND_CLASS), "nd_options_type", "nd_options_type"
     ),
-    "tunnel_id": Field(_integer(38, "Q"), "tun_id", "tun_id", hex),
-    "tcp_flags": Field(_tcp_flags, "tcp_flags", "tcp_flags"),
+    "tunnel_id": OxmField(_integer(38, "Q"), "tun_id", "tun_id", hex),
+    "tcp_flags": OxmField(_tcp_flags, "tcp_flags", "tcp_flags"),
 }
 """In the order of their numbers, which puts each field after its prerequisites."""

@@ -9,11 +9,11 @@ table 1, which does not know the port. The same in both forwarding modes.
 
 from collections.abc import Iterator
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import AccessPort, HostPort, World
@@ -29,16 +29,16 @@ def flows(access: AccessPort, world: World) -> Iterator[Flow]:
 
 
 def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
-    own: Fields = {"in_port": access.ofport, "eth_src": access.mac}
-    sent: Fields = {**own, "eth_type": oxm.ETH_IPV4, "ipv4_src": access.ip}
-    dns: Fields = {**sent, "ip_proto": oxm.PROTO_UDP, "udp_dst": stages.DNS_PORT}
-    named: Fields = {"eth_type": oxm.ETH_ARP, "arp_sha": access.mac, "arp_spa": access.ip}
+    own: MatchFields = {"in_port": access.ofport, "eth_src": access.mac}
+    sent: MatchFields = {**own, "eth_type": oxm.ETH_IPV4, "ipv4_src": access.ip}
+    dns: MatchFields = {**sent, "ip_proto": oxm.PROTO_UDP, "udp_dst": stages.DNS_PORT}
+    named: MatchFields = {"eth_type": oxm.ETH_ARP, "arp_sha": access.mac, "arp_spa": access.ip}
     to_host, on = Instructions((Output(port.ofport),)), goto(TableId.HOST_SNAT)
     yield _flow(TableId.INPUT, Priority.GUARD_PASS, sent, on)
     yield _flow(TableId.INPUT, Priority.EXEMPT, dns, on)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, {**own, **named}, to_host)
-    ip: Fields = {"in_port": access.ofport, "eth_type": oxm.ETH_IPV4}
-    private: Fields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": port.subnet}
+    ip: MatchFields = {"in_port": access.ofport, "eth_type": oxm.ETH_IPV4}
+    private: MatchFields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": port.subnet}
     marks = (SetField("ip_dscp", access.dscp),) if access.dscp else ()
     marked = Instructions((*marks, Output(port.ofport)))
     yield _flow(TableId.HOST_SNAT, Priority.MATCH, ip, marked)
@@ -47,17 +47,19 @@ def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
 
 
 def _to_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
-    from_host: Fields = {"in_port": port.ofport}
-    asked: Fields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
-    sent: Fields = {**from_host, "eth_type": oxm.ETH_IPV4, "ipv4_dst": access.ip}
+    from_host: MatchFields = {"in_port": port.ofport}
+    asked: MatchFields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
+    sent: MatchFields = {**from_host, "eth_type": oxm.ETH_IPV4, "ipv4_dst": access.ip}
     out = Output(access.ofport)
     yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS))
-    yield stages.dns_exemption(Kind.ACCESS, port.ofport, TableId.ARRIVALS)
+    yield stages.dns_exemption(ObjectKind.ACCESS, port.ofport, TableId.ARRIVALS)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, asked, Instructions((out,)))
     # above the flow that would translate it to the pod's other interface
     to_pod = Instructions((SetField("eth_dst", access.mac), out))
     yield _flow(TableId.ARRIVALS, Priority.ABOVE_MATCH, sent, to_pod)
 
 
-def _flow(table: TableId, priority: Priority, fields: Fields, instructions: Instructions) -> Flow:
-    return Flow(Kind.ACCESS, table, priority, Match(**fields), instructions)
+def _flow(
+    table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
+) -> Flow:
+    return Flow(ObjectKind.ACCESS, table, priority, Match(**fields), instructions)

@@ -13,11 +13,11 @@ pod that is younger than all those here: then its own host knows these, and has 
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, goto
 from ofnet.openflow.fields import RX_VTEP, SOURCE_GROUP, VRF, Bits
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import RemoteEndpoint, Uplink
@@ -27,7 +27,7 @@ def strangers() -> Flow:
     """Return the flow that leaves alone what arrives in nobody's name that is known here."""
     onward = goto(TableId.SRV_PROXY_SNAT)
     return Flow(
-        Kind.PIPELINE, TableId.ARRIVALS, Priority.PORT, Match(metadata=RX_VTEP.put(1)), onward
+        ObjectKind.PIPELINE, TableId.ARRIVALS, Priority.PORT, Match(metadata=RX_VTEP.put(1)), onward
     )
 
 
@@ -39,15 +39,15 @@ def mark(vrf: int, *, tagging: tuple[Action, ...] = ()) -> Instructions:
 def on_vlan(uplink: Uplink, vlan: int, vrf: int) -> Flow:
     """Return the flow for what arrives on a network's VLAN."""
     match = Match(in_port=uplink.ofport, vlan_vid=vlan)
-    return Flow(Kind.NETWORK, TableId.VLAN, Priority.ABOVE_MATCH, match, mark(vrf))
+    return Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.ABOVE_MATCH, match, mark(vrf))
 
 
 def source_groups(endpoint: RemoteEndpoint, vrf: int) -> Iterator[Flow]:
     """Yield the flows that have judged what arrives from an endpoint of another host."""
     for address in stages.addresses(endpoint):
-        fields: Fields = {"metadata": _arrived(vrf), **stages.from_address(address)}
+        fields: MatchFields = {"metadata": _arrived(vrf), **stages.from_address(address)}
         judged = _judged(endpoint.group_id)
-        yield Flow(Kind.REMOTE, TableId.ARRIVALS, Priority.MATCH, Match(**fields), judged)
+        yield Flow(ObjectKind.REMOTE, TableId.ARRIVALS, Priority.MATCH, Match(**fields), judged)
 
 
 @lru_cache(maxsize=256)

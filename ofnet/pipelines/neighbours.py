@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -25,7 +25,7 @@ from ofnet.openflow.actions import (
     SetField,
 )
 from ofnet.openflow.fields import RX_VTEP, VRF, Bits
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import source_guard
 from ofnet.tables import Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -50,27 +50,31 @@ _NOBODY6: Final = IPv6Address("::")
 
 def unknown() -> Flow:
     """Return the flow that has the agent decide about what the switch cannot answer."""
-    return Flow(Kind.PIPELINE, TableId.NEIGHBOURS, Priority.MISS, Match(), TO_CONTROLLER)
+    return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOURS, Priority.MISS, Match(), TO_CONTROLLER)
 
 
 def advertisement(mac: str) -> Flow:
     """Return the flow that completes and sends an answer to an IPv6 question."""
     match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=oxm.ND_ADVERT)
     send = Instructions((SetField("nd_tll", mac), Output(PORT_IN_PORT)))
-    return Flow(Kind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
+    return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
 
 def questions4(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
     """Yield what becomes of a pod's ARP requests; guarded, of those in its own name alone."""
-    request: Fields = {"in_port": endpoint.ofport, "eth_type": oxm.ETH_ARP, "arp_op": ARP_REQUEST}
+    request: MatchFields = {
+        "in_port": endpoint.ofport,
+        "eth_type": oxm.ETH_ARP,
+        "arp_op": ARP_REQUEST,
+    }
     asked, own = request, endpoint.ip
     if guard:
         asked = {**request, "eth_src": endpoint.mac, "arp_sha": endpoint.mac, "arp_spa": own}
-    announced: Fields = {**request, "arp_spa": own, "arp_tpa": own}
-    probed: Fields = {**request, "arp_spa": _NOBODY4}
-    yield _input(Kind.LOCAL, Priority.QUESTION, Match(**asked), _ask(VRF.put(vrf)))
-    yield _input(Kind.LOCAL, Priority.ANNOUNCEMENT, Match(**announced), DROP)
-    yield _input(Kind.LOCAL, Priority.ANNOUNCEMENT, Match(**probed), DROP)
+    announced: MatchFields = {**request, "arp_spa": own, "arp_tpa": own}
+    probed: MatchFields = {**request, "arp_spa": _NOBODY4}
+    yield _input(ObjectKind.LOCAL, Priority.QUESTION, Match(**asked), _ask(VRF.put(vrf)))
+    yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, Match(**announced), DROP)
+    yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, Match(**probed), DROP)
 
 
 def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
@@ -91,22 +95,22 @@ def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
         icmpv6_type=oxm.ND_SOLICIT,
         ipv6_src=_NOBODY6,
     )
-    yield _input(Kind.LOCAL, Priority.QUESTION, asked, _ask(VRF.put(vrf)))
-    yield _input(Kind.LOCAL, Priority.ANNOUNCEMENT, probed, DROP)
+    yield _input(ObjectKind.LOCAL, Priority.QUESTION, asked, _ask(VRF.put(vrf)))
+    yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, probed, DROP)
 
 
-def questions_from_outside(owner: Kind, ofport: int, vlan: int, vrf: int) -> Flow:
+def questions_from_outside(owner: ObjectKind, ofport: int, vlan: int, vrf: int) -> Flow:
     """Return the flow for ARP requests that come in on a VLAN of an uplink."""
     asked = Match(in_port=ofport, vlan_vid=vlan, eth_type=oxm.ETH_ARP, arp_op=ARP_REQUEST)
     return _input(owner, Priority.QUESTION, asked, _ask(VRF.put(vrf) | RX_VTEP.put(1)))
 
 
-def question(owner: Kind, asked: Match, asker: Bits) -> Flow:
+def question(owner: ObjectKind, asked: Match, asker: Bits) -> Flow:
     """Return the flow that has a question answered as to whom `asker` marks."""
     return _input(owner, Priority.QUESTION, asked, _ask(asker))
 
 
-def answer4(owner: Kind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
+def answer4(owner: ObjectKind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
     """Return the flow that tells the MAC of an IPv4 address to whom `asker` marks."""
     match = Match(metadata=asker, eth_type=oxm.ETH_ARP, arp_tpa=address)
     reply = Instructions(
@@ -124,7 +128,7 @@ def answer4(owner: Kind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
     return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
 
 
-def answer6(owner: Kind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
+def answer6(owner: ObjectKind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
     """Return the flow that begins the answer for an IPv6 address; `advertisement` ends it."""
     match = Match(
         metadata=asker,
@@ -149,7 +153,7 @@ def answer6(owner: Kind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
 
 
 def answers(
-    owner: Kind, asker: Bits, addresses: Iterator[IPv4Address | IPv6Address], mac: str
+    owner: ObjectKind, asker: Bits, addresses: Iterator[IPv4Address | IPv6Address], mac: str
 ) -> Iterator[Flow]:
     """Yield the flows that tell one MAC for each of the addresses."""
     for address in addresses:
@@ -172,14 +176,14 @@ def bridged(
     if proxied:
         # one match for both kinds: of an address known here and elsewhere a single MAC is told
         inside = VRF.put(network.vrf) | RX_VTEP.put(0)
-        owner = Kind.LOCAL if local else Kind.REMOTE
+        owner = ObjectKind.LOCAL if local else ObjectKind.REMOTE
         yield answer4(owner, inside, endpoint.ip, endpoint.mac)
     if isinstance(endpoint, LocalEndpoint):
         if proxied:
             yield from questions4(endpoint, network.vrf, guard=world.guard)
         if proxied and world.uplinks:
             outside = VRF.put(network.vrf) | RX_VTEP.put(1)
-            yield answer4(Kind.LOCAL, outside, endpoint.ip, endpoint.mac)
+            yield answer4(ObjectKind.LOCAL, outside, endpoint.ip, endpoint.mac)
         if world.guard:
             yield from source_guard.flows(endpoint, layer2=True, arp=not proxied)
 
@@ -188,5 +192,5 @@ def _ask(marks: Bits) -> Instructions:
     return Instructions(metadata=marks, goto=TableId.NEIGHBOURS)
 
 
-def _input(owner: Kind, priority: Priority, match: Match, instructions: Instructions) -> Flow:
+def _input(owner: ObjectKind, priority: Priority, match: Match, instructions: Instructions) -> Flow:
     return Flow(owner, TableId.INPUT, priority, match, instructions)

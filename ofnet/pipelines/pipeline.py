@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from typing import TypeVar, assert_never
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.changes import Kind, ObjectId
+from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
 from ofnet.pipelines import policy, service_nat
 from ofnet.tables import Mode
@@ -64,31 +64,31 @@ class Pipeline:
     ) -> Iterator[Flow]:
         """Yield the flows one object of the World owns."""
         match of.kind:
-            case Kind.PIPELINE:
+            case ObjectKind.PIPELINE:
                 return self.start(world)
-            case Kind.UPLINKS:
+            case ObjectKind.UPLINKS:
                 return self.uplinks(world)
-            case Kind.HOST_PORT:
+            case ObjectKind.HOST_PORT:
                 return self.host_port(world)
-            case Kind.VTEP:
+            case ObjectKind.VTEP:
                 return _of(self.vtep, world.vteps.get(HostLabel(of.name)), world)
-            case Kind.NETWORK:
+            case ObjectKind.NETWORK:
                 return _of(self.network, world.networks.get(NetworkId(of.name)), world)
-            case Kind.LOCAL:
+            case ObjectKind.LOCAL:
                 return _of(self.local, world.local.get(EndpointKey(of.name)), world)
-            case Kind.REMOTE:
+            case ObjectKind.REMOTE:
                 return _of(self.remote, world.remote.get(EndpointKey(of.name)), world)
-            case Kind.FLOOD:
+            case ObjectKind.FLOOD:
                 return _of(self.flood, world.networks.get(NetworkId(of.name)), world)
-            case Kind.RULE:
+            case ObjectKind.RULE:
                 return _of(self.rule, world.rules.get(of.name), world)
-            case Kind.ACCESS:
+            case ObjectKind.ACCESS:
                 return _of(self.access, world.access.get(EndpointKey(of.name)), world)
-            case Kind.SERVICE | Kind.SERVED:
+            case ObjectKind.SERVICE | ObjectKind.SERVED:
                 return self._services(of, world)
-            case Kind.ROUTER:
+            case ObjectKind.ROUTER:
                 return _of(self.router, world.router, world)
-            case Kind.ROUTE:
+            case ObjectKind.ROUTE:
                 prefix = IPv4Network(of.name)
                 hop = world.routes.get(prefix)
                 return self.route(prefix, hop, world) if hop is not None else iter(())
@@ -96,7 +96,7 @@ class Pipeline:
                 assert_never(of.kind)
 
     def _services(self, of: ObjectId, world: World) -> Iterator[Flow]:
-        if of.kind is Kind.SERVICE:
+        if of.kind is ObjectKind.SERVICE:
             return _of(partial(service_nat.watch, self.mode), world.services.get(of.name), world)
         return _of(partial(service_nat.nat, self.mode), world.served.get(of.name), world)
 

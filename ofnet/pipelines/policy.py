@@ -10,12 +10,12 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, goto
 from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
@@ -27,7 +27,7 @@ def neighbour_discovery() -> Iterator[Flow]:
     """Yield the flows that let IPv6 neighbours find each other whatever the rules say."""
     for kind in (oxm.ND_SOLICIT, oxm.ND_ADVERT):
         match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=kind)
-        yield Flow(Kind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
+        yield Flow(ObjectKind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
 
 
 def flows(rule: Rule, _world: World) -> Iterator[Flow]:
@@ -48,12 +48,14 @@ def _flows(rule: Rule) -> tuple[Flow, ...]:
 
 
 def _flow(rule: Rule, eth_type: int) -> Flow:
-    fields: Fields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
+    fields: MatchFields = {**_groups(rule), **_ends(rule, eth_type), **_transport(rule, eth_type)}
     priority = Priority.PORT + rule.priority
-    return Flow(Kind.RULE, TableId.POLICY, priority, Match(**fields), _PASS if rule.allow else DROP)
+    return Flow(
+        ObjectKind.RULE, TableId.POLICY, priority, Match(**fields), _PASS if rule.allow else DROP
+    )
 
 
-def _groups(rule: Rule) -> Fields:
+def _groups(rule: Rule) -> MatchFields:
     if rule.src_group and rule.dst_group:
         between = SOURCE_GROUP.put(rule.src_group) | DESTINATION_GROUP.put(rule.dst_group)
         return {"metadata": between}
@@ -64,8 +66,8 @@ def _groups(rule: Rule) -> Fields:
     return {}
 
 
-def _ends(rule: Rule, eth_type: int) -> Fields:
-    fields: Fields = {"eth_type": eth_type}
+def _ends(rule: Rule, eth_type: int) -> MatchFields:
+    fields: MatchFields = {"eth_type": eth_type}
     if isinstance(rule.source, IPv4Network):
         fields["ipv4_src"] = oxm.shortest(rule.source)
     elif rule.source is not None:
@@ -77,10 +79,10 @@ def _ends(rule: Rule, eth_type: int) -> Fields:
     return fields
 
 
-def _transport(rule: Rule, eth_type: int) -> Fields:
+def _transport(rule: Rule, eth_type: int) -> MatchFields:
     if not rule.protocol:
         return {}
-    fields: Fields = {"ip_proto": rule.protocol}
+    fields: MatchFields = {"ip_proto": rule.protocol}
     if eth_type == oxm.ETH_IPV6 and rule.protocol == oxm.PROTO_ICMP:
         fields["ip_proto"] = oxm.PROTO_ICMP6
     if rule.protocol == oxm.PROTO_TCP:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Final
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -34,7 +34,7 @@ from ofnet.openflow.actions import (
     goto,
 )
 from ofnet.openflow.fields import RX_VTEP, VRF, Bits
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import neighbours
 from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import TABLES, Mode, Priority, TableId
@@ -57,18 +57,18 @@ def watch(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
     if not service.providers:
         return
     vrf = _vrf(mode, service.vrf) if service.vrf else 0
-    to: Fields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": service.address}
+    to: MatchFields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": service.address}
     if vrf:
         to["metadata"] = VRF.put(vrf)
     for port in service.ports:
-        asked: Fields = {**to, "ip_proto": port.protocol, **_to_port(port.protocol, port.port)}
-        yield _dnat(Kind.SERVICE, Priority.PORT, asked, TO_CONTROLLER)
+        asked: MatchFields = {**to, "ip_proto": port.protocol, **_to_port(port.protocol, port.port)}
+        yield _dnat(ObjectKind.SERVICE, Priority.PORT, asked, TO_CONTROLLER)
     for protocol in {port.protocol for port in service.ports}:
-        rest: Fields = {**to, "ip_proto": protocol}
-        yield _dnat(Kind.SERVICE, Priority.UNLISTED, rest, DROP)
+        rest: MatchFields = {**to, "ip_proto": protocol}
+        yield _dnat(ObjectKind.SERVICE, Priority.UNLISTED, rest, DROP)
     if world.fwd_mode is FwdMode.ROUTING or world.arp_mode is ArpMode.PROXY:
         mac = service_mac(service.address)
-        yield neighbours.answer4(Kind.SERVICE, _inside(vrf), service.address, mac)
+        yield neighbours.answer4(ObjectKind.SERVICE, _inside(vrf), service.address, mac)
 
 
 def nat(mode: Mode, served: Served, _world: World) -> Iterator[Flow]:
@@ -80,7 +80,7 @@ def nat(mode: Mode, served: Served, _world: World) -> Iterator[Flow]:
     if served.provider != served.client:
         for port in served.ports:
             asked = _asked_directly(mode, ends, port, 0)
-            yield _dnat(Kind.SERVED, Priority.PORT, asked, TO_CONTROLLER)
+            yield _dnat(ObjectKind.SERVED, Priority.PORT, asked, TO_CONTROLLER)
         for port, source in served.direct:
             yield from _untouched(mode, ends, port, source)
 
@@ -105,7 +105,7 @@ def _pair(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterato
     priority = Priority.ABOVE_MATCH if source else Priority.MATCH
     actions = to_provider(served, port)
     sent = Instructions(actions, goto=TableId.DST_GRP)
-    yield _dnat(Kind.SERVED, priority, _asked(mode, served, port, source), sent)
+    yield _dnat(ObjectKind.SERVED, priority, _asked(mode, served, port, source), sent)
     named = (_set("src", port.protocol, port.port), SetField("ipv4_src", served.address))
     yield _answered(mode, served, port, source, named)
 
@@ -114,7 +114,7 @@ def _pair(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterato
 def _untouched(mode: Mode, served: Served, port: ServicePort, source: int) -> tuple[Flow, ...]:
     """Return the flows of a connection to the provider itself: its answers keep their name."""
     asked = _asked_directly(mode, served, port, source)
-    there = _dnat(Kind.SERVED, Priority.ABOVE_MATCH, asked, goto(TableId.DST_GRP))
+    there = _dnat(ObjectKind.SERVED, Priority.ABOVE_MATCH, asked, goto(TableId.DST_GRP))
     return there, _answered(mode, served, port, source, ())
 
 
@@ -122,7 +122,7 @@ def _answered(
     mode: Mode, served: Served, port: ServicePort, source: int, actions: tuple[Action, ...]
 ) -> Flow:
     """Return the flow of what a provider answers, to one of the client's ports or to any."""
-    answered: Fields = {
+    answered: MatchFields = {
         **_talk(mode, served, port),
         "ipv4_src": served.provider,
         "ipv4_dst": served.client,
@@ -130,11 +130,11 @@ def _answered(
     }
     priority = Priority.ABOVE_MATCH if source else Priority.MATCH
     onward = Instructions(actions, goto=TABLES[TableId.SRV_PROXY_SNAT].misses[mode].goto)
-    return Flow(Kind.SERVED, TableId.SRV_PROXY_SNAT, priority, Match(**answered), onward)
+    return Flow(ObjectKind.SERVED, TableId.SRV_PROXY_SNAT, priority, Match(**answered), onward)
 
 
-def _asked_directly(mode: Mode, served: Served, port: ServicePort, source: int) -> Fields:
-    asked: Fields = {
+def _asked_directly(mode: Mode, served: Served, port: ServicePort, source: int) -> MatchFields:
+    asked: MatchFields = {
         **_talk(mode, served, port),
         "ipv4_src": served.client,
         "ipv4_dst": served.provider,
@@ -149,11 +149,11 @@ def _to_itself(mode: Mode, served: Served, port: ServicePort, source: int) -> It
     if source:
         there = back = Priority.ABOVE_MATCH
     untagged: tuple[Action, ...] = (PopVlan(),) if mode is Mode.VXLAN else ()
-    tagged: Fields = {"vlan_vid": served.vlan} if untagged else {}
-    asked: Fields = {**_asked(mode, served, port, source), **tagged}
+    tagged: MatchFields = {"vlan_vid": served.vlan} if untagged else {}
+    asked: MatchFields = {**_asked(mode, served, port, source), **tagged}
     sent = Instructions((*untagged, *to_provider(served, port)))
-    yield _dnat(Kind.SERVED, there, asked, sent)
-    answered: Fields = {
+    yield _dnat(ObjectKind.SERVED, there, asked, sent)
+    answered: MatchFields = {
         **_talk(mode, served, port),
         **tagged,
         "ipv4_src": served.client,
@@ -162,12 +162,15 @@ def _to_itself(mode: Mode, served: Served, port: ServicePort, source: int) -> It
     }
     to = (_set("src", port.protocol, port.port), SetField("ipv4_dst", served.client))
     yield _dnat(
-        Kind.SERVED, back, answered, Instructions((*untagged, *_as_service(served), *to, _BACK))
+        ObjectKind.SERVED,
+        back,
+        answered,
+        Instructions((*untagged, *_as_service(served), *to, _BACK)),
     )
 
 
-def _asked(mode: Mode, served: Served, port: ServicePort, source: int) -> Fields:
-    asked: Fields = {
+def _asked(mode: Mode, served: Served, port: ServicePort, source: int) -> MatchFields:
+    asked: MatchFields = {
         **_talk(mode, served, port),
         "ipv4_src": served.client,
         "ipv4_dst": served.address,
@@ -183,7 +186,7 @@ def _as_service(served: Served) -> tuple[Action, ...]:
     return (*sender, SetField("eth_dst", served.mac))
 
 
-def _talk(mode: Mode, served: Served, port: ServicePort) -> Fields:
+def _talk(mode: Mode, served: Served, port: ServicePort) -> MatchFields:
     return {
         "metadata": VRF.put(_vrf(mode, served.vrf)),
         "eth_type": oxm.ETH_IPV4,
@@ -201,17 +204,17 @@ def _inside(vrf: int) -> Bits:
     return VRF.put(vrf) | here if vrf else here
 
 
-def _to_port(protocol: int, port: int) -> Fields:
+def _to_port(protocol: int, port: int) -> MatchFields:
     return {"tcp_dst": port} if protocol == oxm.PROTO_TCP else {"udp_dst": port}
 
 
-def _from_port(protocol: int, port: int) -> Fields:
+def _from_port(protocol: int, port: int) -> MatchFields:
     return {"tcp_src": port} if protocol == oxm.PROTO_TCP else {"udp_src": port}
 
 
-def _ports(protocol: int, source: int, destination: int) -> Fields:
+def _ports(protocol: int, source: int, destination: int) -> MatchFields:
     """Return the ports of a packet, 0 for any."""
-    out: Fields = {}
+    out: MatchFields = {}
     if source:
         out |= _from_port(protocol, source)
     if destination:
@@ -223,5 +226,7 @@ def _set(end: str, protocol: int, port: int) -> SetField:
     return SetField(f"tcp_{end}" if protocol == oxm.PROTO_TCP else f"udp_{end}", port)
 
 
-def _dnat(owner: Kind, priority: Priority, fields: Fields, instructions: Instructions) -> Flow:
+def _dnat(
+    owner: ObjectKind, priority: Priority, fields: MatchFields, instructions: Instructions
+) -> Flow:
     return Flow(owner, TableId.SRV_PROXY_DNAT, priority, Match(**fields), instructions)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Final
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, goto
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import LocalEndpoint
@@ -34,50 +34,50 @@ def flows(endpoint: LocalEndpoint, *, layer2: bool, arp: bool) -> Iterator[Flow]
     With `layer2` neighbours find each other by multicast, and with `arp` by broadcast: then their
     questions and answers pass too, in the pod's own name.
     """
-    port: Fields = {"in_port": endpoint.ofport}
-    own: Fields = {"in_port": endpoint.ofport, "eth_src": endpoint.mac}
+    port: MatchFields = {"in_port": endpoint.ofport}
+    own: MatchFields = {"in_port": endpoint.ofport, "eth_src": endpoint.mac}
     yield _flow(Priority.GUARD, port, DROP)
     yield _flow(Priority.GUARD_PASS, {**own, "eth_type": oxm.ETH_IPV4, "ipv4_src": endpoint.ip})
     yield _flow(Priority.GUARD_NEVER, {**port, **_udp_from(oxm.ETH_IPV4, DHCP_SERVER)}, DROP)
-    yield stages.returned_dns(Kind.LOCAL, {**own, "ipv4_src": endpoint.ip})
+    yield stages.returned_dns(ObjectKind.LOCAL, {**own, "ipv4_src": endpoint.ip})
     if endpoint.ip6 is not None:
         yield from _flows6(endpoint.ip6, own, port)
         if layer2:
             yield from _neighbours6(endpoint.ip6, own)
     if arp:
-        asked: Fields = {**own, "eth_type": oxm.ETH_ARP, "arp_sha": endpoint.mac}
+        asked: MatchFields = {**own, "eth_type": oxm.ETH_ARP, "arp_sha": endpoint.mac}
         for sender in (endpoint.ip, _NOBODY4):
             yield _flow(Priority.GUARD_PASS, {**asked, "arp_spa": sender})
 
 
-def _flows6(address: IPv6Address, own: Fields, port: Fields) -> Iterator[Flow]:
-    advert: Fields = {**port, **_icmp6(ROUTER_ADVERT)}
+def _flows6(address: IPv6Address, own: MatchFields, port: MatchFields) -> Iterator[Flow]:
+    advert: MatchFields = {**port, **_icmp6(ROUTER_ADVERT)}
     yield _flow(Priority.GUARD_PASS, {**own, "eth_type": oxm.ETH_IPV6, "ipv6_src": address})
     yield _flow(Priority.GUARD_NEVER, {**port, **_udp_from(oxm.ETH_IPV6, DHCP6_SERVER)}, DROP)
     yield _flow(Priority.GUARD_NEVER, advert, DROP)
     # an advertisement in the pod's name for somebody else's address
-    claimed: Fields = {**port, **_icmp6(oxm.ND_ADVERT)}
+    claimed: MatchFields = {**port, **_icmp6(oxm.ND_ADVERT)}
     yield _flow(Priority.GUARD_NEVER, claimed, DROP)
-    named: Fields = {**own, **_icmp6(oxm.ND_ADVERT), "ipv6_src": address, "nd_target": address}
+    named: MatchFields = {**own, **_icmp6(oxm.ND_ADVERT), "ipv6_src": address, "nd_target": address}
     yield _flow(Priority.GUARD_EXCEPT, named)
 
 
-def _neighbours6(address: IPv6Address, own: Fields) -> Iterator[Flow]:
-    solicit: Fields = {**own, **_icmp6(oxm.ND_SOLICIT)}
+def _neighbours6(address: IPv6Address, own: MatchFields) -> Iterator[Flow]:
+    solicit: MatchFields = {**own, **_icmp6(oxm.ND_SOLICIT)}
     yield _flow(Priority.GUARD_PASS, {**solicit, "ipv6_src": _LINK_LOCAL})
     yield _flow(Priority.GUARD_PASS, {**solicit, "ipv6_src": _NOBODY6})
-    advert: Fields = {**own, **_icmp6(oxm.ND_ADVERT), "ipv6_src": _LINK_LOCAL}
+    advert: MatchFields = {**own, **_icmp6(oxm.ND_ADVERT), "ipv6_src": _LINK_LOCAL}
     yield _flow(Priority.GUARD_EXCEPT, {**advert, "nd_target": address})
     yield _flow(Priority.GUARD_EXCEPT, {**advert, "nd_target": _LINK_LOCAL})
 
 
-def _udp_from(eth_type: int, port: int) -> Fields:
+def _udp_from(eth_type: int, port: int) -> MatchFields:
     return {"eth_type": eth_type, "ip_proto": oxm.PROTO_UDP, "udp_src": port}
 
 
-def _icmp6(kind: int) -> Fields:
+def _icmp6(kind: int) -> MatchFields:
     return {"eth_type": oxm.ETH_IPV6, "ip_proto": oxm.PROTO_ICMP6, "icmpv6_type": kind}
 
 
-def _flow(priority: Priority, fields: Fields, instructions: Instructions = _ON) -> Flow:
-    return Flow(Kind.LOCAL, TableId.INPUT, priority, Match(**fields), instructions)
+def _flow(priority: Priority, fields: MatchFields, instructions: Instructions = _ON) -> Flow:
+    return Flow(ObjectKind.LOCAL, TableId.INPUT, priority, Match(**fields), instructions)

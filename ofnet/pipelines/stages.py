@@ -8,7 +8,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -21,7 +21,7 @@ from ofnet.openflow.actions import (
     goto,
 )
 from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF, Bits
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import TABLES, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink
 
@@ -43,7 +43,7 @@ def misses(mode: Mode) -> Iterator[Flow]:
     """Yield what each of the mode's tables does with a packet nothing else matches."""
     for table in TABLES.values():
         if mode in table.misses:
-            yield Flow(Kind.PIPELINE, table.id, Priority.MISS, Match(), table.misses[mode])
+            yield Flow(ObjectKind.PIPELINE, table.id, Priority.MISS, Match(), table.misses[mode])
 
 
 def dns_interception(*, guard: bool) -> Iterator[Flow]:
@@ -54,14 +54,14 @@ def dns_interception(*, guard: bool) -> Iterator[Flow]:
     request = Match(
         eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, eth_src=_POD_MACS, udp_dst=DNS_PORT
     )
-    yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, request, TO_CONTROLLER)
+    yield Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.MATCH, request, TO_CONTROLLER)
     if not guard:
-        yield returned_dns(Kind.PIPELINE, {"eth_src": _POD_MACS})
+        yield returned_dns(ObjectKind.PIPELINE, {"eth_src": _POD_MACS})
 
 
-def returned_dns(owner: Kind, sender: Fields) -> Flow:
+def returned_dns(owner: ObjectKind, sender: MatchFields) -> Flow:
     """Return the flow that lets DNS requests pass which the agent sends on."""
-    fields: Fields = {
+    fields: MatchFields = {
         **sender,
         "vlan_vid": DNS_RETURN_VLAN,
         "eth_type": oxm.ETH_IPV4,
@@ -75,7 +75,7 @@ def returned_dns(owner: Kind, sender: Fields) -> Flow:
 def multicast_source_drop() -> Flow:
     """Return the flow that drops frames which claim to come from a group address, ARP too."""
     grouped = Match(eth_src=_MULTICAST_MACS)
-    return Flow(Kind.PIPELINE, TableId.INPUT, Priority.ABOVE_MATCH, grouped, DROP)
+    return Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.ABOVE_MATCH, grouped, DROP)
 
 
 def arp_to_controller(*, requests_only: bool) -> Flow:
@@ -83,10 +83,10 @@ def arp_to_controller(*, requests_only: bool) -> Flow:
     match = Match(eth_type=oxm.ETH_ARP)
     if requests_only:
         match = Match(eth_type=oxm.ETH_ARP, arp_op=1)
-    return Flow(Kind.PIPELINE, TableId.INPUT, Priority.MATCH, match, TO_CONTROLLER)
+    return Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.MATCH, match, TO_CONTROLLER)
 
 
-def dns_exemption(owner: Kind, ofport: int, table: TableId = TableId.VLAN) -> Flow:
+def dns_exemption(owner: ObjectKind, ofport: int, table: TableId = TableId.VLAN) -> Flow:
     """Return the flow that keeps the DNS of no pod of this host out of the interception."""
     match = Match(in_port=ofport, eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, udp_dst=DNS_PORT)
     return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(table))
@@ -94,9 +94,9 @@ def dns_exemption(owner: Kind, ofport: int, table: TableId = TableId.VLAN) -> Fl
 
 def uplink_input(uplink: Uplink, arrived: Instructions) -> Iterator[Flow]:
     """Yield the flows of a link to the physical network, and what is done with what arrives."""
-    yield dns_exemption(Kind.UPLINKS, uplink.ofport)
+    yield dns_exemption(ObjectKind.UPLINKS, uplink.ofport)
     match = Match(in_port=uplink.ofport)
-    yield Flow(Kind.UPLINKS, TableId.VLAN, Priority.MATCH, match, arrived)
+    yield Flow(ObjectKind.UPLINKS, TableId.VLAN, Priority.MATCH, match, arrived)
 
 
 def port_input(
@@ -106,13 +106,13 @@ def port_input(
     marks = VRF.put(vrf)
     if endpoint.group_id:
         marks |= SOURCE_GROUP.put(endpoint.group_id)
-    yield into_tables(Kind.LOCAL, endpoint.ofport, marks, tagging=tagging)
+    yield into_tables(ObjectKind.LOCAL, endpoint.ofport, marks, tagging=tagging)
     if not endpoint.dscp:
         return
     actions = (SetField("ip_dscp", endpoint.dscp), *tagging)
     for eth_type in (oxm.ETH_IPV4, oxm.ETH_IPV6):
         yield Flow(
-            Kind.LOCAL,
+            ObjectKind.LOCAL,
             TableId.VLAN,
             Priority.MATCH,
             Match(in_port=endpoint.ofport, eth_type=eth_type),
@@ -120,7 +120,9 @@ def port_input(
         )
 
 
-def into_tables(owner: Kind, ofport: int, marks: Bits, *, tagging: tuple[Action, ...] = ()) -> Flow:
+def into_tables(
+    owner: ObjectKind, ofport: int, marks: Bits, *, tagging: tuple[Action, ...] = ()
+) -> Flow:
     """Return the flow that marks what a port of this host sends."""
     onward = Instructions(tagging, marks, TableId.SRV_PROXY_DNAT)
     return Flow(owner, TableId.VLAN, Priority.PORT, Match(in_port=ofport), onward)
@@ -128,18 +130,18 @@ def into_tables(owner: Kind, ofport: int, marks: Bits, *, tagging: tuple[Action,
 
 def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
     """Return the match of packets to an address within a VRF."""
-    fields: Fields = {"metadata": VRF.put(vrf), **to_address(address)}
+    fields: MatchFields = {"metadata": VRF.put(vrf), **to_address(address)}
     return Match(**fields)
 
 
-def to_address(address: IPv4Address | IPv6Address) -> Fields:
+def to_address(address: IPv4Address | IPv6Address) -> MatchFields:
     """Return what packets to an address have, whatever the VRF."""
     if isinstance(address, IPv4Address):
         return {"eth_type": oxm.ETH_IPV4, "ipv4_dst": address}
     return {"eth_type": oxm.ETH_IPV6, "ipv6_dst": address}
 
 
-def from_address(address: IPv4Address | IPv6Address) -> Fields:
+def from_address(address: IPv4Address | IPv6Address) -> MatchFields:
     """Return what packets from an address have, whatever the VRF."""
     if isinstance(address, IPv4Address):
         return {"eth_type": oxm.ETH_IPV4, "ipv4_src": address}
@@ -164,14 +166,14 @@ def gateways(network: Network) -> Iterator[IPv4Address | IPv6Address]:
 
 
 def destination_groups(
-    owner: Kind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int
+    owner: ObjectKind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int
 ) -> Iterator[Flow]:
     """Yield the flows that mark packets to an endpoint with its group."""
     for address in addresses(endpoint):
         yield destination_group(owner, destination(address, vrf), endpoint.group_id)
 
 
-def destination_group(owner: Kind, to: Match, group_id: int) -> Flow:
+def destination_group(owner: ObjectKind, to: Match, group_id: int) -> Flow:
     """Return the flow that marks packets to an address with a group."""
     return Flow(owner, TableId.DST_GRP, Priority.MATCH, to, _group_mark(group_id))
 

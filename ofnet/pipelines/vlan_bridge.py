@@ -6,7 +6,7 @@ before it mark groups and apply policy.
 
 from collections.abc import Iterator
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import goto
 from ofnet.pipelines import ingress_group, neighbours, policy, stages
@@ -37,7 +37,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     if world.arp_mode is ArpMode.PROXY:
         for uplink in world.uplinks:
             yield neighbours.questions_from_outside(
-                Kind.NETWORK, uplink.ofport, network.vlan, network.vrf
+                ObjectKind.NETWORK, uplink.ofport, network.vlan, network.vrf
             )
 
 
@@ -46,7 +46,7 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     if network is None:
         return
     yield from stages.port_input(endpoint, network.vrf)
-    yield from stages.destination_groups(Kind.LOCAL, endpoint, network.vrf)
+    yield from stages.destination_groups(ObjectKind.LOCAL, endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 
 
@@ -54,7 +54,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     network = world.networks.get(endpoint.network)
     if network is None:
         return
-    yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+    yield from stages.destination_groups(ObjectKind.REMOTE, endpoint, network.vrf)
     yield from ingress_group.source_groups(endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import Final
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -25,7 +25,7 @@ from ofnet.openflow.actions import (
     tag,
 )
 from ofnet.openflow.fields import RX_VTEP, VRF
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import ingress_group, neighbours, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.pipelines.stages import FLAT_VRF
@@ -47,7 +47,7 @@ def _start(world: World) -> Iterator[Flow]:
     yield ingress_group.strangers()
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)
-    yield Flow(Kind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
+    yield Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
     yield neighbours.unknown()
     yield neighbours.advertisement(stages.ROUTER_MAC)
 
@@ -59,13 +59,17 @@ def _uplinks(world: World) -> Iterator[Flow]:
         # nothing goes back where it came from, but from one card to another it would
         for uplink in world.uplinks:
             arrived = Match(in_port=uplink.ofport)
-            yield Flow(Kind.UPLINKS, TableId.IP, Priority.ABOVE_MATCH, arrived, DROP)
+            yield Flow(ObjectKind.UPLINKS, TableId.IP, Priority.ABOVE_MATCH, arrived, DROP)
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
-    yield from neighbours.answers(Kind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC)
+    yield from neighbours.answers(
+        ObjectKind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC
+    )
     for uplink in world.uplinks if network.vlan else ():
-        yield neighbours.questions_from_outside(Kind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF)
+        yield neighbours.questions_from_outside(
+            ObjectKind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF
+        )
 
 
 def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
@@ -77,17 +81,21 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     out = Output(endpoint.ofport)
     tagged: tuple[Action, ...] = (*rewrite, PopVlan(), out)
     for address in stages.addresses(endpoint):
-        tagged_to: Fields = {"vlan_vid": network.vlan, **stages.to_address(address)}
+        tagged_to: MatchFields = {"vlan_vid": network.vlan, **stages.to_address(address)}
         on_vlan = Match(**tagged_to)
         to = Match(**stages.to_address(address))
-        yield Flow(Kind.LOCAL, TableId.IP, Priority.TAGGED, on_vlan, Instructions(tagged))
-        yield Flow(Kind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out)))
-    yield from stages.destination_groups(Kind.LOCAL, endpoint, FLAT_VRF)
+        yield Flow(ObjectKind.LOCAL, TableId.IP, Priority.TAGGED, on_vlan, Instructions(tagged))
+        yield Flow(
+            ObjectKind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out))
+        )
+    yield from stages.destination_groups(ObjectKind.LOCAL, endpoint, FLAT_VRF)
     yield from neighbours.questions4(endpoint, FLAT_VRF, guard=world.guard)
     yield from neighbours.questions6(endpoint, FLAT_VRF)
-    yield from neighbours.answers(Kind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC)
+    yield from neighbours.answers(
+        ObjectKind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
+    )
     if world.uplinks:
-        yield neighbours.answer4(Kind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
+        yield neighbours.answer4(ObjectKind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
     if world.guard:
         yield from source_guard.flows(endpoint, layer2=False, arp=False)
 
@@ -96,10 +104,10 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     network = world.networks.get(endpoint.network)
     if network is None:
         return
-    yield from stages.destination_groups(Kind.REMOTE, endpoint, FLAT_VRF)
+    yield from stages.destination_groups(ObjectKind.REMOTE, endpoint, FLAT_VRF)
     yield from ingress_group.source_groups(endpoint, FLAT_VRF)
     yield from neighbours.answers(
-        Kind.REMOTE, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
+        ObjectKind.REMOTE, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )
     peer_mac = world.peer_macs.get(endpoint.host)
     if peer_mac is None or not world.uplinks:
@@ -109,26 +117,26 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     to_peer = Instructions((*rewrite, *tagging, _way_out(world.uplinks)))
     for address in stages.addresses(endpoint):
         to = Match(**stages.to_address(address))
-        yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
+        yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
 
 
 def _router(router: Router, world: World) -> Iterator[Flow]:
     """Yield the flows of the host's own port for BGP, and of the way to the peer."""
     asked = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
-    yield neighbours.question(Kind.ROUTER, asked, INSIDE)
+    yield neighbours.question(ObjectKind.ROUTER, asked, INSIDE)
     yield from neighbours.answers(
-        Kind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
+        ObjectKind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
     )
-    yield stages.into_tables(Kind.ROUTER, router.ofport, VRF.put(FLAT_VRF))
+    yield stages.into_tables(ObjectKind.ROUTER, router.ofport, VRF.put(FLAT_VRF))
     rewrite = (SetField("eth_src", stages.ROUTER_MAC), SetField("eth_dst", router.mac))
     out = Output(router.ofport)
     to = stages.to_address(router.ip)
-    tagged_to: Fields = {"vlan_vid": ROUTER_VLAN, **to}
+    tagged_to: MatchFields = {"vlan_vid": ROUTER_VLAN, **to}
     tagged = Match(**tagged_to)
     popped = Instructions((*rewrite, PopVlan(), out))
-    yield Flow(Kind.ROUTER, TableId.IP, Priority.TAGGED, tagged, popped)
+    yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.TAGGED, tagged, popped)
     delivered = Instructions((*rewrite, out))
-    yield Flow(Kind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
+    yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
     for uplink in world.uplinks:
         # whatever its tag: that of a network is none of the peer's
         sought = Match(
@@ -137,9 +145,9 @@ def _router(router: Router, world: World) -> Iterator[Flow]:
             arp_op=neighbours.ARP_REQUEST,
             arp_tpa=router.ip,
         )
-        yield neighbours.question(Kind.ROUTER, sought, OUTSIDE)
+        yield neighbours.question(ObjectKind.ROUTER, sought, OUTSIDE)
     if world.uplinks:
-        yield neighbours.answer4(Kind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
+        yield neighbours.answer4(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
     if router.peer_mac is not None:
         peer = IPv4Network(router.peer)
         yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)
@@ -160,7 +168,7 @@ def _route(prefix: IPv4Network, mac: str, world: World) -> Iterator[Flow]:
 def _by_next_hop(prefix: IPv4Network, mac: str, world: World, priority: int) -> Iterator[Flow]:
     if not world.uplinks:
         return
-    fields: Fields = {"eth_type": oxm.ETH_IPV4}
+    fields: MatchFields = {"eth_type": oxm.ETH_IPV4}
     if prefix.prefixlen:
         fields["ipv4_dst"] = oxm.shortest(prefix)
     if len(world.uplinks) > 1:
@@ -168,7 +176,7 @@ def _by_next_hop(prefix: IPv4Network, mac: str, world: World, priority: int) -> 
         fields["metadata"] = RX_VTEP.put(0)
     rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", mac))
     onward = Instructions((*rewrite, _way_out(world.uplinks)))
-    yield Flow(Kind.ROUTE, TableId.IP, priority, Match(**fields), onward)
+    yield Flow(ObjectKind.ROUTE, TableId.IP, priority, Match(**fields), onward)
 
 
 def _way_out(uplinks: tuple[Uplink, ...]) -> Output | OutputFirst:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
@@ -32,18 +32,20 @@ def _start(world: World) -> Iterator[Flow]:
 
 
 def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
-    yield stages.dns_exemption(Kind.VTEP, vtep.ofport)
+    yield stages.dns_exemption(ObjectKind.VTEP, vtep.ofport)
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
     gateways = stages.gateways(network)
-    yield from neighbours.answers(Kind.NETWORK, VRF.put(network.vrf), gateways, stages.ROUTER_MAC)
+    yield from neighbours.answers(
+        ObjectKind.NETWORK, VRF.put(network.vrf), gateways, stages.ROUTER_MAC
+    )
     if not network.vni:
         return
     arrived = ingress_group.mark(network.vrf)
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
-        yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
+        yield Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
 
 
 def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
@@ -60,9 +62,9 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     )
     for address in stages.addresses(endpoint):
         to = stages.destination(address, network.vrf)
-        yield Flow(Kind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
-        yield stages.destination_group(Kind.LOCAL, to, endpoint.group_id)
-    yield from _neighbours(Kind.LOCAL, endpoint, network.vrf)
+        yield Flow(ObjectKind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
+        yield stages.destination_group(ObjectKind.LOCAL, to, endpoint.group_id)
+    yield from _neighbours(ObjectKind.LOCAL, endpoint, network.vrf)
     yield from neighbours.questions4(endpoint, network.vrf, guard=world.guard)
     yield from neighbours.questions6(endpoint, network.vrf)
     if world.guard:
@@ -79,13 +81,15 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     to_tunnel = _to_tunnel(network.vni, vtep.ofport)
     for address in stages.addresses(endpoint):
         to = stages.destination(address, network.vrf)
-        yield Flow(Kind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
-        yield stages.destination_group(Kind.REMOTE, to, endpoint.group_id)
+        yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
+        yield stages.destination_group(ObjectKind.REMOTE, to, endpoint.group_id)
     yield from ingress_group.source_groups(endpoint, network.vrf)
-    yield from _neighbours(Kind.REMOTE, endpoint, network.vrf)
+    yield from _neighbours(ObjectKind.REMOTE, endpoint, network.vrf)
 
 
-def _neighbours(owner: Kind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int) -> Iterator[Flow]:
+def _neighbours(
+    owner: ObjectKind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int
+) -> Iterator[Flow]:
     addresses = stages.addresses(endpoint)
     return neighbours.answers(owner, VRF.put(vrf), addresses, stages.ROUTER_MAC)
 
@@ -107,20 +111,22 @@ def _host_port(world: World) -> Iterator[Flow]:
     if port is None:
         return
     from_host = Match(in_port=port.ofport)
-    yield Flow(Kind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS))
+    yield Flow(
+        ObjectKind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS)
+    )
     # the host's MAC looks like a pod's
-    yield stages.dns_exemption(Kind.HOST_PORT, port.ofport, TableId.ARRIVALS)
+    yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.ARRIVALS)
     # what the host sends to no pod must not come back to it through table 8
-    yield Flow(Kind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
+    yield Flow(ObjectKind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
-    yield Flow(Kind.HOST_PORT, TableId.HOST_SNAT, Priority.ABOVE_MATCH, to_private, DROP)
+    yield Flow(ObjectKind.HOST_PORT, TableId.HOST_SNAT, Priority.ABOVE_MATCH, to_private, DROP)
 
 
 def _host_nat(
     endpoint: LocalEndpoint, private: IPv4Address, vrf: int, port: HostPort
 ) -> Iterator[Flow]:
     yield Flow(
-        Kind.LOCAL,
+        ObjectKind.LOCAL,
         TableId.HOST_SNAT,
         Priority.MATCH,
         Match(in_port=endpoint.ofport, eth_type=oxm.ETH_IPV4),
@@ -133,7 +139,7 @@ def _host_nat(
         ),
     )
     yield Flow(
-        Kind.LOCAL,
+        ObjectKind.LOCAL,
         TableId.ARRIVALS,
         Priority.MATCH,
         Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_dst=private),

@@ -10,7 +10,7 @@ keep right instead of two.
 
 from collections.abc import Iterator
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.openflow.fields import RX_VTEP
@@ -33,7 +33,7 @@ def _start(world: World) -> Iterator[Flow]:
 
 
 def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
-    yield stages.dns_exemption(Kind.VTEP, vtep.ofport)
+    yield stages.dns_exemption(ObjectKind.VTEP, vtep.ofport)
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
@@ -42,7 +42,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     arrived = ingress_group.mark(network.vrf, tagging=tag(network.vlan))
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
-        yield Flow(Kind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
+        yield Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
 
 
 def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
@@ -51,8 +51,8 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         return
     yield from stages.port_input(endpoint, network.vrf, tagging=tag(network.vlan))
     to_port = (PopVlan(), Output(endpoint.ofport))
-    yield _to_mac(Kind.LOCAL, network, endpoint.mac, to_port)
-    yield from stages.destination_groups(Kind.LOCAL, endpoint, network.vrf)
+    yield _to_mac(ObjectKind.LOCAL, network, endpoint.mac, to_port)
+    yield from stages.destination_groups(ObjectKind.LOCAL, endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 
 
@@ -62,8 +62,8 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     if network is None or vtep is None or not network.vni:
         return
     to_tunnel = (SetField("tunnel_id", network.vni), PopVlan(), Output(vtep.ofport))
-    yield _to_mac(Kind.REMOTE, network, endpoint.mac, to_tunnel)
-    yield from stages.destination_groups(Kind.REMOTE, endpoint, network.vrf)
+    yield _to_mac(ObjectKind.REMOTE, network, endpoint.mac, to_tunnel)
+    yield from stages.destination_groups(ObjectKind.REMOTE, endpoint, network.vrf)
     yield from ingress_group.source_groups(endpoint, network.vrf)
     yield from neighbours.bridged(endpoint, network, world)
 
@@ -81,10 +81,10 @@ def _flood(network: Network, world: World) -> Iterator[Flow]:
     for from_tunnel, everywhere in ((0, (*to_pods, *to_tunnels)), (1, to_pods)):
         match = Match(vlan_vid=network.vlan, metadata=RX_VTEP.put(from_tunnel))
         flood = Instructions(everywhere)
-        yield Flow(Kind.FLOOD, TableId.MAC_DEST, Priority.PORT, match, flood)
+        yield Flow(ObjectKind.FLOOD, TableId.MAC_DEST, Priority.PORT, match, flood)
 
 
-def _to_mac(owner: Kind, network: Network, mac: str, actions: tuple[Action, ...]) -> Flow:
+def _to_mac(owner: ObjectKind, network: Network, mac: str, actions: tuple[Action, ...]) -> Flow:
     match = Match(vlan_vid=network.vlan, eth_dst=mac)
     return Flow(owner, TableId.MAC_DEST, Priority.MATCH, match, Instructions(actions))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import Invalid
-from ofnet.rpc.jsonrpc import Client, Method
+from ofnet.rpc.jsonrpc import RpcClient, RpcMethod
 
 REGISTER_NODE: Final = "OfnetMaster.RegisterNode"
 UNREGISTER_NODE: Final = "OfnetMaster.UnRegisterNode"
@@ -85,12 +85,12 @@ class Report:
 
 
 @dataclass(slots=True)
-class Master:
+class OfnetMaster:
     """A master's side: which agents are registered, and what each reported last."""
 
     nodes: dict[Node, Report] = field(default_factory=dict)
 
-    def methods(self) -> Mapping[str, Method]:
+    def methods(self) -> Mapping[str, RpcMethod]:
         """Return the table for an `rpc.Server`."""
         return {
             REGISTER_NODE: self._register,
@@ -126,13 +126,13 @@ class Master:
 
 
 @dataclass(slots=True)
-class Agent:
+class OfnetAgent:
     """An agent's side: `add_master` registers with a master, `inspect` returns what is shown."""
 
     add_master: Callable[[Node], Awaitable[None]]
     inspect: Callable[[], Any]
 
-    def methods(self) -> Mapping[str, Method]:
+    def methods(self) -> Mapping[str, RpcMethod]:
         """Return the table for an `rpc.Server`."""
         return {ADD_MASTER: self._add_master, DUMMY: self._dummy, INSPECT: self._inspect}
 
@@ -147,21 +147,21 @@ class Agent:
         return self.inspect()
 
 
-async def register(client: Client, own: Node) -> None:
+async def register(client: RpcClient, own: Node) -> None:
     """Make an agent known to a master. Raises RpcFailed."""
     await client.call(REGISTER_NODE, own.to_json())
 
 
-async def unregister(client: Client, own: Node) -> None:
+async def unregister(client: RpcClient, own: Node) -> None:
     """Take an agent off a master's list. Raises RpcFailed."""
     await client.call(UNREGISTER_NODE, own.to_json())
 
 
-async def report(client: Client, state: Report) -> None:
+async def report(client: RpcClient, state: Report) -> None:
     """Tell a master how far an agent has come. Raises RpcFailed."""
     await client.call(REPORT, state.to_json())
 
 
-async def inspect(client: Client) -> Any:
+async def inspect(client: RpcClient) -> Any:
     """Return what an agent shows of itself. Raises RpcFailed."""
     return await client.call(INSPECT, "")

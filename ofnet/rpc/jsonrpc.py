@@ -22,7 +22,7 @@ MAX_LINE: Final = 1024 * 1024
 MAX_CONNECTIONS: Final = 4096
 """An agent keeps one to every master."""
 
-Method = Callable[[Any], Awaitable[Any]]
+RpcMethod = Callable[[Any], Awaitable[Any]]
 """Takes the decoded argument, returns what JSON can carry; raises ContivError to refuse."""
 
 
@@ -30,10 +30,10 @@ class RpcFailed(ContivError):
     """A call could not be made, was not answered in time, or was answered with an error."""
 
 
-class Server:
+class RpcServer:
     """Answers calls of the methods in its table. `counters` counts calls, refusals and drops."""
 
-    def __init__(self, methods: Mapping[str, Method], *, host: str, port: int = 0) -> None:
+    def __init__(self, methods: Mapping[str, RpcMethod], *, host: str, port: int = 0) -> None:
         self.counters: Counter[str] = Counter()
         self._methods = methods
         self._address = (host, port)
@@ -96,7 +96,7 @@ class Server:
             return {"id": request.id, "result": None, "error": str(exc)}
 
 
-class Client:
+class RpcClient:
     """One lasting connection to a server, made when it is first needed and again after a loss.
 
     Calls may run at the same time; they are told apart by their id. A call is made again once if

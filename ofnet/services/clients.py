@@ -18,7 +18,7 @@ from core.multimap import discard
 from ofnet.changes import Changes
 from ofnet.directory import Address, Directory
 from ofnet.services.directory import ServiceDirectory
-from ofnet.services.least_connections import Balance
+from ofnet.services.least_connections import LeastConnections
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Network, Served, Service, ServicePort, World
 
 MAX_CONNECTIONS: Final = 128
@@ -42,7 +42,7 @@ class ServiceClients:
     def __init__(self, bridge: Bridge) -> None:
         self.served: dict[str, Served] = {}
         self.known = ServiceDirectory(bridge)
-        self._balance = Balance()
+        self._balance = LeastConnections()
         self._about: dict[Address | str, set[str]] = {}
         self._owners: dict[Answer, tuple[str, int]] = {}
 

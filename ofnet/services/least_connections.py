@@ -14,7 +14,7 @@ from core.multimap import discard
 Provider = IPv4Address
 
 
-class Balance:
+class LeastConnections:
     """The clients of each provider of each service; a client may be anything that is hashable."""
 
     def __init__(self) -> None:

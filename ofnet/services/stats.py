@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from typing import Any, Final
 
-from ofnet.channel.flow_stats import Entry
+from ofnet.channel.flow_stats import FlowEntry
 from ofnet.openflow.oxm import PROTO_TCP
 from ofnet.tables import TableId
 from ofnet.world import Served, Service, ServicePort, World
@@ -17,7 +17,7 @@ from ofnet.world import Served, Service, ServicePort, World
 _COUNTERS: Final = ("PacketsIn", "BytesIn", "PacketsOut", "BytesOut")
 
 
-def counted(entries: Iterable[Entry], tenants: Mapping[int, str]) -> dict[str, Any]:
+def counted(entries: Iterable[FlowEntry], tenants: Mapping[int, str]) -> dict[str, Any]:
     """Return the counters of each client by its address (`GetEndpointStats`).
 
     `tenants` are named by their VRFs. A client that has another tenant's address is `address:VRF`.
@@ -73,7 +73,7 @@ def _active(services: Iterable[Service], served: Iterable[Served]) -> dict[str, 
     return found
 
 
-def _sent(clients: dict[str, Any], entry: Entry, tenants: Mapping[int, str]) -> None:
+def _sent(clients: dict[str, Any], entry: FlowEntry, tenants: Mapping[int, str]) -> None:
     client = _client(clients, entry, entry.address("ipv4_src"), tenants)
     service = _service(client, entry, entry.address("ipv4_dst"))
     service["SvcPort"] = str(entry.port("dst"))
@@ -82,7 +82,7 @@ def _sent(clients: dict[str, Any], entry: Entry, tenants: Mapping[int, str]) -> 
     provider["BytesOut"] += entry.bytes
 
 
-def _received(clients: dict[str, Any], entry: Entry, tenants: Mapping[int, str]) -> None:
+def _received(clients: dict[str, Any], entry: FlowEntry, tenants: Mapping[int, str]) -> None:
     client = _client(clients, entry, entry.address("ipv4_dst"), tenants)
     service = _service(client, entry, entry.set_address("ipv4_src"))
     service["ProvPort"] = str(entry.port("src"))
@@ -92,7 +92,7 @@ def _received(clients: dict[str, Any], entry: Entry, tenants: Mapping[int, str])
 
 
 def _client(
-    clients: dict[str, Any], entry: Entry, address: IPv4Address, tenants: Mapping[int, str]
+    clients: dict[str, Any], entry: FlowEntry, address: IPv4Address, tenants: Mapping[int, str]
 ) -> dict[str, Any]:
     tenant = tenants.get(entry.vrf, "")
     name = str(address)
@@ -103,7 +103,7 @@ def _client(
     return client
 
 
-def _service(client: dict[str, Any], entry: Entry, address: IPv4Address) -> dict[str, Any]:
+def _service(client: dict[str, Any], entry: FlowEntry, address: IPv4Address) -> dict[str, Any]:
     made = {
         "ServiceIP": str(address),
         "ServiceVRF": client["VrfName"],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netplugin.dns.nameserver import NameServer
-from netplugin.world.dns_records import NameBook
+from netplugin.world.dns_records import DnsRecords
 from state.codec import decode_endpoint
 
 NAMES = Path(__file__).parent / "names"
@@ -23,7 +23,7 @@ def recorded(name: str) -> Any:
 
 
 def test_the_names_of_a_store() -> None:
-    book = NameBook()
+    book = DnsRecords()
     for key, value in recorded("endpoints")["keys"].items():
         book.put_endpoint(decode_endpoint(key, json.dumps(value).encode()))
     wanted = recorded("inspect-nameserver")

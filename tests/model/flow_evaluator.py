@@ -34,7 +34,7 @@ _UNSET: Final[Mapping[str, Value]] = {"metadata": 0, "tunnel_id": 0, "eth_type":
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet by the names of its fields (`ofnet.openflow.match.Fields`), each without a mask.
+    """A packet: the value of each field (`ofnet.openflow.match.MatchFields`), without masks.
 
     `tags` are the VLANs of its 802.1Q tags, the outermost first.
     """

@@ -13,7 +13,7 @@ from core import keys
 from core.errors import StoreUnavailable
 from netmaster import codec
 from netmaster.api import endpoints, objects
-from netmaster.api.routes import Action, find
+from netmaster.api.routes import RouteAction, find
 from netmaster.plan.objects import netprofile, policy
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
@@ -46,12 +46,12 @@ async def ask(leading: Term, request: Request) -> None:
     target = find(request.method, request.path)
     assert target is not None, request
     if target.action in endpoints.CALLS:
-        now = endpoints.Circumstances(NOW, "kubernetes")
+        now = endpoints.CallContext(NOW, "kubernetes")
         call = endpoints.CALLS[target.action](request.payload, now)
         await leading.committer.submit(call.decide)
         return
     kind = objects.KINDS[target.plural]
-    if target.action is Action.DELETE:
+    if target.action is RouteAction.DELETE:
         await leading.committer.submit(lambda view: kind.delete(view, target.key))
     else:
         await leading.committer.submit(objects.write(kind, target.key, request.payload))

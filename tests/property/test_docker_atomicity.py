@@ -13,8 +13,8 @@ import pytest
 from core import keys
 from core.errors import ContivError
 from netmaster.api import objects
-from netmaster.api.routes import Action, find
-from netmaster.external_effects import DOCKER, Launcher
+from netmaster.api.routes import RouteAction, find
+from netmaster.external_effects import DOCKER, ExternalEffects
 from netmaster.plan import docker_network
 from netmaster.view import View
 from objdb.memory import MemoryStore
@@ -53,16 +53,16 @@ def _name(view: View, place: Any) -> str:
     return docker_network.wish(view, place).name
 
 
-def launcher(leading: Term, world: World) -> Launcher:
-    return Launcher(leading.committer, FakeGateway(), world.docker, mode=DOCKER)
+def launcher(leading: Term, world: World) -> ExternalEffects:
+    return ExternalEffects(leading.committer, FakeGateway(), world.docker, mode=DOCKER)
 
 
-async def ask(launcher: Launcher, request: Request) -> None:
+async def ask(launcher: ExternalEffects, request: Request) -> None:
     """Have a request decided and made, in docker as well."""
     target = find(request.method, request.path)
     assert target is not None
     kind = objects.KINDS[target.plural]
-    if target.action is Action.DELETE:
+    if target.action is RouteAction.DELETE:
         await launcher.change(lambda view: kind.delete(view, target.key))
     else:
         await launcher.change(objects.write(kind, target.key, request.payload))

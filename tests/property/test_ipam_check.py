@@ -25,7 +25,7 @@ from core import keys
 from core.ids import NetworkId
 from netmaster import codec
 from netmaster.plan.show import ipam_check
-from netmaster.plan.show.ipam_check import Kind
+from netmaster.plan.show.ipam_check import IpamFindingKind
 from state.records import GrantOwner, GrantRecord
 from tests.property.holdings import grants_in
 from tests.unit.netmaster.scene import NOW, Scene
@@ -129,7 +129,7 @@ class Meddling(RuleBasedStateMachine):
         store = self.scene.store
         known, grants = users(store), grants_in(store).get("n1", {})
         left = [finding.kind for finding in ipam_check.findings(self.scene.view, NOW)]
-        assert set(left) <= {Kind.CONTESTED}
+        assert set(left) <= {IpamFindingKind.CONTESTED}
         assert grants[GATEWAY] == ("gateway", N1)
         contested = Counter[str]()
         for address, holders in known.items():

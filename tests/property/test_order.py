@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
-from ofnet.diff import Stamp, additions_in_order, deletions_in_order
+from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.world import Bridge, FwdMode, World
@@ -56,7 +56,9 @@ def steps(before: Flows, after: Flows) -> Iterator[Tables]:
     for flow in additions_in_order(fresh):
         now[flow.key] = flow
         yield tables_of(now.values())
-    gone = {Stamp(flow.table, flow.cookie): key for key, flow in before.items() if key not in after}
+    gone = {
+        FlowStamp(flow.table, flow.cookie): key for key, flow in before.items() if key not in after
+    }
     for stamp in deletions_in_order(gone):
         del now[gone[stamp]]
         yield tables_of(now.values())

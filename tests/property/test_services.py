@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import Adopted
 from ofnet.services.clients import answer_of
@@ -134,7 +134,7 @@ class Serving(RuleBasedStateMachine):
                 assert balance.load(key, provider) == loads[key, str(provider)]
 
     def _reported(self) -> Iterator[Adopted]:
-        flows = [f for f in self.site.desired.flows.values() if f.owner is Kind.SERVED]
+        flows = [f for f in self.site.desired.flows.values() if f.owner is ObjectKind.SERVED]
         found, _ = flow_stats.entries(reply(flows, {}))
         return flow_stats.adopted(found)
 

@@ -1,6 +1,6 @@
 """What the ACI gateway is told of an application profile, and which changes it must hear of (§3).
 
-Pure: from the view and the writes of a plan to `Launch`es, each with the JSON that
+Pure: from the view and the writes of a plan to `GatewayLaunch`es, each with the JSON that
 `netmaster.aci` sends; `netmaster.external_effects` sees to it that gateway and store agree. A rule
 becomes a filter of a contract that one side provides and the other consumes; deny rules say
 nothing, for a fabric denies what no contract allows.
@@ -34,7 +34,7 @@ PROVIDE: Final = "PROVIDE"
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class GatewayLaunch:
     """What the gateway must do about one profile: forget it, if it knows it, then make it anew.
 
     `wanted` is what to send, None for a profile that is to be gone.
@@ -50,7 +50,7 @@ class Launch:
         return PendingLaunch(self.profile)
 
 
-def launches(view: View, writes: Sequence[Write]) -> tuple[Launch, ...]:
+def launches(view: View, writes: Sequence[Write]) -> tuple[GatewayLaunch, ...]:
     """Return what a plan's writes mean for the gateway; nothing on another fabric.
 
     Raises Invalid where a profile would come about that the gateway cannot express.
@@ -63,11 +63,11 @@ def launches(view: View, writes: Sequence[Write]) -> tuple[Launch, ...]:
     return tuple(launch for launch in found if launch is not None)
 
 
-def launched(view: View, profile: str) -> Launch:
+def launched(view: View, profile: str) -> GatewayLaunch:
     """Return what makes the gateway hold of a profile what the store says, whatever it holds."""
     picture = _Picture(view)
     wanted = _body(picture, profile) if picture.find(AppProfile.kind, profile) else None
-    return Launch(profile, known=True, wanted=wanted)
+    return GatewayLaunch(profile, known=True, wanted=wanted)
 
 
 def deletion(profile: str) -> str:
@@ -138,14 +138,14 @@ def _groups_of(picture: _Picture, rule: Rule) -> Iterator[str]:
         yield rule.links.match_endpoint_group.key
 
 
-def _launch(before: _Picture, after: _Picture, profile: str) -> Launch | None:
+def _launch(before: _Picture, after: _Picture, profile: str) -> GatewayLaunch | None:
     known = before.find(AppProfile.kind, profile) is not None
     if after.find(AppProfile.kind, profile) is None:
-        return Launch(profile, known=known, wanted=None) if known else None
+        return GatewayLaunch(profile, known=known, wanted=None) if known else None
     wanted = _body(after, profile)
     if known and _held(before, profile) == wanted:
         return None
-    return Launch(profile, known=known, wanted=wanted)
+    return GatewayLaunch(profile, known=known, wanted=wanted)
 
 
 def _held(picture: _Picture, profile: str) -> str | None:

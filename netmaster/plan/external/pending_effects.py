@@ -7,19 +7,19 @@ ended in the transaction that makes the change.
 from collections.abc import Iterable
 from typing import Protocol
 
-from netmaster.plan.model import Doubt, Write
+from netmaster.plan.model import PendingEffect, Write
 from netmaster.view import View
 
 
-class Doubtful(Protocol):
+class Unconfirmed(Protocol):
     """What is to be done outside about one thing: it is in doubt until that is known to be done."""
 
     @property
-    def doubt(self) -> Doubt:
+    def doubt(self) -> PendingEffect:
         """What is in doubt."""
 
 
-def raised(view: View, errands: Iterable[Doubtful]) -> tuple[Write, ...]:
+def raised(view: View, errands: Iterable[Unconfirmed]) -> tuple[Write, ...]:
     """Return the writes that have all that errands are about be in doubt."""
     doubts = (errand.doubt for errand in errands)
     return tuple(
@@ -27,7 +27,7 @@ def raised(view: View, errands: Iterable[Doubtful]) -> tuple[Write, ...]:
     )
 
 
-def ended(view: View, errands: Iterable[Doubtful]) -> tuple[Write, ...]:
+def ended(view: View, errands: Iterable[Unconfirmed]) -> tuple[Write, ...]:
     """Return the writes that say that outside and store agree about what errands are about."""
     marks = (errand.doubt.key for errand in errands)
     return tuple(Write(key, None, new=False) for key in marks if key in view.doubts)

@@ -31,7 +31,7 @@ Place = tuple[NetworkId, str]
 """An address of a network."""
 
 
-class Kind(StrEnum):
+class IpamFindingKind(StrEnum):
     """What can be wrong."""
 
     UNUSED = "grant-without-owner"
@@ -42,10 +42,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class IpamFinding:
     """Something that is wrong; `mend` is the write that mends it, None where a user has to."""
 
-    kind: Kind
+    kind: IpamFindingKind
     network: NetworkId
     address: str
     owner: str
@@ -88,7 +88,7 @@ _Uses = Mapping[tuple[NetworkId, str], Sequence[Use]]
 
 def findings(
     view: View, now: float, hosts: Container[HostLabel] | None = None
-) -> Iterator[Finding]:
+) -> Iterator[IpamFinding]:
     """Yield what is wrong; `hosts` are those that are known, None where nobody asks for them."""
     uses = _uses(view)
     yield from _wrong_grants(view, uses, now)
@@ -116,7 +116,7 @@ def counts(view: View) -> dict[str, int]:
     return {"endpoints": len(view.endpoints), **{f"held by {o}": held[o] for o in GrantOwner}}
 
 
-def _certain(view: View, now: float) -> Iterator[Finding]:
+def _certain(view: View, now: float) -> Iterator[IpamFinding]:
     return (finding for finding in findings(view, now) if finding.mend is not None)
 
 
@@ -140,17 +140,17 @@ def _uses(view: View) -> _Uses:
     return uses
 
 
-def _wrong_grants(view: View, uses: _Uses, now: float) -> Iterator[Finding]:
+def _wrong_grants(view: View, uses: _Uses, now: float) -> Iterator[IpamFinding]:
     for nid, addresses in view.addresses.items():
         for address, grant in addresses.grants.items():
             kind = None
             if grant.owner is GrantOwner.RESERVATION:
                 if grant.granted_at + GRACE <= now or nid not in view.networks:
-                    kind = Kind.OVERDUE
+                    kind = IpamFindingKind.OVERDUE
             elif (grant.owner, grant.owner_id) not in uses.get((nid, address), ()):
-                kind = Kind.UNUSED
+                kind = IpamFindingKind.UNUSED
             if kind is not None:
-                yield Finding(
+                yield IpamFinding(
                     kind=kind,
                     network=nid,
                     address=address,
@@ -161,7 +161,7 @@ def _wrong_grants(view: View, uses: _Uses, now: float) -> Iterator[Finding]:
                 )
 
 
-def _wrong_uses(view: View, uses: _Uses, now: float) -> Iterator[Finding]:
+def _wrong_uses(view: View, uses: _Uses, now: float) -> Iterator[IpamFinding]:
     seqs = count(view.next_seq)
     for (nid, address), users in uses.items():
         network = view.networks.get(nid)
@@ -179,13 +179,13 @@ def _wrong_uses(view: View, uses: _Uses, now: float) -> Iterator[Finding]:
 
 def _contested(
     nid: NetworkId, address: str, users: Sequence[Use], grant: GrantRecord | None
-) -> Iterator[Finding]:
+) -> Iterator[IpamFinding]:
     holder = (grant.owner, grant.owner_id) if grant else None
     held = f"{grant.owner} {grant.owner_id}".rstrip() if grant else "nobody"
     for owner, owner_id in users:
         if (owner, owner_id) != holder:
-            yield Finding(
-                kind=Kind.CONTESTED,
+            yield IpamFinding(
+                kind=IpamFindingKind.CONTESTED,
                 network=nid,
                 address=address,
                 owner=f"{owner} {owner_id}",
@@ -195,11 +195,11 @@ def _contested(
             )
 
 
-def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> Finding:
+def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> IpamFinding:
     """Return that an address is used which nobody holds; `grant` would mend that."""
     fits = _fits(network, address)
-    return Finding(
-        kind=Kind.MISSING,
+    return IpamFinding(
+        kind=IpamFindingKind.MISSING,
         network=network.id,
         address=address,
         owner=f"{grant.owner} {grant.owner_id}",
@@ -209,15 +209,15 @@ def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> Find
     )
 
 
-def _homeless(view: View, hosts: Container[HostLabel]) -> Iterator[Finding]:
+def _homeless(view: View, hosts: Container[HostLabel]) -> Iterator[IpamFinding]:
     for label, members in view.host_endpoints.items():
         if label in hosts:
             continue
         remedy = f"netctl host rm {label} --force" if label else "delete the endpoint"
         for key in members:
             endpoint = view.endpoints[key]
-            yield Finding(
-                kind=Kind.HOMELESS,
+            yield IpamFinding(
+                kind=IpamFindingKind.HOMELESS,
                 network=endpoint.network,
                 address=endpoint.ip_address,
                 owner=f"{GrantOwner.ENDPOINT} {key}",

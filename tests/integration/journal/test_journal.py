@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import HostError
 from core.ids import EndpointKey
-from netplugin.pods.journal import Entry, Journal, State
+from netplugin.pods.journal import EntryState, Journal, JournalEntry
 from tests.unit.netplugin.pods.test_journal import ENTRY
 
 
@@ -27,7 +27,7 @@ def journal(directory: Path) -> Iterator[Journal]:
     journal.close()
 
 
-def entry(container: str) -> Entry:
+def entry(container: str) -> JournalEntry:
     return replace(ENTRY, key=EndpointKey(f"n1.default-{container}"), container_id=container)
 
 
@@ -42,14 +42,14 @@ def mode(path: Path) -> int:
 async def test_entries_survive_the_agent(journal: Journal, directory: Path) -> None:
     assert await journal.load() == []
     await asyncio.gather(*(journal.write(entry(f"c{n}")) for n in range(20)))
-    await journal.write(replace(entry("c3"), state=State.PRESENT))
+    await journal.write(replace(entry("c3"), state=EntryState.PRESENT))
     await journal.remove(entry("c4").key)
     await journal.remove(entry("c4").key)
     another = Journal(directory)
     found = {e.container_id: e for e in await another.load()}
     another.close()
     assert set(found) == {f"c{n}" for n in range(20)} - {"c4"}
-    assert found["c3"].state is State.PRESENT
+    assert found["c3"].state is EntryState.PRESENT
     assert found["c5"] == entry("c5")
 
 

@@ -12,7 +12,7 @@ from core import keys
 from core.errors import AgentUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId
 from netmaster.api import agents
-from netmaster.api.agents import Agents
+from netmaster.api.agents import RegisteredAgents
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec
@@ -39,7 +39,7 @@ class Agent:
 
 
 @asynccontextmanager
-async def asking(agent: Agent, *, host: str = "h1") -> AsyncIterator[Agents]:
+async def asking(agent: Agent, *, host: str = "h1") -> AsyncIterator[RegisteredAgents]:
     """Serve an agent, registered under a host's label; yield what asks it."""
     backend = MemoryBackend(MemoryStore(), Faults())
     runner = web.ServerRunner(web.Server(agent), shutdown_timeout=0.1)
@@ -54,7 +54,7 @@ async def asking(agent: Agent, *, host: str = "h1") -> AsyncIterator[Agents]:
     key = keys.service(instance.service, instance.address, instance.port)
     await backend.commit([Change((), (Put(key, codec.encode(instance)),))])
     agent.silent.set()
-    asker = Agents(backend)
+    asker = RegisteredAgents(backend)
     try:
         yield asker
     finally:

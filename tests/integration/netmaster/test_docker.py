@@ -13,8 +13,8 @@ import pytest
 
 from contivmodel.objects import Tenant
 from core.errors import Conflict
-from netmaster.docker import Docker, DockerFailed
-from netmaster.external_effects import Launcher
+from netmaster.docker import DockerClient, DockerFailed
+from netmaster.external_effects import ExternalEffects
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, network, tenant
 from netmaster.view import View
@@ -69,8 +69,8 @@ def engine(request: pytest.FixtureRequest) -> Path:
     return found.socket
 
 
-def bridges(socket: Path) -> Docker:
-    return Docker(str(socket), BRIDGE, ipam_driver=DEFAULT)
+def bridges(socket: Path) -> DockerClient:
+    return DockerClient(str(socket), BRIDGE, ipam_driver=DEFAULT)
 
 
 def shown(socket: Path, name: str) -> Any:
@@ -106,7 +106,7 @@ async def test_a_name_is_no_part_of_a_name_nor_of_an_id(engine: Path) -> None:
 
 async def test_another_drivers_network_is_in_the_way_and_stays(engine: Path) -> None:
     await bridges(engine).create("n1", BODY)
-    ours = Docker(str(engine), "netplugin")
+    ours = DockerClient(str(engine), "netplugin")
     with pytest.raises(Conflict, match=r"^network name used by another driver$"):
         await ours.create("n1", BODY)
     await ours.delete("n1")
@@ -147,13 +147,13 @@ async def test_answers_that_are_no_success(stand_in: StandIn, refusal: Refusal, 
 
 async def test_an_engine_that_says_nothing_is_not_waited_for(stand_in: StandIn) -> None:
     stand_in.gate.clear()
-    docker = Docker(str(stand_in.socket), BRIDGE, timeout=0.2)
+    docker = DockerClient(str(stand_in.socket), BRIDGE, timeout=0.2)
     with pytest.raises(DockerFailed, match="does not answer in time"):
         await docker.create("n1", BODY)
 
 
 async def test_i5_the_plugins_name_is_both_drivers(stand_in: StandIn) -> None:
-    await Docker(str(stand_in.socket), "contiv:latest").create("n1", BODY)
+    await DockerClient(str(stand_in.socket), "contiv:latest").create("n1", BODY)
     method, path, body = stand_in.calls[-1]
     assert (method, path) == ("POST", "/networks/create")
     assert body["Name"] == "n1"
@@ -161,12 +161,12 @@ async def test_i5_the_plugins_name_is_both_drivers(stand_in: StandIn) -> None:
 
 
 @asynccontextmanager
-async def leading(dockerd: Dockerd) -> AsyncIterator[tuple[Term, Launcher]]:
+async def leading(dockerd: Dockerd) -> AsyncIterator[tuple[Term, ExternalEffects]]:
     """Lead in mode docker, with a tenant `unit-test`."""
     async with term() as it:
         await it.committer.submit(lambda view: tenant.create(view, Tenant(tenant_name="unit-test")))
         docker = bridges(dockerd.socket)
-        yield it, Launcher(it.committer, FakeGateway(), docker, mode="docker")
+        yield it, ExternalEffects(it.committer, FakeGateway(), docker, mode="docker")
 
 
 def net1(**more: Any) -> Any:

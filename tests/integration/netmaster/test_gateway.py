@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from netmaster.aci import Gateway, GatewayFailed
+from netmaster.aci import GatewayClient, GatewayFailed
 from tests.bed.aci_gateway import REFUSING, Saying, StandIn
 from tests.bed.netns import free_port
 
@@ -18,7 +18,7 @@ def stand_in() -> Iterator[StandIn]:
 
 
 async def test_what_is_sent(stand_in: StandIn) -> None:
-    gateway = Gateway(stand_in.url + "/")
+    gateway = GatewayClient(stand_in.url + "/")
     await gateway.create(BODY)
     await gateway.delete(BODY)
     asked = {"tenant": "t", "app-prof": "a"}
@@ -39,22 +39,22 @@ async def test_what_is_sent(stand_in: StandIn) -> None:
 async def test_answers_that_are_no_success(stand_in: StandIn, saying: Saying, text: str) -> None:
     stand_in.answer = saying
     with pytest.raises(GatewayFailed) as refusal:
-        await Gateway(stand_in.url).create(BODY)
+        await GatewayClient(stand_in.url).create(BODY)
     assert str(refusal.value) == text
 
 
 async def test_a_profile_it_cannot_delete_is_not_kept_for_that(stand_in: StandIn) -> None:
     stand_in.answer = REFUSING
-    await Gateway(stand_in.url).delete(BODY)
+    await GatewayClient(stand_in.url).delete(BODY)
 
 
 async def test_a_gateway_that_says_nothing_is_not_waited_for(stand_in: StandIn) -> None:
     stand_in.gate.clear()
     with pytest.raises(GatewayFailed, match="does not answer in time"):
-        await Gateway(stand_in.url, timeout=0.2).create(BODY)
+        await GatewayClient(stand_in.url, timeout=0.2).create(BODY)
 
 
 async def test_a_gateway_that_is_not_there() -> None:
     url = f"http://127.0.0.1:{free_port(None)}"
     with pytest.raises(GatewayFailed, match=f"ACI gateway {url}"):
-        await Gateway(url).create(BODY)
+        await GatewayClient(url).create(BODY)

@@ -1,7 +1,7 @@
 """A follower between a client and a leader, both of which do as they please.
 
 The leader is a script: it reads a request's head, and does what the test says. Nothing of netmaster
-runs beside `Server` and `Proxy`.
+runs beside `RestServer` and `Proxy`.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from gzip import compress
 import pytest
 
 from netmaster.api.proxy import Proxy
-from netmaster.api.server import Server
-from netmaster.settings import Address
+from netmaster.api.server import RestServer
+from netmaster.settings import ListenAddress
 from tests.bed.waiting import eventually_async
 
 OWN = "10.0.0.1:9999"
@@ -96,10 +96,10 @@ async def follower(leader: Leader) -> AsyncIterator[Callable[[], Awaitable[Clien
     """Run a follower of a leader; give what connects clients to it."""
     listening = await asyncio.start_server(leader.serve, "127.0.0.1", 0)
     leader.address = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    server, proxy = Server(), Proxy(leader.holder, OWN)
+    server, proxy = RestServer(), Proxy(leader.holder, OWN)
     clients: list[Client] = []
     server.role = proxy.answer
-    address = await server.listen(Address("127.0.0.1", 0))
+    address = await server.listen(ListenAddress("127.0.0.1", 0))
 
     async def connected() -> Client:
         clients.append(Client(*await asyncio.open_connection(address.host, address.port)))

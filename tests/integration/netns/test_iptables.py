@@ -10,7 +10,7 @@ from netplugin.bridges import node_ports
 from netplugin.bridges.host_access import CHAINS, masquerade
 from netplugin.bridges.node_ports import Chosen, NodePort, rule
 from netplugin.kernel import iptables
-from netplugin.kernel.iptables import Chain, Firewall, Rule
+from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from tests.bed.netns import Namespace
 
 pytestmark = pytest.mark.ovs
@@ -34,7 +34,7 @@ def listed(host: Namespace, program: str) -> list[str]:
 
 async def test_rules_are_there_once_and_go(host: Namespace, program: str) -> None:
     before = listed(host, program)
-    ours = Firewall(CHAINS)
+    ours = Iptables(CHAINS)
     assert await ours.found() == []
     for wanted in ([ONE], [ONE, OTHER], [OTHER], []):
         assert await ours.keep(wanted)
@@ -50,7 +50,7 @@ async def test_rules_of_node_ports_are_there_once_and_go(host: Namespace, progra
         rule(NodePort(protocol, number), there)
         for protocol, number in (("tcp", 30080), ("udp", 30080), ("tcp", 30081))
     )
-    ours = Firewall(node_ports.CHAINS)
+    ours = Iptables(node_ports.CHAINS)
     for wanted in ([one], [one, other, third], [other], []):
         assert await ours.keep(wanted)
         assert not await ours.keep(wanted), "the second time there is nothing to do"
@@ -62,7 +62,7 @@ async def test_others_rules_stay(host: Namespace, program: str) -> None:
     for words in (FOREIGN, COMMENTED):
         host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *words])
     before = listed(host, program)
-    ours = Firewall(CHAINS)
+    ours = Iptables(CHAINS)
     await ours.keep([ONE])
     assert listed(host, program)[:-1] == before
     await ours.keep([])
@@ -73,14 +73,14 @@ async def test_others_may_say_what_they_like(host: Namespace, program: str) -> N
     for comment in ("it's", 'two\n"lines', os.fsdecode(b"\xe9t\xe9 \\")):
         words = ["-m", "comment", "--comment", comment, "-j", "RETURN"]
         host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *words])
-    ours = Firewall(CHAINS)
+    ours = Iptables(CHAINS)
     for wanted in ([ONE], []):
         assert await ours.keep(wanted)
         assert await ours.found() == [str(rule) for rule in wanted]
 
 
 async def test_a_rule_too_many_and_one_missing_are_mended(host: Namespace, program: str) -> None:
-    ours = Firewall(CHAINS)
+    ours = Iptables(CHAINS)
     await ours.keep([ONE])
     right = listed(host, program)
     host.run([program, "-w", "-t", "nat", "-A", "POSTROUTING", *ONE.words])
@@ -94,14 +94,14 @@ async def test_a_rule_too_many_and_one_missing_are_mended(host: Namespace, progr
 async def test_what_iptables_refuses_is_told(host: Namespace, program: str) -> None:  # noqa: ARG001
     nowhere = Chain(table="nat", name="NOWHERE")
     with pytest.raises(HostError, match="NOWHERE"):
-        await Firewall([nowhere]).keep([])
-    wrong = Rule(chain=CHAINS[0], match=("-s", "nobody.invalid."), target=())
+        await Iptables([nowhere]).keep([])
+    wrong = IptablesRule(chain=CHAINS[0], match=("-s", "nobody.invalid."), target=())
     with pytest.raises(HostError, match="iptables"):
-        await Firewall(CHAINS).keep([wrong])
+        await Iptables(CHAINS).keep([wrong])
 
 
 async def test_without_the_program_there_are_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iptables, "PROGRAM", "iptables-that-is-not-there")
-    assert await Firewall(CHAINS).found() == []
+    assert await Iptables(CHAINS).found() == []
     with pytest.raises(HostError, match="iptables-that-is-not-there"):
-        await Firewall(CHAINS).keep([ONE])
+        await Iptables(CHAINS).keep([ONE])

@@ -16,8 +16,8 @@ import pytest
 
 from core.errors import HostError
 from netplugin.kernel import host_links, netns
-from netplugin.kernel.host_links import Card, HostRoute
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
@@ -39,8 +39,8 @@ def pod(janitor: Janitor) -> Iterator[Namespace]:
 
 
 @pytest.fixture
-async def links(host: Namespace) -> AsyncIterator[HostLinks]:  # noqa: ARG001 - stand in it
-    links = HostLinks()
+async def links(host: Namespace) -> AsyncIterator[KernelLinks]:  # noqa: ARG001 - stand in it
+    links = KernelLinks()
     yield links
     links.close()
 
@@ -56,7 +56,9 @@ def shown(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: Namespace) -> None:
+async def test_a_pod_gets_its_interface(
+    links: KernelLinks, host: Namespace, pod: Namespace
+) -> None:
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
 
@@ -79,7 +81,7 @@ async def test_a_pod_gets_its_interface(links: HostLinks, host: Namespace, pod: 
 
 
 async def test_a_link_passes_once_its_other_end_is_up(
-    links: HostLinks, host: Namespace, pod: Namespace, monkeypatch: pytest.MonkeyPatch
+    links: KernelLinks, host: Namespace, pod: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(netns, "_CARRIER", 0.1)
     with pytest.raises(HostError, match="link vvport1: No such device"):
@@ -95,7 +97,7 @@ async def test_a_link_passes_once_its_other_end_is_up(
 
 
 async def test_the_host_is_no_neighbour_of_its_pod(
-    links: HostLinks, host: Namespace, pod: Namespace
+    links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
@@ -107,7 +109,7 @@ async def test_the_host_is_no_neighbour_of_its_pod(
     assert [a["local"] for a in inner["addr_info"] if a["scope"] == "link"] != []
 
 
-async def test_the_ipv6_address_works_at_once(links: HostLinks, pod: Namespace) -> None:
+async def test_the_ipv6_address_works_at_once(links: KernelLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], [])
 
@@ -119,7 +121,7 @@ async def test_the_ipv6_address_works_at_once(links: HostLinks, pod: Namespace) 
 
 
 async def test_ipv6_switched_off_in_the_pod_is_switched_on(
-    links: HostLinks, pod: Namespace
+    links: KernelLinks, pod: Namespace
 ) -> None:
     for where in ("all", "default"):
         pod.run(["sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{where}/disable_ipv6"])
@@ -128,7 +130,7 @@ async def test_ipv6_switched_off_in_the_pod_is_switched_on(
     assert shown(pod, "-6", "route", "show", "default")
 
 
-async def test_configuring_twice_changes_nothing(links: HostLinks, pod: Namespace) -> None:
+async def test_configuring_twice_changes_nothing(links: KernelLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     for _ in range(2):
         await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
@@ -137,7 +139,7 @@ async def test_configuring_twice_changes_nothing(links: HostLinks, pod: Namespac
 
 
 async def test_a_gateway_outside_the_subnet_is_reached_on_link(
-    links: HostLinks, pod: Namespace
+    links: KernelLinks, pod: Namespace
 ) -> None:
     await links.add_pod_link(spec(pod))
     await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [ip_address("10.9.9.1")])
@@ -147,7 +149,9 @@ async def test_a_gateway_outside_the_subnet_is_reached_on_link(
 
 
 @pytest.mark.parametrize("tx_off", [True, False])
-async def test_checksums_are_off_when_asked(links: HostLinks, pod: Namespace, tx_off: bool) -> None:
+async def test_checksums_are_off_when_asked(
+    links: KernelLinks, pod: Namespace, tx_off: bool
+) -> None:
     await links.add_pod_link(spec(pod, tx_off=tx_off))
 
     def transmit_checksumming() -> bool:
@@ -164,7 +168,7 @@ async def test_checksums_are_off_when_asked(links: HostLinks, pod: Namespace, tx
 
 
 async def test_a_stale_host_link_makes_way(
-    links: HostLinks, host: Namespace, pod: Namespace
+    links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
     host.run(["ip", "link", "add", "vvport1", "type", "veth", "peer", "name", "old0"])
     await links.add_pod_link(spec(pod))
@@ -173,7 +177,7 @@ async def test_a_stale_host_link_makes_way(
 
 
 async def test_names_the_original_gave_to_ends_of_pods_are_in_nobodys_way(
-    links: HostLinks, host: Namespace, pod: Namespace
+    links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
     """The pod's end is born inside, under its final name."""
     others = {"vport1", "vport2", "uport3"}
@@ -186,7 +190,7 @@ async def test_names_the_original_gave_to_ends_of_pods_are_in_nobodys_way(
 
 
 async def test_an_interface_of_that_name_in_the_pod_is_an_error(
-    links: HostLinks, pod: Namespace
+    links: KernelLinks, pod: Namespace
 ) -> None:
     await links.add_pod_link(spec(pod, 1))
     with pytest.raises(HostError, match=r"vvport2 to eth0 in /run/netns/.*File exists"):
@@ -195,7 +199,7 @@ async def test_an_interface_of_that_name_in_the_pod_is_an_error(
 
 
 async def test_a_namespace_that_cannot_be_opened_is_not_taken_for_gone(
-    links: HostLinks, pod: Namespace, monkeypatch: pytest.MonkeyPatch
+    links: KernelLinks, pod: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_many(*_: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -206,7 +210,7 @@ async def test_a_namespace_that_cannot_be_opened_is_not_taken_for_gone(
 
 
 async def test_a_namespace_that_is_none_is_an_error(
-    links: HostLinks, host: Namespace, pod: Namespace, tmp_path: Path
+    links: KernelLinks, host: Namespace, pod: Namespace, tmp_path: Path
 ) -> None:
     plain = tmp_path / "file"
     plain.write_text("")
@@ -226,12 +230,12 @@ async def test_a_namespace_that_is_none_is_an_error(
     assert await links.links() == {"lo"}
 
 
-async def test_configuring_a_missing_interface_names_it(links: HostLinks, pod: Namespace) -> None:
+async def test_configuring_a_missing_interface_names_it(links: KernelLinks, pod: Namespace) -> None:
     with pytest.raises(HostError, match=r"link eth0 in .*No such device"):
         await links.configure_pod(str(pod.path), "eth0", MAC, [V4], [])
 
 
-async def test_threads_come_back_from_the_pod(links: HostLinks, pod: Namespace) -> None:
+async def test_threads_come_back_from_the_pod(links: KernelLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     await asyncio.gather(
         *(links.configure_pod(str(pod.path), "eth0", MAC, [V4], []) for _ in range(12)),
@@ -243,7 +247,7 @@ async def test_threads_come_back_from_the_pod(links: HostLinks, pod: Namespace) 
 
 
 async def test_links_are_removed_with_their_other_ends(
-    links: HostLinks, host: Namespace, pod: Namespace
+    links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
     host.run(["ip", "link", "add", "keep0", "type", "veth", "peer", "name", "keep1"])
     for number in range(1, 6):
@@ -258,14 +262,14 @@ async def test_links_are_removed_with_their_other_ends(
     assert {link["ifname"] for link in shown(pod, "link", "show")} == {"lo", "eth5"}
 
 
-async def test_a_link_of_a_dead_pod_is_gone_already(links: HostLinks, pod: Namespace) -> None:
+async def test_a_link_of_a_dead_pod_is_gone_already(links: KernelLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     pod.delete()
     await links.delete_links(["vvport1"])
     assert await links.links() == {"lo"}
 
 
-async def test_what_cannot_be_removed_is_said(links: HostLinks, pod: Namespace) -> None:
+async def test_what_cannot_be_removed_is_said(links: KernelLinks, pod: Namespace) -> None:
     await links.add_pod_link(spec(pod))
     with pytest.raises(HostError, match="lo: Operation not supported"):
         await links.delete_links(["lo", "vvport1"])
@@ -273,7 +277,7 @@ async def test_what_cannot_be_removed_is_said(links: HostLinks, pod: Namespace) 
     await links.delete_links(["vvport1"])
 
 
-async def test_who_holds_an_address(links: HostLinks, host: Namespace) -> None:
+async def test_who_holds_an_address(links: KernelLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "up0", "mtu", "1600", "type", "veth", "peer", "name", "up1"])
     host.run(["ip", "addr", "add", "192.0.2.7/24", "dev", "up0"])
     assert await links.holder(ip_address("192.0.2.7")) == "up0"
@@ -283,7 +287,7 @@ async def test_who_holds_an_address(links: HostLinks, host: Namespace) -> None:
 
 
 async def test_both_ends_of_a_pods_link_get_another_mtu(
-    links: HostLinks, host: Namespace, pod: Namespace
+    links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
     await links.add_pod_link(spec(pod))
     assert (await links.mtus())["vvport1"] == 1450
@@ -295,7 +299,7 @@ async def test_both_ends_of_a_pods_link_get_another_mtu(
         await links.set_pod_mtu("vvport1", "eth7", str(pod.path), 1300)
 
 
-async def test_changes_of_links_are_told(links: HostLinks, host: Namespace) -> None:
+async def test_changes_of_links_are_told(links: KernelLinks, host: Namespace) -> None:
     changes = links.changes()
     await anext(changes)
     for command in ("add up0 type veth peer name up1", "set up0 mtu 1400", "del up0"):
@@ -306,7 +310,7 @@ async def test_changes_of_links_are_told(links: HostLinks, host: Namespace) -> N
         await asyncio.wait_for(anext(changes), 0.2)
 
 
-async def test_a_host_link_is_configured(links: HostLinks, host: Namespace) -> None:
+async def test_a_host_link_is_configured(links: KernelLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
     address = IPv4Interface("172.19.255.254/16")
     for _ in range(2):
@@ -317,17 +321,17 @@ async def test_a_host_link_is_configured(links: HostLinks, host: Namespace) -> N
     assert [a["local"] for a in link["addr_info"] if a["family"] == "inet"] == ["172.19.255.254"]
 
 
-async def test_kernel_datapath_is_found_or_not(links: HostLinks) -> None:
+async def test_kernel_datapath_is_found_or_not(links: KernelLinks) -> None:
     loaded = os.path.exists("/sys/module/openvswitch")  # noqa: ASYNC240, PTH110 - one stat
     assert await links.has_kernel_datapath() is loaded
     assert await asyncio.to_thread(host_links.has_family, "nlctrl")
 
 
-async def test_a_card_tells_what_of_the_host_is_on_it(links: HostLinks, host: Namespace) -> None:
+async def test_a_card_tells_what_of_the_host_is_on_it(links: KernelLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "up0", "up", "type", "veth", "peer", "name", "far0"])
     host.run(["ip", "link", "set", "far0", "up"])
     (shown_link,) = shown(host, "link", "show", "up0")
-    bare = Card(name="up0", mac=shown_link["address"])
+    bare = Nic(name="up0", mac=shown_link["address"])
     assert await links.cards(["up0"]) == (bare,), "link-local addresses do not count"
     host.run(["ip", "address", "add", "192.0.2.5/24", "dev", "up0"])
     host.run(["ip", "address", "add", "2001:db8::5/64", "dev", "up0", "nodad"])
@@ -347,7 +351,7 @@ async def test_a_card_tells_what_of_the_host_is_on_it(links: HostLinks, host: Na
     ],
 )
 async def test_a_card_tells_of_the_default_route(
-    links: HostLinks, host: Namespace, words: list[str]
+    links: KernelLinks, host: Namespace, words: list[str]
 ) -> None:
     host.run(["ip", "link", "add", "up0", "up", "type", "veth", "peer", "name", "far0"])
     host.run(["ip", "link", "set", "far0", "up"])
@@ -361,7 +365,7 @@ async def test_a_card_tells_of_the_default_route(
 
 
 async def test_a_link_of_ours_has_the_routes_it_is_to_have(
-    links: HostLinks, host: Namespace
+    links: KernelLinks, host: Namespace
 ) -> None:
     host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
     host.run(["ip", "link", "set", "contivh1", "up"])
@@ -382,7 +386,7 @@ async def test_a_link_of_ours_has_the_routes_it_is_to_have(
         assert {(one["prefsrc"], one["protocol"]) for one in held} <= {("192.0.2.1", "201")}
 
 
-async def test_a_route_that_is_refused_stops_no_other(links: HostLinks, host: Namespace) -> None:
+async def test_a_route_that_is_refused_stops_no_other(links: KernelLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "contivh1", "type", "veth", "peer", "name", "far0"])
     host.run(["ip", "link", "set", "contivh1", "up"])
     host.run(["ip", "link", "set", "far0", "up"])
@@ -398,7 +402,7 @@ async def test_a_route_that_is_refused_stops_no_other(links: HostLinks, host: Na
 
 
 async def test_a_pod_gets_a_route_by_one_of_its_links(
-    links: HostLinks,
+    links: KernelLinks,
     host: Namespace,  # noqa: ARG001 - stand in it
     pod: Namespace,
 ) -> None:
@@ -413,7 +417,7 @@ async def test_a_pod_gets_a_route_by_one_of_its_links(
         await links.route_pod(str(pod.path), "eth9", IPv4Network("10.96.0.0/12"))
 
 
-async def test_a_route_of_somebody_else_is_left_alone(links: HostLinks, host: Namespace) -> None:
+async def test_a_route_of_somebody_else_is_left_alone(links: KernelLinks, host: Namespace) -> None:
     for name in ("contivh0", "docker0"):
         host.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-end"])
         host.run(["ip", "link", "set", f"{name}-end", "up"])
@@ -426,7 +430,7 @@ async def test_a_route_of_somebody_else_is_left_alone(links: HostLinks, host: Na
     assert kept["dev"] == "docker0"
 
 
-async def test_other_addresses_of_a_link_of_ours_go(links: HostLinks, host: Namespace) -> None:
+async def test_other_addresses_of_a_link_of_ours_go(links: KernelLinks, host: Namespace) -> None:
     host.run(["ip", "link", "add", "contivh0", "type", "veth", "peer", "name", "contivh1"])
     for address in ("172.19.255.254/16", "172.22.255.254/16"):
         await links.configure_host_link("contivh0", "02:02:ac:13:ff:fe", [IPv4Interface(address)])

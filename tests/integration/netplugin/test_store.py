@@ -13,7 +13,7 @@ import pytest
 from core import keys
 from objdb.api import Change, Put
 from state import schema
-from state.schema import VERSION, Stamp
+from state.schema import VERSION, SchemaStamp
 from tests.bed.daemon import Daemon
 from tests.bed.master import MODES
 from tests.bed.netns import free_port
@@ -76,12 +76,12 @@ def test_a_store_that_is_late_is_waited_for(store: Store, bed_dir: Path) -> None
 @pytest.mark.parametrize(
     ("stamp", "advice"),
     [
-        (Stamp(VERSION + 1), "run the newer release that wrote the store"),
-        (Stamp(VERSION - 1), "run the older release"),
+        (SchemaStamp(VERSION + 1), "run the newer release that wrote the store"),
+        (SchemaStamp(VERSION - 1), "run the older release"),
     ],
 )
 async def test_a_store_of_another_release(
-    store: Store, bed_dir: Path, stamp: Stamp, advice: str
+    store: Store, bed_dir: Path, stamp: SchemaStamp, advice: str
 ) -> None:
     backend = client(store)
     await backend.commit([Change((), (Put(keys.SCHEMA, schema.encode(stamp)),))])

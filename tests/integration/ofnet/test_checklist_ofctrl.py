@@ -11,13 +11,13 @@ from typing import Unpack
 
 import pytest
 
-from ofnet.changes import Kind
-from ofnet.diff import Stamp
+from ofnet.changes import ObjectKind
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.openflow.fields import Bits, Flags
-from ofnet.openflow.match import Fields, Match
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import Table, TableId
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled
@@ -32,8 +32,8 @@ EVERYTHING = Table(
     next=frozenset(TableId),
 )
 SYN, ACK = 0x02, 0x10
-IPV4: Fields = {"eth_type": oxm.ETH_IPV4}
-TCP: Fields = {**IPV4, "ip_proto": oxm.PROTO_TCP}
+IPV4: MatchFields = {"eth_type": oxm.ETH_IPV4}
+TCP: MatchFields = {**IPV4, "ip_proto": oxm.PROTO_TCP}
 
 
 @pytest.fixture(autouse=True)
@@ -48,15 +48,15 @@ async def bridge(ovs_module: OvsHost) -> AsyncIterator[Dialled]:
         yield bridge
 
 
-def matching(kind: Fields, **more: Unpack[Fields]) -> Match:
+def matching(kind: MatchFields, **more: Unpack[MatchFields]) -> Match:
     """Return a match of a kind of packets."""
-    fields: Fields = {**kind, **more}
+    fields: MatchFields = {**kind, **more}
     return Match(**fields)
 
 
 def flow(match: Match, *actions: Action, to: int | None = None, table: int = 0) -> Flow:
     """Return a flow of priority 100."""
-    return Flow(Kind.PIPELINE, TableId(table), 100, match, Instructions(actions, goto=to))
+    return Flow(ObjectKind.PIPELINE, TableId(table), 100, match, Instructions(actions, goto=to))
 
 
 async def printed(bridge: Dialled, *flows: Flow) -> list[str]:
@@ -71,8 +71,8 @@ async def left(bridge: Dialled, *flows: Flow) -> list[str]:
     return bridge.flows()
 
 
-def stamps(flows: Sequence[Flow]) -> list[Stamp]:
-    return [Stamp(each.table, each.cookie) for each in flows]
+def stamps(flows: Sequence[Flow]) -> list[FlowStamp]:
+    return [FlowStamp(each.table, each.cookie) for each in flows]
 
 
 async def test_connect(bridge: Dialled) -> None:
@@ -134,8 +134,8 @@ def then(*actions: Action, marks: Bits | None = None) -> Instructions:
     return Instructions(actions, marks, 1)
 
 
-UDP: Fields = {**IPV4, "ip_proto": oxm.PROTO_UDP}
-TCP6: Fields = {"eth_type": oxm.ETH_IPV6, "ip_proto": oxm.PROTO_TCP}
+UDP: MatchFields = {**IPV4, "ip_proto": oxm.PROTO_UDP}
+TCP6: MatchFields = {"eth_type": oxm.ETH_IPV6, "ip_proto": oxm.PROTO_TCP}
 FORMS = {
     "MatchSetMetadata": (
         Match(in_port=1, metadata=Bits(0x1100, 0x1100)),
@@ -193,6 +193,6 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 async def test_match_and_set(bridge: Dialled, form: str) -> None:
     match, instructions, matched, done = FORMS[form]
-    one = Flow(Kind.PIPELINE, TableId.INPUT, 100, match, instructions)
+    one = Flow(ObjectKind.PIPELINE, TableId.INPUT, 100, match, instructions)
     assert await printed(bridge, one) == [f"priority=100,{matched} actions={done},goto_table:1"]
     assert await left(bridge, one) == []

@@ -10,14 +10,14 @@ import pytest
 
 from core.errors import Invalid
 from ofnet.rpc import control, jsonrpc
-from ofnet.rpc.control import Agent, Master, Node, Report
+from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster, Report
 
 
 @asynccontextmanager
 async def served(
-    methods: dict[str, jsonrpc.Method], *, port: int = 0
-) -> AsyncIterator[jsonrpc.Server]:
-    server = jsonrpc.Server(methods, host="127.0.0.1", port=port)
+    methods: dict[str, jsonrpc.RpcMethod], *, port: int = 0
+) -> AsyncIterator[jsonrpc.RpcServer]:
+    server = jsonrpc.RpcServer(methods, host="127.0.0.1", port=port)
     await server.start()
     try:
         yield server
@@ -56,7 +56,7 @@ async def test_the_wire_form_is_gos() -> None:
 
 async def test_calls_at_once_get_their_own_answers() -> None:
     async with served({"Test.Echo": echo}) as server:
-        client = jsonrpc.Client("127.0.0.1", server.port)
+        client = jsonrpc.RpcClient("127.0.0.1", server.port)
         answers = await asyncio.gather(*(client.call("Test.Echo", n) for n in range(100)))
         assert answers == list(range(100))
         client.close()
@@ -64,7 +64,7 @@ async def test_calls_at_once_get_their_own_answers() -> None:
 
 async def test_a_refusal_is_an_error_and_the_connection_lives_on() -> None:
     async with served({"Test.Refuse": refuse, "Test.Echo": echo}) as server:
-        client = jsonrpc.Client("127.0.0.1", server.port)
+        client = jsonrpc.RpcClient("127.0.0.1", server.port)
         with pytest.raises(jsonrpc.RpcFailed, match="not like this"):
             await client.call("Test.Refuse", None)
         assert await client.call("Test.Echo", "still there") == "still there"
@@ -88,7 +88,7 @@ async def test_strangers_are_dropped_and_others_served(line: bytes) -> None:
             writer.write(line)
             assert await asyncio.wait_for(reader.read(), 5) == b""
         assert server.counters["dropped: not JSON-RPC"] == 1
-        client = jsonrpc.Client("127.0.0.1", server.port)
+        client = jsonrpc.RpcClient("127.0.0.1", server.port)
         assert await client.call("Test.Echo", 1) == 1
         client.close()
 
@@ -96,7 +96,7 @@ async def test_strangers_are_dropped_and_others_served(line: bytes) -> None:
 async def test_a_client_finds_its_server_again() -> None:
     async with served({"Test.Echo": echo}) as server:
         port = server.port
-        client = jsonrpc.Client("127.0.0.1", port)
+        client = jsonrpc.RpcClient("127.0.0.1", port)
         assert await client.call("Test.Echo", 1) == 1
     with pytest.raises(jsonrpc.RpcFailed, match=f"Test.Echo on 127.0.0.1:{port}"):
         await client.call("Test.Echo", 2)
@@ -110,7 +110,7 @@ async def test_a_server_that_does_not_answer_is_given_up() -> None:
         await asyncio.Event().wait()
 
     async with served({"Test.Never": never, "Test.Echo": echo}) as server:
-        client = jsonrpc.Client("127.0.0.1", server.port, timeout=0.1)
+        client = jsonrpc.RpcClient("127.0.0.1", server.port, timeout=0.1)
         with pytest.raises(jsonrpc.RpcFailed, match=r"no answer within 0\.1 s"):
             await client.call("Test.Never", None)
         assert await client.call("Test.Echo", 1) == 1
@@ -127,7 +127,7 @@ async def test_a_server_that_talks_nonsense_is_an_error(answer: bytes) -> None:
 
     server = await asyncio.start_server(nonsense, "127.0.0.1", 0)
     async with server:
-        client = jsonrpc.Client("127.0.0.1", server.sockets[0].getsockname()[1])
+        client = jsonrpc.RpcClient("127.0.0.1", server.sockets[0].getsockname()[1])
         with pytest.raises(jsonrpc.RpcFailed, match="not a JSON-RPC response"):
             await client.call("Test.Echo", 1)
         client.close()
@@ -136,19 +136,19 @@ async def test_a_server_that_talks_nonsense_is_an_error(answer: bytes) -> None:
 async def test_a_port_that_is_taken_is_an_error() -> None:
     async with served({}) as server:
         with pytest.raises(jsonrpc.RpcFailed, match="cannot listen"):
-            await jsonrpc.Server({}, host="127.0.0.1", port=server.port).start()
+            await jsonrpc.RpcServer({}, host="127.0.0.1", port=server.port).start()
 
 
 async def test_an_agent_registers_with_a_master_and_reports() -> None:
-    master, joined = Master(), asyncio.Queue[Node]()
-    agent = Agent(add_master=joined.put, inspect=lambda: {"vxlan": {"DpName": "vrouter"}})
+    master, joined = OfnetMaster(), asyncio.Queue[Node]()
+    agent = OfnetAgent(add_master=joined.put, inspect=lambda: {"vxlan": {"DpName": "vrouter"}})
     async with (
         served(dict(master.methods())) as masters,
         served(dict(agent.methods())) as agents,
     ):
         own = Node("127.0.0.1", agents.port)
-        up = jsonrpc.Client("127.0.0.1", masters.port)
-        down = jsonrpc.Client("127.0.0.1", agents.port)
+        up = jsonrpc.RpcClient("127.0.0.1", masters.port)
+        down = jsonrpc.RpcClient("127.0.0.1", agents.port)
         await down.call(control.ADD_MASTER, Node("127.0.0.1", masters.port).to_json())
         assert joined.get_nowait() == Node("127.0.0.1", masters.port)
         await control.register(up, own)

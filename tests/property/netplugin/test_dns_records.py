@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.ids import TenantName
-from netplugin.world.dns_records import Address, NameBook
+from netplugin.world.dns_records import Address, DnsRecords
 from state.records import EndpointRecord, ServiceRecord
 from tests.unit.netplugin.records import endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
@@ -54,7 +54,7 @@ class Names(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = NameBook()
+        self.book = DnsRecords()
         self.endpoints: dict[str, EndpointRecord] = {}
         self.services: dict[str, ServiceRecord] = {}
 

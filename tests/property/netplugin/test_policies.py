@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
-from netplugin.world.policies import PolicyBook
+from netplugin.world.policies import Policies
 from ofnet.world import Rule
 from state.intents import Attachment
 from state.policy_rules import NEW_CONNECTION, Known, OfnetRule, PolicyRule, expand_all
@@ -66,7 +66,7 @@ class History(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = PolicyBook()
+        self.book = Policies()
         self.before: dict[str, Rule] = {}
         self.altered: set[str] = set()
         self.groups: dict[GroupKey, GroupRecord] = {}

@@ -1,10 +1,10 @@
 """News: who took the event before a change is woken by it, who took it after is not."""
 
-from core.change_notifier import News
+from core.change_notifier import ChangeNotifier
 
 
 def test_a_change_sets_what_was_taken_before_it() -> None:
-    news = News()
+    news = ChangeNotifier()
     before, also = news.next, news.next
     news.tell()
     assert before.is_set()
@@ -13,7 +13,7 @@ def test_a_change_sets_what_was_taken_before_it() -> None:
 
 
 def test_each_change_sets_its_own() -> None:
-    news = News()
+    news = ChangeNotifier()
     news.tell()
     taken = news.next
     news.tell()

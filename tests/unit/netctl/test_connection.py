@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netctl.connection import Master, saved_token
+from netctl.connection import MasterConnection, saved_token
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 
 
@@ -27,7 +27,7 @@ def save(home: Path, text: str) -> None:
 
 def test_a_saved_token_is_sent_over_https(made: list[dict[str, Any]], tmp_path: Path) -> None:
     save(tmp_path, '{"token": "secret"}')
-    Master(url="https://proxy:10000", insecure=True).client()
+    MasterConnection(url="https://proxy:10000", insecure=True).client()
     assert made == [{"url": "https://proxy:10000", "token": "secret", "insecure": True}]
 
 
@@ -36,7 +36,7 @@ def test_a_saved_token_is_never_sent_in_the_clear(
 ) -> None:
     save(tmp_path, '{"token": "secret"}')
     with pytest.raises(CommandFailed) as failed:
-        Master(url="http://master:9999", insecure=False).client()
+        MasterConnection(url="http://master:9999", insecure=False).client()
     assert failed.value.exit_code == REQUEST
     assert str(failed.value) == (
         "error processing netctl config: failed to set auth token: "
@@ -46,14 +46,14 @@ def test_a_saved_token_is_never_sent_in_the_clear(
 
 
 def test_without_a_login_no_token_is_sent(made: list[dict[str, Any]]) -> None:
-    Master(url="http://master:9999", insecure=False).client()
+    MasterConnection(url="http://master:9999", insecure=False).client()
     assert made == [{"url": "http://master:9999", "token": "", "insecure": False}]
 
 
 @pytest.mark.parametrize("url", ["master:9999", "ftp://master", "", "http://master:9999/"])
 def test_a_bad_url_is_refused(url: str, made: list[dict[str, Any]]) -> None:
     with pytest.raises(CommandFailed, match="Error connecting to netmaster") as failed:
-        Master(url=url, insecure=False).client()
+        MasterConnection(url=url, insecure=False).client()
     assert failed.value.exit_code == HELP
     assert made == []
 
@@ -93,5 +93,5 @@ def test_a_user_without_a_home_has_no_login(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(CommandFailed, match="failed to detect HOME directory") as failed:
-        Master(url="http://master:9999", insecure=False).client()
+        MasterConnection(url="http://master:9999", insecure=False).client()
     assert failed.value.exit_code == IO

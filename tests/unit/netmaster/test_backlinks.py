@@ -12,7 +12,7 @@ from contivmodel.objects import (
     Tenant,
 )
 from contivmodel.wire import dumps
-from netmaster.backlinks import Names
+from netmaster.backlinks import Backlinks
 
 TENANT = Tenant(key="t", tenant_name="t")
 NETWORK = Network(key="t:x", tenant_name="t", network_name="x")
@@ -21,14 +21,14 @@ GROUP = EndpointGroup(key="t:g", tenant_name="t", group_name="g", network_name="
 
 
 @pytest.fixture
-def names() -> Names:
-    names = Names()
+def names() -> Backlinks:
+    names = Backlinks()
     for stored in (TENANT, NETWORK, PROFILE, GROUP):
         names.add(stored)
     return names
 
 
-def test_one_key_of_two_kinds_is_told_apart(names: Names) -> None:
+def test_one_key_of_two_kinds_is_told_apart(names: Backlinks) -> None:
     link = Link(type="endpointGroup", key="t:g")
     assert names.members("endpointGroup", "network", "t:x") == {"t:g": link}
     assert names.members("endpointGroup", "netprofile", "t:x") == {}
@@ -38,7 +38,7 @@ def test_one_key_of_two_kinds_is_told_apart(names: Names) -> None:
     assert names.linked(PROFILE) == PROFILE
 
 
-def test_a_tenant_shows_what_names_it(names: Names) -> None:
+def test_a_tenant_shows_what_names_it(names: Backlinks) -> None:
     linked = names.linked(TENANT)
     assert isinstance(linked, Tenant)
     assert set(linked.link_sets.networks) == {"t:x"}
@@ -47,7 +47,7 @@ def test_a_tenant_shows_what_names_it(names: Names) -> None:
     assert linked.link_sets.policies == {}
 
 
-def test_links_end_with_the_object_that_names(names: Names) -> None:
+def test_links_end_with_the_object_that_names(names: Backlinks) -> None:
     names.remove(GROUP)
     assert names.linked(NETWORK) == NETWORK
     names.remove(GROUP)
@@ -58,23 +58,23 @@ def test_links_end_with_the_object_that_names(names: Names) -> None:
 
 def test_an_object_shows_what_it_names_before_it_is_stored() -> None:
     group = GROUP.model_copy(update={"ext_contracts_grps": ["c", "c"], "policies": ["p"]})
-    linked = Names().linked(group)
+    linked = Backlinks().linked(group)
     assert isinstance(linked, EndpointGroup)
     assert set(linked.link_sets.ext_contracts_grps) == {"t:c"}
     assert set(linked.link_sets.policies) == {"t:p"}
 
 
-def listed(names: Names, *stored: RestObject) -> list[bytes]:
+def listed(names: Backlinks, *stored: RestObject) -> list[bytes]:
     """Return the lists of the kinds of objects that are the only ones of their kind."""
     return [names.listed(one.kind, {one.key: one}) for one in stored]
 
 
-def list_of(names: Names, one: RestObject) -> bytes:
+def list_of(names: Backlinks, one: RestObject) -> bytes:
     """Return the list of one object, made now."""
     return dumps([names.linked(one)]) + b"\n"
 
 
-def test_what_is_kept_encoded_follows_what_names_it(names: Names) -> None:
+def test_what_is_kept_encoded_follows_what_names_it(names: Backlinks) -> None:
     objects = (TENANT, NETWORK, PROFILE, GROUP)
     profile = AppProfile(key="t:a", tenant_name="t", app_profile_name="a", endpoint_groups=["g"])
     seen = []
@@ -93,7 +93,7 @@ def test_what_is_kept_encoded_follows_what_names_it(names: Names) -> None:
     assert seen[1][3] != seen[0][3]  # the group's link
 
 
-def test_an_object_that_is_replaced_is_encoded_anew(names: Names) -> None:
+def test_an_object_that_is_replaced_is_encoded_anew(names: Backlinks) -> None:
     assert listed(names, GROUP) == [list_of(names, GROUP)]
     changed = GROUP.model_copy(update={"policies": ["p"]})
     names.remove(GROUP)
@@ -101,7 +101,7 @@ def test_an_object_that_is_replaced_is_encoded_anew(names: Names) -> None:
     assert listed(names, changed) == [list_of(names, changed)]
 
 
-def test_a_list_grows_and_shrinks_with_its_objects(names: Names) -> None:
+def test_a_list_grows_and_shrinks_with_its_objects(names: Backlinks) -> None:
     other = NETWORK.model_copy(update={"key": "t:y", "network_name": "y"})
     both = {NETWORK.key: NETWORK, other.key: other}
     alone = listed(names, NETWORK)

@@ -7,7 +7,7 @@ import pytest
 from contivmodel.objects import Network
 from core import addresses
 from core.errors import ContivError, Exhausted, Invalid
-from netmaster.ipam.claims import Claims, claim
+from netmaster.ipam.claims import SubnetClaims, claim
 from netmaster.ipam.pool6 import Pool6
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.plan.show import inspect
@@ -211,7 +211,7 @@ def test_f15_and_f16_ranges_that_are_free(site: Site, pool: str, fits: bool) -> 
     ],
 )
 def test_f18_overlap(one: str, other: str, overlap: bool) -> None:
-    claims = Claims()
+    claims = SubnetClaims()
     claims.add(Network(key="n1", subnet=one))
     found = claims.overlapping("", claim(Network(subnet=other)))
     assert bool(found.v4) is overlap

@@ -11,7 +11,7 @@ from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.ids import HostLabel, NetworkId
 from netmaster.cleanup import Cleanups
-from netmaster.dead_hosts import BELIEF, LOOK_EVERY, RECLAIMED, Absences
+from netmaster.dead_hosts import BELIEF, LOOK_EVERY, RECLAIMED, DeadHosts
 from netmaster.plan.model import Absence
 from objdb.api import Change, Delete, Put
 from objdb.memory import Faults, MemoryStore
@@ -40,7 +40,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         cleanups = Cleanups(self.lead.committer, self.reclaim)
-        self.absences = Absences(
+        self.absences = DeadHosts(
             self.lead.backend,
             self.lead.committer,
             cleanups,

@@ -3,38 +3,38 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netmaster.election import TABLE, Effect, Input, State, step
+from netmaster.election import TABLE, Effect, ElectionState, Input, step
 
 
 def test_a_term_from_lock_to_loss() -> None:
-    state, effects = step(State.FOLLOWER, Input.ACQUIRED)
-    assert (state, effects) == (State.LOADING, (Effect.REFUSE,))
+    state, effects = step(ElectionState.FOLLOWER, Input.ACQUIRED)
+    assert (state, effects) == (ElectionState.LOADING, (Effect.REFUSE,))
     state, effects = step(state, Input.LOADED)
-    assert (state, effects) == (State.LEADER, (Effect.ANSWER, Effect.ANNOUNCE_LEADER))
+    assert (state, effects) == (ElectionState.LEADER, (Effect.ANSWER, Effect.ANNOUNCE_LEADER))
     state, effects = step(state, Input.LOST)
-    assert (state, effects) == (State.FOLLOWER, (Effect.FORWARD, Effect.ANNOUNCE_FOLLOWER))
+    assert (state, effects) == (ElectionState.FOLLOWER, (Effect.FORWARD, Effect.ANNOUNCE_FOLLOWER))
 
 
 def test_the_lock_is_given_up_whenever_it_is_held_and_of_no_use() -> None:
-    for state in (State.LOADING, State.LEADER):
+    for state in (ElectionState.LOADING, ElectionState.LEADER):
         for happened in (Input.FAILED, Input.STOP):
             assert Effect.RELEASE in step(state, happened)[1]
         assert Effect.RELEASE not in step(state, Input.LOST)[1]
-    assert step(State.FOLLOWER, Input.STOP) == (State.STOPPED, ())
+    assert step(ElectionState.FOLLOWER, Input.STOP) == (ElectionState.STOPPED, ())
 
 
 def test_nothing_happens_after_the_end() -> None:
-    assert not [state for state, _ in TABLE if state is State.STOPPED]
+    assert not [state for state, _ in TABLE if state is ElectionState.STOPPED]
 
 
 def test_only_a_loaded_master_answers() -> None:
     answering = [key for key, (_, effects) in TABLE.items() if Effect.ANSWER in effects]
-    assert answering == [(State.LOADING, Input.LOADED)]
+    assert answering == [(ElectionState.LOADING, Input.LOADED)]
 
 
 @given(st.lists(st.sampled_from(Input)))
 def test_whatever_happens_requests_are_answered_by_the_leader_alone(inputs: list[Input]) -> None:
-    state, answering, holding = State.FOLLOWER, False, False
+    state, answering, holding = ElectionState.FOLLOWER, False, False
     for happened in inputs:
         if (state, happened) not in TABLE:
             continue
@@ -51,5 +51,7 @@ def test_whatever_happens_requests_are_answered_by_the_leader_alone(inputs: list
                 case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER | Effect.SETTLE:
                     pass
         holding = holding and happened is not Input.LOST
-        assert answering == (state is State.LEADER)
-        assert holding == (state in {State.LOADING, State.LEADER, State.LEAVING})
+        assert answering == (state is ElectionState.LEADER)
+        assert holding == (
+            state in {ElectionState.LOADING, ElectionState.LEADER, ElectionState.LEAVING}
+        )

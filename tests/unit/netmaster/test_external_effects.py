@@ -13,7 +13,7 @@ from core import keys
 from core.errors import Conflict, StoreUnavailable
 from netmaster import codec
 from netmaster.aci import GatewayFailed
-from netmaster.external_effects import Launcher
+from netmaster.external_effects import ExternalEffects
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import app_profile, group
 from netmaster.plan.objects import globals as settings
@@ -35,7 +35,7 @@ class Fabric:
 
     term: Term
     gateway: FakeGateway
-    launcher: Launcher
+    launcher: ExternalEffects
 
     def agrees(self) -> bool:
         """Say whether gateway and store hold the same profiles, without a doubt."""
@@ -68,7 +68,7 @@ async def fabric(
             for name in ("g1", "g2"):
                 await committer.submit(partial(group.create, posted=a_group(name)))
         yield Fabric(
-            leading, gateway, Launcher(committer, gateway, FakeDocker(), mode="kubernetes")
+            leading, gateway, ExternalEffects(committer, gateway, FakeDocker(), mode="kubernetes")
         )
 
 

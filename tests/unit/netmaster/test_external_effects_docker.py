@@ -11,7 +11,7 @@ from contivmodel.objects import Network
 from core import keys
 from core.errors import Conflict, StoreUnavailable
 from netmaster.docker import DockerFailed
-from netmaster.external_effects import Launcher
+from netmaster.external_effects import ExternalEffects
 from netmaster.plan import docker_network
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, network
@@ -35,14 +35,14 @@ class Cluster:
     term: Term
     docker: FakeDocker
     mode: str
-    launcher: Launcher = field(init=False)
+    launcher: ExternalEffects = field(init=False)
 
     def __post_init__(self) -> None:
         self.turn(self.mode)
 
     def turn(self, mode: str) -> None:
         """Go on in another mode."""
-        self.launcher = Launcher(self.term.committer, FakeGateway(), self.docker, mode=mode)
+        self.launcher = ExternalEffects(self.term.committer, FakeGateway(), self.docker, mode=mode)
 
     def agrees(self) -> bool:
         """Say whether docker, objects and records are the same, without a doubt."""

@@ -28,7 +28,7 @@ def service(label: HostLabel, port: int, name: str = keys.SERVICE_NETPLUGIN) -> 
     return Put(keys.service(name, "192.0.2.1", port), codec.encode(instance))
 
 
-async def look(*puts: Put) -> host_inventory.Hosts:
+async def look(*puts: Put) -> host_inventory.HostInventory:
     backend = MemoryBackend()
     await backend.commit([Change((), puts)])
     found = await host_inventory.look(backend)

@@ -13,10 +13,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from core import keys
 from core.tasks import background
-from netmaster.api.agents import Agents
+from netmaster.api.agents import RegisteredAgents
 from netmaster.api.leader import Leader
-from netmaster.api.server import Role, Server
-from netmaster.leadership import Duties, Leadership
+from netmaster.api.server import RestServer, Role
+from netmaster.leadership import Leadership, LeaderTasks
 from netmaster.plan.objects.globals import StartupFlags
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryStore
@@ -40,7 +40,7 @@ class Master:
 
     backend: GatedBackend
     lock: MemoryLock
-    server: Server
+    server: RestServer
     announced: list[str]
 
     def leads(self) -> bool:
@@ -69,10 +69,10 @@ async def candidate(
     """Run a master's candidacy."""
     backend = GatedBackend(store, faults or Faults())
     lock = MemoryLock(store, keys.LEADER_LOCK, "10.0.0.1:9999", 5)
-    server = Server()
+    server = RestServer()
     announced: list[str] = []
-    agents = Agents(backend)
-    duties = Duties(
+    agents = RegisteredAgents(backend)
+    duties = LeaderTasks(
         mode="kubernetes",
         flags=StartupFlags(fwd_mode=fwd_mode, infra_type="default"),
         writer="netmaster-10.0.0.1:9999",

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from netmaster.settings import FLAGS, Address, Settings, resolve
+from netmaster.settings import FLAGS, ListenAddress, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 
 STORE = "--cluster-store=etcd://10.0.0.1:2379"
@@ -27,15 +27,22 @@ def test_nothing_but_the_store_is_needed() -> None:
 @pytest.mark.parametrize(
     ("listen", "control", "external", "internal"),
     [
-        (":9999", ":9999", Address("", 9999), Address(HOST, 9999)),
-        (":8888", ":9999", Address("", 8888), Address(HOST, 8888)),
-        ("10.1.1.1:9999", ":9999", Address("10.1.1.1", 9999), Address("10.1.1.1", 9999)),
-        ("10.1.1.1:8888", ":9999", Address("10.1.1.1", 8888), Address(HOST, 8888)),
-        ("0.0.0.0:9999", ":9999", Address("0.0.0.0", 9999), Address(HOST, 9999)),
-        (":8888", "10.1.1.1:7777", Address("", 8888), Address("10.1.1.1", 7777)),
+        (":9999", ":9999", ListenAddress("", 9999), ListenAddress(HOST, 9999)),
+        (":8888", ":9999", ListenAddress("", 8888), ListenAddress(HOST, 8888)),
+        (
+            "10.1.1.1:9999",
+            ":9999",
+            ListenAddress("10.1.1.1", 9999),
+            ListenAddress("10.1.1.1", 9999),
+        ),
+        ("10.1.1.1:8888", ":9999", ListenAddress("10.1.1.1", 8888), ListenAddress(HOST, 8888)),
+        ("0.0.0.0:9999", ":9999", ListenAddress("0.0.0.0", 9999), ListenAddress(HOST, 9999)),
+        (":8888", "10.1.1.1:7777", ListenAddress("", 8888), ListenAddress("10.1.1.1", 7777)),
     ],
 )
-def test_addresses(listen: str, control: str, external: Address, internal: Address) -> None:
+def test_addresses(
+    listen: str, control: str, external: ListenAddress, internal: ListenAddress
+) -> None:
     settings = resolved("-listen-url", listen, "-control-url", control)
     assert (settings.external, settings.internal) == (external, internal)
 

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from netmaster.settings import FLAGS, Address, Settings, resolve
+from netmaster.settings import FLAGS, ListenAddress, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 
 GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
@@ -80,10 +80,10 @@ def test_every_store_endpoint_is_kept() -> None:
 
 
 def test_the_internal_address_defaults_to_the_host_and_the_external_port() -> None:
-    assert resolved().internal == Address("192.0.2.7", 9999)
-    assert resolved(external_address="127.0.0.1:80").internal == Address("192.0.2.7", 80)
-    assert resolved(internal_address=":8000").internal == Address("192.0.2.7", 8000)
-    assert resolved(internal_address="0.0.0.0:8000").internal == Address("192.0.2.7", 8000)
+    assert resolved().internal == ListenAddress("192.0.2.7", 9999)
+    assert resolved(external_address="127.0.0.1:80").internal == ListenAddress("192.0.2.7", 80)
+    assert resolved(internal_address=":8000").internal == ListenAddress("192.0.2.7", 8000)
+    assert resolved(internal_address="0.0.0.0:8000").internal == ListenAddress("192.0.2.7", 8000)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,10 @@ def test_every_spelling_of_a_flag_is_read(arguments: list[str]) -> None:
     more = ["-listen-url", ":1", "-control-url=10.0.0.1:2", "-infra-type=aci", "-plugin-name=p"]
     settings = settings_of([*arguments, *more, "-etcd", "http://e:1"])
     assert (settings.mode, settings.net_mode, settings.fwd_mode) == ("docker", "vlan", "bridge")
-    assert (settings.external, settings.internal) == (Address("", 1), Address("10.0.0.1", 2))
+    assert (settings.external, settings.internal) == (
+        ListenAddress("", 1),
+        ListenAddress("10.0.0.1", 2),
+    )
     assert (settings.infra, settings.plugin_name) == ("aci", "p")
     assert settings.store.members == ("e:1",)
 
@@ -142,8 +145,8 @@ def test_the_environment_stands_in_for_flags() -> None:
         net_mode="vlan",
         fwd_mode="routing",
         store=StoreAddress(StoreKind.ETCD, ("e:1",), secure=False),
-        external=Address("10.0.0.1", 1),
-        internal=Address("10.0.0.1", 2),
+        external=ListenAddress("10.0.0.1", 1),
+        internal=ListenAddress("10.0.0.1", 2),
         infra="aci",
         plugin_name="p",
         ofnet_port=0,

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
-from netplugin.bgp.host import Bgp
+from netplugin.bgp.host import HostBgp
 from netplugin.bridges.host_access import HostAccess
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.infra import Infra
@@ -20,13 +20,13 @@ from netplugin.bridges.uplinks import Uplinks
 from netplugin.cni.request import PodRequest
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.add import Addition, HostFacts
-from netplugin.pods.endpoint_registry import Roster
+from netplugin.pods.add import HostFacts, PodAdd
+from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.handler import Pods
-from netplugin.pods.host_interfaces import AccessPorts
+from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.mtu import PodMtus, Underlay
 from netplugin.pods.pod_ports import PodPorts
-from netplugin.pods.teardown import Removal
+from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
@@ -85,15 +85,15 @@ class Agent:
     world: WorldBuilder
     progress: Progress
     reconciler: Reconciler
-    removal: Removal
-    roster: Roster
+    removal: Teardown
+    roster: EndpointRegistry
     pod_ports: PodPorts
     mtus: PodMtus
     pods: Pods
     host_access: HostAccess
-    access: AccessPorts
+    access: HostInterfaces
     infra: Infra
-    bgp: Bgp
+    bgp: HostBgp
     sup: Supervisor
     base: set[object]
     """The flows every bridge has."""
@@ -150,14 +150,14 @@ def wire(
     )
     for record in networks:
         world.put(record)
-    removal = Removal(
+    removal = Teardown(
         master=outside.master,
         journal=outside.journal,
         links=outside.links,
         ovsdb=outside.ovsdb,
         supervisor=sup,
     )
-    roster = Roster()
+    roster = EndpointRegistry()
     mtus = pod_mtus(outside, roster, progress)
     pod_ports = PodPorts(
         roster=roster,
@@ -167,7 +167,7 @@ def wire(
         reconciler=reconciler,
         removal=removal,
     )
-    access = AccessPorts(
+    access = HostInterfaces(
         roster=roster,
         links=outside.links,
         ovsdb=outside.ovsdb,
@@ -177,7 +177,7 @@ def wire(
         tx_off=True,
         interval=60,
     )
-    addition = Addition(
+    addition = PodAdd(
         facts=HostFacts(label=HOST, tx_off=True, services=services),
         mtus=mtus,
         master=outside.master,
@@ -219,7 +219,7 @@ def wire(
         services=services,
         interval=60,
     )
-    bgp = Bgp(
+    bgp = HostBgp(
         ovsdb=outside.ovsdb,
         host_ports=HostPorts(outside.ovsdb, outside.links),
         world=world,
@@ -253,7 +253,7 @@ def wire(
 
 def pod_mtus(
     outside: Outside,
-    roster: Roster,
+    roster: EndpointRegistry,
     progress: Progress,
     *,
     uplinks: tuple[str, ...] = (),

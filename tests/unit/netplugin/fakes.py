@@ -13,19 +13,19 @@ from typing import TypeVar
 
 from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
-from netplugin.kernel.host_links import Card, HostRoute
-from netplugin.kernel.iptables import Firewall, Rule
+from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.iptables import Iptables, IptablesRule
 from netplugin.kernel.netlink import Address, Interface
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
 from netplugin.masters.client import Granted, WantedEndpoint
-from netplugin.ovsdb import BridgeSpec, Member, Ovsdb, PortRow, PortSpec
-from netplugin.ovsdb.rows import View
-from netplugin.pods.journal import Entry, Journal
+from netplugin.ovsdb import BondMember, BridgeSpec, Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb.rows import OvsdbView
+from netplugin.pods.journal import Journal, JournalEntry
 from ofnet.channel import flow_stats
 from ofnet.channel.switch import Listener, Switch
 from ofnet.channel.wire import PacketIn
-from ofnet.diff import Stamp
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
 from ofnet.world import Bridge
@@ -104,13 +104,13 @@ class FakeJournal(Journal):
     """Entries in memory."""
 
     def __init__(self, faults: Faults) -> None:
-        self.entries: dict[EndpointKey, Entry] = {}
+        self.entries: dict[EndpointKey, JournalEntry] = {}
         self._faults = faults
 
-    async def load(self) -> list[Entry]:
+    async def load(self) -> list[JournalEntry]:
         return list(self.entries.values())
 
-    async def write(self, entry: Entry) -> None:
+    async def write(self, entry: JournalEntry) -> None:
         await self._faults.work(
             f"journal {entry.state}",
             lambda: self.entries.update({entry.key: entry}),
@@ -133,13 +133,13 @@ class Inside:
     routes: tuple[IPv4Network, ...] = ()
 
 
-class FakeLinks(HostLinks):
+class FakeLinks(KernelLinks):
     """The host's links, and what is inside the namespaces of pods."""
 
     def __init__(self, faults: Faults) -> None:
         self.there: dict[str, PodLink | None] = {}
         self.inside: dict[tuple[str, str], Inside] = {}
-        self.found: dict[str, Card] = {}
+        self.found: dict[str, Nic] = {}
         """Network cards."""
         self.own: dict[str, Inside] = {}
         """What the host's own links were given."""
@@ -192,7 +192,7 @@ class FakeLinks(HostLinks):
             raise self._faults.failing["links listed"]
         return frozenset(self.there)
 
-    async def cards(self, names: Iterable[str]) -> tuple[Card, ...]:
+    async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
         return tuple(self.found[name] for name in names)
 
     async def netns_alive(self, path: str) -> bool:
@@ -282,7 +282,7 @@ class FakeOvsdb(Ovsdb):
             if old.ports[name].type == "internal":
                 self._links.there.pop(name, None)
         self._take(
-            View(
+            OvsdbView(
                 revision=old.revision + 1,
                 connected=True,
                 ports=dict(old.ports) if ports is None else ports,
@@ -380,26 +380,26 @@ class FakeOvsdb(Ovsdb):
             return replace(row, ofport=self.given.get(row.name) or 60_000, error=None)
         return row
 
-    def _numbered_card(self, card: Member) -> Member:
+    def _numbered_card(self, card: BondMember) -> BondMember:
         there = card.name in self._links.there
         return replace(card, ofport=self.given.get(card.name) or 60_000 if there else -1)
 
 
-def _card(name: str) -> Member:
-    return Member(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
+def _card(name: str) -> BondMember:
+    return BondMember(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
 
 
-class FakeFirewall(Firewall):
+class FakeFirewall(Iptables):
     """The host's rules."""
 
     def __init__(self, faults: Faults) -> None:
-        self.rules: list[Rule] = []
+        self.rules: list[IptablesRule] = []
         self._faults = faults
 
-    async def keep(self, wanted: Collection[Rule]) -> bool:
+    async def keep(self, wanted: Collection[IptablesRule]) -> bool:
         return await self._faults.work("rules", lambda: self._replace(list(wanted)))
 
-    def _replace(self, wanted: list[Rule]) -> bool:
+    def _replace(self, wanted: list[IptablesRule]) -> bool:
         before, self.rules = self.rules, wanted
         return before != wanted
 
@@ -475,17 +475,17 @@ class FakeSwitch(Switch):
         if self._told is not None:
             (self._told.switch_connected if online else self._told.switch_lost)()
 
-    async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+    async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))
 
-    async def entries(self) -> list[flow_stats.Entry]:
+    async def entries(self) -> list[flow_stats.FlowEntry]:
         return []
 
-    async def dump(self) -> list[Stamp]:
-        return [Stamp(flow.table, flow.cookie) for flow in self.table.values()]
+    async def dump(self) -> list[FlowStamp]:
+        return [FlowStamp(flow.table, flow.cookie) for flow in self.table.values()]
 
-    def _apply(self, add: Sequence[Flow], delete: set[Stamp]) -> None:
+    def _apply(self, add: Sequence[Flow], delete: set[FlowStamp]) -> None:
         self.table.update({flow.key: flow for flow in add})
         for key, flow in list(self.table.items()):
-            if Stamp(flow.table, flow.cookie) in delete:
+            if FlowStamp(flow.table, flow.cookie) in delete:
                 del self.table[key]

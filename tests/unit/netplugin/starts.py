@@ -1,7 +1,7 @@
 """What a start finds: a store with settings, and doors to a host."""
 
 from netplugin.bridges.host_ports import HostPorts
-from netplugin.startup.clients import Doors
+from netplugin.startup.clients import Clients
 from objdb.api import Change, Put
 from objdb.memory import MemoryBackend
 from state import codec
@@ -17,6 +17,6 @@ async def put(backend: MemoryBackend, name: str, record: Record) -> None:
     await backend.commit([Change((), (Put(name, codec.encode(record)),))])
 
 
-def doors_of(outside: Outside, store: MemoryBackend) -> Doors:
+def doors_of(outside: Outside, store: MemoryBackend) -> Clients:
     host_ports = HostPorts(outside.ovsdb, outside.links)
-    return Doors(store=store, ovsdb=outside.ovsdb, links=outside.links, host_ports=host_ports)
+    return Clients(store=store, ovsdb=outside.ovsdb, links=outside.links, host_ports=host_ports)

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from netplugin.settings import FLAGS, Address, Settings, resolve
+from netplugin.settings import FLAGS, ListenAddress, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 from ofnet.world import FwdMode
 
@@ -115,7 +115,7 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         journal=Path("/var/lib/contiv/netplugin/endpoints"),
         cni_socket=Path("/run/contiv/contiv-cni.sock"),
         ovsdb="unix:/var/run/openvswitch/db.sock",
-        rest=Address("0.0.0.0", 9090),
+        rest=ListenAddress("0.0.0.0", 9090),
         vxlan_rpc_port=9002,
         vlan_rpc_port=9003,
         vxlan_openflow_port=6633,
@@ -164,7 +164,7 @@ MEANT: dict[str, Any] = {
     "journal": Path("/d/endpoints"),
     "cni_socket": Path("/r/contiv-cni.sock"),
     "ovsdb": "tcp:127.0.0.1:6640",
-    "rest": Address("0.0.0.0", 0),
+    "rest": ListenAddress("0.0.0.0", 0),
     "vxlan_rpc_port": 0,
     "vlan_rpc_port": 1,
     "vxlan_openflow_port": 2,

@@ -8,7 +8,7 @@ from core.errors import UsageError
 from daemons import flags
 from objdb.access import Credentials, Tls
 from objdb.connect import etcd_access, store_of
-from objdb.credentials import Identity
+from objdb.credentials import CredentialFiles
 
 TLS_STORE = "--etcd=https://a:1,https://b:2"
 
@@ -62,10 +62,10 @@ def test_what_does_not_go_together(arguments: tuple[str, ...], said: str) -> Non
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(UsageError, match=f"--store-ca {missing}: No such file"):
-        Identity(ca=str(missing)).tls()
+        CredentialFiles(ca=str(missing)).tls()
     missing.write_bytes(b"\xff")
     with pytest.raises(UsageError, match="not UTF-8"):
-        Identity(user="u", password_file=str(missing)).credentials()
+        CredentialFiles(user="u", password_file=str(missing)).credentials()
 
 
 def test_consul_has_variables_of_its_own() -> None:

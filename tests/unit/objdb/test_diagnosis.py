@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import StoreDenied, StoreUnavailable
-from objdb.diagnosis import CONSUL, ETCD, Kind
+from objdb.diagnosis import CONSUL, ETCD, StoreProduct
 
 OK = "HTTP/1.0 200 OK"
 
@@ -17,7 +17,7 @@ OK = "HTTP/1.0 200 OK"
         (CONSUL, b'"[::1]:8300"\n'),
     ],
 )
-def test_a_member_that_is_all_right(kind: Kind, body: bytes) -> None:
+def test_a_member_that_is_all_right(kind: StoreProduct, body: bytes) -> None:
     kind.judge("a:1", OK, body)
 
 
@@ -39,6 +39,6 @@ def test_a_consul_without_a_leader_is_waited_for() -> None:
         (CONSUL, b"", "is no consul"),
     ],
 )
-def test_a_member_of_no_use(kind: Kind, body: bytes, said: str) -> None:
+def test_a_member_of_no_use(kind: StoreProduct, body: bytes, said: str) -> None:
     with pytest.raises(StoreDenied, match=said):
         kind.judge("a:1", OK, body)

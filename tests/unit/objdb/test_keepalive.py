@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from objdb.keepalive import GONE, Renew, Renewal
+from objdb.keepalive import GONE, Keepalive, Renew
 
 TTL = 60.0
 THIRD = TTL / 3
@@ -32,7 +32,7 @@ def granting(*answers: float | None) -> Iterator[Renew]:
 def pauses_of(*answers: float | None) -> list[float | None]:
     """Run a renewal to the lease's end, which must be told; return its pauses."""
     told, clock = Event(), Unhurried()
-    renewal = Renewal(granting(*answers), until=time.monotonic() + TTL, ttl=TTL, on_lost=told.set)
+    renewal = Keepalive(granting(*answers), until=time.monotonic() + TTL, ttl=TTL, on_lost=told.set)
     renewal._stop_asked = clock
     renewal.run()
     assert told.is_set()

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from core.errors import SwitchUnavailable
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, Entry
+from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowEntry
 from ofnet.channel.session import FlowsRefused
 from ofnet.channel.switch import SMALL, Switch
-from ofnet.diff import Stamp
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PacketAction
 
@@ -42,7 +42,7 @@ class FakeSwitch(Switch):
     def __init__(self, *, connected: bool = True) -> None:
         super().__init__("fake")
         self.table: dict[FlowKey, Flow] = {}
-        self.foreign: list[Stamp] = []
+        self.foreign: list[FlowStamp] = []
         self.refuses: Callable[[Flow], bool] = lambda _: False
         self.packets: list[tuple[bytes, tuple[PacketAction, ...], int]] = []
         self.dumps = 0
@@ -64,7 +64,7 @@ class FakeSwitch(Switch):
         if self._listener is not None:
             self._listener.switch_lost()
 
-    async def apply(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+    async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         if not add and not delete:
             return
         await self._answer()
@@ -75,12 +75,12 @@ class FakeSwitch(Switch):
         if refused:
             raise FlowsRefused([(flow, "refused") for flow in refused])
 
-    async def dump(self) -> list[Stamp]:
+    async def dump(self) -> list[FlowStamp]:
         await self._answer()
         self.dumps += 1
-        return [Stamp(flow.table, flow.cookie) for flow in self.table.values()] + self.foreign
+        return [FlowStamp(flow.table, flow.cookie) for flow in self.table.values()] + self.foreign
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[FlowEntry]:
         await self._answer()
         mine = [flow for flow in self.table.values() if flow.cookie & COOKIE_MASK == COOKIE]
         found, _ = flow_stats.entries(reply(mine, self.counted))
@@ -89,12 +89,12 @@ class FakeSwitch(Switch):
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         self.packets.append((data, tuple(actions), in_port))
 
-    def _change(self, add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+    def _change(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         self.table.update((flow.key, flow) for flow in add)
         gone = set(delete)
         self.foreign = [stamp for stamp in self.foreign if stamp not in gone]
         for key, flow in list(self.table.items()):
-            if Stamp(flow.table, flow.cookie) in gone:
+            if FlowStamp(flow.table, flow.cookie) in gone:
                 del self.table[key]
 
     async def _answer(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from ofnet.channel import wire
-from ofnet.channel.session import Session
+from ofnet.channel.session import SwitchSession
 
 
 class FakeTransport(asyncio.Transport):
@@ -14,10 +14,10 @@ class FakeTransport(asyncio.Transport):
         self.written = bytearray()
         self.wrote = asyncio.Event()
         self.unsent = 0
-        self._session: Session | None = None
+        self._session: SwitchSession | None = None
         self._closing = False
 
-    def connect(self, session: Session) -> None:
+    def connect(self, session: SwitchSession) -> None:
         self._session = session
         session.connection_made(self)
 
@@ -36,7 +36,7 @@ class FakeTransport(asyncio.Transport):
             self._closing = True
             asyncio.get_running_loop().call_soon(self._session.connection_lost, None)
 
-    def sent(self) -> list[wire.Message]:
+    def sent(self) -> list[wire.OpenflowMessage]:
         """Take the messages written since the last time."""
         self.wrote.clear()
         return list(wire.frames(self.written))

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
@@ -128,7 +128,7 @@ def flows(draw: st.DrawFn) -> Flow:
     table = draw(st.sampled_from(list(TableId)))
     match = draw(matches(TABLES[table].matches))
     return Flow(
-        draw(st.sampled_from(list(Kind))),
+        draw(st.sampled_from(list(ObjectKind))),
         table,
         draw(st.integers(1, 0xFFFF).filter(lambda priority: priority != 0x8000)),
         match,

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.tasks import background
 from ofnet.agent import BridgeAgent
-from ofnet.changes import Changes, Kind
+from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.session import FlowsRefused
 from ofnet.channel.wire import PacketIn
-from ofnet.diff import Stamp
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
-from ofnet.inspection import Identity
+from ofnet.inspection import AgentIdentity
 from ofnet.openflow.actions import DROP, Output
 from ofnet.openflow.match import Match
 from ofnet.openflow.packets import Arp
@@ -107,7 +107,7 @@ async def test_a_pod_that_goes_and_comes_while_the_switch_is_busy_is_there() -> 
 
 async def test_nothing_is_deleted_before_the_world_is_complete() -> None:
     switch = FakeSwitch()
-    switch.foreign = [Stamp(7, 0x1F)]
+    switch.foreign = [FlowStamp(7, 0x1F)]
     async with running(switch, world(here=(local(1),), complete=False)) as agent:
         await agent.update(without_local(agent.world, local(1).key), pod_change(1))
         assert switch.foreign
@@ -120,10 +120,10 @@ async def test_nothing_is_deleted_before_the_world_is_complete() -> None:
 async def test_routes_stay_while_they_are_being_learned() -> None:
     """Those of a host that starts; all else that is not wanted goes."""
     switch = FakeSwitch()
-    route = Flow(Kind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
-    switch.foreign = [Stamp(route.table, route.cookie), Stamp(7, 0x1F)]
+    route = Flow(ObjectKind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
+    switch.foreign = [FlowStamp(route.table, route.cookie), FlowStamp(7, 0x1F)]
     async with running(switch, replace(world(), learning=True)) as agent:
-        assert switch.foreign == [Stamp(route.table, route.cookie)]
+        assert switch.foreign == [FlowStamp(route.table, route.cookie)]
         await agent.update(replace(agent.world, learning=False), Changes(router=True))
         assert not switch.foreign
 
@@ -157,7 +157,7 @@ async def test_an_audit_repairs_what_was_tampered_with() -> None:
     switch = FakeSwitch()
     async with running(switch, world(here=(local(1),)), audit_interval=0.01) as agent:
         switch.table.clear()
-        switch.foreign = [Stamp(0, 1)]
+        switch.foreign = [FlowStamp(0, 1)]
         await until(lambda: switch.table == agent.flows and not switch.foreign, "repaired")
 
 
@@ -232,7 +232,7 @@ async def test_a_switch_that_never_comes_to_rest_is_left_for_a_while() -> None:
     async with running(switch, world()) as agent:
 
         class Forgetful(FakeSwitch):
-            async def dump(self) -> list[Stamp]:
+            async def dump(self) -> list[FlowStamp]:
                 await super().dump()
                 return []
 
@@ -297,7 +297,7 @@ async def test_arp_is_answered_and_counted() -> None:
             "ArpReqRespSent": 1,
             "ArpReqUnknownDest": 1,
         }
-        assert agent.inspect(Identity())["Stats"]["PktRcvd"] == 3
+        assert agent.inspect(AgentIdentity())["Stats"]["PktRcvd"] == 3
 
 
 changes = st.tuples(st.sampled_from(["put", "put again", "drop"]), st.sampled_from([1, 1, 1, 2]))

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from core.tasks import background
 from ofnet.agent import MAX_WAITING, BridgeAgent
-from ofnet.changes import EVERYTHING, Changes, Kind
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.flows import Flow
-from ofnet.inspection import Identity
+from ofnet.inspection import AgentIdentity
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, World
 from tests.bed.waiting import eventually_async
@@ -43,7 +43,7 @@ def first_packet(pod: LocalEndpoint = ANN) -> PacketIn:
 
 
 def of_clients(switch: FakeSwitch) -> set[Flow]:
-    return {flow for flow in switch.table.values() if flow.owner is Kind.SERVED}
+    return {flow for flow in switch.table.values() if flow.owner is ObjectKind.SERVED}
 
 
 async def test_the_first_packet_goes_on_when_the_flows_are_there() -> None:
@@ -146,7 +146,7 @@ async def test_counters_are_read_when_they_are_asked_for() -> None:
         clients = await agent.service_stats()
         provider = clients[str(ANN.ip)]["SvcStats"][str(VIP)]["ProvStats"][str(BOB.ip)]
         assert (provider["PacketsOut"], provider["BytesIn"]) == (4, 400), "of two ports"
-        report = agent.inspect(Identity(), clients)
+        report = agent.inspect(AgentIdentity(), clients)
         assert report["Datapath"]["SvcProxy"]["EpStats"] == clients
         switch.disconnect()
         assert await agent.service_stats() == {}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.changes import EVERYTHING, Changes, Kind, ObjectId, affected, objects
+from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind, affected, objects
 from ofnet.world import AccessPort, FwdMode
 from tests.unit.ofnet.worlds import NET, PEER, local, remote, world
 
@@ -13,65 +13,67 @@ POD1, POD2, POD3 = (EndpointKey(f"{NET}-pod{number}") for number in (1, 2, 3))
 
 
 def test_an_endpoint_concerns_itself_alone() -> None:
-    assert affected(WORLD, Changes(local=frozenset({POD1})), ()) == {ObjectId(Kind.LOCAL, POD1)}
+    assert affected(WORLD, Changes(local=frozenset({POD1})), ()) == {
+        ObjectId(ObjectKind.LOCAL, POD1)
+    }
 
 
 def test_a_network_concerns_its_endpoints() -> None:
     assert affected(WORLD, Changes(networks=frozenset({NET})), ()) == {
-        ObjectId(Kind.NETWORK, NET),
-        ObjectId(Kind.FLOOD, NET),
-        ObjectId(Kind.LOCAL, POD1),
-        ObjectId(Kind.LOCAL, POD2),
-        ObjectId(Kind.REMOTE, POD3),
+        ObjectId(ObjectKind.NETWORK, NET),
+        ObjectId(ObjectKind.FLOOD, NET),
+        ObjectId(ObjectKind.LOCAL, POD1),
+        ObjectId(ObjectKind.LOCAL, POD2),
+        ObjectId(ObjectKind.REMOTE, POD3),
     }
     assert affected(WORLD, Changes(networks=frozenset({NetworkId("other.default")})), ()) == {
-        ObjectId(Kind.NETWORK, "other.default"),
-        ObjectId(Kind.FLOOD, "other.default"),
+        ObjectId(ObjectKind.NETWORK, "other.default"),
+        ObjectId(ObjectKind.FLOOD, "other.default"),
     }
 
 
 def test_a_tunnel_concerns_the_networks_and_the_endpoints_behind_it() -> None:
     assert affected(WORLD, Changes(vteps=frozenset({PEER})), ()) == {
-        ObjectId(Kind.VTEP, PEER),
-        ObjectId(Kind.NETWORK, NET),
-        ObjectId(Kind.FLOOD, NET),
-        ObjectId(Kind.REMOTE, POD3),
+        ObjectId(ObjectKind.VTEP, PEER),
+        ObjectId(ObjectKind.NETWORK, NET),
+        ObjectId(ObjectKind.FLOOD, NET),
+        ObjectId(ObjectKind.REMOTE, POD3),
     }
     other = Changes(vteps=frozenset({HostLabel("other")}))
-    assert ObjectId(Kind.REMOTE, POD3) not in affected(WORLD, other, ())
+    assert ObjectId(ObjectKind.REMOTE, POD3) not in affected(WORLD, other, ())
 
 
 def test_a_bridged_endpoint_concerns_the_flooding() -> None:
     bridged = replace(WORLD, fwd_mode=FwdMode.BRIDGE)
     assert affected(bridged, Changes(local=frozenset({POD1})), ()) == {
-        ObjectId(Kind.LOCAL, POD1),
-        ObjectId(Kind.FLOOD, NET),
+        ObjectId(ObjectKind.LOCAL, POD1),
+        ObjectId(ObjectKind.FLOOD, NET),
     }
 
 
 def test_a_peer_and_the_uplink_concern_the_endpoints_behind_them() -> None:
     peer = affected(WORLD, Changes(peer_macs=frozenset({PEER})), ())
-    assert peer == {ObjectId(Kind.REMOTE, POD3)}
+    assert peer == {ObjectId(ObjectKind.REMOTE, POD3)}
     assert affected(WORLD, Changes(uplinks=True), ()) == {
-        ObjectId(Kind.UPLINKS),
-        ObjectId(Kind.ROUTER),
-        ObjectId(Kind.NETWORK, NET),
-        ObjectId(Kind.LOCAL, POD1),
-        ObjectId(Kind.LOCAL, POD2),
-        ObjectId(Kind.REMOTE, POD3),
+        ObjectId(ObjectKind.UPLINKS),
+        ObjectId(ObjectKind.ROUTER),
+        ObjectId(ObjectKind.NETWORK, NET),
+        ObjectId(ObjectKind.LOCAL, POD1),
+        ObjectId(ObjectKind.LOCAL, POD2),
+        ObjectId(ObjectKind.REMOTE, POD3),
     }
 
 
 def test_a_rule_concerns_itself_alone() -> None:
-    rule = ObjectId(Kind.RULE, "r")
+    rule = ObjectId(ObjectKind.RULE, "r")
     assert affected(WORLD, Changes(rules=frozenset({"r"})), ()) == {rule}
 
 
 def test_the_host_port_concerns_the_local_endpoints() -> None:
     assert affected(WORLD, Changes(host_port=True), ()) == {
-        ObjectId(Kind.HOST_PORT),
-        ObjectId(Kind.LOCAL, POD1),
-        ObjectId(Kind.LOCAL, POD2),
+        ObjectId(ObjectKind.HOST_PORT),
+        ObjectId(ObjectKind.LOCAL, POD1),
+        ObjectId(ObjectKind.LOCAL, POD2),
     }
 
 
@@ -79,7 +81,7 @@ def test_a_pods_interface_to_the_host_concerns_itself_and_follows_the_hosts_port
     key = EndpointKey("ann")
     port = AccessPort(ofport=9, mac="02:02:ac:13:00:09", ip=IPv4Address("172.19.0.9"))
     world = replace(WORLD, access={key: port})
-    own = ObjectId(Kind.ACCESS, key)
+    own = ObjectId(ObjectKind.ACCESS, key)
     assert affected(world, Changes(access=frozenset({key})), ()) == {own}
     assert own in affected(world, Changes(host_port=True), ())
     assert own in set(objects(world))
@@ -88,7 +90,7 @@ def test_a_pods_interface_to_the_host_concerns_itself_and_follows_the_hosts_port
 
 
 def test_everything_includes_what_is_gone() -> None:
-    gone = ObjectId(Kind.LOCAL, "gone")
+    gone = ObjectId(ObjectKind.LOCAL, "gone")
     assert affected(WORLD, EVERYTHING, [gone]) == {*objects(WORLD), gone}
 
 

@@ -3,22 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofnet.changes import Kind
-from ofnet.diff import Stamp, difference
+from ofnet.changes import ObjectKind
+from ofnet.diff import FlowStamp, difference
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 
-FLOWS = [Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 6)]
-STAMPS = [Stamp(flow.table, flow.cookie) for flow in FLOWS]
-FOREIGN = [Stamp(0, 0x1F), Stamp(1, 0x1F), Stamp(7, STAMPS[0].cookie)]
+FLOWS = [Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 6)]
+STAMPS = [FlowStamp(flow.table, flow.cookie) for flow in FLOWS]
+FOREIGN = [FlowStamp(0, 0x1F), FlowStamp(1, 0x1F), FlowStamp(7, STAMPS[0].cookie)]
 
 
-def apply(reported: list[Stamp], wanted: list[Flow]) -> list[Stamp]:
+def apply(reported: list[FlowStamp], wanted: list[Flow]) -> list[FlowStamp]:
     """Do to a table what a switch does: add (replacing nothing here), then delete by stamp."""
     diff = difference(wanted, reported)
-    after = reported + [Stamp(flow.table, flow.cookie) for flow in diff.add]
+    after = reported + [FlowStamp(flow.table, flow.cookie) for flow in diff.add]
     return [stamp for stamp in after if stamp not in diff.delete]
 
 
@@ -27,17 +27,17 @@ def apply(reported: list[Stamp], wanted: list[Flow]) -> list[Stamp]:
     st.lists(st.sampled_from(FLOWS), unique_by=lambda flow: flow.cookie),
 )
 def test_two_comparisons_bring_any_switch_to_the_desired_state(
-    reported: list[Stamp], wanted: list[Flow]
+    reported: list[FlowStamp], wanted: list[Flow]
 ) -> None:
     after = apply(apply(reported, wanted), wanted)
-    assert sorted(after) == sorted(Stamp(flow.table, flow.cookie) for flow in wanted)
+    assert sorted(after) == sorted(FlowStamp(flow.table, flow.cookie) for flow in wanted)
     assert not difference(wanted, after)
 
 
 def test_what_objects_of_a_kind_own_can_be_spared() -> None:
-    route = Flow(Kind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
-    spared = Stamp(route.table, route.cookie)
-    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]]).sparing(Kind.ROUTE)
+    route = Flow(ObjectKind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
+    spared = FlowStamp(route.table, route.cookie)
+    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]]).sparing(ObjectKind.ROUTE)
     assert diff.add == (FLOWS[0],)
     assert set(diff.delete) == {STAMPS[1], FOREIGN[0]}
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import NetworkId
-from ofnet.changes import EVERYTHING, Changes, Kind
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.directory import Behind, Directory
 from ofnet.world import FwdMode, Router, Uplink
 from tests.unit.ofnet.worlds import (
@@ -56,14 +56,14 @@ def test_the_gateway_of_a_bridged_network_is_nobody_here() -> None:
 
 def test_ports_have_a_kind() -> None:
     known = directory()
-    assert known.behind(101) == Behind(Kind.LOCAL, local(1), network())
-    assert known.behind(2) == Behind(Kind.VTEP)
-    assert known.behind(1) == Behind(Kind.HOST_PORT)
+    assert known.behind(101) == Behind(ObjectKind.LOCAL, local(1), network())
+    assert known.behind(2) == Behind(ObjectKind.VTEP)
+    assert known.behind(1) == Behind(ObjectKind.HOST_PORT)
     assert known.behind(9) is None
     known.update(
         replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)), Changes(uplinks=True)
     )
-    assert known.behind(9) == Behind(Kind.UPLINKS)
+    assert known.behind(9) == Behind(ObjectKind.UPLINKS)
 
 
 def test_the_port_for_bgp_is_known() -> None:
@@ -71,7 +71,7 @@ def test_the_port_for_bgp_is_known() -> None:
     own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
     router = Router(ofport=80, mac="06:02:32:01:01:01", ip=own, peer=peer)
     known.update(replace(WORLD, router=router), Changes(router=True))
-    assert known.behind(80) == Behind(Kind.ROUTER)
+    assert known.behind(80) == Behind(ObjectKind.ROUTER)
     known.update(WORLD, Changes(router=True))
     assert known.behind(80) is None
 
@@ -98,4 +98,4 @@ def test_a_port_given_to_another_pod_is_the_other_pods() -> None:
         after,
         Changes(local=frozenset({local(1).key, heir.key}), networks=frozenset({blue})),
     )
-    assert known.behind(101) == Behind(Kind.LOCAL, heir, networks[blue])
+    assert known.behind(101) == Behind(ObjectKind.LOCAL, heir, networks[blue])

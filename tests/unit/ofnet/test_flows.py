@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import COOKIE_MAGIC, Flow, Undeclared
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.openflow.fields import DESTINATION_GROUP, VRF
@@ -11,7 +11,7 @@ from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 from tests.unit.ofnet.strategies import flows
 
-FLOW = Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT))
+FLOW = Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT))
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,17 @@ def test_what_a_table_does_not_declare_cannot_be_built(
     table: TableId, match: Match, instructions: Instructions
 ) -> None:
     with pytest.raises(Undeclared, match=f"table {table:d} does not"):
-        Flow(Kind.LOCAL, table, 1, match, instructions)
+        Flow(ObjectKind.LOCAL, table, 1, match, instructions)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Flow(Kind.REMOTE, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT)),
-        Flow(Kind.LOCAL, TableId.VLAN, 11, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT)),
-        Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=4), goto(TableId.SRV_PROXY_DNAT)),
-        Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=3), DROP),
-        Flow(Kind.LOCAL, TableId.IP, 10, Match(in_port=3), DROP),
+        Flow(ObjectKind.REMOTE, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT)),
+        Flow(ObjectKind.LOCAL, TableId.VLAN, 11, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT)),
+        Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=4), goto(TableId.SRV_PROXY_DNAT)),
+        Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), DROP),
+        Flow(ObjectKind.LOCAL, TableId.IP, 10, Match(in_port=3), DROP),
     ],
 )
 def test_another_content_has_another_cookie(other: Flow) -> None:
@@ -50,7 +50,7 @@ def test_another_content_has_another_cookie(other: Flow) -> None:
 
 def test_the_cookie_tells_magic_and_owner() -> None:
     assert FLOW.cookie >> 56 == COOKIE_MAGIC
-    assert FLOW.cookie >> 48 & 0xFF == Kind.LOCAL
+    assert FLOW.cookie >> 48 & 0xFF == ObjectKind.LOCAL
 
 
 def test_the_cookie_of_a_content_never_changes() -> None:
@@ -64,6 +64,6 @@ def test_same_cookie_means_same_flow(one: Flow, other: Flow) -> None:
 
 
 def test_text_leaves_out_table_0_as_open_vswitch_does() -> None:
-    first = Flow(Kind.PIPELINE, TableId.INPUT, 1, Match(), goto(TableId.VLAN))
+    first = Flow(ObjectKind.PIPELINE, TableId.INPUT, 1, Match(), goto(TableId.VLAN))
     assert str(first) == "priority=1 actions=goto_table:1"
     assert str(FLOW) == "table=1, priority=10,in_port=3 actions=goto_table:3"

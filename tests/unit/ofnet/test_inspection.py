@@ -6,12 +6,12 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from core.ids import EndpointKey, NetworkId
-from ofnet.inspection import Identity, bridge_report
+from ofnet.inspection import AgentIdentity, bridge_report
 from ofnet.tables import Mode
 from ofnet.world import FwdMode, World
 from tests.unit.ofnet.worlds import PEER, local, network, remote, vtep, world
 
-IDENTITY = Identity(local_ip="10.77.0.1", port=9002, masters={"10.77.0.1": 9001})
+IDENTITY = AgentIdentity(local_ip="10.77.0.1", port=9002, masters={"10.77.0.1": 9001})
 
 
 def report(of: World, mode: Mode = Mode.VROUTER) -> dict[str, Any]:

@@ -4,13 +4,13 @@ import pytest
 
 from core.ids import NetworkId
 from ofnet import names
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.directory import Behind
 from ofnet.openflow import packets
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import NET, local, network
 
-POD = Behind(Kind.LOCAL, local(1), network())
+POD = Behind(ObjectKind.LOCAL, local(1), network())
 QUERY = frames.udp(1, 2, 53, b"who?")
 
 
@@ -29,19 +29,19 @@ def test_an_answer(size: int) -> None:
 
 def test_an_answer_too_large_is_not_given() -> None:
     counters = ("dnsPktRcvd", "dnsPktLargeDrop-ERROR")
-    assert names.answer(QUERY, POD, answering(1025)) == names.Answer(counters)
+    assert names.answer(QUERY, POD, answering(1025)) == names.DnsAnswer(counters)
 
 
 def test_nobody_knows() -> None:
     unasked = frames.udp(1, 2, 53, b"what?")
-    assert names.answer(unasked, POD, answering(9)) == names.Answer(("dnsPktRcvd",))
-    assert names.answer(QUERY, POD, names.nobody) == names.Answer(("dnsPktRcvd",))
+    assert names.answer(unasked, POD, answering(9)) == names.DnsAnswer(("dnsPktRcvd",))
+    assert names.answer(QUERY, POD, names.nobody) == names.DnsAnswer(("dnsPktRcvd",))
 
 
 def test_what_is_behind_the_port_has_no_network() -> None:
-    for behind in (None, Behind(Kind.HOST_PORT)):
+    for behind in (None, Behind(ObjectKind.HOST_PORT)):
         answer = names.answer(QUERY, behind, answering(9))
-        assert answer == names.Answer(("dnsPktInvalidVlan-ERROR",))
+        assert answer == names.DnsAnswer(("dnsPktInvalidVlan-ERROR",))
 
 
 def test_what_cannot_be_asked_is_not() -> None:
@@ -51,4 +51,4 @@ def test_what_cannot_be_asked_is_not() -> None:
         raise AssertionError("asked")
 
     for frame in (to_all, QUERY[:-1], packets.tagged(QUERY, 7)):
-        assert names.answer(frame, POD, refuse) == names.Answer(("dnsPktRcvd",))
+        assert names.answer(frame, POD, refuse) == names.DnsAnswer(("dnsPktRcvd",))

@@ -3,10 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofnet.changes import Kind, ObjectId
-from ofnet.ownership import Claims
+from ofnet.changes import ObjectId, ObjectKind
+from ofnet.ownership import Ownership
 
-owners = st.builds(ObjectId, st.sampled_from([Kind.LOCAL, Kind.REMOTE]), st.sampled_from("abc"))
+owners = st.builds(
+    ObjectId, st.sampled_from([ObjectKind.LOCAL, ObjectKind.REMOTE]), st.sampled_from("abc")
+)
 events = st.lists(
     st.tuples(owners, st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3), max_size=3))
 )
@@ -16,7 +18,7 @@ events = st.lists(
 def test_the_smallest_owner_wins_whatever_happened_before(
     history: list[tuple[ObjectId, dict[str, int]]],
 ) -> None:
-    claims: Claims[str, int] = Claims()
+    claims: Ownership[str, int] = Ownership()
     model: dict[ObjectId, dict[str, int]] = {}
     for owner, items in history:
         claims.claim(owner, items)

@@ -7,12 +7,12 @@ from core.errors import Invalid, SchemaMismatch
 from netmaster.plan import schema as stamping
 from netmaster.view import View
 from state import schema
-from state.schema import VERSION, Stamp
+from state.schema import VERSION, SchemaStamp
 from tests.unit.netmaster.scene import Scene
 
 
-@pytest.mark.parametrize("stamp", [schema.CURRENT, schema.LOADING, Stamp(7)])
-def test_a_stamp_is_read_back(stamp: Stamp) -> None:
+@pytest.mark.parametrize("stamp", [schema.CURRENT, schema.LOADING, SchemaStamp(7)])
+def test_a_stamp_is_read_back(stamp: SchemaStamp) -> None:
     assert schema.decode(schema.encode(stamp)) == stamp
 
 
@@ -32,12 +32,12 @@ def test_a_store_of_ours_or_without_a_stamp_is_fine() -> None:
 @pytest.mark.parametrize(
     ("stamp", "text"),
     [
-        (Stamp(VERSION + 1), "run the newer release"),
-        (Stamp(VERSION - 1), "run the older release"),
+        (SchemaStamp(VERSION + 1), "run the newer release"),
+        (SchemaStamp(VERSION - 1), "run the older release"),
         (schema.LOADING, "netmaster load --replace"),
     ],
 )
-def test_another_store_is_refused_with_advice(stamp: Stamp, text: str) -> None:
+def test_another_store_is_refused_with_advice(stamp: SchemaStamp, text: str) -> None:
     values = {keys.SCHEMA: schema.encode(stamp), keys.obj("kind-of-tomorrow", "x"): b"?"}
     with pytest.raises(SchemaMismatch, match=text):
         View.load(values)

@@ -9,8 +9,8 @@ import pytest
 from core import keys
 from core.errors import Conflict, NotFound
 from core.ids import HostLabel
-from netmaster.api.hosts import Hosts
-from netmaster.api.routes import Action, Target
+from netmaster.api.hosts import HostsApi
+from netmaster.api.routes import RouteAction, Target
 from netmaster.cleanup import Cleanups
 from netmaster.plan.endpoints import dead_hosts
 from netmaster.progress import NO_AGENT, SILENT
@@ -52,15 +52,15 @@ class Leading:
     def report(self, node: Node, label: HostLabel) -> None:
         self.reports[node] = Report(node=node, host=label, revisions=AHEAD)
 
-    async def ask(self, action: Action, label: str = "") -> Any:
+    async def ask(self, action: RouteAction, label: str = "") -> Any:
         cleanups = Cleanups(self.lead.committer, nobody)
-        hosts = Hosts(
+        hosts = HostsApi(
             self.lead.backend, self.lead.committer, cleanups, self.reports, now=lambda: 50.0
         )
         return await hosts.calls()[action](Target(action, key=label))
 
     async def listed(self) -> list[dict[str, Any]]:
-        return cast("list[dict[str, Any]]", await self.ask(Action.HOSTS))
+        return cast("list[dict[str, Any]]", await self.ask(RouteAction.HOSTS))
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ async def leader() -> AsyncIterator[Leading]:
 async def test_hosts_are_shown_in_order_with_their_endpoints(leader: Leading) -> None:
     found = await leader.listed()
     assert [(one["label"], one["endpoints"]) for one in found] == [("h1", 2), ("h2", 0)]
-    assert await leader.ask(Action.HOST, "h2") == found[1]
+    assert await leader.ask(RouteAction.HOST, "h2") == found[1]
     with pytest.raises(NotFound, match="host h3 not found"):
-        await leader.ask(Action.HOST, "h3")
+        await leader.ask(RouteAction.HOST, "h3")
 
 
 async def test_each_registered_end_has_to_report(leader: Leading) -> None:
@@ -97,9 +97,9 @@ async def test_each_registered_end_has_to_report(leader: Leading) -> None:
 
 
 async def test_a_drain_is_shown(leader: Leading) -> None:
-    await leader.ask(Action.DRAIN, "h1")
+    await leader.ask(RouteAction.DRAIN, "h1")
     assert [one["drained"] for one in await leader.listed()] == [True, False]
-    await leader.ask(Action.UNDRAIN, "h1")
+    await leader.ask(RouteAction.UNDRAIN, "h1")
     assert [one["drained"] for one in await leader.listed()] == [False, False]
 
 
@@ -116,7 +116,7 @@ async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: 
 async def test_a_pod_that_comes_while_its_host_is_removed_keeps_it(leader: Leading) -> None:
     async with leader.lead.held() as tasks:
         coming = tasks.create_task(leader.lead.endpoint("c", host=H2))
-        removing = tasks.create_task(outcome(leader.ask(Action.REMOVE_HOST, "h2")))
+        removing = tasks.create_task(outcome(leader.ask(RouteAction.REMOVE_HOST, "h2")))
     assert coming.result()
     assert isinstance(removing.result(), Conflict)
     assert [one["endpoints"] for one in await leader.listed()] == [2, 1]

@@ -10,11 +10,11 @@ from aiohttp.test_utils import make_mocked_request
 
 from core.errors import NotLeader
 from core.ids import HostLabel
-from netmaster.api.agents import Agents
-from netmaster.api.hosts import Hosts
-from netmaster.api.ipam import Ipam
+from netmaster.api.agents import RegisteredAgents
+from netmaster.api.hosts import HostsApi
+from netmaster.api.ipam import IpamApi
 from netmaster.api.leader import Leader
-from netmaster.api.routes import EXACT, Action
+from netmaster.api.routes import EXACT, RouteAction
 from netmaster.cleanup import Cleanups
 from netmaster.plan.endpoints import drain
 from tests.unit.netmaster.scene import NOW
@@ -52,9 +52,9 @@ async def leading() -> AsyncIterator[Leading]:
         await lead.network("n1")
         await lead.endpoint("c1", host="h1")
         await lead.committer.submit(lambda view: drain.drain(view, HostLabel("h1"), NOW))
-        agents = Agents(lead.backend)
+        agents = RegisteredAgents(lead.backend)
         cleanups = Cleanups(lead.committer, agents.reclaim)
-        hosts = Hosts(lead.backend, lead.committer, cleanups, {}, now=lambda: NOW)
+        hosts = HostsApi(lead.backend, lead.committer, cleanups, {}, now=lambda: NOW)
         leader = Leader(
             lead.committer,
             lead.committer.submit,
@@ -62,10 +62,10 @@ async def leading() -> AsyncIterator[Leading]:
             now=lambda: NOW,
             agents=agents,
             cleanups=cleanups,
-            pages=dict.fromkeys((Action.VERSION, Action.INFO, Action.OFNET), _page),
+            pages=dict.fromkeys((RouteAction.VERSION, RouteAction.INFO, RouteAction.OFNET), _page),
             upkeep={
                 **hosts.calls(),
-                **Ipam(lead.backend, lead.committer, Counter(), now=lambda: NOW).calls(),
+                **IpamApi(lead.backend, lead.committer, Counter(), now=lambda: NOW).calls(),
             },
         )
         try:

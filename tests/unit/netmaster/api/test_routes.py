@@ -4,33 +4,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netmaster.api.routes import Action, Target, cleaned, find
+from netmaster.api.routes import RouteAction, Target, cleaned, find
 
 
 @pytest.mark.parametrize(
     ("method", "path", "target"),
     [
-        ("GET", "/api/v1/networks/", Target(Action.LIST, "networks")),
-        ("GET", "/api/v1/networks/t:n/", Target(Action.READ, "networks", "t:n")),
-        ("POST", "/api/v1/networks/t:n/", Target(Action.WRITE, "networks", "t:n")),
-        ("PUT", "/api/v1/networks/:n/", Target(Action.WRITE, "networks", ":n")),
-        ("DELETE", "/api/v1/tenants/a b/", Target(Action.DELETE, "tenants", "a b")),
-        ("GET", "/api/v1/inspect/endpoints/x/", Target(Action.INSPECT, "endpoints", "x")),
-        ("POST", "/plugin/allocAddress", Target(Action.ALLOCATE_ADDRESS)),
-        ("POST", "/plugin/releaseAddress", Target(Action.RELEASE_ADDRESS)),
-        ("POST", "/plugin/createEndpoint", Target(Action.CREATE_ENDPOINT)),
-        ("POST", "/plugin/deleteEndpoint", Target(Action.DELETE_ENDPOINT)),
-        ("GET", "/version", Target(Action.VERSION)),
-        ("GET", "/info", Target(Action.INFO)),
-        ("GET", "/hosts", Target(Action.HOSTS)),
-        ("GET", "/hosts/h1.example", Target(Action.HOST, key="h1.example")),
-        ("DELETE", "/hosts/h1", Target(Action.REMOVE_HOST, key="h1")),
-        ("DELETE", "/hosts/h1/force", Target(Action.REMOVE_HOST, key="h1", force=True)),
-        ("GET", "/hosts/h1/drain", Target(Action.DRAINED, key="h1")),
-        ("POST", "/hosts/h1/drain", Target(Action.DRAIN, key="h1")),
-        ("DELETE", "/hosts/h1/drain", Target(Action.UNDRAIN, key="h1")),
-        ("GET", "/ipam/check", Target(Action.IPAM_CHECK)),
-        ("POST", "/ipam/fix", Target(Action.IPAM_FIX)),
+        ("GET", "/api/v1/networks/", Target(RouteAction.LIST, "networks")),
+        ("GET", "/api/v1/networks/t:n/", Target(RouteAction.READ, "networks", "t:n")),
+        ("POST", "/api/v1/networks/t:n/", Target(RouteAction.WRITE, "networks", "t:n")),
+        ("PUT", "/api/v1/networks/:n/", Target(RouteAction.WRITE, "networks", ":n")),
+        ("DELETE", "/api/v1/tenants/a b/", Target(RouteAction.DELETE, "tenants", "a b")),
+        ("GET", "/api/v1/inspect/endpoints/x/", Target(RouteAction.INSPECT, "endpoints", "x")),
+        ("POST", "/plugin/allocAddress", Target(RouteAction.ALLOCATE_ADDRESS)),
+        ("POST", "/plugin/releaseAddress", Target(RouteAction.RELEASE_ADDRESS)),
+        ("POST", "/plugin/createEndpoint", Target(RouteAction.CREATE_ENDPOINT)),
+        ("POST", "/plugin/deleteEndpoint", Target(RouteAction.DELETE_ENDPOINT)),
+        ("GET", "/version", Target(RouteAction.VERSION)),
+        ("GET", "/info", Target(RouteAction.INFO)),
+        ("GET", "/hosts", Target(RouteAction.HOSTS)),
+        ("GET", "/hosts/h1.example", Target(RouteAction.HOST, key="h1.example")),
+        ("DELETE", "/hosts/h1", Target(RouteAction.REMOVE_HOST, key="h1")),
+        ("DELETE", "/hosts/h1/force", Target(RouteAction.REMOVE_HOST, key="h1", force=True)),
+        ("GET", "/hosts/h1/drain", Target(RouteAction.DRAINED, key="h1")),
+        ("POST", "/hosts/h1/drain", Target(RouteAction.DRAIN, key="h1")),
+        ("DELETE", "/hosts/h1/drain", Target(RouteAction.UNDRAIN, key="h1")),
+        ("GET", "/ipam/check", Target(RouteAction.IPAM_CHECK)),
+        ("POST", "/ipam/fix", Target(RouteAction.IPAM_FIX)),
     ],
 )
 def test_a_known_request_has_a_target(method: str, path: str, target: Target) -> None:

@@ -7,11 +7,11 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from core.errors import Conflict, ContivError
-from netmaster.api.server import MAX_BODY, Role, Server, read_body
+from netmaster.api.server import MAX_BODY, RestServer, Role, read_body
 
 
 async def answered(role: Role) -> web.Response:
-    server = Server()
+    server = RestServer()
     server.role = role
     reply = await server._handle(make_mocked_request("GET", "/x"))
     assert isinstance(reply, web.Response)
@@ -26,7 +26,7 @@ def failing(exc: BaseException) -> Role:
 
 
 async def test_without_a_role_there_is_no_leader() -> None:
-    reply = await Server()._handle(make_mocked_request("GET", "/x"))
+    reply = await RestServer()._handle(make_mocked_request("GET", "/x"))
     assert isinstance(reply, web.Response)
     assert (reply.status, reply.body) == (500, b"Leader not found\n")
 
@@ -52,7 +52,7 @@ async def test_a_body_announced_too_large_is_not_read() -> None:
     async def role(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=await read_body(request))
 
-    server = Server()
+    server = RestServer()
     server.role = role
     request = make_mocked_request("POST", "/x", {"Content-Length": str(MAX_BODY + 1)})
     reply = await server._handle(request)

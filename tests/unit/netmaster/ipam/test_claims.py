@@ -4,7 +4,7 @@ import pytest
 
 from contivmodel.objects import Network
 from core.addresses import ipv6
-from netmaster.ipam.claims import Claims, Overlaps, claim
+from netmaster.ipam.claims import Overlaps, SubnetClaims, claim
 
 
 def a_network(subnet: str, subnet6: str = "", *, tenant: str = "t", name: str = "n") -> Network:
@@ -16,7 +16,7 @@ def a_network(subnet: str, subnet6: str = "", *, tenant: str = "t", name: str = 
 
 def overlaps(one: Network, other: Network) -> Overlaps:
     """Return what the claim of one finds where the other is, and is nothing once it is not."""
-    claims = Claims()
+    claims = SubnetClaims()
     claims.add(other)
     found = claims.overlapping("t", claim(one))
     claims.remove(other)
@@ -72,4 +72,4 @@ def test_what_cannot_be_read_is_refused(subnet: str, subnet6: str, text: str) ->
     with pytest.raises(ValueError, match=f"^{text}$"):
         claim(a_network(subnet, subnet6))
     with pytest.raises(ValueError, match=f"^{text}$"):
-        Claims().add(a_network(subnet, subnet6))
+        SubnetClaims().add(a_network(subnet, subnet6))

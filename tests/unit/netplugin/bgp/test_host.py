@@ -17,7 +17,7 @@ from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort, peering_of
 from ofnet.bgp import speaker
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.packets import parse_arp
 from ofnet.world import Bridge, Router, Uplink, World
@@ -105,7 +105,7 @@ def routes(agent: Agent) -> dict[str, str]:
     return {str(prefix): mac for prefix, mac in world_of(agent).routes.items()}
 
 
-def flows(outside: Outside, kind: Kind) -> list[Flow]:
+def flows(outside: Outside, kind: ObjectKind) -> list[Flow]:
     return [flow for flow in outside.switches[Bridge.VLAN].table.values() if flow.owner is kind]
 
 
@@ -128,7 +128,7 @@ async def test_a_host_with_a_peer_has_an_interface(outside: Outside) -> None:
         assert world_of(agent).router == Router(
             ofport=port_names.ROUTER_OFPORT, mac=MAC, ip=address.ip, peer=IPv4Address(ROUTER)
         )
-        await eventually(lambda: bool(flows(outside, Kind.ROUTER)))
+        await eventually(lambda: bool(flows(outside, ObjectKind.ROUTER)))
 
 
 async def test_other_hosts_peers_are_theirs(outside: Outside) -> None:
@@ -147,7 +147,7 @@ async def test_nobody_is_dialled_before_it_is_known_where_it_is(outside: Outside
         assert outside.router.dialled == 0
         answer(outside, 200, ROUTER)
         await outside.router.greet()
-        ways = partial(flows, outside, Kind.ROUTE)
+        ways = partial(flows, outside, ObjectKind.ROUTE)
         await eventually(lambda: any(f"nw_dst={ROUTER} " in str(flow) for flow in ways()))
         (way,) = ways()
         assert PEER_MAC in str(way)
@@ -181,10 +181,12 @@ async def test_routes_come_and_go(outside: Outside) -> None:
     async with established(outside) as agent:
         outside.router.announce(NET)
         await eventually(lambda: routes(agent) == {NET: PEER_MAC})
-        await eventually(lambda: any(NET in str(one) for one in flows(outside, Kind.ROUTE)))
+        await eventually(lambda: any(NET in str(one) for one in flows(outside, ObjectKind.ROUTE)))
         outside.router.withdraw(NET)
         await eventually(lambda: routes(agent) == {})
-        await eventually(lambda: not any(NET in str(one) for one in flows(outside, Kind.ROUTE)))
+        await eventually(
+            lambda: not any(NET in str(one) for one in flows(outside, ObjectKind.ROUTE))
+        )
 
 
 async def test_many_routes_are_taken_over_together(
@@ -264,8 +266,8 @@ async def test_a_peering_that_is_gone_leaves_nothing(outside: Outside) -> None:
         end = await outside.router.hear(packets.BGPNotification)
         assert (end.error_code, end.error_subcode) == (6, 3)
         await eventually(lambda: port_names.ROUTER_PORT not in outside.ovsdb.ports())
-        await eventually(lambda: not flows(outside, Kind.ROUTER))
-        await eventually(lambda: not flows(outside, Kind.ROUTE))
+        await eventually(lambda: not flows(outside, ObjectKind.ROUTER))
+        await eventually(lambda: not flows(outside, ObjectKind.ROUTE))
         assert (agent.bgp.report(), errors(agent)) == ({}, [])
 
 
@@ -329,11 +331,11 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
     async with established(outside) as agent:
         outside.router.announce(NET, "61.0.0.0/8")
         await eventually(lambda: len(routes(agent)) == 2)
-        await eventually(lambda: len(flows(outside, Kind.ROUTE)) == 3)
-    there = flows(outside, Kind.ROUTE)
+        await eventually(lambda: len(flows(outside, ObjectKind.ROUTE)) == 3)
+    there = flows(outside, ObjectKind.ROUTE)
     vlan = network(encap=Encap.VLAN, tag=5)
     async with running(outside, (vlan,), known=(RECORD,)) as agent:
-        assert flows(outside, Kind.ROUTE) == there
+        assert flows(outside, ObjectKind.ROUTE) == there
         assert world_of(agent).router is not None
         agent.world.vlan.set_uplinks([UPLINK])
         async with background("BGP", agent.bgp.run()):
@@ -350,7 +352,7 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
             answer(outside, 201, THIRD)
             await eventually(lambda: not world_of(agent).learning)
             assert set(routes(agent)) == {NET, "62.0.0.0/8"}
-            ways = partial(flows, outside, Kind.ROUTE)
+            ways = partial(flows, outside, ObjectKind.ROUTE)
             await eventually(lambda: not any("61.0.0.0/8" in str(flow) for flow in ways()))
             assert len(ways()) == 3
 
@@ -369,10 +371,10 @@ async def test_nothing_is_removed_before_it_is_known_what_there_is(outside: Outs
 async def test_a_start_without_a_peer_keeps_no_routes(outside: Outside) -> None:
     async with established(outside) as agent:
         outside.router.announce(NET)
-        await eventually(lambda: len(flows(outside, Kind.ROUTE)) == 2)
+        await eventually(lambda: len(flows(outside, ObjectKind.ROUTE)) == 2)
         await eventually(lambda: bool(routes(agent)))
     async with running(outside) as agent:
-        await eventually(lambda: not flows(outside, Kind.ROUTE))
+        await eventually(lambda: not flows(outside, ObjectKind.ROUTE))
         async with background("BGP", agent.bgp.run()):
             await eventually(lambda: port_names.ROUTER_PORT not in outside.ovsdb.ports())
 

@@ -11,7 +11,7 @@ from netplugin.bridges.bridges import (
     datapath_id,
     ensure_bridges,
 )
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import BridgeSpec
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Outside
@@ -19,7 +19,7 @@ from tests.unit.netplugin.agent import Outside
 HOST = HostLabel("h1")
 
 
-class Kernel(HostLinks):
+class Kernel(KernelLinks):
     def __init__(self, *, has_datapath: bool) -> None:
         self.has_datapath = has_datapath
 

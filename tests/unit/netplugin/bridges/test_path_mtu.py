@@ -10,7 +10,7 @@ from core.errors import HostError
 from core.ids import HostLabel
 from core.tasks import background
 from netplugin.bridges import path_mtu
-from netplugin.bridges.path_mtu import SHORT, Paths
+from netplugin.bridges.path_mtu import SHORT, PathMtu
 from tests.unit.netplugin.agent import eventually
 
 PEERS = {HostLabel(f"h{number}"): IPv4Address(f"192.0.2.{number}") for number in range(1, 5)}
@@ -36,8 +36,8 @@ class Net:
         self.found = faults
         self.looks += 1
 
-    def paths(self, interval: float = 3600) -> Paths:
-        return Paths(
+    def paths(self, interval: float = 3600) -> PathMtu:
+        return PathMtu(
             peers=lambda: self.peers,
             size=lambda: self.size,
             probe=self.probe,

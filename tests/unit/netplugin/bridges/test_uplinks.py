@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import SwitchUnavailable
 from netplugin.bridges.uplinks import BOND, UPLINK_ENDPOINT_ID, Uplinks, unusable, usable
-from netplugin.ovsdb import Member, PortRow, PortSpec
+from netplugin.ovsdb import BondMember, PortRow, PortSpec
 from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.unit.netplugin.agent import Outside
@@ -191,12 +191,12 @@ async def test_the_cards_of_a_bond_are_up_one_by_one(cards: Outside, world: Worl
 FIVE = tuple(f"eth{number}" for number in range(5))
 
 
-def card(name: str, *, link: str = "up", lacp: bool | None = True) -> Member:
+def card(name: str, *, link: str = "up", lacp: bool | None = True) -> BondMember:
     mac = f"52:54:00:00:00:{int(name[3:]):02x}"
-    return Member(name=name, ofport=1, mac_in_use=mac, link_state=link, lacp_current=lacp)
+    return BondMember(name=name, ofport=1, mac_in_use=mac, link_state=link, lacp_current=lacp)
 
 
-def bond(*changed: Member, active: str | None = "52:54:00:00:00:00") -> PortRow:
+def bond(*changed: BondMember, active: str | None = "52:54:00:00:00:00") -> PortRow:
     """Return a bond of five cards, all in order but those given."""
     members = {name: card(name) for name in FIVE} | {one.name: one for one in changed}
     return PortRow(
@@ -221,7 +221,7 @@ def all_but(*names: str) -> set[str]:
     return set(FIVE) - set(names)
 
 
-def why(*changed: Member) -> dict[str, str]:
+def why(*changed: BondMember) -> dict[str, str]:
     row = bond(*changed)
     return unusable(row, usable(row))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplugin.dns.nameserver import MAX_PARTS, MAX_QUESTION, NameServer
-from netplugin.world.dns_records import NameBook
+from netplugin.world.dns_records import DnsRecords
 from tests.unit.netplugin.records import NET, PEER, endpoint
 from tests.unit.netplugin.world.test_dns_records import service
 
@@ -20,7 +20,7 @@ from tests.unit.netplugin.world.test_dns_records import service
 @pytest.fixture
 def server() -> NameServer:
     """Return a server of the name `shop`, and of groups of 1, 10 and 20 endpoints."""
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(endpoint(1, host=PEER, group="one", v6=True))
     for number in range(10, 20):
         book.put_endpoint(endpoint(number, group="ten", v6=True))
@@ -79,7 +79,7 @@ def test_names(server: NameServer, name: str, rdtype: str, addresses: list[str] 
 
 
 def test_any_is_answered_by_ipv6_addresses_where_there_are_no_others() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(replace(endpoint(1, v6=True), ip_address=""))
     assert told(NameServer(book), "c1", "ANY") == ["2001:db8::1"]
 
@@ -174,7 +174,7 @@ MESSAGES = [
 
 @given(st.sampled_from(MESSAGES), st.integers(0, 80), st.binary(max_size=6), st.integers(0, 80))
 def test_no_message_raises(message: bytes, at: int, noise: bytes, end: int) -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(endpoint(1, group="one", v6=True))
     server = NameServer(book)
     changed = message[:at] + noise + message[at + len(noise) :]

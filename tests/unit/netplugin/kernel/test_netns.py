@@ -9,12 +9,12 @@ import pytest
 
 from core.errors import HostError
 from netplugin.kernel import pod_links
-from netplugin.kernel.netns import HostLinks
+from netplugin.kernel.netns import KernelLinks
 
 
 @contextmanager
-def links() -> Iterator[HostLinks]:
-    host = HostLinks()
+def links() -> Iterator[KernelLinks]:
+    host = KernelLinks()
     try:
         yield host
     finally:

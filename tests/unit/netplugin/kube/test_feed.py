@@ -12,7 +12,7 @@ from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.kube_services import ENDPOINTS, SERVICES
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.world import Bridge, FwdMode
 from tests.bed.kubernetes import service
 from tests.unit.netplugin.agent import Outside, eventually, running
@@ -77,7 +77,7 @@ async def test_the_switch_follows_with_nothing_else_going_on(outside: Outside) -
         flows = outside.switches[Bridge.VXLAN].table
 
         def brought_up() -> bool:
-            return any(flow.owner is Kind.SERVICE for flow in flows.values())
+            return any(flow.owner is ObjectKind.SERVICE for flow in flows.values())
 
         feed.take(SERVICES, Listed((WEB,)))
         feed.take(ENDPOINTS, Listed((SERVING,)))

@@ -14,7 +14,7 @@ from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from core.tasks import background
 from netplugin.masters import client
-from netplugin.masters.client import Masters, WantedEndpoint, record_of
+from netplugin.masters.client import LeaderClient, WantedEndpoint, record_of
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
 from tests.unit.netplugin.agent import eventually
@@ -83,10 +83,10 @@ class FakeClient(MasterClient):
 class Scene:
     backend: MemoryBackend = field(default_factory=MemoryBackend)
     client: FakeClient = field(default_factory=FakeClient)
-    masters: Masters = field(init=False)
+    masters: LeaderClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.masters = Masters(self.backend, self.client)
+        self.masters = LeaderClient(self.backend, self.client)
 
     async def lead(self, who: str | None) -> None:
         op = Delete(keys.LEADER_LOCK) if who is None else Put(keys.LEADER_LOCK, who.encode())

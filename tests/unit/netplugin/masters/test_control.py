@@ -16,7 +16,7 @@ from netplugin.masters.progress import Progress
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
 from ofnet.rpc.control import REGISTER_NODE, REPORT, UNREGISTER_NODE, Node, Report
-from ofnet.rpc.jsonrpc import RpcFailed, Server
+from ofnet.rpc.jsonrpc import RpcFailed, RpcServer
 from ofnet.world import Bridge
 from state import codec
 from state.records import ServiceInstance
@@ -27,7 +27,7 @@ OWN = "192.0.2.1"
 ENDS = {(OWN, 9002), (OWN, 9003)}
 
 
-class FakeServer(Server):
+class FakeServer(RpcServer):
     """An RPC end that listens nowhere."""
 
     def __init__(self, port: int) -> None:
@@ -84,7 +84,7 @@ class FakeClient:
 @pytest.fixture
 def net(monkeypatch: pytest.MonkeyPatch) -> Net:
     net = Net()
-    monkeypatch.setattr(control, "Client", net.client)
+    monkeypatch.setattr(control, "RpcClient", net.client)
     monkeypatch.setattr(control, "backoff", lambda **_: iter([0.01] * 1000))
     monkeypatch.setattr(control, "REPORT_EVERY", 0.01)
     return net

@@ -9,7 +9,7 @@ from core import keys
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.masters.progress import MAX_ERRORS, MAX_LENGTH, Progress
 from ofnet.channel.session import FlowsRefused
-from ofnet.diff import Stamp
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.world import Bridge
 from state.watch import Changed, Reached, Removed
@@ -105,7 +105,7 @@ async def test_a_refused_flow_holds_the_revision_and_is_named(
         switch = outside.switches[Bridge.VXLAN]
         take = switch.apply
 
-        async def refuse(add: Sequence[Flow], delete: Sequence[Stamp]) -> None:
+        async def refuse(add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
             refused = [flow for flow in add if "nw_dst=10.1.0.2 " in str(flow)]
             await take([flow for flow in add if flow not in refused], delete)
             if refused:

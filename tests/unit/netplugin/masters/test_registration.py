@@ -18,7 +18,7 @@ from netplugin.masters.registration import (
     put_host_record,
     register,
 )
-from netplugin.settings import Address, Settings
+from netplugin.settings import ListenAddress, Settings
 from objdb.api import Change, Delete
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import LostAnswer, MemoryBackend
@@ -39,7 +39,7 @@ SETTINGS = Settings(
     journal=Path("/data/endpoints"),
     cni_socket=Path("/run/cni.sock"),
     ovsdb="unix:/db.sock",
-    rest=Address("0.0.0.0", 9090),
+    rest=ListenAddress("0.0.0.0", 9090),
     vxlan_rpc_port=0,
     vlan_rpc_port=0,
     vxlan_openflow_port=0,

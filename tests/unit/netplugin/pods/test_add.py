@@ -10,7 +10,7 @@ import pytest
 from core import keys
 from core.errors import Exhausted, NotFound, SwitchUnavailable
 from netplugin.pods import add
-from netplugin.pods.journal import State
+from netplugin.pods.journal import EntryState
 from netplugin.world import port_names
 from ofnet.world import Bridge, FwdMode
 from state.records import Encap, GlobalRecord
@@ -35,7 +35,7 @@ async def test_an_add_makes_all_there_is_to_a_pod(outside: Outside) -> None:
         row = outside.ovsdb.ports()[name]
         assert (row.ofport, row.tag) == (port_names.number_of(name), 1)
         assert row.external_ids[port_names.ENDPOINT_ID] == key("c1")
-        assert outside.journal.entries[key("c1")].state is State.PRESENT
+        assert outside.journal.entries[key("c1")].state is EntryState.PRESENT
         assert agent.world.endpoints.port(key("c1")) is not None
         assert len(agent.traces()[4]) >= 3  # type: ignore[arg-type]
 

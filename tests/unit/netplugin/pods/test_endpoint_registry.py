@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from core.ids import NetworkName, TenantName
-from netplugin.pods.endpoint_registry import Roster
-from netplugin.pods.journal import Entry, State
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import EntryState, JournalEntry
 from tests.unit.netplugin.agent import eventually
 from tests.unit.netplugin.records import key
 
-ENTRY = Entry(
+ENTRY = JournalEntry(
     key=key("c1"),
     container_id="c1",
     netns="/run/netns/c1",
@@ -19,12 +19,12 @@ ENTRY = Entry(
     group=None,
     port=7,
     bridge="contivVxlanBridge",
-    state=State.PRESENT,
+    state=EntryState.PRESENT,
 )
 
 
 def test_an_endpoint_is_found_until_it_is_dropped() -> None:
-    roster = Roster()
+    roster = EndpointRegistry()
     roster.put(ENTRY)
     assert roster.find("c1", "eth0") == roster.get(key("c1")) == ENTRY
     assert roster.find("c1", "net1") is None
@@ -35,15 +35,15 @@ def test_an_endpoint_is_found_until_it_is_dropped() -> None:
 
 
 def test_an_endpoint_that_is_half_made_is_not_settled() -> None:
-    roster = Roster()
-    roster.put(replace(ENTRY, state=State.ADDING))
+    roster = EndpointRegistry()
+    roster.put(replace(ENTRY, state=EntryState.ADDING))
     assert roster.settled() == []
     roster.put(ENTRY)
     assert roster.settled() == [ENTRY]
 
 
 async def test_work_on_one_container_is_serial_and_on_others_goes_on() -> None:
-    roster, order, gate = Roster(), list[str](), asyncio.Event()
+    roster, order, gate = EndpointRegistry(), list[str](), asyncio.Event()
     roster.put(ENTRY)
 
     async def work(container: str, name: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from core.errors import HostError, MasterUnavailable
 from netplugin.kernel.pod_links import PodLink
-from netplugin.pods.garbage_collection import CUT_OFF_AFTER, Leaks
-from netplugin.pods.journal import State
+from netplugin.pods.garbage_collection import CUT_OFF_AFTER, GarbageCollector
+from netplugin.pods.journal import EntryState
 from netplugin.world import port_names
 from state.records import NetworkType
 from state.watch import Changed, Removed
@@ -36,11 +36,11 @@ class Watch:
     agent: Agent
     grace: float = GRACE
     at: float = 1000.0
-    leaks: Leaks = field(init=False)
+    leaks: GarbageCollector = field(init=False)
 
     def __post_init__(self) -> None:
         outside = self.agent.outside
-        self.leaks = Leaks(
+        self.leaks = GarbageCollector(
             pods=self.agent.pods,
             roster=self.agent.roster,
             pod_ports=self.agent.pod_ports,
@@ -131,7 +131,7 @@ async def test_a_release_that_netmaster_does_not_take_is_tried_again(outside: Ou
         outside.links.end("/run/netns/c1")
         outside.faults.failing["release"] = MasterUnavailable("away")
         await Watch(agent).looks(GRACE)
-        assert outside.journal.entries[key("c1")].state is State.REMOVING
+        assert outside.journal.entries[key("c1")].state is EntryState.REMOVING
         outside.faults.failing.clear()
         await gone(agent)
 

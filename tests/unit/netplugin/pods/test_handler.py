@@ -17,7 +17,7 @@ from core.errors import (
 )
 from core.tasks import supervisor
 from netplugin.ovsdb import client
-from netplugin.pods.journal import State
+from netplugin.pods.journal import EntryState
 from ofnet.world import Bridge
 from state.watch import Removed
 from tests.unit.netplugin.agent import (
@@ -154,7 +154,7 @@ async def test_a_failed_release_is_tried_again(outside: Outside) -> None:
         outside.faults.failing["release"] = MasterUnavailable("away")
         await agent.pods.delete(request())
         await eventually(lambda: not outside.links.there and not outside.ovsdb.ports())
-        assert outside.journal.entries[key("c1")].state is State.REMOVING
+        assert outside.journal.entries[key("c1")].state is EntryState.REMOVING
         await outside.faults.until("release", 3)
         outside.faults.failing.clear()
         await left_nothing(agent)
@@ -165,7 +165,7 @@ async def test_a_release_survives_a_restart(outside: Outside) -> None:
         await agent.pods.add(request())
         outside.faults.failing["release"] = MasterUnavailable("away")
         await agent.pods.delete(request())
-    assert outside.journal.entries[key("c1")].state is State.REMOVING
+    assert outside.journal.entries[key("c1")].state is EntryState.REMOVING
     outside.faults.failing.clear()
     async with running(outside) as agent:
         await left_nothing(agent)
@@ -178,7 +178,7 @@ async def test_an_add_cut_short_by_a_restart_is_undone(outside: Outside) -> None
         asked = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
         await outside.faults.until("inside")
         await eventually(lambda: key("c1") in outside.journal.entries)
-        dead = replace(outside.journal.entries[key("c1")], state=State.ADDING)
+        dead = replace(outside.journal.entries[key("c1")], state=EntryState.ADDING)
         outside.faults.stopped["inside"].set()
         await asked
     outside.journal.entries[key("c1")] = dead
@@ -197,12 +197,12 @@ async def test_an_add_that_meets_the_agents_end_is_undone_by_the_next(outside: O
         outside.faults.stop("inside")
         call = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
         await outside.faults.until("inside")
-        await eventually(lambda: outside.journal.entries[key("c1")].state is State.PRESENT)
+        await eventually(lambda: outside.journal.entries[key("c1")].state is EntryState.PRESENT)
         sup.stop()
         outside.faults.failing["inside"] = HostError("no such device")
         outside.faults.stopped["inside"].set()
         await call
-        assert outside.journal.entries[key("c1")].state is State.REMOVING
+        assert outside.journal.entries[key("c1")].state is EntryState.REMOVING
         assert outside.faults.reached["release"] == 0
     outside.faults.failing.clear()
     async with running(outside) as agent:

@@ -8,9 +8,9 @@ import pytest
 
 from core.errors import HostError
 from core.ids import EndpointKey, GroupName, NetworkName, TenantName
-from netplugin.pods.journal import Entry, Journal, State, parse
+from netplugin.pods.journal import EntryState, Journal, JournalEntry, parse
 
-ENTRY = Entry(
+ENTRY = JournalEntry(
     key=EndpointKey("n1.default-c1"),
     container_id="c1",
     netns="/run/netns/pod",
@@ -20,12 +20,12 @@ ENTRY = Entry(
     group=GroupName("web"),
     port=7,
     bridge="contivVxlanBridge",
-    state=State.ADDING,
+    state=EntryState.ADDING,
 )
 
 
-@pytest.mark.parametrize("entry", [ENTRY, replace(ENTRY, group=None, state=State.REMOVING)])
-def test_an_entry_reads_as_it_was_written(entry: Entry) -> None:
+@pytest.mark.parametrize("entry", [ENTRY, replace(ENTRY, group=None, state=EntryState.REMOVING)])
+def test_an_entry_reads_as_it_was_written(entry: JournalEntry) -> None:
     assert parse(json.dumps(asdict(entry))) == entry
 
 

@@ -8,7 +8,7 @@ import pytest
 from core.errors import (
     SwitchRefused,
 )
-from netplugin.pods.journal import State
+from netplugin.pods.journal import EntryState
 from netplugin.pods.pod_ports import RECLAIMED
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
@@ -71,7 +71,7 @@ async def test_looking_at_rows_does_not_wait_for_calls(outside: Outside) -> None
         gate = outside.faults.stop("row")
         added = asyncio.gather(agent.pods.add(request()))
         await eventually(lambda: key("c1") in outside.journal.entries)
-        await eventually(lambda: outside.journal.entries[key("c1")].state is State.PRESENT)
+        await eventually(lambda: outside.journal.entries[key("c1")].state is EntryState.PRESENT)
         await eventually(lambda: "vvport1" in outside.links.there)
         async with asyncio.timeout(1):
             assert await agent.pod_ports.converge()

@@ -15,16 +15,16 @@ from core.tasks import supervisor
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
 from netplugin.pods import teardown
-from netplugin.pods.journal import Entry, State
-from netplugin.pods.teardown import Removal
+from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Outside, eventually
 from tests.unit.netplugin.records import endpoint, key
 
 
-def entry(number: int = 1) -> Entry:
-    return Entry(
+def entry(number: int = 1) -> JournalEntry:
+    return JournalEntry(
         key=key(f"c{number}"),
         container_id=f"c{number}",
         netns=f"/run/netns/c{number}",
@@ -34,14 +34,14 @@ def entry(number: int = 1) -> Entry:
         group=GroupName(""),
         port=number,
         bridge=Bridge.VXLAN,
-        state=State.REMOVING,
+        state=EntryState.REMOVING,
     )
 
 
 @dataclass(slots=True)
 class Scene:
     outside: Outside
-    removal: Removal
+    removal: Teardown
 
     async def have(self, *numbers: int) -> None:
         """Make endpoints that are to be removed."""
@@ -71,7 +71,7 @@ async def running(outside: Outside) -> AsyncIterator[Scene]:
     async with supervisor() as sup:
         yield Scene(
             outside,
-            Removal(
+            Teardown(
                 master=outside.master,
                 journal=outside.journal,
                 links=outside.links,

@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import UsageError
 from netplugin.bridges.uplinks import BOND
-from netplugin.kernel.host_links import Card
+from netplugin.kernel.host_links import Nic
 from netplugin.ovsdb import PortSpec
 from netplugin.startup.dataplane import uplink_macs
 from objdb.memory import MemoryBackend
@@ -26,8 +26,8 @@ from tests.unit.netplugin.starts import doors_of
 async def test_a_card_the_host_lives_on_is_refused_with_a_remedy(
     outside: Outside, caplog: pytest.LogCaptureFixture, held: dict[str, Any], said: str
 ) -> None:
-    outside.links.found["eth1"] = Card(name="eth1", mac="52:54:00:00:00:01", **held)
-    outside.links.found["eth2"] = Card(name="eth2", mac="52:54:00:00:00:02")
+    outside.links.found["eth1"] = Nic(name="eth1", mac="52:54:00:00:00:01", **held)
+    outside.links.found["eth2"] = Nic(name="eth2", mac="52:54:00:00:00:02")
     doors = doors_of(outside, MemoryBackend())
     cards = ("eth2", "eth1")
     with pytest.raises(UsageError, match=said) as refused:

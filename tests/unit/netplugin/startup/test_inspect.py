@@ -13,15 +13,15 @@ from core.ids import EndpointKey
 from netplugin.dns.nameserver import NameServer
 from netplugin.startup.inspect import Inspector
 from netplugin.world.conversion import LocalPort
-from ofnet.inspection import Identity
+from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 from state.records import GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, request, running
 from tests.unit.netplugin.records import PEER, endpoint, host, key
 
 
-def identity(bridge: Bridge) -> Identity:
-    return Identity(
+def identity(bridge: Bridge) -> AgentIdentity:
+    return AgentIdentity(
         local_ip="192.0.2.1",
         port=9002 if bridge is Bridge.VXLAN else 9003,
         masters={"192.0.2.10": 9001},

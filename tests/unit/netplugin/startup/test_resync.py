@@ -13,12 +13,12 @@ from core.tasks import Supervisor, background, supervisor
 from netplugin.dns.nameserver import NameServer
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.garbage_collection import Leaks
+from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.startup import resync
-from netplugin.startup.context import Life
-from netplugin.startup.dataplane import Plane
-from netplugin.startup.host_services import OwnPorts
-from netplugin.startup.pod_services import Caretakers
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.host_services import HostServices
+from netplugin.startup.pod_services import PodServices
 from netplugin.startup.resync import _forwarding, settle
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
@@ -32,8 +32,8 @@ from tests.unit.netplugin.records import HOST, PEER, endpoint, host, key, networ
 from tests.unit.netplugin.starts import GLOBAL, doors_of, put
 
 
-def plane_of(agent: Agent, store: MemoryBackend) -> Plane:
-    return Plane(
+def plane_of(agent: Agent, store: MemoryBackend) -> Dataplane:
+    return Dataplane(
         feed=RecordFeed(store),
         progress=agent.progress,
         world=agent.world,
@@ -49,7 +49,7 @@ class Start:
 
     def __init__(self, outside: Outside, sup: Supervisor, store: MemoryBackend) -> None:
         self.agent = wire(outside, sup, (), run=False)
-        self.life = Life(
+        self.life = Context(
             settings=replace(SETTINGS, host=HOST, probe_interval=0),
             version="1",
             sup=sup,
@@ -61,7 +61,7 @@ class Start:
     async def settle(self) -> None:
         agent = self.agent
         agent.pods.recover(await agent.outside.journal.load())
-        leaks = Leaks(
+        leaks = GarbageCollector(
             pods=agent.pods,
             roster=agent.roster,
             pod_ports=agent.pod_ports,
@@ -71,7 +71,7 @@ class Start:
             world=agent.world,
             grace=0,
         )
-        care = Caretakers(
+        care = PodServices(
             pods=agent.pods,
             mtus=agent.mtus,
             ports=agent.pod_ports,
@@ -79,7 +79,7 @@ class Start:
             leaks=leaks,
             access=agent.access,
         )
-        own = OwnPorts(host_access=agent.host_access, infra=agent.infra, bgp=agent.bgp)
+        own = HostServices(host_access=agent.host_access, infra=agent.infra, bgp=agent.bgp)
         await settle(self.life, self.doors, self.plane, own, care)
 
 

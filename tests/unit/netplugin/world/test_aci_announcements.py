@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from core.ids import GroupName, TenantName
-from netplugin.world.aci_announcements import LaunchBook
+from netplugin.world.aci_announcements import AciAnnouncements
 from state.intents import Profile
 
 PROFILE = Profile(TenantName("red"), "shop", (GroupName("web"), GroupName("db")))
@@ -11,7 +11,7 @@ GROUPS = ["web:red", "db:red"]
 
 
 def test_a_launch_that_ends_concerns_the_profiles_groups() -> None:
-    book = LaunchBook()
+    book = AciAnnouncements()
     assert book.launched("red:shop") == []
     book.put(PROFILE)
     assert book.launched("red:shop") == GROUPS
@@ -21,7 +21,7 @@ def test_a_launch_that_ends_concerns_the_profiles_groups() -> None:
 
 
 def test_a_profile_with_other_groups_was_launched() -> None:
-    book = LaunchBook()
+    book = AciAnnouncements()
     assert book.put(PROFILE) == GROUPS
     assert book.put(PROFILE) == []
     assert book.put(replace(PROFILE, groups=(GroupName("db"),))) == ["db:red"]

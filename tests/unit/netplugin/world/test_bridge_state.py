@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from netplugin.world.bridge_state import Side
+from netplugin.world.bridge_state import BridgeState
 from ofnet.changes import Changes
 from ofnet.world import AccessPort, FwdMode, HostPort, Router, Uplink, Vtep, World
 from tests.unit.netplugin.records import PEER, key
@@ -22,9 +22,9 @@ PREFIX = IPv4Network("10.9.0.0/16")
 
 
 @pytest.fixture
-def side() -> Side:
+def side() -> BridgeState:
     """Give a side with nothing to take."""
-    side = Side()
+    side = BridgeState()
     side.take(NONE)
     return side
 
@@ -51,7 +51,10 @@ def side() -> Side:
     ],
 )
 def test_what_changes_is_marked_and_nothing_else(
-    side: Side, change: Callable[[Side], None], back: Callable[[Side], None], marks: str
+    side: BridgeState,
+    change: Callable[[BridgeState], None],
+    back: Callable[[BridgeState], None],
+    marks: str,
 ) -> None:
     before, _ = side.take(NONE)
     for step in (change, back):
@@ -66,7 +69,7 @@ def test_what_changes_is_marked_and_nothing_else(
         assert not side.dirty
 
 
-def test_tunnel_ports_are_replaced_as_a_whole(side: Side) -> None:
+def test_tunnel_ports_are_replaced_as_a_whole(side: BridgeState) -> None:
     other = Vtep(host=PEER, ip=TUNNEL.ip, ofport=9)
     side.set_vteps({PEER: TUNNEL})
     side.set_vteps({PEER: other})

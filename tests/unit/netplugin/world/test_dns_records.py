@@ -5,7 +5,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import NetworkId, NetworkName, TenantName
-from netplugin.world.dns_records import Address, NameBook
+from netplugin.world.dns_records import Address, DnsRecords
 from netplugin.world.kube_services import KubeService
 from state.records import ServiceRecord
 from tests.unit.netplugin.records import PEER, endpoint, key, nid_of
@@ -30,13 +30,17 @@ def service(
 
 
 def found(
-    book: NameBook, name: str, *, tenant: TenantName = DEFAULT, family: type[Address] = IPv4Address
+    book: DnsRecords,
+    name: str,
+    *,
+    tenant: TenantName = DEFAULT,
+    family: type[Address] = IPv4Address,
 ) -> Sequence[str] | None:
     return book.lookup(tenant, name, family)
 
 
 def test_an_endpoint_has_its_common_name_and_its_groups() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(endpoint(1, group="web", v6=True))
     book.put_endpoint(endpoint(2, host=PEER, group="web"))
     assert found(book, "c1") == ["10.1.0.1"]
@@ -50,7 +54,7 @@ def test_an_endpoint_has_its_common_name_and_its_groups() -> None:
 
 
 def test_a_name_is_searched_for_once_until_it_changes() -> None:
-    book = NameBook()
+    book = DnsRecords()
     for number in (1, 2):
         book.put_endpoint(endpoint(number, group="web"))
     before = found(book, "web")
@@ -62,7 +66,7 @@ def test_a_name_is_searched_for_once_until_it_changes() -> None:
 
 
 def test_an_endpoints_id_is_no_name() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(replace(endpoint(1), common_name=""))
     assert found(book, "c1") is None
     shown = {kind: names for kind, names in book.report()["default"].items() if names}
@@ -70,7 +74,7 @@ def test_an_endpoints_id_is_no_name() -> None:
 
 
 def test_a_name_is_its_tenants() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(endpoint(1, nid=nid_of("n.1", "blue"), group="web"))
     book.put_service(service(tenant=BLUE))
     for name in ("c1", "web", "shop"):
@@ -79,7 +83,7 @@ def test_a_name_is_its_tenants() -> None:
 
 
 def test_case_does_not_matter() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(replace(endpoint(1, group="Web"), common_name="/Pod-A"))
     book.put_service(service("Shop"))
     for name in ("web", "WEB", "pod-a", "Pod-A", "SHOP"):
@@ -89,7 +93,7 @@ def test_case_does_not_matter() -> None:
 
 
 def test_services_come_before_groups_and_groups_before_containers() -> None:
-    book = NameBook()
+    book = DnsRecords()
     records = [endpoint(n, group="web" if n > 1 else "", v6=n == 1) for n in (1, 2)]
     for record in records:
         book.put_endpoint(replace(record, common_name="web"))
@@ -104,7 +108,7 @@ def test_services_come_before_groups_and_groups_before_containers() -> None:
 
 
 def test_a_change_leaves_nothing_of_what_was() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(endpoint(1, group="web", v6=True))
     changed = replace(endpoint(7, group="db"), key=key("c1"), common_name="other")
     book.put_endpoint(changed)
@@ -116,7 +120,7 @@ def test_a_change_leaves_nothing_of_what_was() -> None:
 
 
 def test_what_is_gone_has_no_name() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_endpoint(endpoint(1, group="web"))
     book.put_endpoint(endpoint(2, group="web"))
     book.put_service(service())
@@ -130,7 +134,7 @@ def test_what_is_gone_has_no_name() -> None:
 
 
 def test_a_service_and_an_endpoint_of_one_key_are_two() -> None:
-    book = NameBook()
+    book = DnsRecords()
     one = replace(endpoint(1), key=key("c:x", NetworkId("n.t")), network=NetworkId("n.t"))
     other = service("n.t-c", TenantName("x"))
     assert str(one.key) == str(other.key)
@@ -141,7 +145,7 @@ def test_a_service_and_an_endpoint_of_one_key_are_two() -> None:
 
 
 def test_a_service_without_an_address_is_known_by_name() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_service(service(ip=""))
     assert found(book, "shop") == []
     assert book.report()["default"]["services"] == {"shop": ["ipv4:<nil> ipv6:<nil>"]}
@@ -159,7 +163,7 @@ def kube(
 
 
 def test_a_service_of_kubernetes_is_everybodys_and_comes_first() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_service(service("web"))
     book.put_endpoint(endpoint(1, group="web", v6=True))
     book.put_kube_service(kube(six="fd00::1"))
@@ -178,7 +182,7 @@ def test_a_service_of_kubernetes_is_everybodys_and_comes_first() -> None:
 
 
 def test_of_services_of_one_name_that_of_the_namespace_default_comes_first() -> None:
-    book = NameBook()
+    book = DnsRecords()
     for namespace, last in (("shop", 1), ("blog", 2), ("default", 3)):
         book.put_kube_service(kube(namespace=namespace, four=f"10.96.0.{last}"))
         assert found(book, f"web.{namespace}") == [f"10.96.0.{last}"]
@@ -188,7 +192,7 @@ def test_of_services_of_one_name_that_of_the_namespace_default_comes_first() -> 
 
 
 def test_a_headless_service_is_left_to_others() -> None:
-    book = NameBook()
+    book = DnsRecords()
     book.put_kube_service(kube())
     book.put_kube_service(kube(four=""))
     assert found(book, "web") is None

@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import Invalid
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.forwarding_mode import Modes
+from netplugin.world.forwarding_mode import ForwardingMode
 from ofnet.world import ArpMode, Bridge, FwdMode
 from state.records import Encap
 from tests.unit.netplugin.worlds import now, settings
@@ -35,7 +35,7 @@ def test_a_private_network_that_cannot_be_read_is_refused(builder: WorldBuilder)
 
 
 def test_only_what_flows_depend_on_concerns_every_flow() -> None:
-    modes = Modes(FwdMode.ROUTING)
+    modes = ForwardingMode(FwdMode.ROUTING)
     assert not modes.put(settings("proxy", pvt_subnet="172.22.0.0/16"))
     assert modes.put(replace(settings(), fwd_mode="bridge"))
     assert modes.fwd_mode is FwdMode.BRIDGE
@@ -49,4 +49,4 @@ def test_only_what_flows_depend_on_concerns_every_flow() -> None:
 @pytest.mark.parametrize("mode", FwdMode)
 def test_a_learning_switch_delivers_unasked(mode: FwdMode, encap: Encap) -> None:
     learning = (mode, encap) == (FwdMode.BRIDGE, Encap.VLAN)
-    assert Modes(mode).delivers_unasked(encap) is learning
+    assert ForwardingMode(mode).delivers_unasked(encap) is learning

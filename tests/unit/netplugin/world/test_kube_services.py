@@ -9,9 +9,9 @@ from core.errors import Invalid
 from netplugin.world.kube_services import (
     ENDPOINTS,
     SERVICES,
-    KubeBook,
     KubePort,
     KubeService,
+    KubeServices,
     key_of,
 )
 from tests.bed.kubernetes import endpoints, service
@@ -65,14 +65,14 @@ SERVED = KubeService(
 
 def test_a_named_port_is_served_where_the_endpoints_say() -> None:
     for order in ((SERVICES, ENDPOINTS), (ENDPOINTS, SERVICES)):
-        book = KubeBook()
+        book = KubeServices()
         for resource in order:
             book.put(resource, WEB if resource == SERVICES else SERVING)
         assert book.services == {KEY: SERVED}
 
 
 def test_a_change_says_which_service_it_alters() -> None:
-    book = KubeBook()
+    book = KubeServices()
     assert book.put(ENDPOINTS, SERVING) == set(), "nobody's yet"
     assert book.put(SERVICES, WEB) == {KEY}
     assert book.put(SERVICES, WEB) == set()
@@ -93,7 +93,7 @@ def test_a_change_says_which_service_it_alters() -> None:
     ],
 )
 def test_a_service_that_nobody_serves_any_more_has_no_targets(nobody: dict[str, Any]) -> None:
-    book = KubeBook()
+    book = KubeServices()
     book.put(SERVICES, WEB)
     book.put(ENDPOINTS, SERVING)
     book.put(ENDPOINTS, said(nobody))
@@ -101,7 +101,7 @@ def test_a_service_that_nobody_serves_any_more_has_no_targets(nobody: dict[str, 
 
 
 def test_endpoints_that_are_gone_serve_nobody() -> None:
-    book = KubeBook()
+    book = KubeServices()
     book.put(SERVICES, WEB)
     book.put(ENDPOINTS, SERVING)
     assert book.remove(ENDPOINTS, KEY) == {KEY}
@@ -109,7 +109,7 @@ def test_endpoints_that_are_gone_serve_nobody() -> None:
 
 
 def test_services_of_one_name_are_told_apart_by_namespace() -> None:
-    book = KubeBook()
+    book = KubeServices()
     other = said(service("10.96.0.11", {"port": 80}), namespace="blog")
     book.put(SERVICES, WEB)
     book.put(SERVICES, other)
@@ -131,7 +131,7 @@ def test_services_of_one_name_are_told_apart_by_namespace() -> None:
     ],
 )
 def test_addresses(spec: dict[str, Any], four: str | None, six: str | None) -> None:
-    book = KubeBook()
+    book = KubeServices()
     book.put(SERVICES, said({"spec": spec}))
     found = book.services[KEY]
     assert found.address == (four and ip(four))
@@ -139,7 +139,7 @@ def test_addresses(spec: dict[str, Any], four: str | None, six: str | None) -> N
 
 
 def test_what_is_not_listed_is_forgotten() -> None:
-    book = KubeBook()
+    book = KubeServices()
     book.put(SERVICES, WEB)
     book.put(SERVICES, said(service("10.96.0.12"), "db"))
     book.put(ENDPOINTS, SERVING)
@@ -160,7 +160,7 @@ def test_what_is_not_listed_is_forgotten() -> None:
     ],
 )
 def test_what_cannot_be_read_changes_nothing(resource: str, bad: dict[str, Any]) -> None:
-    book = KubeBook()
+    book = KubeServices()
     book.put(SERVICES, WEB)
     book.put(ENDPOINTS, SERVING)
     with pytest.raises(Invalid, match=key_of(bad)):

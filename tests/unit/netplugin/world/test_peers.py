@@ -7,8 +7,8 @@ import pytest
 
 from core.errors import Invalid
 from core.ids import HostLabel
-from netplugin.world.bridge_state import Side
-from netplugin.world.peers import Hosts
+from netplugin.world.bridge_state import BridgeState
+from netplugin.world.peers import Peers
 from ofnet.bgp.peering import Peering
 from ofnet.changes import Changes
 from ofnet.world import FwdMode, World
@@ -28,22 +28,22 @@ def bgp(hostname: str = HOST, **more: str) -> BgpRecord:
 
 
 @pytest.fixture
-def vlan() -> Side:
-    return Side()
+def vlan() -> BridgeState:
+    return BridgeState()
 
 
 @pytest.fixture
-def hosts(vlan: Side) -> Hosts:
-    return Hosts(HOST, vlan)
+def hosts(vlan: BridgeState) -> Peers:
+    return Peers(HOST, vlan)
 
 
-def test_a_host_that_cannot_be_read_changes_nothing(hosts: Hosts) -> None:
+def test_a_host_that_cannot_be_read_changes_nothing(hosts: Peers) -> None:
     with pytest.raises(Invalid, match="h2"):
         hosts.put(host(vtep_ip="::1"))
     assert not hosts.knows(PEER)
 
 
-def test_the_ends_of_tunnels_are_other_hosts(hosts: Hosts) -> None:
+def test_the_ends_of_tunnels_are_other_hosts(hosts: Peers) -> None:
     own, other = host(HOST, "192.0.2.1"), host()
     # a host that was given another label is its own peer for a while
     for record in (own, other, host("old-label", "192.0.2.1"), host("h3", "")):
@@ -53,7 +53,7 @@ def test_the_ends_of_tunnels_are_other_hosts(hosts: Hosts) -> None:
     assert hosts.tunnel_ends() == {}
 
 
-def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Hosts, vlan: Side) -> None:
+def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Peers, vlan: BridgeState) -> None:
     macs = ("52:54:00:00:00:01", "52:54:00:00:00:02")
     vlan.take(World(fwd_mode=FwdMode.BRIDGE))
     hosts.put(replace(host(HOST), uplink_macs=macs))
@@ -68,7 +68,7 @@ def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Hosts, vlan: Side
     assert vlan.dirty
 
 
-def test_whom_this_host_speaks_bgp_with(hosts: Hosts) -> None:
+def test_whom_this_host_speaks_bgp_with(hosts: Peers) -> None:
     hosts.put_bgp(bgp(PEER))
     known = [hosts.peering]
     hosts.put_bgp(bgp())

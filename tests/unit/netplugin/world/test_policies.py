@@ -6,7 +6,7 @@ from ipaddress import ip_network
 import pytest
 
 from core.ids import GroupName, NetworkName, TenantName
-from netplugin.world.policies import PolicyBook
+from netplugin.world.policies import Policies
 from ofnet.openflow.fields import Flags
 from ofnet.world import Rule
 from state.intents import Attachment
@@ -34,16 +34,16 @@ def rule(rule_id: str = "1", policy: str = "p1", **more: object) -> PolicyRule:
 
 
 @pytest.fixture
-def book() -> PolicyBook:
+def book() -> Policies:
     """Return a book that knows two groups, of which one has a policy without rules."""
-    book = PolicyBook()
+    book = Policies()
     book.put_group(WEB)
     book.put_group(DB)
     book.put_attachment(POLICY)
     return book
 
 
-def test_a_rule_becomes_one_for_switches(book: PolicyBook) -> None:
+def test_a_rule_becomes_one_for_switches(book: Policies) -> None:
     assert book.put_rule(rule(protocol=6)) == {f"{NAME}1:inRx"}
     assert book.rules == {
         f"{NAME}1:inRx": Rule(
@@ -57,7 +57,7 @@ def test_a_rule_becomes_one_for_switches(book: PolicyBook) -> None:
     }
 
 
-def test_a_port_is_answered_from(book: PolicyBook) -> None:
+def test_a_port_is_answered_from(book: Policies) -> None:
     asked, answered = f"{NAME}1:inRx", f"{NAME}1:inTx"
     assert book.put_rule(rule(protocol=17, port=53, action="deny")) == {asked, answered}
     assert (book.rules[asked].dst_port, book.rules[answered].src_port) == (53, 53)
@@ -65,7 +65,7 @@ def test_a_port_is_answered_from(book: PolicyBook) -> None:
     assert not any(each.allow or each.tcp_flags for each in book.rules.values())
 
 
-def test_addresses_are_networks(book: PolicyBook) -> None:
+def test_addresses_are_networks(book: Policies) -> None:
     book.put_rule(rule(direction="out", destination=(0x0A000009, 0x0A000009)))
     book.put_network(NET)
     book.put_rule(rule("2", network=NetworkName("n2")))
@@ -75,7 +75,7 @@ def test_addresses_are_networks(book: PolicyBook) -> None:
 
 
 def test_the_order_of_facts_is_indifferent() -> None:
-    book = PolicyBook()
+    book = Policies()
     assert book.put_rule(rule(group=GroupName("db"))) == set()
     assert book.put_attachment(POLICY) == set()
     assert book.put_group(WEB) == set()
@@ -83,7 +83,7 @@ def test_the_order_of_facts_is_indifferent() -> None:
     assert book.rules[f"{NAME}1:inRx"].src_group == 7
 
 
-def test_who_is_named_and_is_gone_is_not_anybody(book: PolicyBook) -> None:
+def test_who_is_named_and_is_gone_is_not_anybody(book: Policies) -> None:
     book.put_network(NET)
     book.put_rule(rule("1", group=GroupName("db")))
     book.put_rule(rule("2", network=NetworkName("n2")))
@@ -92,7 +92,7 @@ def test_who_is_named_and_is_gone_is_not_anybody(book: PolicyBook) -> None:
     assert not book.rules
 
 
-def test_another_number_of_a_group_is_another_rule(book: PolicyBook) -> None:
+def test_another_number_of_a_group_is_another_rule(book: Policies) -> None:
     book.put_rule(rule("1", group=GroupName("db")))
     book.put_rule(rule("2"))
     assert book.put_group(replace(DB, group_id=8)) == {f"{NAME}1:inRx"}
@@ -100,7 +100,7 @@ def test_another_number_of_a_group_is_another_rule(book: PolicyBook) -> None:
     assert {each.dst_group for each in book.rules.values()} == {4}
 
 
-def test_what_does_not_matter_to_rules_alters_none(book: PolicyBook) -> None:
+def test_what_does_not_matter_to_rules_alters_none(book: Policies) -> None:
     book.put_rule(rule())
     assert book.put_group(replace(WEB, dscp=26)) == set()
     assert book.put_attachment(POLICY) == set(book.rules), "at worst the same again"
@@ -108,13 +108,13 @@ def test_what_does_not_matter_to_rules_alters_none(book: PolicyBook) -> None:
     assert book.remove_rule(rule("9")) == set()
 
 
-def test_a_replaced_rule_leaves_nothing_of_the_former(book: PolicyBook) -> None:
+def test_a_replaced_rule_leaves_nothing_of_the_former(book: Policies) -> None:
     book.put_rule(rule(protocol=6, port=80))
     assert book.put_rule(rule(protocol=6)) == {f"{NAME}1:inRx", f"{NAME}1:inTx"}
     assert set(book.rules) == {f"{NAME}1:inRx"}
 
 
-def test_policies_come_and_go(book: PolicyBook) -> None:
+def test_policies_come_and_go(book: Policies) -> None:
     book.put_rule(rule())
     book.put_rule(rule(policy="p2"))
     both = Attachment(TENANT, GroupName("web"), ("p1", "p2"))
@@ -126,12 +126,12 @@ def test_policies_come_and_go(book: PolicyBook) -> None:
     assert not book.rules
 
 
-def test_a_policy_of_another_tenant_is_another_policy(book: PolicyBook) -> None:
+def test_a_policy_of_another_tenant_is_another_policy(book: Policies) -> None:
     book.put_rule(replace(rule(), tenant=TenantName("blue")))
     assert not book.rules
 
 
-def test_a_policy_named_twice_counts_once(book: PolicyBook) -> None:
+def test_a_policy_named_twice_counts_once(book: Policies) -> None:
     """The original accepts such a group, and its store may hold one."""
     book.put_rule(rule())
     book.put_attachment(Attachment(TENANT, GroupName("web"), ("p1", "p1")))

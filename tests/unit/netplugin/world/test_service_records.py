@@ -12,7 +12,7 @@ from core.errors import Invalid
 from core.ids import NetworkId, NetworkName, ServiceKey, TenantName, endpoint_key
 from netplugin.dns.nameserver import NameServer
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.service_records import ServiceBook
+from netplugin.world.service_records import ServiceRecords
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, Service, ServicePort
 from state.intents import Fact
@@ -88,15 +88,15 @@ def test_providers_come_and_go() -> None:
 
 def test_however_many_come_at_once_a_service_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[ServiceKey] = []
-    on = ServiceBook.on
+    on = ServiceRecords.on
 
     def counted(
-        book: ServiceBook, key: ServiceKey, vrf: int, networks: Container[NetworkId]
+        book: ServiceRecords, key: ServiceKey, vrf: int, networks: Container[NetworkId]
     ) -> Service | None:
         made.append(key)
         return on(book, key, vrf, networks)
 
-    monkeypatch.setattr(ServiceBook, "on", counted)
+    monkeypatch.setattr(ServiceRecords, "on", counted)
     world = builder(network(), record(), *map(provider, range(1, 100)))
     assert world.dirty(Bridge.VXLAN)
     assert len(services(world)[KEY].providers) == 99

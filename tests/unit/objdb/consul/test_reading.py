@@ -5,14 +5,14 @@ from functools import partial
 from typing import cast
 
 from objdb.api import Delta, Entry, Snapshot
-from objdb.consul.agents import Agents
-from objdb.consul.reading import Listing, Reading, difference
+from objdb.consul.agents import ConsulAgents
+from objdb.consul.reading import KeyListing, Reading, difference
 
 
-def listing(index: int, **revs: int) -> Listing:
+def listing(index: int, **revs: int) -> KeyListing:
     value = b64encode(b"v").decode()
     items = [{"Key": key, "Value": value, "ModifyIndex": rev} for key, rev in revs.items()]
-    return Listing(index, items, 0.0)
+    return KeyListing(index, items, 0.0)
 
 
 def known(**revs: int) -> dict[str, Entry]:
@@ -43,14 +43,14 @@ def test_revisions_that_went_back_are_a_snapshot() -> None:
 
 
 def test_an_empty_value_is_empty() -> None:
-    empty = Listing(1, [{"Key": "a", "Value": None, "ModifyIndex": 1}], 0.0)
+    empty = KeyListing(1, [{"Key": "a", "Value": None, "ModifyIndex": 1}], 0.0)
     assert difference({}, empty) == Delta(1, (Entry("/a", b"", 1),), ())
 
 
 class Restored:
     """A cluster whose agent answers each query at once, as it is told; it is its own agent."""
 
-    def __init__(self, *answers: Listing) -> None:
+    def __init__(self, *answers: KeyListing) -> None:
         self.closed = False
         self.asked_from: list[int] = []
         self._answers = list(answers)
@@ -59,7 +59,7 @@ class Restored:
     def current(self) -> "Restored":
         return self
 
-    async def asked(self, query: partial[object], _patience: float) -> Listing:
+    async def asked(self, query: partial[object], _patience: float) -> KeyListing:
         self.asked_from.append(query.keywords["index"])
         answer = self._answers.pop(0)
         self.closed = not self._answers
@@ -68,7 +68,7 @@ class Restored:
 
 async def test_after_an_index_that_went_back_it_is_not_waited_for() -> None:
     cluster = Restored(listing(9, a=9), listing(3, a=3), listing(4, a=3, b=4))
-    told = [news async for news in Reading(cast("Agents", cluster)).stream("/")]
+    told = [news async for news in Reading(cast("ConsulAgents", cluster)).stream("/")]
     assert cluster.asked_from == [0, 9, 0]
     assert [type(news) for news in told] == [Snapshot, Snapshot, Delta]
     assert [news.rev for news in told] == [9, 3, 4]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from os_ken.lib.packet import bgp
 
 from ofnet.bgp import messages, reading
-from ofnet.bgp.messages import Keepalive, Malformed, Message, Notification, Open, Refresh, Update
+from ofnet.bgp.messages import Keepalive, MalformedBgp, Message, Notification, Open, Refresh, Update
 
 MARKER = b"\xff" * 16
 
@@ -31,7 +31,7 @@ def said(message: Any) -> Message:
 
 
 def refused(data: bytes) -> tuple[int, int]:
-    with pytest.raises(Malformed) as found:
+    with pytest.raises(MalformedBgp) as found:
         read(data)
     return found.value.code, found.value.subcode
 
@@ -120,13 +120,13 @@ def test_what_contradicts_itself_is_refused(kind: int, body: bytes, code: tuple[
     ],
 )
 def test_headers_that_are_none(header: bytes, code: tuple[int, int]) -> None:
-    with pytest.raises(Malformed) as found:
+    with pytest.raises(MalformedBgp) as found:
         reading.body_length(header)
     assert (found.value.code, found.value.subcode) == code
 
 
 @given(kind=st.integers(0, 255), body=st.binary(max_size=200), four_octets=st.booleans())
 def test_whatever_comes_is_read_or_refused(kind: int, body: bytes, four_octets: bool) -> None:
-    with suppress(Malformed):
+    with suppress(MalformedBgp):
         message = read(packed(kind, body), four_octets=four_octets)
         assert isinstance(message, Message)

@@ -4,7 +4,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 import pytest
 
-from ofnet.bgp.messages import Malformed, Update
+from ofnet.bgp.messages import MalformedBgp, Update
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import Rib
 
@@ -63,7 +63,7 @@ def test_there_are_only_so_many(rib: Rib) -> None:
     prefixes = [IPv4Network((number << 24, 8)) for number in range(1, 5)]
     rib.apply(told(*prefixes[:3]))
     rib.apply(told(*prefixes[:3]))
-    with pytest.raises(Malformed) as refused:
+    with pytest.raises(MalformedBgp) as refused:
         rib.apply(told(prefixes[3]))
     assert (refused.value.code, refused.value.subcode) == (6, 1)
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, Adopted
-from ofnet.channel.wire import Malformed
+from ofnet.channel.wire import MalformedOpenflow
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, ServicePort
 from tests.unit.ofnet.fake_switch import reply
@@ -24,13 +24,15 @@ def site(*providers: IPv4Address, fwd_mode: FwdMode = FwdMode.BRIDGE) -> Site:
 
 
 def body(here: Site) -> bytes:
-    flows = [flow for flow in here.desired.flows.values() if flow.owner is Kind.SERVED]
+    flows = [flow for flow in here.desired.flows.values() if flow.owner is ObjectKind.SERVED]
     return reply(flows, {flow.cookie: (7, 700) for flow in flows})
 
 
 def test_the_cookie_says_whose_flows_they_are() -> None:
     flows = site(BOB.ip).desired.flows.values()
-    assert {flow.owner for flow in flows if flow.cookie & COOKIE_MASK == COOKIE} == {Kind.SERVED}
+    assert {flow.owner for flow in flows if flow.cookie & COOKIE_MASK == COOKIE} == {
+        ObjectKind.SERVED
+    }
 
 
 def test_an_entry_says_what_its_flow_does() -> None:
@@ -80,12 +82,12 @@ def test_nothing_is_read_past_its_end(at: int, junk: bytes) -> None:
     try:
         entries, _ = flow_stats.entries(bytes(whole))
         list(flow_stats.adopted(entries))
-    except Malformed:
+    except MalformedOpenflow:
         return
 
 
 def test_a_cut_entry_is_refused() -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedOpenflow):
         flow_stats.entries(body(site(BOB.ip))[:-4])
 
 
@@ -93,5 +95,5 @@ def test_a_field_that_is_too_long_is_refused() -> None:
     whole = body(site(BOB.ip))
     field, longer = b"\x80\x00\x16\x04", b"\x80\x00\x16\x05"
     assert field in whole
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedOpenflow):
         flow_stats.entries(whole.replace(field, longer))

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SwitchRefused, SwitchUnavailable
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import wire
-from ofnet.channel.session import MAX_UNSENT, FlowsRefused, Session, Timing
-from ofnet.diff import Stamp
+from ofnet.channel.session import MAX_UNSENT, FlowsRefused, SwitchSession, Timing
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 from tests.unit.ofnet.fake_transport import FakeTransport
 
-FLOWS = [Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 5)]
-GONE = [Stamp(1, 77)]
+FLOWS = [Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=n), DROP) for n in range(1, 5)]
+GONE = [FlowStamp(1, 77)]
 TABLE_FULL = struct.pack(">HH", 5, 1)
 FEATURES = struct.pack(">QIBB2xII", 0xABC, 0, 254, 0, 0, 0)
 
@@ -33,19 +33,19 @@ class Recorder:
         self.packets: list[wire.PacketIn] = []
         self.gone = asyncio.Event()
 
-    def ready(self, session: Session) -> None:
+    def ready(self, session: SwitchSession) -> None:
         self.heard.append(f"ready {session.datapath_id:#x}")
 
-    def lost(self, session: Session, reason: str) -> None:
+    def lost(self, session: SwitchSession, reason: str) -> None:
         assert not session.open
         self.heard.append(f"lost: {reason}")
         self.gone.set()
 
-    def packet_in(self, session: Session, packet: wire.PacketIn) -> None:
+    def packet_in(self, session: SwitchSession, packet: wire.PacketIn) -> None:
         assert session.open
         self.packets.append(packet)
 
-    def complaint(self, session: Session, text: str) -> None:
+    def complaint(self, session: SwitchSession, text: str) -> None:
         assert session.open
         self.heard.append(f"complaint: {text}")
 
@@ -56,7 +56,7 @@ class Peer:
     def __init__(self, timing: Timing | None = None) -> None:
         self.recorder = Recorder()
         self.transport = FakeTransport()
-        self.session = Session(self.recorder, timing or Timing())
+        self.session = SwitchSession(self.recorder, timing or Timing())
         self.transport.connect(self.session)
 
     def says(self, kind: int, xid: int = 0, body: bytes = b"", *, version: int = 4) -> None:
@@ -69,7 +69,7 @@ class Peer:
         self.transport.sent()
         return self
 
-    async def request(self) -> list[wire.Message]:
+    async def request(self) -> list[wire.OpenflowMessage]:
         """Return what the session sent, when it has sent something."""
         await self.transport.wrote.wait()
         return self.transport.sent()
@@ -92,7 +92,7 @@ async def test_handshake() -> None:
 async def test_echo_is_answered() -> None:
     peer = Peer().ready()
     peer.says(wire.ECHO_REQUEST, 9, b"data")
-    assert peer.transport.sent() == [wire.Message(4, wire.ECHO_REPLY, 9, b"data")]
+    assert peer.transport.sent() == [wire.OpenflowMessage(4, wire.ECHO_REPLY, 9, b"data")]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ async def test_two_writes_at_once_get_their_own_answers() -> None:
     assert [flow for flow, _ in refusal.flows] == [FLOWS[3]]
 
 
-async def bundle(peer: Peer, *, refuse: int | None) -> list[wire.Message]:
+async def bundle(peer: Peer, *, refuse: int | None) -> list[wire.OpenflowMessage]:
     """Play the switch for one bundle; return everything that was sent."""
     [opened] = await peer.request()
     peer.says(wire.EXPERIMENTER, opened.xid)
@@ -180,7 +180,7 @@ async def bundle(peer: Peer, *, refuse: int | None) -> list[wire.Message]:
     return [opened, *added, ended]
 
 
-def bundle_request(message: wire.Message) -> int:
+def bundle_request(message: wire.OpenflowMessage) -> int:
     return int.from_bytes(message.body[12:14], "big")
 
 
@@ -232,7 +232,7 @@ async def test_a_switch_without_bundles_is_an_error_not_a_hang() -> None:
     assert not isinstance(outcome, FlowsRefused)
 
 
-def report(stamps: list[Stamp], *, more: bool) -> bytes:
+def report(stamps: list[FlowStamp], *, more: bool) -> bytes:
     entries = [
         struct.pack(">HB21xQ", 56, stamp.table, stamp.cookie) + bytes(24) for stamp in stamps
     ]
@@ -243,12 +243,12 @@ async def test_a_dump_is_put_together_from_its_parts() -> None:
     peer = Peer().ready()
     dumping = asyncio.gather(peer.session.dump())
     [request] = await peer.request()
-    peer.says(wire.MULTIPART_REPLY, request.xid, report([Stamp(1, 2)], more=True))
-    peer.says(wire.MULTIPART_REPLY, request.xid + 1, report([Stamp(9, 9)], more=False))
+    peer.says(wire.MULTIPART_REPLY, request.xid, report([FlowStamp(1, 2)], more=True))
+    peer.says(wire.MULTIPART_REPLY, request.xid + 1, report([FlowStamp(9, 9)], more=False))
     assert not dumping.done()
-    peer.says(wire.MULTIPART_REPLY, request.xid, report([Stamp(3, 4)], more=False))
+    peer.says(wire.MULTIPART_REPLY, request.xid, report([FlowStamp(3, 4)], more=False))
     [stamps] = await dumping
-    assert stamps == [Stamp(1, 2), Stamp(3, 4)]
+    assert stamps == [FlowStamp(1, 2), FlowStamp(3, 4)]
 
 
 async def test_an_endless_dump_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ async def test_an_endless_dump_is_dropped(monkeypatch: pytest.MonkeyPatch) -> No
     dumping = asyncio.gather(peer.session.dump(), return_exceptions=True)
     [request] = await peer.request()
     for _ in range(2):
-        part = report([Stamp(1, 2)] * 6, more=True)
+        part = report([FlowStamp(1, 2)] * 6, more=True)
         peer.says(wire.MULTIPART_REPLY, request.xid, part)
     assert "more than 10 flows" in await peer.lost()
     [outcome] = await dumping

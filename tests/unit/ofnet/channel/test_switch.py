@@ -5,9 +5,9 @@ import struct
 import pytest
 
 from core.errors import SwitchUnavailable
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import wire
-from ofnet.channel.session import Session
+from ofnet.channel.session import SwitchSession
 from ofnet.channel.switch import MAX_HANDSHAKES, SMALL, Switch
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
@@ -41,7 +41,7 @@ class Dialler:
 
     def __init__(self, switch: Switch) -> None:
         self.transport = FakeTransport()
-        self.session: Session = switch._accept()
+        self.session: SwitchSession = switch._accept()
         self.transport.connect(self.session)
 
     def says(self, kind: int, body: bytes = b"") -> None:
@@ -137,7 +137,7 @@ async def test_many_flows_go_in_a_bundle(switch: Switch, count: int, kind: str) 
     dialler = Dialler(switch).ready()
     dialler.transport.sent()
     flows = [
-        Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=port), DROP)
+        Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=port), DROP)
         for port in range(1, count + 1)
     ]
     applying = switch.apply(flows, [])

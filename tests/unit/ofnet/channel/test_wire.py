@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3
 from os_ken.ofproto import ofproto_v1_3_parser as reference
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import wire
-from ofnet.diff import Stamp
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, PORT_CONTROLLER, PORT_TABLE, Output
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 
 DATAPATH = ofproto_protocol.ProtocolDesc(version=wire.VERSION)
-FLOW = Flow(Kind.LOCAL, TableId.VLAN, 10, Match(in_port=3), DROP)
+FLOW = Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), DROP)
 
 
 def packed(message: Any, xid: int) -> bytes:
@@ -55,7 +55,7 @@ def test_delete_is_that_of_os_ken() -> None:
         out_port=ofproto_v1_3.OFPP_ANY,
         out_group=ofproto_v1_3.OFPG_ANY,
     )
-    assert wire.flow_delete(Stamp(1, FLOW.cookie), 8) == packed(expected, 8)
+    assert wire.flow_delete(FlowStamp(1, FLOW.cookie), 8) == packed(expected, 8)
 
 
 def test_bundle_messages_are_those_of_os_ken() -> None:
@@ -120,7 +120,7 @@ def entry(table: int, cookie: int, *, extra: int = 0) -> bytes:
 
 def test_flow_entries_are_read() -> None:
     body = struct.pack(">HH4x", 1, 1) + entry(1, 5) + entry(7, 6, extra=16)
-    assert wire.stamps(body) == ([Stamp(1, 5), Stamp(7, 6)], True)
+    assert wire.stamps(body) == ([FlowStamp(1, 5), FlowStamp(7, 6)], True)
     assert wire.stamps(struct.pack(">HH4x", 1, 0)) == ([], False)
 
 
@@ -135,7 +135,7 @@ def test_flow_entries_are_read() -> None:
     ],
 )
 def test_a_broken_flow_report_is_malformed(body: bytes) -> None:
-    with pytest.raises(wire.Malformed):
+    with pytest.raises(wire.MalformedOpenflow):
         wire.stamps(body)
 
 
@@ -144,7 +144,7 @@ def test_whatever_comes_in_is_read_or_malformed(body: bytes) -> None:
     for read in (wire.packet_in, wire.stamps, wire.error_text, wire.datapath_id):
         try:
             read(body)
-        except wire.Malformed:
+        except wire.MalformedOpenflow:
             continue
 
 
@@ -163,7 +163,7 @@ def test_messages_survive_any_fragmentation(bodies: list[bytes], cuts: list[int]
 
 def test_a_message_shorter_than_its_header_is_malformed() -> None:
     buffer = bytearray(struct.pack(">BBHI", 4, 2, 7, 1))
-    with pytest.raises(wire.Malformed, match="claims 7 bytes"):
+    with pytest.raises(wire.MalformedOpenflow, match="claims 7 bytes"):
         list(wire.frames(buffer))
 
 

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.openflow.actions import PORT_IN_PORT, OutputFirst
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
@@ -88,7 +88,7 @@ def test_what_nobody_has_and_what_nobody_sent_ends(packet: Packet) -> None:
 
 def test_every_card_of_a_bond_is_a_way_in_and_the_first_that_works_the_way_out() -> None:
     of = replace(routed(), uplinks=(UPLINK, SECOND))
-    outward = [flow for flow in flows_of(of, Bridge.VLAN) if flow.owner is Kind.REMOTE]
+    outward = [flow for flow in flows_of(of, Bridge.VLAN) if flow.owner is ObjectKind.REMOTE]
     last = {flow.instructions.actions[-1] for flow in outward if flow.table == TableId.IP}
     assert last == {OutputFirst((UPLINK.ofport, SECOND.ofport))}
     for card in (UPLINK, SECOND):
@@ -218,7 +218,7 @@ def test_this_host_is_no_router_for_who_is_outside(uplinks: tuple[Uplink, ...]) 
 
 def test_the_priorities_of_routes_are_those_of_the_recordings_for_hosts() -> None:
     of = speaking({"20.20.20.20/32": THIRD_MAC, "60.1.1.0/24": THIRD_MAC}, uplinks=(UPLINK,))
-    lines = [str(flow) for flow in flows_of(of, Bridge.VLAN) if flow.owner is Kind.ROUTE]
+    lines = [str(flow) for flow in flows_of(of, Bridge.VLAN) if flow.owner is ObjectKind.ROUTE]
     way = f"set_field:{UPLINK.mac}->eth_src,set_field:{THIRD_MAC}->eth_dst,output:{UPLINK.ofport}"
     assert f"table=7, priority=101,ip,nw_dst=20.20.20.20 actions={way}" in lines
     assert f"table=7, priority=44,ip,nw_dst=60.1.1.0/24 actions={way}" in lines

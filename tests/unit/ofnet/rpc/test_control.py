@@ -12,9 +12,9 @@ from ofnet.rpc.control import (
     REGISTER_NODE,
     REPORT,
     UNREGISTER_NODE,
-    Agent,
-    Master,
     Node,
+    OfnetAgent,
+    OfnetMaster,
     Report,
 )
 
@@ -63,7 +63,7 @@ def test_what_is_no_report_is_refused(fields: dict[str, Any]) -> None:
 
 
 async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
-    master = Master()
+    master = OfnetMaster()
     methods = master.methods()
     for node in (VLAN, VXLAN):
         assert await methods[REGISTER_NODE](node.to_json())
@@ -85,7 +85,7 @@ async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
 
 
 async def test_who_registers_anew_has_reported_nothing_yet() -> None:
-    master = Master()
+    master = OfnetMaster()
     methods = master.methods()
     await methods[REGISTER_NODE](VXLAN.to_json())
     await methods[REPORT](Report(node=VXLAN, host="h1", revisions={"/a/": 12}).to_json())
@@ -100,7 +100,7 @@ async def test_an_agent_takes_masters_and_answers_inspection() -> None:
     async def add(master: Node) -> None:
         masters.append(master)
 
-    methods = Agent(add_master=add, inspect=lambda: {"vxlan": {}}).methods()
+    methods = OfnetAgent(add_master=add, inspect=lambda: {"vxlan": {}}).methods()
     assert await methods[ADD_MASTER](Node("10.77.0.9", 9001).to_json())
     assert masters == [Node("10.77.0.9", 9001)]
     assert await methods[DUMMY]("dummy")

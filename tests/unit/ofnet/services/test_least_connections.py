@@ -8,15 +8,15 @@ from ipaddress import IPv4Address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofnet.services.least_connections import Balance
+from ofnet.services.least_connections import LeastConnections
 
 A, B, C = (IPv4Address(f"10.1.0.{number}") for number in (1, 2, 3))
 ALL = frozenset({A, B, C})
 
 
-def loaded(**clients: int) -> Balance:
+def loaded(**clients: int) -> LeastConnections:
     """Return a balance in which providers a, b and c have so many clients."""
-    balance = Balance()
+    balance = LeastConnections()
     for name, number in clients.items():
         for client in range(number):
             balance.hold("s", (name, client), {"a": A, "b": B, "c": C}[name])
@@ -28,7 +28,7 @@ def test_the_least_loaded_is_taken() -> None:
 
 
 def test_of_equals_the_lowest_address_is_taken() -> None:
-    assert Balance().assign("s", "new", ALL) == A
+    assert LeastConnections().assign("s", "new", ALL) == A
 
 
 def test_new_clients_go_round() -> None:
@@ -50,7 +50,7 @@ def test_a_provider_that_is_gone_leaves_the_others() -> None:
 
 
 def test_a_client_stays() -> None:
-    balance = Balance()
+    balance = LeastConnections()
     assert balance.assign("s", "one", {B}) == B
     assert balance.assign("s", "one", ALL) == B
     assert balance.load("s", B) == 1
@@ -64,7 +64,7 @@ def test_services_have_loads_of_their_own() -> None:
 
 
 def test_a_client_is_moved_when_told() -> None:
-    balance = Balance()
+    balance = LeastConnections()
     balance.hold("s", "one", A)
     balance.hold("s", "one", B)
     assert (balance.load("s", A), balance.load("s", B)) == (0, 1)
@@ -77,7 +77,7 @@ def test_a_client_is_moved_when_told() -> None:
 def test_loads_are_what_is_held_and_never_apart_without_leaving(
     steps: list[tuple[bool, int]],
 ) -> None:
-    balance = Balance()
+    balance = LeastConnections()
     held: dict[int, IPv4Address] = {}
     gone = False
     for come, client in steps:

@@ -1,8 +1,8 @@
 """What is shown of services: counters of clients, and the proxy's state."""
 
-from ofnet.changes import Kind
+from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import Entry
+from ofnet.channel.flow_stats import FlowEntry
 from ofnet.services.stats import counted, shown
 from ofnet.world import Bridge, FwdMode
 from tests.unit.ofnet.fake_switch import reply
@@ -18,9 +18,9 @@ def site() -> Site:
     return here
 
 
-def entries(here: Site) -> list[Entry]:
+def entries(here: Site) -> list[FlowEntry]:
     """Return the switch's report; of table 3 each flow has 3 packets, of table 6 5."""
-    flows = [flow for flow in here.desired.flows.values() if flow.owner is Kind.SERVED]
+    flows = [flow for flow in here.desired.flows.values() if flow.owner is ObjectKind.SERVED]
     counts = {
         flow.cookie: (flow.table if flow.table == 3 else 5, 10 * flow.table) for flow in flows
     }

@@ -10,7 +10,7 @@ from contivmodel.objects import AciGw, AppProfile, ExtContractsGroup, Global, Po
 from core.ids import GroupKey
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.external import aci, pending_effects
-from netmaster.plan.external.aci import Launch
+from netmaster.plan.external.aci import GatewayLaunch
 from netmaster.plan.model import PendingLaunch, Plan
 from netmaster.plan.objects import aci_gateway, app_profile, contracts, group, policy, rule
 from netmaster.plan.objects import globals as settings
@@ -41,7 +41,7 @@ def a_rule(rule_id: str, **more: Any) -> Rule:
     return Rule(tenant_name="default", policy_name="p", rule_id=rule_id, **(asked | more))
 
 
-def launches(scene: Scene, plan: Plan) -> tuple[Launch, ...]:
+def launches(scene: Scene, plan: Plan) -> tuple[GatewayLaunch, ...]:
     return aci.launches(scene.view, plan.writes)
 
 
@@ -218,7 +218,7 @@ def test_the_gateway_hears_of_what_changes_a_profile(scene: Scene) -> None:
             ("default:a", True)
         ]
     (gone,) = launches(scene, app_profile.delete(view, "default:a"))
-    assert gone == Launch("default:a", known=True, wanted=None)
+    assert gone == GatewayLaunch("default:a", known=True, wanted=None)
 
 
 def test_it_hears_of_nothing_else(scene: Scene) -> None:
@@ -255,7 +255,7 @@ def test_doubts_are_stored_and_end(scene: Scene) -> None:
     scene.reload()
     assert aci.launched(scene.view, "default:a").wanted is None
     scene.do(lambda _: plan)
-    assert aci.launched(scene.view, "default:a") == Launch(
+    assert aci.launched(scene.view, "default:a") == GatewayLaunch(
         "default:a", known=True, wanted=found[0].wanted
     )
     other = replace(found[0], profile="default:b")

@@ -10,7 +10,7 @@ from netmaster import codec
 from netmaster.plan.endpoints.address import GRACE
 from netmaster.plan.model import Stored
 from netmaster.plan.show import ipam_check
-from netmaster.plan.show.ipam_check import Finding, Kind
+from netmaster.plan.show.ipam_check import IpamFinding, IpamFindingKind
 from state.records import GrantOwner, GrantRecord
 from tests.unit.netmaster.scene import NOW, Scene
 
@@ -39,12 +39,12 @@ def foreign(scene: Scene, key: str, record: Stored | None) -> None:
     scene.reload()
 
 
-def found(scene: Scene, now: float = NOW) -> list[Finding]:
+def found(scene: Scene, now: float = NOW) -> list[IpamFinding]:
     return list(ipam_check.findings(scene.view, now))
 
 
-def mend(scene: Scene, now: float = NOW) -> list[Finding]:
-    mended: list[Finding] = []
+def mend(scene: Scene, now: float = NOW) -> list[IpamFinding]:
+    mended: list[IpamFinding] = []
     places = ipam_check.suspected(scene.view, now)
     while part := scene.do(ipam_check.fix, now, places):
         mended += part
@@ -78,7 +78,7 @@ def test_a_grant_nobody_uses_is_released(
     before = dict(scene.store)
     foreign(scene, keys.grant(N1, address), grant(owner, owner_id))
     (finding,) = found(scene)
-    assert (finding.kind, finding.address, finding.since) == (Kind.UNUSED, address, 5.0)
+    assert (finding.kind, finding.address, finding.since) == (IpamFindingKind.UNUSED, address, 5.0)
     assert finding.owner == f"{owner} {owner_id}"
     assert mend(scene) == [finding]
     assert scene.store == before
@@ -91,7 +91,7 @@ def test_a_user_without_grant_gets_it_back(scene: Scene, address: str) -> None:
     held = scene.view.addresses[N1].grants[address]
     foreign(scene, keys.grant(N1, address), None)
     (finding,) = found(scene)
-    assert (finding.kind, finding.address) == (Kind.MISSING, address)
+    assert (finding.kind, finding.address) == (IpamFindingKind.MISSING, address)
     assert mend(scene) == [finding]
     again = scene.view.addresses[N1].grants[address]
     assert (again.owner, again.owner_id) == (held.owner, held.owner_id)
@@ -109,7 +109,10 @@ def test_what_is_elsewhere_is_left(scene: Scene) -> None:
 
 def test_a_grant_to_the_wrong_one_becomes_its_users(scene: Scene) -> None:
     foreign(scene, keys.grant(N1, "10.1.1.1"), grant(GrantOwner.ENDPOINT, "n1.default-gone"))
-    assert [finding.kind for finding in mend(scene)] == [Kind.UNUSED, Kind.MISSING]
+    assert [finding.kind for finding in mend(scene)] == [
+        IpamFindingKind.UNUSED,
+        IpamFindingKind.MISSING,
+    ]
     assert scene.view.addresses[N1].grants["10.1.1.1"].owner_id == "n1.default-c1"
     assert found(scene) == []
 
@@ -118,13 +121,13 @@ def test_of_two_users_neither_is_touched(scene: Scene) -> None:
     c1, c2 = (scene.view.endpoints[key] for key in sorted(scene.view.endpoints))
     foreign(scene, keys.endpoint(c2.key), replace(c2, ip_address=c1.ip_address))
     assert {(finding.kind, finding.address) for finding in found(scene)} == {
-        (Kind.CONTESTED, c1.ip_address),
-        (Kind.UNUSED, c2.ip_address),
+        (IpamFindingKind.CONTESTED, c1.ip_address),
+        (IpamFindingKind.UNUSED, c2.ip_address),
     }
     mend(scene)
     assert scene.view.addresses[N1].grants["10.1.1.1"].owner_id == c1.key
     assert set(scene.view.endpoints) == {c1.key, c2.key}
-    assert [finding.kind for finding in found(scene)] == [Kind.CONTESTED]
+    assert [finding.kind for finding in found(scene)] == [IpamFindingKind.CONTESTED]
 
 
 def test_of_two_users_without_a_grant_neither_is_preferred(scene: Scene) -> None:
@@ -132,7 +135,7 @@ def test_of_two_users_without_a_grant_neither_is_preferred(scene: Scene) -> None
     foreign(scene, keys.endpoint(c2.key), replace(c2, ip_address=c1.ip_address))
     foreign(scene, keys.grant(N1, c1.ip_address), None)
     foreign(scene, keys.grant(N1, c2.ip_address), None)
-    assert [finding.kind for finding in found(scene)] == [Kind.CONTESTED] * 2
+    assert [finding.kind for finding in found(scene)] == [IpamFindingKind.CONTESTED] * 2
     assert mend(scene) == []
 
 
@@ -140,7 +143,7 @@ def test_a_reservation_is_left_to_its_grace(scene: Scene) -> None:
     (key,) = scene.view.reservations
     assert found(scene, NOW + GRACE - 1) == []
     (finding,) = found(scene, NOW + GRACE)
-    assert (finding.kind, finding.since) == (Kind.OVERDUE, NOW)
+    assert (finding.kind, finding.since) == (IpamFindingKind.OVERDUE, NOW)
     assert mend(scene, NOW + GRACE) == [finding]
     assert key not in scene.store
 
@@ -149,7 +152,7 @@ def test_an_endpoint_on_a_reserved_address_is_left_to_a_user(scene: Scene) -> No
     reserved = replace(grant(GrantOwner.RESERVATION, ""), granted_at=NOW)
     foreign(scene, keys.grant(N1, "10.1.1.1"), reserved)
     (finding,) = found(scene)
-    assert (finding.kind, finding.mend) == (Kind.CONTESTED, None)
+    assert (finding.kind, finding.mend) == (IpamFindingKind.CONTESTED, None)
 
 
 @pytest.mark.parametrize("address", ["10.9.9.9", "010.1.1.1", "x", "2001:DB8::77", "2001:db9::1"])
@@ -158,7 +161,7 @@ def test_what_is_no_address_of_the_subnet_is_granted_to_nobody(scene: Scene, add
     foreign(scene, keys.endpoint(record.key), replace(record, ipv6_address=address))
     foreign(scene, keys.grant(N1, record.ipv6_address), None)
     (finding,) = found(scene)
-    assert (finding.kind, finding.mend) == (Kind.MISSING, None)
+    assert (finding.kind, finding.mend) == (IpamFindingKind.MISSING, None)
     assert mend(scene) == []
 
 
@@ -166,8 +169,8 @@ def test_endpoints_of_hosts_nobody_knows_are_named(scene: Scene) -> None:
     scene.endpoint("c3", host="")
     unknown = list(ipam_check.findings(scene.view, NOW, {HostLabel("h2")}))
     assert {(finding.kind, finding.remedy) for finding in unknown} == {
-        (Kind.HOMELESS, "nothing: netctl host rm h1 --force"),
-        (Kind.HOMELESS, "nothing: delete the endpoint"),
+        (IpamFindingKind.HOMELESS, "nothing: netctl host rm h1 --force"),
+        (IpamFindingKind.HOMELESS, "nothing: delete the endpoint"),
     }
     assert list(ipam_check.findings(scene.view, NOW, {HostLabel("h1"), HostLabel("")})) == []
 
