@@ -38,7 +38,7 @@ _IDLE: Final = 15.0
 """Seconds an unused connection is kept; well below what the server keeps, so that it is alive."""
 
 _HEADERS: Final = {"Content-Type": "application/json"}
-"""The route matches this text exactly (spec/netmaster-daemon.md §7)."""
+"""The route matches this text exactly (docs/original/netmaster-daemon.md §7)."""
 
 
 class EndpointConfig(WireModel):

@@ -1,4 +1,4 @@
-"""The REST objects of `/api/v1` that this build serves (spec/netmaster-rest.md §2).
+"""The REST objects of `/api/v1` that this build serves (docs/original/netmaster-rest.md §2).
 
 Declared order is the order on the wire: `key`, then fields by Go name, then `link-sets`, `links`.
 """

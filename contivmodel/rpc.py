@@ -1,4 +1,4 @@
-"""Bodies of netmaster's `/plugin/*` routes (spec/netmaster-daemon.md §7).
+"""Bodies of netmaster's `/plugin/*` routes (docs/original/netmaster-daemon.md §7).
 
 Names on the wire are Go field names; input names are matched without regard to case, as Go's
 decoder does.

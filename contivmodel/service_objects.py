@@ -1,4 +1,7 @@
-"""Services with a virtual address, and the BGP peering of a host (spec/netmaster-rest.md §2)."""
+"""Services with a virtual address, and the BGP peering of a host.
+
+Source: docs/original/netmaster-rest.md §2.
+"""
 
 from typing import ClassVar
 

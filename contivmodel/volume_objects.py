@@ -1,6 +1,6 @@
 """Volumes and their profiles: kinds that can be asked for and never created.
 
-The original has their routes and nothing behind them (spec/netmaster-rest.md §2).
+The original has their routes and nothing behind them (docs/original/netmaster-rest.md §2).
 """
 
 from typing import ClassVar

@@ -1,8 +1,9 @@
 """Allocation bitmaps in the JSON form the store has always had.
 
 The text is base64 (URL alphabet, padded) of an 8-byte big-endian bit length and then 64-bit
-big-endian words, word 0 holding bits 0..63 with bit i as `1 << i % 64` (spec/netmaster-state.md
-§2). Pure; a Python whole number is the set, so operations on large maps stay cheap.
+big-endian words, word 0 holding bits 0..63 with bit i as `1 << i % 64`
+(docs/original/netmaster-state.md §2). Pure; a Python whole number is the set, so operations on
+large maps stay cheap.
 """
 
 import base64

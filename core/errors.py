@@ -5,8 +5,8 @@ carries the codes the outside sees (HTTP status, process exit code), so that the
 instead of deciding them. The text is the first line of what a user reads: it names the object and,
 where there is one, the remedy.
 
-v1 REST answers 500 for every object error (spec/netmaster-rest.md §1); `http_status` therefore
-differs from 500 only where the original's own routes do.
+v1 REST answers 500 for every object error (docs/original/netmaster-rest.md §1); `http_status`
+therefore differs from 500 only where the original's own routes do.
 """
 
 from typing import ClassVar

@@ -1,8 +1,8 @@
 """Names and composite ids as types, and the few rules that compose them.
 
 The original spells the same pair in two orders: REST keys are `tenant:name`, state ids are
-`network.tenant` and `group:tenant` (spec/netmaster-state.md §1). The functions here are the only
-place that knows.
+`network.tenant` and `group:tenant` (docs/original/netmaster-state.md §1). The functions here are
+the only place that knows.
 """
 
 from typing import NewType
@@ -11,7 +11,7 @@ TenantName = NewType("TenantName", str)
 NetworkName = NewType("NetworkName", str)
 GroupName = NewType("GroupName", str)
 HostLabel = NewType("HostLabel", str)
-"""Names a host everywhere (design D9); the OS host name is only its default."""
+"""Names a host everywhere (ADR 16); the OS host name is only its default."""
 
 NetworkId = NewType("NetworkId", str)
 """`<network>.<tenant>`, the id of a network record."""

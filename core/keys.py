@@ -1,9 +1,9 @@
 """Every key in the store: built here, parsed here, spelled nowhere else.
 
 Layout and writers are design.md §3; the paths under `obj`, `state`, `oper`, `lock`, `service` and
-`master` are the original's (spec/netmaster-state.md §1, spec/objdb-state.md §2-4), with one slash
-where the original wrote two. Prefixes end with "/". Consul's missing leading slash is the consul
-backend's own business.
+`master` are the original's (docs/original/netmaster-state.md §1, docs/original/objdb-state.md
+§2-4), with one slash where the original wrote two. Prefixes end with "/". Consul's missing leading
+slash is the consul backend's own business.
 """
 
 from typing import Final
@@ -44,7 +44,7 @@ DOCKNET_DOUBTS: Final = ROOT + "state/docknet-doubt/"
 SCHEMA: Final = ROOT + "master/schema"
 """The version of everything the leader writes; absent where the original wrote it."""
 GROUP_ID_CURSOR: Final = ROOT + "state/group-id-cursor"
-"""The last group id handed out: ids go round instead of coming back at once (design D3)."""
+"""The last group id handed out: ids go round instead of coming back at once (ADR 10)."""
 
 GRANTS: Final = ROOT + "ipam/"
 HOSTS: Final = ROOT + "host/"
@@ -63,7 +63,7 @@ LEADER_PREFIXES: Final = (
     DOCKNETS,
     GRANTS,
 )
-"""What the leader writes; a foreign write in here makes it rebuild its view (design D2)."""
+"""What the leader writes; a foreign write in here makes it rebuild its view (ADR 9)."""
 
 SERVICE_NETMASTER: Final = "netmaster"
 SERVICE_NETMASTER_RPC: Final = "netmaster.rpc"

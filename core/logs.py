@@ -2,8 +2,8 @@
 
 Call sites write `log.info("endpoint programmed", extra=fields(endpoint=..., network=...))`. The
 text form is the original's logrus line `time="Nov 20 09:38:15.106224524" level=info msg="…"
-key=value` (spec/netmaster-daemon.md §1), the JSON form has one object per line. Field names used
-across the project:
+key=value` (docs/original/netmaster-daemon.md §1), the JSON form has one object per line. Field
+names used across the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
 master, service, flag, key, revision, generation, flows, cards, count, seconds, rate, burst, error,

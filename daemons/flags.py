@@ -2,9 +2,9 @@
 
 Go's habits are kept: `-flag` and `--flag` are the same, a switch is `--switch` or
 `--switch=true`, each flag has aliases and an environment variable
-`CONTIV_<DAEMON>_<NAME>`; the command line wins (spec/netmaster-daemon.md §1,
-spec/netplugin-agent.md §1.1). Errors have the original's texts and exit with 22. What a daemon
-adds, and what it makes of the values, is in its `settings`.
+`CONTIV_<DAEMON>_<NAME>`; the command line wins (docs/original/netmaster-daemon.md §1,
+docs/original/netplugin-agent.md §1.1). Errors have the original's texts and exit with 22. What a
+daemon adds, and what it makes of the values, is in its `settings`.
 
 The original had two generations of flags. The later one's win every shared name; `--cluster-store`
 belongs to the older one alone and selects its profile (`Values.older`): mode docker unless given,

@@ -1,8 +1,10 @@
-"""Client of the ACI gateway's REST: the one place that speaks to it (spec/netmaster-rest.md §3).
+"""Client of the ACI gateway's REST: the one place that speaks to it.
 
 It sends the JSON that `netmaster.plan.external.aci` wrote and tells success from failure;
 `netmaster.external_effects` decides when. The connection is opened for a request and closed behind
 it, for requests are rare.
+
+Source: docs/original/netmaster-rest.md §3.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Which REST objects name which: the link-sets of replies, computed instead of stored (design §3).
+"""Which REST objects name which: the link-sets of replies, computed instead of stored (ADR 18).
 
 An object names its tenant, its network, what is attached to it; `Backlinks` remembers who names
 whom, so that the one named finds them all. Which set of which kind shows them is one table here.

@@ -2,7 +2,7 @@
 
 `submit` has a change decided against the view, applies its writes to the view at once and queues
 them; `run` commits what is queued in groups, one group in flight, each fenced by the leader lock
-(design D2). The view therefore holds what is committed and what is on its way, and nobody is told
+(ADR 9). The view therefore holds what is committed and what is on its way, and nobody is told
 of a change, or of a refusal that rests on one, before it is committed.
 
 Endpoints and addresses share groups, and so do rules, new networks, and new groups, each with their

@@ -1,4 +1,4 @@
-"""What netmaster is made of, and how it starts and ends (spec/netmaster-daemon.md §2-4).
+"""What netmaster is made of, and how it starts and ends (docs/original/netmaster-daemon.md §2-4).
 
 Listeners come first, so that ports are known before anybody is told of them; then the ofnet RPC,
 the registrations and the candidacy run until SIGTERM or until one of them fails. The store may

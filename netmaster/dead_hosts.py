@@ -1,4 +1,4 @@
-"""Gives hosts up whose agents have been away for too long (spec/netmaster-daemon.md §5).
+"""Gives hosts up whose agents have been away for too long (docs/original/netmaster-daemon.md §5).
 
 The service registry says whose agents are there. That an agent is missing is believed only after
 this leader has seen the registry without it at every look for longer than a registration outlives

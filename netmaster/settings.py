@@ -1,8 +1,8 @@
 """What the command line says, checked once and in the original's order.
 
 In come the values `daemons.flags` read; out comes a `Settings` that the daemon can rely on, or
-a UsageError whose text is the original's (spec/netmaster-daemon.md §1). It does no I/O: the host's
-own address is an argument.
+a UsageError whose text is the original's (docs/original/netmaster-daemon.md §1). It does no I/O:
+the host's own address is an argument.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The leader's own part of the store, in memory: what decisions are made against (design D2).
+"""The leader's own part of the store, in memory: what decisions are made against (ADR 9).
 
 Built from the store's bytes (`View.load`) and kept in step by `apply`, with what is committed and
 what is on its way. Beside the records it keeps indexes, so that a decision about one endpoint

@@ -1,9 +1,9 @@
-"""What the project asks of a store, and what every backend promises (design D2, D4).
+"""What the project asks of a store, and what every backend promises (ADR 9 and ADR 11).
 
 A backend is etcd (`objdb.etcd`), consul (`objdb.consul`) or memory (`objdb.memory`); one contract
 suite (`tests/contract`) holds all of them to this page. The promises are the weaker of what etcd
-and consul can give (spec/store-notes.md §3), so code above relies on states, never on seeing every
-event.
+and consul can give (docs/original/store-notes.md §3), so code above relies on states, never on
+seeing every event.
 
 * Keys are text that starts with "/"; prefixes end with "/". Values are bytes, "" allowed.
 * `rev` is an opaque whole number: equal means unchanged, it grows per key. Revisions of

@@ -1,9 +1,9 @@
 """From the endpoints of a command line to a backend.
 
 `store_of` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
-(`parse_store_url`), and checks it, with the original's messages (spec/netmaster-daemon.md §1);
-`connect` makes the backend. What the store asks of us is `objdb.credentials`'s.
-The original used the first endpoint alone; all of them are used here.
+(`parse_store_url`), and checks it, with the original's messages (docs/original/netmaster-daemon.md
+§1); `connect` makes the backend. What the store asks of us is `objdb.credentials`'s. The original
+used the first endpoint alone; all of them are used here.
 """
 
 import json

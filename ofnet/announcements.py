@@ -1,4 +1,4 @@
-"""Which local endpoints are announced by gratuitous ARP, and when (spec/ofnet-pipelines.md, GARP).
+"""Which local endpoints are announced by gratuitous ARP, and when.
 
 Switches outside learn from an announcement on which port an address is: of the vlan bridge, in
 bridge mode; elsewhere nothing is announced. In come Worlds with what changed; out go frames for one
@@ -8,6 +8,8 @@ its application profile was launched; all of them when there is an uplink again 
 to be flooded.
 
 Pure: `ofnet.garp_sender` has the clock.
+
+Source: docs/original/ofnet-pipelines.md, GARP.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which card of the uplink the agent's own frames leave by (spec/ofnet-pipelines.md §8).
+"""Which card of the uplink the agent's own frames leave by (docs/original/ofnet-pipelines.md §8).
 
 Pure. What the switch sends is its own choice: NORMAL's, or `ofnet.openflow.actions.OutputFirst`'s.
 """

@@ -2,7 +2,7 @@
 
 The agent fills a World from store records and from its host (`netplugin.world.builder`); pipelines
 read it and know nothing else. All values are immutable; a change is a new value, and what it
-touches is recomputed (design D4).
+touches is recomputed (ADR 11).
 """
 
 from collections.abc import Mapping
@@ -219,7 +219,7 @@ class World:
     `learning`, those that are still to be told again stay on the switch.
     `launches` counts how often the fabric was told of a group, by its id. With
     `guard` pods are held to their own addresses. `complete` is False until every source has been
-    read once; nothing may be deleted from a switch on the word of an incomplete World (design D4).
+    read once; nothing may be deleted from a switch on the word of an incomplete World (ADR 11).
     """
 
     fwd_mode: FwdMode

@@ -1,6 +1,6 @@
 """Values the original rewrites all the time and we write once: as they are at creation.
 
-Allocation bitmaps of networks and groups, and the VLAN/VXLAN resource records (design §3). Pure;
+Allocation bitmaps of networks and groups, and the VLAN/VXLAN resource records (ADR 18). Pure;
 `state.codec` puts them into JSON. The true values are `state.derive`'s.
 """
 

@@ -1,8 +1,8 @@
-"""What is computed instead of stored: allocation lists, counters, tags in use (design §3).
+"""What is computed instead of stored: allocation lists, counters, tags in use (ADR 18).
 
 Pure functions from records and plain addresses to what REST replies show. Lists have the
-original's form `a-b, c`: whole runs as one item, ascending (spec/netmaster-state.md §5). IPv4 only;
-the original lists no IPv6 addresses.
+original's form `a-b, c`: whole runs as one item, ascending (docs/original/netmaster-state.md §5).
+IPv4 only; the original lists no IPv6 addresses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -2,7 +2,7 @@
 
 Groups, networks and rules come in; for every group a policy holds for, each rule becomes an ofnet
 rule for the packets it is about and, if it names a port, one for the packets that answer them.
-Pure, and stored nowhere (design §3): netmaster shows the result, agents turn it into flows.
+Pure, and stored nowhere (ADR 18): netmaster shows the result, agents turn it into flows.
 
 A rule is expanded wholly or not at all. It means nothing while the group or the network at its
 other end does not exist: a name that nobody has must not become "anybody". An address range becomes

@@ -2,7 +2,7 @@
 
 Field names are ours; the original's JSON names are `state.codec`'s. Which key holds which record
 is `core.keys`. Counters and bitmaps that the original rewrites with every endpoint are not here:
-the codec writes their creation-time value (design §3) and `state.derive` computes the true one.
+the codec writes their creation-time value (ADR 18) and `state.derive` computes the true one.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class NetworkType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRecord:
-    """CfgNetworkState (spec/netmaster-state.md §2).
+    """CfgNetworkState (docs/original/netmaster-state.md §2).
 
     `subnet` is the network address; `first`..`last` the assignable range as text, where `first`
     is the literal address the user gave (`10.1.1.77/24` -> `10.1.1.77`). `pkt_tag` is the VLAN on
@@ -198,7 +198,7 @@ class GrantOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRecord:
-    """One address held (design D3); the key has the network and the address.
+    """One address held (ADR 10); the key has the network and the address.
 
     `seq` grows with every grant of the cluster: it tells two grants of one address apart and
     orders them (the IPv6 allocator goes on behind the newest).
@@ -213,7 +213,7 @@ class GrantRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
-    """A host that runs an agent; outlives the agent and its leases (design D5)."""
+    """A host that runs an agent; outlives the agent and its leases (ADR 12)."""
 
     label: HostLabel
     control_ip: str
@@ -225,7 +225,7 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInstance:
-    """One registered instance of a service, under a lease (spec/objdb-state.md §3)."""
+    """One registered instance of a service, under a lease (docs/original/objdb-state.md §3)."""
 
     service: str
     address: str

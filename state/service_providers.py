@@ -3,7 +3,7 @@
 An endpoint provides for a service of its tenant while its container runs (it has a container id)
 and has every label that the service selects. The order in which they came does not matter. The
 original keeps the lists in CfgServiceLBState and SvcProvider and rewrites them with each container
-(spec/netmaster-state.md §8). Pure; used by netmaster's replies and by agents.
+(docs/original/netmaster-state.md §8). Pure; used by netmaster's replies and by agents.
 """
 
 from collections.abc import Iterable, Mapping

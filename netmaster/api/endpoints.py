@@ -1,7 +1,7 @@
 """The agents' routes `/plugin/*`: bodies to decisions, their results to answers.
 
-Bodies and answers are spec/netmaster-daemon.md §7's. The time an address was given at is part of
-the decision, so a clock reading is an argument.
+Bodies and answers are docs/original/netmaster-daemon.md §7's. The time an address was given at is
+part of the decision, so a clock reading is an argument.
 """
 
 from collections.abc import Callable, Mapping

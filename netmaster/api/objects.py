@@ -1,7 +1,9 @@
-"""CRUD of the REST model: bodies to plans, stored objects to answers (spec/netmaster-rest.md §1).
+"""CRUD of the REST model: bodies to plans, stored objects to answers.
 
 Which plan decides about which kind is one table here. Reading waits until what the view shows is
 committed; writing is the committer's.
+
+Source: docs/original/netmaster-rest.md §1.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,7 @@
-"""The shapes of answers (spec/netmaster-rest.md §1): JSON with a newline, errors as plain text."""
+"""The shapes of answers: JSON with a newline, errors as plain text.
+
+Source: docs/original/netmaster-rest.md §1.
+"""
 
 from typing import Any, Final
 

@@ -1,7 +1,7 @@
 """Which request means what: method and path in, a target out. Pure.
 
 Paths, the mandatory trailing slash and the missing 405 are the original's
-(spec/netmaster-rest.md §1): whatever is not here is 404.
+(docs/original/netmaster-rest.md §1): whatever is not here is 404.
 """
 
 import posixpath

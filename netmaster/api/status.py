@@ -1,4 +1,7 @@
-"""`/version` and `/info`: what this master is and whom it knows (spec/netmaster-daemon.md §8)."""
+"""`/version` and `/info`: what this master is and whom it knows.
+
+Source: docs/original/netmaster-daemon.md §8.
+"""
 
 from core import keys
 from objdb.api import Backend, Lock

@@ -1,7 +1,7 @@
 """Ids of endpoint groups: 1..32767, the 15 bits they have in flow metadata, round and round.
 
 An id rests as long as possible before it comes again, so that a new group meets no flow of an old
-one (design D3). Behind the last one given there is none that was given since; it is stored when a
+one (ADR 10). Behind the last one given there is none that was given since; it is stored when a
 group goes, as it may have been that group's. Till then the ids in use tell how far they have come.
 """
 

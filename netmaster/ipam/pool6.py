@@ -1,7 +1,7 @@
 """The IPv6 addresses of one network.
 
 The original's order: on from the last one given, round and round, so that a released address
-rests before it is given again (spec/netmaster-state.md §5).
+rests before it is given again (docs/original/netmaster-state.md §5).
 """
 
 from typing import Final

@@ -1,9 +1,9 @@
 """VLANs, VXLAN network identifiers and local VLANs: ranges, what is in use, which comes next.
 
 A vlan network has a VLAN. A vxlan network has a VNI and a local VLAN, which stands for the VNI
-within a host and comes from a pool of its own (spec/netmaster-state.md §3). Tags of networks that
-exist are given in with their records; refusals carry the original's words. On an ACI fabric groups
-have VLANs of their own, from the networks' pool.
+within a host and comes from a pool of its own (docs/original/netmaster-state.md §3). Tags of
+networks that exist are given in with their records; refusals carry the original's words. On an ACI
+fabric groups have VLANs of their own, from the networks' pool.
 """
 
 from collections.abc import Iterable

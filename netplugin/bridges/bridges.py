@@ -1,8 +1,9 @@
 """The two bridges every host has, and which datapath they run on.
 
-`ensure_bridges` makes both as spec/ofnet-ovsdb.md §1 has them, with what the original left out: a
-fixed datapath id (a new uplink no longer cuts the controller off), out-of-band control and a short
-back-off. The kernel's datapath is used where the kernel has one, else userspace's; nobody is asked.
+`ensure_bridges` makes both as docs/original/ofnet-ovsdb.md §1 has them, with what the original left
+out: a fixed datapath id (a new uplink no longer cuts the controller off), out-of-band control and a
+short back-off. The kernel's datapath is used where the kernel has one, else userspace's; nobody is
+asked.
 """
 
 import hashlib

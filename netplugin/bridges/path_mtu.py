@@ -2,8 +2,8 @@
 
 Somewhere on the way a link may carry less than those at both ends. Then short packets pass and
 long ones vanish, and connections hang as soon as they have something to say
-(spec/user-issues.md #21). So each peer is asked, again and again, with a packet as long as the
-longest a tunnel makes, and where that is not answered with a short one: a host that answers the
+(docs/original/user-issues.md #21). So each peer is asked, again and again, with a packet as long as
+the longest a tunnel makes, and where that is not answered with a short one: a host that answers the
 short one only is reported. One that answers neither may be away, or not answer echo requests.
 """
 

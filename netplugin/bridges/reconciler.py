@@ -4,7 +4,7 @@ Facts come in through `apply` (store events), `put_port` / `remove_port` (endpoi
 and OVSDB's own report. `run_ports` has bridges, uplink and tunnels mended wherever OVSDB differs
 from what should be there; `run_flows` carries the World's changes to `ofnet.agent`, which does the
 same for the switch. All of it may be repeated at any time, and nothing is deleted before the World
-is complete (design D4).
+is complete (ADR 11).
 
 Next modules: `netplugin.world.builder` (facts -> World), `ofnet.agent` (World -> flows -> switch),
 `netplugin.bridges.uplinks` and `netplugin.bridges.tunnels` (ports in OVSDB),

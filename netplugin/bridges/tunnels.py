@@ -36,7 +36,10 @@ def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
 
 
 def vtep_options(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
-    """Return the options of the tunnel port towards an address (spec/ofnet-ovsdb.md §3)."""
+    """Return the options of the tunnel port towards an address.
+
+    Source: docs/original/ofnet-ovsdb.md §3.
+    """
     return {
         "remote_ip": str(remote),
         "key": "flow",

@@ -1,10 +1,10 @@
 """The host's uplink: the network cards that tie the vlan bridge to the physical VLANs.
 
 One card is a trunk of its own name, several are one bond, `uplinkPort`, which speaks LACP
-(spec/ofnet-ovsdb.md §3). `converge` makes the port what the command line says and tells the World
-the OpenFlow number of each card and whether frames may leave by it now. A port that is right is
-left as it is, with what an administrator has set on it; ports it did not make are nobody's business
-here. Next is `netplugin.world.bridge_state`.
+(docs/original/ofnet-ovsdb.md §3). `converge` makes the port what the command line says and tells
+the World the OpenFlow number of each card and whether frames may leave by it now. A port that is
+right is left as it is, with what an administrator has set on it; ports it did not make are nobody's
+business here. Next is `netplugin.world.bridge_state`.
 """
 
 import logging

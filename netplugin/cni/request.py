@@ -1,8 +1,8 @@
 """What a CNI call asks for: the body `contivk8s` posts, checked, as a `PodRequest`.
 
-In comes JSON with the original's fields (spec/cni-k8s.md §2) and beside them the container id, the
-raw CNI_ARGS and the network configuration the plugin read from its stdin; out goes a `PodRequest`
-for the `PodHandler` (`netplugin.pods.handler`), or `BadCall` with the code of the CNI
+In comes JSON with the original's fields (docs/original/cni-k8s.md §2) and beside them the container
+id, the raw CNI_ARGS and the network configuration the plugin read from its stdin; out goes a
+`PodRequest` for the `PodHandler` (`netplugin.pods.handler`), or `BadCall` with the code of the CNI
 specification. Pure: whether the namespace or the network exists is found out later.
 """
 

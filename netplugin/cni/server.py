@@ -1,8 +1,8 @@
 """The door for `contivk8s`: HTTP on a unix socket of this host.
 
-In come the original's two calls (spec/cni-k8s.md §2), each from a process of root's; they are
-checked by `netplugin.cni.request`, carried out by a `PodHandler` (`netplugin.pods.handler`), and
-answered with what `netplugin.cni.results` builds. Whatever comes in gets an answer: this module
+In come the original's two calls (docs/original/cni-k8s.md §2), each from a process of root's; they
+are checked by `netplugin.cni.request`, carried out by a `PodHandler` (`netplugin.pods.handler`),
+and answered with what `netplugin.cni.results` builds. Whatever comes in gets an answer: this module
 knows HTTP and nothing of pods.
 """
 

@@ -1,4 +1,4 @@
-"""Links, addresses and namespaces of this host (design D7).
+"""Links, addresses and namespaces of this host (ADR 14).
 
 In come names, paths and addresses, out go interfaces as the kernel has them; `netplugin.pods.add`
 decides which. What is done to the pods' links is `netplugin.kernel.pod_links`, what concerns the

@@ -3,9 +3,9 @@
 In comes its path; out goes where the API server is, and how it knows this agent
 (`netplugin.kube.api` follows its services, if one is named), and the subnet of the cluster's
 services: `netplugin.bridges.infra` routes the host there, `netplugin.pods.add` pods that have no
-gateway (spec/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`). Without a certificate or a token of its
-own an agent shows its service account's token, which Kubernetes changes now and then: it is read
-for every request.
+gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`). Without a certificate or a token
+of its own an agent shows its service account's token, which Kubernetes changes now and then: it is
+read for every request.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The ofnet control channel of this agent: registered with every master, telling how far it is.
 
 Masters are the instances of service `netmaster.rpc`; with each of them both bridges register and
-report (design D5), and an agent that ends takes them off the masters' lists. Endpoints, peers and
+report (ADR 12), and an agent that ends takes them off the masters' lists. Endpoints, peers and
 policies do not come this way but through the store. Next: `netplugin.masters.progress` (what is
 reported), `ofnet.rpc.control` (how it is said), `ofnet.rpc.jsonrpc` (how it is sent).
 """

@@ -1,4 +1,4 @@
-"""How far this host has come, and what is wrong on it: what masters are told (design D5).
+"""How far this host has come, and what is wrong on it: what masters are told (ADR 12).
 
 In come the revisions up to which the store has told of each prefix, what rounds carried to the
 bridges, and faults as they are found; out comes what `netplugin.masters.control` reports. A

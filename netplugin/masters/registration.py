@@ -1,8 +1,8 @@
 """Says in the store that this agent is here: the host record, and its services under leases.
 
-The host record outlives the agent (design D5): peers keep their tunnel to a host whose agent is
-down. The registrations are the original's (spec/netplugin-agent.md §4) with the ports in use; they
-end with the agent. Next: `objdb.registration`.
+The host record outlives the agent (ADR 12): peers keep their tunnel to a host whose agent is
+down. The registrations are the original's (docs/original/netplugin-agent.md §4) with the ports in
+use; they end with the agent. Next: `objdb.registration`.
 """
 
 import asyncio

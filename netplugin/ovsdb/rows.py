@@ -56,9 +56,9 @@ class PortSpec:
     """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself.
 
     With `members` it is a bond of these devices, which speaks LACP and uses one of them alone
-    where nobody answers it (spec/ofnet-ovsdb.md §3); they ask for numbers from `ofport_request` on.
-    What comes in above `policing_rate` (kbit/s; 0 is no limit) is dropped, beyond bursts of
-    `policing_burst` (kbit).
+    where nobody answers it (docs/original/ofnet-ovsdb.md §3); they ask for numbers from
+    `ofport_request` on. What comes in above `policing_rate` (kbit/s; 0 is no limit) is dropped,
+    beyond bursts of `policing_burst` (kbit).
     """
 
     name: str

@@ -5,7 +5,7 @@ fails, all of them are undone.
 
 A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
 OVS port, a release netmaster could not take) is `netplugin.pods.teardown`'s, from the journal,
-which survives whatever happens to this process or to the master (design D10). Calls for one
+which survives whatever happens to this process or to the master (ADR 17). Calls for one
 container are serial, containers go side by side (`netplugin.pods.endpoint_registry`).
 """
 

@@ -1,4 +1,4 @@
-"""What this host must not forget: one small file per local endpoint (design D10).
+"""What this host must not forget: one small file per local endpoint (ADR 17).
 
 In come entries, before netmaster is asked for the endpoint; they go when it has been released. An
 agent that starts reads all of them and knows what it may have left half done

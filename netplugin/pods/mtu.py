@@ -3,8 +3,8 @@
 In come the MTUs of the link tunnels leave by and of the uplinks, as the kernel has them; out goes
 the MTU of each bridge's pods, which `--mtu` may lower. When links change, the links of pods that
 run follow, and the host's own interfaces on the bridges. The original took the lowest of all links
-there happened to be, once, so that a bridge of somebody else's decided (spec/ofnet-ovsdb.md §5,
-spec/user-issues.md #21).
+there happened to be, once, so that a bridge of somebody else's decided
+(docs/original/ofnet-ovsdb.md §5, docs/original/user-issues.md #21).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The cluster's settings, without which no agent can be (spec/netplugin-agent.md §2.3).
+"""The cluster's settings, without which no agent can be (docs/original/netplugin-agent.md §2.3).
 
 netmaster writes them when it first leads. An agent waits for them, for ever, and ends if they are
 not what its own command line says. Later changes of them are records like any

@@ -1,6 +1,6 @@
-"""Has an agent start part by part, and run (design D10: start-up is the recovery path).
+"""Has an agent start part by part, and run (ADR 17: start-up is the recovery path).
 
-The order is spec/netplugin-agent.md §2; each step has a module.
+The order is docs/original/netplugin-agent.md §2; each step has a module.
 
 1. `netplugin.startup.clients` opens store, OVSDB and kernel, `netplugin.startup.cluster_settings`
 waits for netmaster. 2. `netplugin.startup.dataplane` makes the bridges and wires what forwards,

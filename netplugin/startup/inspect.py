@@ -1,4 +1,4 @@
-"""What the agent shows of itself on `:9090`, in the original's shapes (spec/netplugin-agent.md §7).
+"""What the agent shows of itself on `:9090`, in the original's shapes.
 
 GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /inspect/nameserver: the names
 pods can ask for. GET /inspect/bgp: the session with the BGP peer and its prefixes, as
@@ -6,6 +6,8 @@ pods can ask for. GET /inspect/bgp: the session with the BGP peer and its prefix
 the driver the switches are asked then, never before. DELETE /debug/reclaimEndpoint/{key}: take an
 endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
 was mended.
+
+Source: docs/original/netplugin-agent.md §7.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The start of an agent whose parts are wired: all is read, then what is gone goes.
 
 The store's records are read once, and what is on this host is found again: ports of pods, of the
-host itself, tunnels. With that the World is complete: absence means gone from now on (design D4).
+host itself, tunnels. With that the World is complete: absence means gone from now on (ADR 11).
 When the switch has the flows, those who keep things in step begin, and what an agent that died left
 half-made is swept. A step that fails here is taken up by whoever begins then.
 """

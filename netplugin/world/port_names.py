@@ -2,8 +2,8 @@
 
 One number N makes everything of a local endpoint's port: the link in the host's namespace is
 `vvport<N>`, the OpenFlow port is N, and its address on the host's private network ends in N
-(spec/ofnet-ovsdb.md §2). Tunnel ports and uplinks take OpenFlow numbers of ranges of their own, so
-that an endpoint and a peer never want the same one. What exists on the switch is
+(docs/original/ofnet-ovsdb.md §2). Tunnel ports and uplinks take OpenFlow numbers of ranges of their
+own, so that an endpoint and a peer never want the same one. What exists on the switch is
 `netplugin.ovsdb`'s knowledge and comes in as an argument.
 """
 

@@ -2,7 +2,7 @@
 
 It is the lowest free of 1..255, and stays while the tenant has a network here
 (`netplugin.world.networks` says who does). The ids are kept across restarts, so that a restart
-changes no flow (design D6): as external ids of the vxlan bridge, `contiv-vrf-<tenant>` = id, which
+changes no flow (ADR 13): as external ids of the vxlan bridge, `contiv-vrf-<tenant>` = id, which
 `netplugin.bridges.reconciler` writes.
 """
 

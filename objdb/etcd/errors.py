@@ -1,7 +1,7 @@
 """What etcd's refusals mean: gRPC's codes and etcd's texts as errors of `core.errors`.
 
-The codes alone do not tell (spec/store-notes.md §1.2, §1.3), so texts of etcd are known here, and
-nowhere else. A refusal that somebody has to do something about says what.
+The codes alone do not tell (docs/original/store-notes.md §1.2, §1.3), so texts of etcd are known
+here, and nowhere else. A refusal that somebody has to do something about says what.
 """
 
 from collections.abc import Mapping

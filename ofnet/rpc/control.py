@@ -1,7 +1,7 @@
 """The control channel between masters and agents: what is called, with what, and who is known.
 
 Agents register with every master and report how far they have come; a master asks agents for
-inspection (design D5). Endpoints and policies do not travel here: they reach agents through the
+inspection (ADR 12). Endpoints and policies do not travel here: they reach agents through the
 store. Method names and record fields are the original's; `OfnetMaster.Report` and
 `OfnetAgent.Inspect` are new. Fields that are not known here are passed over.
 """

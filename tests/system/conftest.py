@@ -9,7 +9,7 @@ import pytest
 from tests.bed.cluster import Bed
 
 UNFORESEEN = re.compile(r"level=fatal|internal error|crashed|request failed|never retrieved")
-"""What no daemon may ever log: a failure nobody foresaw (design D8)."""
+"""What no daemon may ever log: a failure nobody foresaw (ADR 15)."""
 
 
 @pytest.fixture(scope="module")

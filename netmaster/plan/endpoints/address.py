@@ -1,8 +1,8 @@
 """Decisions about addresses reserved ahead of an endpoint: allocate, release, reclaim.
 
 Docker and Mesos ask for an address first and create the endpoint with it afterwards
-(spec/netmaster-state.md §7). A reservation is a grant of its own kind: only it can be released
-here, and if nobody turns it into an endpoint it is reclaimed.
+(docs/original/netmaster-state.md §7). A reservation is a grant of its own kind: only it can be
+released here, and if nobody turns it into an endpoint it is reclaimed.
 """
 
 from itertools import islice

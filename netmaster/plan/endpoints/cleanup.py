@@ -1,7 +1,7 @@
 """Decisions about clean-ups: all endpoints of a network, a group, a container id or a host go.
 
 There may be any number of them, so a clean-up is an intent in the store first, then parts that
-remove what is left of what it names (design D2). A part done twice does no harm, and whoever leads
+remove what is left of what it names (ADR 9). A part done twice does no harm, and whoever leads
 next goes on with it. `netmaster.cleanup` walks through the parts and tells the agents.
 """
 

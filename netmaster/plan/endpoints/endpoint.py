@@ -1,7 +1,7 @@
 """Decisions about endpoints: the endpoint's record and its addresses come and go together.
 
-One transaction holds the record and one grant for each address (spec/netmaster-state.md §7,
-design D3). Asking twice for one endpoint answers what was decided the first time.
+One transaction holds the record and one grant for each address (docs/original/netmaster-state.md
+§7, ADR 10). Asking twice for one endpoint answers what was decided the first time.
 """
 
 from dataclasses import replace

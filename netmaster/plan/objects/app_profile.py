@@ -1,4 +1,4 @@
-"""Decisions about application profiles (spec/netmaster-rest.md §2).
+"""Decisions about application profiles (docs/original/netmaster-rest.md §2).
 
 A profile is its object alone; that a group belongs to it is said by the profile and shown by both.
 """

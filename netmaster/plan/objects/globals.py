@@ -1,8 +1,8 @@
 """Decisions about the global object: ranges of tags, forwarding and ARP mode, fabric.
 
-The object, GlobConfig and gstate.Cfg are kept in step by writing them together (spec/
-netmaster-rest.md §2, spec/netmaster-state.md §10). Beside gstate.Cfg go the resource records that
-the original keeps, at their creation-time value.
+The object, GlobConfig and gstate.Cfg are kept in step by writing them together (docs/original/
+netmaster-rest.md §2, docs/original/netmaster-state.md §10). Beside gstate.Cfg go the resource
+records that the original keeps, at their creation-time value.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def startup(view: View, flags: StartupFlags) -> Plan:
     """Create the global object if there is none, else let flags in where they may.
 
     Stored settings win, except that forward mode and infra type follow the flags while no network
-    depends on them (design D8).
+    depends on them (ADR 15).
     """
     stored = view.objects[Global.kind].get(KEY)
     if not isinstance(stored, Global):

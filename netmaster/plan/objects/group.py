@@ -1,8 +1,10 @@
-"""Decisions about endpoint groups (spec/netmaster-rest.md §2, spec/netmaster-state.md §6).
+"""Decisions about endpoint groups.
 
 A group is its REST object and its record; deleting one also moves the cursor of group ids. Which
 policies and external contracts hold for it is said by its object alone; of its network profile, the
 record has what it grants. On an ACI fabric a group has a VLAN of its own, else its network's.
+
+Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §6.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,10 @@
-"""Decisions about network profiles, and what they mean for groups (spec/netmaster-rest.md §2).
+"""Decisions about network profiles, and what they mean for groups.
 
 A profile is its object alone. What it grants is copied into the record of every group that names
 it, for agents read records only. A change of a profile commits the object and the first of its
 groups; the others follow in parts, and `catch_up` finds any that a failure has left behind.
+
+Source: docs/original/netmaster-rest.md §2.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,9 +1,11 @@
-"""Decisions about networks (spec/netmaster-rest.md §2, spec/netmaster-state.md §4).
+"""Decisions about networks.
 
 A network is its REST object, its record and the grants of its gateways; they come and go together.
 Checks and their order are the original's. Refused here and accepted there: a gateway that no host
 can have, an IPv6 gateway outside its subnet, subnets no host can use, a tag that names another
 network already.
+
+Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §4.
 """
 
 from collections.abc import Iterator

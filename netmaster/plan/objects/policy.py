@@ -1,4 +1,4 @@
-"""Decisions about policies (spec/netmaster-rest.md §2).
+"""Decisions about policies (docs/original/netmaster-rest.md §2).
 
 A policy is its REST object alone; its rules are objects of their own
 (`netmaster.plan.objects.rule`), and which groups it holds for is said by the groups

@@ -1,4 +1,4 @@
-"""Decisions about the rules of policies (spec/netmaster-rest.md §2).
+"""Decisions about the rules of policies (docs/original/netmaster-rest.md §2).
 
 A rule is its REST object alone, and is never changed; what it means for the switches is derived
 (`state.policy_rules`). Rules do not depend on each other, so they may share a commit.

@@ -1,9 +1,9 @@
 """Decisions about services: a name, ports and selectors behind a virtual address.
 
-A service is its REST object, its record and the grant of its address (spec/netmaster-rest.md §2,
-spec/netmaster-state.md §8); they come and go together. Who serves it is derived. The address comes
-from the service's network and from no group's pool: the one asked for if it is free, else the
-lowest free one. An update keeps it where it can.
+A service is its REST object, its record and the grant of its address
+(docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §8); they come and go
+together. Who serves it is derived. The address comes from the service's network and from no group's
+pool: the one asked for if it is free, else the lowest free one. An update keeps it where it can.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Decisions about tenants (spec/netmaster-rest.md §2)."""
+"""Decisions about tenants (docs/original/netmaster-rest.md §2)."""
 
 from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, Policy, Tenant
 from contivmodel.wire import blank

@@ -1,6 +1,6 @@
 """Decisions about volumes and volume profiles: none is ever created.
 
-The original serves their routes and has nothing behind them (spec/netmaster-rest.md §2).
+The original serves their routes and has nothing behind them (docs/original/netmaster-rest.md §2).
 """
 
 from contivmodel.volume_objects import Volume, VolumeProfile

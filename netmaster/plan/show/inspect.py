@@ -1,7 +1,7 @@
 """What `inspect` shows of an object beside its configuration: counts, lists and endpoints.
 
-Answers are plain data under the original's field names (spec/netmaster-rest.md §2); the edge
-leaves empty values out. Everything is derived from the view; nothing is decided.
+Answers are plain data under the original's field names (docs/original/netmaster-rest.md §2); the
+edge leaves empty values out. Everything is derived from the view; nothing is decided.
 """
 
 from collections.abc import Iterable, Iterator
