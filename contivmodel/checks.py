@@ -1,4 +1,4 @@
-"""Which values the fields of a REST object may have (spec: one rule per field, in field order).
+"""Which values the fields of a REST object may have (docs/original/netmaster-rest.md §1, §2).
 
 `contivmodel.objects` declares a field's rule in its type (`tenant_name: Name`); `validate` walks
 the fields in declared order, which is the original's, and reports the first that fails in the

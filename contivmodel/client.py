@@ -4,7 +4,7 @@ In come requests of `contivmodel.rpc`; out go the replies below, or an error of 
 MasterUnavailable when no answer came (`outcome_unknown` says whether the request may have been
 carried out), NotLeader when the one asked knows no leader, and the class that fits the first line
 of any other refusal. Which netmaster to ask, and whether to ask again, is the caller's business
-(`netplugin.cluster`). Command line programs use `contivmodel.client_sync`.
+(`netplugin.masters.client`). Command line programs use `contivmodel.client_sync`.
 """
 
 from collections.abc import Mapping

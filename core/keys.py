@@ -1,6 +1,6 @@
 """Every key in the store: built here, parsed here, spelled nowhere else.
 
-Layout and writers are design.md §3; the paths under `obj`, `state`, `oper`, `lock`, `service` and
+Layout and writers are ADR 18; the paths under `obj`, `state`, `oper`, `lock`, `service` and
 `master` are the original's (docs/original/netmaster-state.md §1, docs/original/objdb-state.md
 §2-4), with one slash where the original wrote two. Prefixes end with "/". Consul's missing leading
 slash is the consul backend's own business.

@@ -1,6 +1,8 @@
-"""The address by which others reach this host, when no flag names one (spec §1, "Host default IP").
+"""The address by which others reach this host, when no flag names one.
 
 `choose` decides among what the kernel and the resolver say; `default_host_address` asks them.
+
+Source: docs/original/netmaster-daemon.md §1.
 """
 
 import fcntl

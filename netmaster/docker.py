@@ -1,8 +1,10 @@
-"""Docker's networks: the one place where netmaster speaks to docker (§10).
+"""Docker's networks: the one place where netmaster speaks to docker.
 
 What a network is to be like is `netmaster.plan.docker_network`'s, when it is to be there is
 `netmaster.external_effects`'s. The engine is asked for the version it speaks; the connection is
 opened for a request and closed behind it, for requests are rare.
+
+Source: docs/original/netmaster-daemon.md §10.
 """
 
 from collections.abc import AsyncIterator, Mapping

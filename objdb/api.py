@@ -2,7 +2,7 @@
 
 A backend is etcd (`objdb.etcd`), consul (`objdb.consul`) or memory (`objdb.memory`); one contract
 suite (`tests/contract`) holds all of them to this page. The promises are the weaker of what etcd
-and consul can give (docs/original/store-notes.md §3), so code above relies on states, never on
+and consul can give (docs/notes/stores.md §3), so code above relies on states, never on
 seeing every event.
 
 * Keys are text that starts with "/"; prefixes end with "/". Values are bytes, "" allowed.

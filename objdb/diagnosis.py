@@ -1,6 +1,6 @@
 """Why a member of a store does not answer: it may come late, or waiting will not help.
 
-gRPC tells a TLS mistake from a dead server by the text alone (docs/original/store-notes.md §1.2).
+gRPC tells a TLS mistake from a dead server by the text alone (docs/notes/stores.md §1.2).
 So a member that does not answer is asked a simple thing over HTTP, which etcd serves on the same
 port: what goes wrong with that says what to do. Nothing of it is asked while the store works.
 """

@@ -9,7 +9,7 @@ to be flooded.
 
 Pure: `ofnet.garp_sender` has the clock.
 
-Source: docs/original/ofnet-pipelines.md, GARP.
+Source: docs/original/ofnet-pipelines.md §8.
 """
 
 from collections.abc import Iterator

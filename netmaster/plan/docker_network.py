@@ -1,9 +1,11 @@
-"""What docker is told of networks and groups, and what it keeps from deletion in swarm mode (§10).
+"""What docker is told of networks and groups, and what it keeps from deletion in swarm mode.
 
 Pure. In mode docker each data network and each group has a network in docker: from the view and the
 writes of a plan come `Docknet`s, each with what `netmaster.docker` sends;
 `netmaster.external_effects` sees to it that docker and store agree. In swarm mode docker's networks
 come first and the agents write the records, which are but looked at here.
+
+Source: docs/original/netmaster-daemon.md §10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,8 @@
 
 In come the messages that `ofnet.names` takes out of frames, and who has which name
 (`netplugin.world.dns_records`); out go answers, or None: then the request goes on to the server it
-was sent to, which knows the rest of the world (spec: `nameserver.go`). Messages come from pods and
-are untrusted: what cannot be read is no question.
+was sent to, which knows the rest of the world (docs/original/misc-host.md §1).
+Messages come from pods and are untrusted: what cannot be read is no question.
 """
 
 from collections import Counter, defaultdict

@@ -5,7 +5,7 @@ written, then the veth pair (`netplugin.kernel.netns`) and the port (`netplugin.
 made while netmaster is asked for the endpoint; when it has answered, flows
 (`netplugin.bridges.reconciler`) and the inside of the namespace follow. All is done when the port
 has its OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a
-pod's first packet is not lost (docs/original/host-notes.md §3). Where a switch delivers to ports it
+pod's first packet is not lost (docs/notes/host.md §3). Where a switch delivers to ports it
 has no flows of (bridged VLANs) the flows come before the port, so that none passes unjudged.
 
 What a step that fails leaves is `netplugin.pods.handler`' to undo.

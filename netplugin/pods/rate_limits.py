@@ -1,7 +1,7 @@
 """What a group's bandwidth means on a port of Open vSwitch (pure).
 
 Open vSwitch drops what a port brings in above a rate, in kbit/s, with a burst, in kbit. A group's
-bandwidth is text as the user wrote it, its burst a number of kbit (docs/original/misc-host.md).
+bandwidth is text as the user wrote it, its burst a number of kbit (docs/original/misc-host.md §3).
 """
 
 import re

@@ -3,7 +3,7 @@
 In come journal entries in state REMOVING (`netplugin.pods.handler`, or the journal of an agent that
 died); each is worked on until netmaster has released the endpoint, the veth is gone and the OVS
 port is gone, and only then leaves the journal. Taking a port off the switch stalls ovs-vswitchd for
-some 13 ms (docs/original/host-notes.md §3) after OVSDB has answered, so ports go one at a time with
+some 13 ms (docs/notes/host.md §3) after OVSDB has answered, so ports go one at a time with
 a breath between them and, for up to a second, not while an ADD is waiting for its own port.
 """
 

@@ -3,7 +3,7 @@
 A blocking query answers with the state once it has changed, or after a while; whatever happened
 between two answers is seen as one change, and what was deleted is found by its absence. A prefix is
 answered whole each time, so a watch asks the less often the more there is to read. A query that
-fails is asked anew, of the next agent, from the beginning. (docs/original/store-notes.md §2.3)
+fails is asked anew, of the next agent, from the beginning. (docs/notes/stores.md §2.3)
 """
 
 import asyncio

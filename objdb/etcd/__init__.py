@@ -5,7 +5,7 @@ Calls go through `channel`, which is the only place that knows endpoints, deadli
 has snapshots and watches, `leases` keeps leases alive on threads of their own, `locks` stands on
 these three, `history` forgets what is past, and `backend` puts them together. Of aetcd only the
 generated messages and stubs are used, for what stands above them knows neither TLS nor a second
-endpoint (docs/original/store-notes.md §1.7).
+endpoint (docs/notes/stores.md §1.7).
 """
 
 from objdb.etcd.backend import EtcdBackend

@@ -1,7 +1,7 @@
 """Calls to etcd: one channel per endpoint (`objdb.failover`), a deadline on every attempt.
 
 One channel for several addresses does not come back from a frozen member, and checks a TLS name
-against the whole list (docs/original/store-notes.md §1.1, §1.2). What gRPC raises becomes an error
+against the whole list (docs/notes/stores.md §1.1, §1.2). What gRPC raises becomes an error
 of `core.errors` (`objdb.etcd.errors`). Must not know what the requests mean.
 """
 

@@ -1,6 +1,6 @@
 """What etcd's refusals mean: gRPC's codes and etcd's texts as errors of `core.errors`.
 
-The codes alone do not tell (docs/original/store-notes.md §1.2, §1.3), so texts of etcd are known
+The codes alone do not tell (docs/notes/stores.md §1.2, §1.3), so texts of etcd are known
 here, and nowhere else. A refusal that somebody has to do something about says what.
 """
 

@@ -2,7 +2,7 @@
 
 A watch resumes behind the last event it has given out. A member that does not answer the heartbeat
 is left for the next. Where history has been compacted away, another snapshot says so. Progress
-answers are a heartbeat alone: they can overtake events (docs/original/store-notes.md §1.5).
+answers are a heartbeat alone: they can overtake events (docs/notes/stores.md §1.5).
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The stages every pipeline shares: packet interception, port input, tunnel input, groups.
 
-Flows are the original's (spec: base flows, createPortVlanFlow, createDscpFlow, dstGrpFlow).
+Flows are the original's (docs/original/ofnet-pipelines.md §3-6).
 """
 
 from collections.abc import Iterator

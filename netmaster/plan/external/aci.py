@@ -1,9 +1,11 @@
-"""What the ACI gateway is told of an application profile, and which changes it must hear of (§3).
+"""What the ACI gateway is told of an application profile, and which changes it must hear of.
 
 Pure: from the view and the writes of a plan to `GatewayLaunch`es, each with the JSON that
 `netmaster.aci` sends; `netmaster.external_effects` sees to it that gateway and store agree. A rule
 becomes a filter of a contract that one side provides and the other consumes; deny rules say
 nothing, for a fabric denies what no contract allows.
+
+Source: docs/original/netmaster-rest.md §3.
 """
 
 from collections.abc import Iterator, Sequence

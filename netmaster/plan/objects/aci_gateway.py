@@ -1,4 +1,4 @@
-"""Decisions about the ACI gateway's settings, of which there is one object (spec §2, aciGw)."""
+"""Decisions about the ACI gateway's settings, one object (docs/original/netmaster-rest.md §2)."""
 
 from contivmodel.objects import AciGw, AppProfile
 from core import keys

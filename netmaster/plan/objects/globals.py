@@ -1,8 +1,8 @@
 """Decisions about the global object: ranges of tags, forwarding and ARP mode, fabric.
 
-The object, GlobConfig and gstate.Cfg are kept in step by writing them together (docs/original/
-netmaster-rest.md §2, docs/original/netmaster-state.md §10). Beside gstate.Cfg go the resource
-records that the original keeps, at their creation-time value.
+The object, GlobConfig and gstate.Cfg are kept in step by writing them together (sources:
+docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §10). Beside gstate.Cfg go the
+resource records that the original keeps, at their creation-time value.
 """
 
 from collections.abc import Iterator
