@@ -29,7 +29,7 @@ from netmaster.settings import ListenAddress, Settings
 from objdb.api import Backend
 from objdb.connect import StoreAddress, connect
 from objdb.registration import Registration
-from objdb.wait_for_store import arrival
+from objdb.wait_for_store import wait_for_store
 from ofnet.rpc import control, jsonrpc
 from state import codec, schema
 from state.records import ServiceInstance
@@ -94,8 +94,8 @@ async def run(settings: Settings, version: str) -> None:
 
 
 async def _stand(store: StoreAddress, backend: Backend, leadership: Leadership) -> None:
-    """Stand for leader from when the store is there. Raises what `arrival` and the schema say."""
-    stamp = await arrival(store, backend, keys.SCHEMA)
+    """Stand for leader once the store answers. Raises as `wait_for_store` and `schema.check`."""
+    stamp = await wait_for_store(store, backend, keys.SCHEMA)
     schema.check(stamp.value if stamp else None)
     await leadership.run()
 

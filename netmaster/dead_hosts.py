@@ -77,7 +77,7 @@ class DeadHosts:
 
     def missed(self, reason: ContivError) -> None:
         """Begin anew: a look failed."""
-        self._suspects.forget()
+        self._suspects.reset()
         log.warning("hosts not looked at", extra=fields(error=reason))
 
     async def look(self) -> None:
@@ -88,9 +88,9 @@ class DeadHosts:
         at = self._clock()
         hosts = await host_inventory.look(self._backend)
         if self._clock() - self._looked_at > 2 * LOOK_EVERY:
-            self._suspects.forget()  # we or the store stood still: nobody looked meanwhile
+            self._suspects.reset()  # we or the store stood still: nobody looked meanwhile
         self._looked_at = self._clock()
-        believed = dict(self._suspects.look(hosts.absent.items(), at))
+        believed = dict(self._suspects.observe(hosts.absent.items(), at))
         await self._note(hosts.absent, believed)
         if self._after:
             now = self._now()

@@ -137,7 +137,7 @@ class Leadership:
                 absences = self._absences(committer, cleanups)
                 await term.enter_async_context(background("hosts", absences.run()))
                 if self._duties.history:
-                    forgetting = self._backend.forget(self._duties.history)
+                    forgetting = self._backend.compact_history(self._duties.history)
                     await term.enter_async_context(background("history", forgetting))
                 try:
                     await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -81,7 +81,7 @@ class Reconciler:
         else:
             self._understand(event)
         self._dirty.set()
-        self._learnt.tell()
+        self._learnt.notify()
 
     def _understand(self, event: Changed | Removed) -> None:
         try:
@@ -100,9 +100,9 @@ class Reconciler:
         if isinstance(event.record, HostRecord):
             self._ports_dirty.set()
         if isinstance(event.record, GroupRecord):
-            self._groups.tell()
+            self._groups.notify()
         if isinstance(event.record, GlobalRecord):
-            self._settings.tell()
+            self._settings.notify()
 
     def groups_changed(self) -> asyncio.Event:
         """Return the event that the next change of a group sets: take it, look, then wait."""
@@ -158,13 +158,13 @@ class Reconciler:
         caller to take back.
         """
         self._world.endpoints.put_port(key, port)
-        self._local_ports.tell()
+        self._local_ports.notify()
         await self.flush()
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""
         self._world.endpoints.remove_port(key)
-        self._local_ports.tell()
+        self._local_ports.notify()
         await self.flush()
 
     # -- flows ---------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from netplugin.world import port_names
 from netplugin.world.conversion import check_global, check_host, private_subnet
 from objdb.api import Backend
 from objdb.connect import connect
-from objdb.wait_for_store import arrival
+from objdb.wait_for_store import wait_for_store
 from ofnet.world import Bridge
 from state import codec, schema
 from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, HostRecord
@@ -35,7 +35,7 @@ STORE_WAIT: Final = 10.0
 async def store(wanted: Settings) -> str:
     """Look whether the store answers, and knows no other host of this name."""
     async with _opened(wanted) as backend:
-        stamp = await arrival(wanted.store, backend, keys.SCHEMA)
+        stamp = await wait_for_store(wanted.store, backend, keys.SCHEMA)
         schema.check(stamp.value if stamp else None)
         entry = await backend.get(keys.host(wanted.host))
     record = codec.decode(entry.key, entry.value) if entry else None

@@ -90,4 +90,4 @@ class KubeFeed:
                 self._world.remove_kube_service(key)
         if altered:
             self._wake()
-        self._news.tell()
+        self._news.notify()

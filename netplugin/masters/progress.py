@@ -100,7 +100,7 @@ class Progress:
     def _look(self) -> None:
         if all(agent.in_step for agent in self._agents.values()):
             self._realised = self._handed
-        self._changed.tell()
+        self._changed.notify()
 
     def _errors(self) -> Iterator[str]:
         for bridge, agent in self._agents.items():

@@ -204,7 +204,7 @@ class Ovsdb:
 
     def _take(self, view: OvsdbView) -> None:
         self._view = view
-        self._changed.tell()
+        self._changed.notify()
 
     def _on_end(self, run: "asyncio.Future[None]") -> None:
         if not run.cancelled() and (failure := run.exception()) is not None:
@@ -212,7 +212,7 @@ class Ovsdb:
         if self._replica is not None:
             self._replica.close()
         self._view = dataclasses.replace(self._view, connected=False)
-        self._changed.tell()
+        self._changed.notify()
 
 
 def _resolve(outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:

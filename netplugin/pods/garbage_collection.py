@@ -88,7 +88,7 @@ class GarbageCollector:
     async def look(self) -> None:
         """Look once, and mend what is due. Raises ContivError when that fails; look again."""
         at = self._clock()
-        for key in self._revoked.look(self._world.endpoints.revoked(), at):
+        for key in self._revoked.observe(self._world.endpoints.revoked(), at):
             self._pods.cut_off(key)
             self.tally["cut off"] += 1
         if not self._grace:
@@ -97,18 +97,18 @@ class GarbageCollector:
             links = await self._links.links()
             linkless = await self._without_pod(links)
         except ContivError:
-            self._vanished.forget()
-            self._unknown.forget()
+            self._vanished.reset()
+            self._unknown.reset()
             raise
-        for entry in self._vanished.look(linkless, at):
+        for entry in self._vanished.observe(linkless, at):
             log.warning("pod is gone without a DEL", extra=fields(endpoint=entry.key))
             await self._pods.release(entry)
             self.tally["pod gone"] += 1
         if not self._sees_all(links):
-            self._unknown.forget()
+            self._unknown.reset()
             return
         nobodys = {(one.key, one.ip_address): (one, net) for one, net in self._nobodys()}
-        for due in self._unknown.look(nobodys, at):
+        for due in self._unknown.observe(nobodys, at):
             log.warning("endpoint is known to nobody here", extra=fields(endpoint=due[0]))
             await self._pods.forsake(*nobodys[due])
             self.tally["record unknown"] += 1

@@ -18,7 +18,7 @@ from netplugin.ovsdb import Ovsdb
 from netplugin.startup.context import Context
 from objdb.api import Backend
 from objdb.connect import connect
-from objdb.wait_for_store import arrival
+from objdb.wait_for_store import wait_for_store
 from state import schema
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ async def open_doors(life: Context) -> Clients:
     settings = life.settings
     store = connect(settings.store)
     life.stack.push_async_callback(store.close)
-    stamp = await arrival(settings.store, store, keys.SCHEMA)
+    stamp = await wait_for_store(settings.store, store, keys.SCHEMA)
     if stamp is not None:
         schema.check_version(stamp.value)
     links = life.stack.enter_context(closing(KernelLinks()))

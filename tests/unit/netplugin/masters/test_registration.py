@@ -132,7 +132,7 @@ async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -
         await put_host_record(backend, host_record(SETTINGS, [], "1"))
         found = register(backend, instances(SETTINGS, [40001, 40002], "1"), sup)
         for one in found:
-            await one.settled()
+            await one.synced()
         assert registered() == {
             "/contiv.io/service/netplugin/192.0.2.1:40001",
             "/contiv.io/service/netplugin/192.0.2.1:40002",
