@@ -16,7 +16,7 @@ from core.ids import HostLabel
 from core.logs import fields
 from netmaster.commit import Committer
 from netmaster.plan.endpoints import cleanup as plan
-from netmaster.plan.model import EndpointCleanup
+from netmaster.stored import EndpointCleanup
 from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)

@@ -38,8 +38,9 @@ from core.errors import (
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import codec
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.progress import Marks
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import (
     Absent,

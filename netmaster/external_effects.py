@@ -22,7 +22,8 @@ from netmaster.plan import docker_network
 from netmaster.plan.docker_network import Docknet
 from netmaster.plan.external import aci, pending_effects
 from netmaster.plan.external.aci import GatewayLaunch
-from netmaster.plan.model import PendingDocknet, PendingEffect, PendingLaunch, Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import PendingDockerNetwork, PendingEffect, PendingProfile, Write
 from netmaster.view import View
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ class ExternalEffects:
         )
 
     def _doubts(self, view: View) -> list[PendingEffect]:
-        launches = [doubt for doubt in view.doubts.values() if isinstance(doubt, PendingLaunch)]
+        launches = [doubt for doubt in view.doubts.values() if isinstance(doubt, PendingProfile)]
         return [*launches, *docker_network.doubtful(view)] if self._mode == DOCKER else [*launches]
 
     def _if_silent(self, view: View, decide: Decide) -> Plan:
@@ -184,9 +185,9 @@ class _Needed:
 def _wish(view: View, doubt: PendingEffect) -> Errand:
     """Return what has those outside hold what the store says."""
     match doubt:
-        case PendingLaunch():
+        case PendingProfile():
             return aci.launched(view, doubt.profile)
-        case PendingDocknet():
+        case PendingDockerNetwork():
             return docker_network.wish(view, doubt)
 
 

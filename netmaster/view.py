@@ -28,14 +28,14 @@ from netmaster.ipam.claims import SubnetClaims
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
-from netmaster.plan.model import (
-    Absence,
-    Drain,
+from netmaster.stored import (
     EndpointCleanup,
     GroupIdCursor,
-    PendingDocknet,
+    HostAbsence,
+    HostDrain,
+    PendingDockerNetwork,
     PendingEffect,
-    PendingLaunch,
+    PendingProfile,
     Stored,
     Write,
 )
@@ -57,7 +57,13 @@ from state.service_providers import Candidate
 K = TypeVar("K", bound=str | tuple[str, str])
 
 _Plain = (
-    ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | PendingEffect
+    ServiceRecord
+    | BgpRecord
+    | DocknetRecord
+    | EndpointCleanup
+    | HostAbsence
+    | HostDrain
+    | PendingEffect
 )
 _LOAD_RANK: Final = {
     **dict.fromkeys(codec.KINDS.values(), 0),
@@ -83,8 +89,8 @@ class View:
         self.services: dict[ServiceKey, ServiceRecord] = {}
         self.bgps: dict[str, BgpRecord] = {}
         self.cleanups: dict[str, EndpointCleanup] = {}
-        self.absences: dict[HostLabel, Absence] = {}
-        self.drains: dict[HostLabel, Drain] = {}
+        self.absences: dict[HostLabel, HostAbsence] = {}
+        self.drains: dict[HostLabel, HostDrain] = {}
         self.doubts: dict[str, PendingEffect] = {}
         self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
@@ -200,10 +206,10 @@ class View:
                 | BgpRecord()
                 | DocknetRecord()
                 | EndpointCleanup()
-                | Absence()
-                | Drain()
-                | PendingLaunch()
-                | PendingDocknet()
+                | HostAbsence()
+                | HostDrain()
+                | PendingProfile()
+                | PendingDockerNetwork()
             ):
                 self._put_plain(key, record)
             case GlobalRecord():
@@ -234,11 +240,11 @@ class View:
                 self.docknets[record.id] = record
             case EndpointCleanup():
                 self.cleanups[key] = record
-            case Absence():
+            case HostAbsence():
                 self.absences[record.label] = record
-            case Drain():
+            case HostDrain():
                 self.drains[record.label] = record
-            case PendingLaunch() | PendingDocknet():
+            case PendingProfile() | PendingDockerNetwork():
                 self.doubts[key] = record
 
     def _delete(self, key: str) -> None:

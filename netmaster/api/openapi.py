@@ -13,7 +13,7 @@ from contivmodel.schema import TEXT, Schema, reference, schemas
 from contivmodel.wire import WireModel
 from netmaster.api.objects import ENDPOINTS, KINDS, ObjectClass
 from netmaster.api.routes import API, EXACT, RouteAction
-from netmaster.plan.model import Category
+from netmaster.stored import CleanupCategory
 
 BODIES: Final[Mapping[RouteAction, type[WireModel]]] = {
     RouteAction.ALLOCATE_ADDRESS: rpc.AllocAddressRequest,
@@ -105,7 +105,7 @@ def _paths() -> Iterator[tuple[str, Schema]]:
     )
     yield from _host_paths()
     names = [{**_KEY, "name": name} for name in ("tenant", "category", "key")]
-    names[1] = {**names[1], "schema": {**TEXT, "enum": list(Category)}}
+    names[1] = {**names[1], "schema": {**TEXT, "enum": list(CleanupCategory)}}
     yield (
         "/debug/epcleanup/tenant/{tenant}/{category}/{key}",
         {"parameters": names, "delete": _operation("clean up", "debug", TEXT, media="text/plain")},

@@ -14,7 +14,7 @@ from contivmodel.objects import EndpointGroup, Network, RestObject
 from core import ids, keys
 from core.errors import Conflict
 from core.ids import DEFAULT_TENANT, GroupName, NetworkId, NetworkName, TenantName
-from netmaster.plan.model import PendingDocknet, Write
+from netmaster.stored import PendingDockerNetwork, Write
 from netmaster.view import View
 from state.records import DocknetRecord, Encap, NetworkRecord, NetworkType
 
@@ -23,7 +23,7 @@ from state.records import DocknetRecord, Encap, NetworkRecord, NetworkType
 class Docknet:
     """What docker must do about one network: have it, as `wanted` says, or not have it."""
 
-    doubt: PendingDocknet
+    doubt: PendingDockerNetwork
     wanted: Mapping[str, Any] | None
 
     @property
@@ -43,19 +43,19 @@ def errands(view: View, writes: Sequence[Write]) -> tuple[Docknet, ...]:
     return tuple(_errands(view, writes, networks))
 
 
-def doubtful(view: View) -> list[PendingDocknet]:
+def doubtful(view: View) -> list[PendingDockerNetwork]:
     """Return everything of which docker may hold something else than the store.
 
     Beside what is noted, that is every object without a record and record without an object: they
     came about while docker was not told.
     """
-    doubts = {doubt for doubt in view.doubts.values() if isinstance(doubt, PendingDocknet)}
+    doubts = {doubt for doubt in view.doubts.values() if isinstance(doubt, PendingDockerNetwork)}
     recorded = {place_of_record(record) for record in view.docknets.values()}
     differing = recorded ^ set(_wanted(view))
     return sorted(doubts | differing, key=lambda place: place.id)
 
 
-def wish(view: View, place: PendingDocknet) -> Docknet:
+def wish(view: View, place: PendingDockerNetwork) -> Docknet:
     """Return what makes docker hold of a network or a group what the store says."""
     kind = EndpointGroup.kind if place.group else Network.kind
     found = view.objects[kind].get(ids.object_key(place.tenant, place.group or place.network))
@@ -74,7 +74,7 @@ def recorded(view: View, docknet: Docknet, uuid: str) -> tuple[Write, ...]:
     return () if record == before else (Write(key, record, new=before is None),)
 
 
-def unmapped(view: View, place: PendingDocknet, what: str) -> Write:
+def unmapped(view: View, place: PendingDockerNetwork, what: str) -> Write:
     """Return the write that goes with a deletion in swarm mode: docker shall not have `what`.
 
     Raises Conflict where it has.
@@ -85,15 +85,15 @@ def unmapped(view: View, place: PendingDocknet, what: str) -> Write:
     return Write(keys.docknet(place.id), None, new=True)
 
 
-def place_of(obj: Network | EndpointGroup) -> PendingDocknet:
+def place_of(obj: Network | EndpointGroup) -> PendingDockerNetwork:
     """Return where an object's network in docker belongs."""
     group = GroupName(obj.group_name) if isinstance(obj, EndpointGroup) else None
-    return PendingDocknet(TenantName(obj.tenant_name), NetworkName(obj.network_name), group)
+    return PendingDockerNetwork(TenantName(obj.tenant_name), NetworkName(obj.network_name), group)
 
 
-def place_of_record(record: DocknetRecord) -> PendingDocknet:
+def place_of_record(record: DocknetRecord) -> PendingDockerNetwork:
     """Return where a recorded network belongs."""
-    return PendingDocknet(record.tenant, record.network, record.group)
+    return PendingDockerNetwork(record.tenant, record.network, record.group)
 
 
 def _errands(
@@ -121,7 +121,7 @@ def _changed(
             yield view.objects[kind].get(key), after
 
 
-def _wanted(view: View) -> Iterator[PendingDocknet]:
+def _wanted(view: View) -> Iterator[PendingDockerNetwork]:
     for kind in (Network.kind, EndpointGroup.kind):
         for obj in view.objects[kind].values():
             if _has_docknet(obj, view):
@@ -135,18 +135,18 @@ def _has_docknet(obj: RestObject | None, view: View) -> TypeGuard[Network | Endp
     return isinstance(obj, EndpointGroup)
 
 
-def _check_id(view: View, place: PendingDocknet) -> None:
+def _check_id(view: View, place: PendingDockerNetwork) -> None:
     record, doubt = view.docknets.get(place.id), view.doubts.get(place.key)
     holder = place_of_record(record) if record else doubt
     if holder not in (None, place):
         raise Conflict(f"docker network id {place.id} is in use by another network")
 
 
-def _network_id(place: PendingDocknet) -> NetworkId:
+def _network_id(place: PendingDockerNetwork) -> NetworkId:
     return ids.network_id(place.network, place.tenant)
 
 
-def _body(place: PendingDocknet, network: NetworkRecord) -> dict[str, Any]:
+def _body(place: PendingDockerNetwork, network: NetworkRecord) -> dict[str, Any]:
     """Return what docker is asked for, but for the names of the drivers."""
     tag = network.ext_pkt_tag if network.encap is Encap.VXLAN else network.pkt_tag
     ipam = {"tenant": place.tenant, "network": place.network}

@@ -31,10 +31,10 @@ from netmaster.commit import Committer
 from netmaster.ipam.pool import Pool
 from netmaster.plan import grants
 from netmaster.plan.endpoints import address, endpoint
-from netmaster.plan.model import Write
 from netmaster.plan.objects import globals as settings_of
 from netmaster.plan.objects import group, network, tenant
 from netmaster.plan.show import inspect
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import LostAnswer, MemoryBackend, MemoryStore

@@ -13,7 +13,8 @@ from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
 from netmaster.plan.endpoints import endpoint
-from netmaster.plan.model import ANY_TENANT, Category, EndpointCleanup, Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import ANY_TENANT, CleanupCategory, EndpointCleanup, Write
 from netmaster.view import View
 from state.records import EndpointRecord
 
@@ -27,8 +28,8 @@ def begin(view: View, tenant: str, category: str, name: str) -> Plan:
     """Note what is to go; the reply is the clean-up. NotFound where there is nothing to remove."""
     if category not in _TITLES:
         raise Invalid(f"unknown category {category}, expected net, group or ep")
-    kind = Category(category)
-    whole = _container(view, TenantName(tenant), name) if kind is Category.ENDPOINT else name
+    kind = CleanupCategory(category)
+    whole = _container(view, TenantName(tenant), name) if kind is CleanupCategory.ENDPOINT else name
     cleanup = EndpointCleanup(TenantName(tenant), kind, whole, view.next_seq)
     if next(_left(view, cleanup), None) is None:
         raise NotFound(f"no endpoints of {_TITLES[kind]} {name} in tenant {tenant}")
@@ -55,7 +56,7 @@ def begin_host(
         raise Conflict(
             f"host {label} has {found} endpoints; delete them, {REMOVE_ANYHOW.format(label)}"
         )
-    cleanup = EndpointCleanup(ANY_TENANT, Category.HOST, label, view.next_seq)
+    cleanup = EndpointCleanup(ANY_TENANT, CleanupCategory.HOST, label, view.next_seq)
     key = _key(cleanup)
     writes = [Write(key, cleanup, new=key not in view.cleanups)]
     if host_rev is not None:
@@ -89,14 +90,18 @@ def finish(view: View, cleanup: EndpointCleanup) -> Plan:
 
 def announcement(category: str, name: str) -> str:
     """Return what the original answers."""
-    titles = {Category.NETWORK: "Network", Category.GROUP: "EPG", Category.ENDPOINT: "Endpoint"}
-    return f"Received request to cleanup {titles[Category(category)]} with ID: {name}"
+    titles = {
+        CleanupCategory.NETWORK: "Network",
+        CleanupCategory.GROUP: "EPG",
+        CleanupCategory.ENDPOINT: "Endpoint",
+    }
+    return f"Received request to cleanup {titles[CleanupCategory(category)]} with ID: {name}"
 
 
 _TITLES: Final = {
-    Category.NETWORK: "network",
-    Category.GROUP: "endpoint group",
-    Category.ENDPOINT: "container",
+    CleanupCategory.NETWORK: "network",
+    CleanupCategory.GROUP: "endpoint group",
+    CleanupCategory.ENDPOINT: "container",
 }
 
 
@@ -115,13 +120,13 @@ def _left(view: View, cleanup: EndpointCleanup) -> Iterator[EndpointRecord]:
 def _named(view: View, cleanup: EndpointCleanup) -> Iterable[EndpointKey]:
     tenant, name = cleanup.tenant, cleanup.name
     match cleanup.category:
-        case Category.NETWORK:
+        case CleanupCategory.NETWORK:
             return view.network_endpoints.get(ids.network_id(NetworkName(name), tenant), ())
-        case Category.GROUP:
+        case CleanupCategory.GROUP:
             return view.group_endpoints.get(ids.group_key(GroupName(name), tenant), ())
-        case Category.HOST:
+        case CleanupCategory.HOST:
             return view.host_endpoints.get(HostLabel(name), ())
-        case Category.ENDPOINT:
+        case CleanupCategory.ENDPOINT:
             same = view.same_endpoint_id.get(name, ())
             return [key for key in same if _is_in(view, key, tenant)]
 

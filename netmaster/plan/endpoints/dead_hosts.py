@@ -11,7 +11,8 @@ from typing import Final
 
 from core import keys
 from core.ids import HostLabel
-from netmaster.plan.model import Absence, Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import HostAbsence, Write
 from netmaster.view import View
 
 CHUNK: Final = 24
@@ -30,7 +31,9 @@ def note(
     return Plan(writes, reply=len(writes))
 
 
-def due(view: View, believed: Mapping[HostLabel, int], now: float, after: float) -> list[Absence]:
+def due(
+    view: View, believed: Mapping[HostLabel, int], now: float, after: float
+) -> list[HostAbsence]:
     """Return the absences that have lasted `after` seconds and are certain to go on."""
     return [
         absence
@@ -49,4 +52,4 @@ def _changes(
             yield Write(keys.absence(label), None, new=False)
     for label in believed:
         if label not in view.absences:
-            yield Write(keys.absence(label), Absence(label, now, absent[label]), new=True)
+            yield Write(keys.absence(label), HostAbsence(label, now, absent[label]), new=True)

@@ -24,8 +24,8 @@ from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import GroupName, NetworkName, TenantName
 from netmaster.backlinks import Place, named, policy_key
-from netmaster.plan.model import PendingLaunch, Write
 from netmaster.plan.objects.contracts import CONSUMED
+from netmaster.stored import PendingProfile, Write
 from netmaster.view import View
 
 API_VERSION: Final = "v1.2"
@@ -45,9 +45,9 @@ class GatewayLaunch:
     wanted: str | None
 
     @property
-    def doubt(self) -> PendingLaunch:
+    def doubt(self) -> PendingProfile:
         """What is in doubt until it is done."""
-        return PendingLaunch(self.profile)
+        return PendingProfile(self.profile)
 
 
 def launches(view: View, writes: Sequence[Write]) -> tuple[GatewayLaunch, ...]:

@@ -7,7 +7,7 @@ ended in the transaction that makes the change.
 from collections.abc import Iterable
 from typing import Protocol
 
-from netmaster.plan.model import PendingEffect, Write
+from netmaster.stored import PendingEffect, Write
 from netmaster.view import View
 
 

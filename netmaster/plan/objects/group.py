@@ -29,8 +29,9 @@ from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.ipam.network import subnet_of
 from netmaster.plan import docker_network
 from netmaster.plan.grants import not_available
-from netmaster.plan.model import GroupIdCursor, Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import netprofile
+from netmaster.stored import GroupIdCursor, Write
 from netmaster.view import View
 from state.records import Encap, GroupRecord, NetworkRecord
 

@@ -18,7 +18,8 @@ from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GroupRecord
 

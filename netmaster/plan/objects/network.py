@@ -23,7 +23,8 @@ from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
 from netmaster.plan import docker_network
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 

@@ -22,10 +22,11 @@ from core.ids import NetworkId
 from core.tasks import background
 from netmaster import codec, commit
 from netmaster.commit import Committer
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, netprofile, network, policy
 from netmaster.plan.show import inspect
 from netmaster.progress import behind
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore

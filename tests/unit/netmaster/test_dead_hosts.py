@@ -12,7 +12,7 @@ from core.errors import ContivError, StoreUnavailable
 from core.ids import HostLabel, NetworkId
 from netmaster.cleanup import Cleanups
 from netmaster.dead_hosts import BELIEF, LOOK_EVERY, RECLAIMED, DeadHosts
-from netmaster.plan.model import Absence
+from netmaster.stored import HostAbsence
 from objdb.api import Change, Delete, Put
 from objdb.memory import Faults, MemoryStore
 from state import codec
@@ -213,7 +213,7 @@ async def test_a_record_written_anew_at_the_last_moment_is_not_removed(watch: Wa
         await Cleanups(watch.lead.committer, watch.reclaim).give_up(H1, stale.rev)
     assert watch.has_host(H1)
     assert watch.lead.stored().cleanups == {}
-    assert watch.lead.stored().absences[H1] == Absence(H1, stale.since, stale.rev)
+    assert watch.lead.stored().absences[H1] == HostAbsence(H1, stale.since, stale.rev)
 
 
 async def test_a_host_that_is_back_while_another_is_given_up_is_kept(watch: Watch) -> None:

@@ -10,15 +10,16 @@ from core.ids import GroupName, NetworkName, TenantName
 from netmaster.plan import docker_network
 from netmaster.plan.docker_network import Docknet
 from netmaster.plan.external import pending_effects
-from netmaster.plan.model import PendingDocknet, Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import group, network
+from netmaster.stored import PendingDockerNetwork, Write
 from netmaster.view import View
 from state.records import DocknetRecord
 from tests.unit.netmaster.scene import Scene, a_group, a_network
 
-N1 = PendingDocknet(TenantName("default"), NetworkName("n1"), None)
-G1 = PendingDocknet(TenantName("default"), NetworkName("n1"), GroupName("g1"))
+N1 = PendingDockerNetwork(TenantName("default"), NetworkName("n1"), None)
+G1 = PendingDockerNetwork(TenantName("default"), NetworkName("n1"), GroupName("g1"))
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def told_of_group(scene: Scene, asked: EndpointGroup) -> Docknet:
     return found
 
 
-def record(scene: Scene, place: PendingDocknet, uuid: str = "id1") -> None:
+def record(scene: Scene, place: PendingDockerNetwork, uuid: str = "id1") -> None:
     """Have docker hold a network for something."""
     errand = Docknet(place, {})
     scene.do(lambda view: Plan(docker_network.recorded(view, errand, uuid), reply=None))
@@ -96,7 +97,9 @@ def test_a_network_of_both_families_is_made_in_docker(scene: Scene) -> None:
 def test_a_group_is_made_in_docker(scene: Scene) -> None:
     scene.network("n1", tenant_name="blue")
     found = told_of_group(scene, a_group("g1", tenant_name="blue"))
-    assert found.doubt == PendingDocknet(TenantName("blue"), NetworkName("n1"), GroupName("g1"))
+    assert found.doubt == PendingDockerNetwork(
+        TenantName("blue"), NetworkName("n1"), GroupName("g1")
+    )
     assert found.name == "g1/blue"
     assert found.wanted is not None
     assert found.wanted["IPAM"] == {
@@ -165,7 +168,7 @@ def test_what_docker_answered_is_recorded(scene: Scene) -> None:
 
 def test_what_is_not_certain(scene: Scene) -> None:
     asked = told_of_network(scene, a_network("n9", "10.9.0.0/24"))
-    gone = PendingDocknet(TenantName("blue"), NetworkName("gone"), None)
+    gone = PendingDockerNetwork(TenantName("blue"), NetworkName("gone"), None)
     scene.network("n1")
     scene.network("n2", "10.2.0.0/24")
     scene.network("host", "10.3.0.0/24", nw_type="infra")
@@ -185,7 +188,7 @@ def test_what_docker_should_hold(scene: Scene) -> None:
     made = told_of_group(scene, a_group("g1"))
     scene.group("g1")
     assert docker_network.wish(scene.view, G1) == made
-    elsewhere = PendingDocknet(G1.tenant, NetworkName("n2"), G1.group)
+    elsewhere = PendingDockerNetwork(G1.tenant, NetworkName("n2"), G1.group)
     assert docker_network.wish(scene.view, elsewhere) == Docknet(elsewhere, None)
 
 

@@ -7,7 +7,7 @@ import pytest
 from core import keys
 from core.ids import HostLabel
 from netmaster.plan.endpoints import cleanup, dead_hosts, drain
-from netmaster.plan.model import EndpointCleanup
+from netmaster.stored import EndpointCleanup
 from tests.unit.netmaster.scene import NOW, Scene
 
 

@@ -11,9 +11,10 @@ from core.ids import GroupKey
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.external import aci, pending_effects
 from netmaster.plan.external.aci import GatewayLaunch
-from netmaster.plan.model import PendingLaunch, Plan
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import aci_gateway, app_profile, contracts, group, policy, rule
 from netmaster.plan.objects import globals as settings
+from netmaster.stored import PendingProfile
 from tests.unit.netmaster.scene import Scene, a_group, wanted
 
 PROFILE = AppProfile(tenant_name="default", app_profile_name="a", endpoint_groups=["web", "db"])
@@ -250,7 +251,7 @@ def test_doubts_are_stored_and_end(scene: Scene) -> None:
     plan = app_profile.create(scene.view, PROFILE)
     found = launches(scene, plan)
     scene.do(lambda view: Plan(pending_effects.raised(view, found), reply=None))
-    assert list(scene.view.doubts.values()) == [PendingLaunch("default:a")]
+    assert list(scene.view.doubts.values()) == [PendingProfile("default:a")]
     assert pending_effects.raised(scene.view, found) == ()
     scene.reload()
     assert aci.launched(scene.view, "default:a").wanted is None
