@@ -18,14 +18,14 @@ def check(view: View, label: HostLabel) -> None:
 
 
 def drain(view: View, label: HostLabel, now: float) -> Plan:
-    """Let a host have no new endpoints; `now` is wall-clock time. Done already, nothing changes."""
+    """Give a host no new endpoints from `now` on, wall-clock time; one that is drained stays so."""
     if label in view.drains:
         return Plan((), reply=None)
     return Plan((Write(keys.drain(label), HostDrain(label, now), new=True),), reply=None)
 
 
 def undo(view: View, label: HostLabel) -> Plan:
-    """Let a host have endpoints again, drained or not."""
+    """Give a host new endpoints again, drained or not."""
     if label not in view.drains:
         return Plan((), reply=None)
     return Plan((Write(keys.drain(label), None, new=False),), reply=None)

@@ -113,7 +113,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
         raise Conflict(f"Cannot delete {group.group_name}, associated to appProfile {profile}")
     what = f"group {group.group_name}"
     guards = (
-        (docker_network.unmapped(view, docker_network.place_of(group), what),) if in_swarm else ()
+        (docker_network.unmapped_guard(view, docker_network.identity_of(group), what),)
+        if in_swarm
+        else ()
     )
     group_key = _record_key(group)
     if group_key in view.group_endpoints:

@@ -103,7 +103,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
         raise Conflict(f"cannot delete {network.network_name} has {services} services ")
     what = f"network {network.network_name}"
     guards = (
-        (docker_network.unmapped(view, docker_network.place_of(network), what),) if in_swarm else ()
+        (docker_network.unmapped_guard(view, docker_network.identity_of(network), what),)
+        if in_swarm
+        else ()
     )
     nid = ids.network_id(NetworkName(network.network_name), tenant)
     if nid in view.network_endpoints and network.nw_type != NetworkType.INFRA:

@@ -33,7 +33,7 @@ def create(view: View, posted: Policy) -> Plan:
         raise Invalid("Invalid tenant name")
     if posted.tenant_name not in view.objects[Tenant.kind]:
         raise NotFound("Tenant not found")
-    if key in view.condemned:
+    if key in view.orphaned_rules:
         raise Conflict(f"policy {key} is still being deleted, try again")
     policy = posted.model_copy(
         update={
@@ -73,6 +73,6 @@ def delete(view: View, key: str) -> Plan:
 
 def sweep(view: View) -> Plan:
     """Delete a part of what deleted policies have left behind; the reply is how much that is."""
-    left = islice(chain.from_iterable(view.condemned.values()), CHUNK)
+    left = islice(chain.from_iterable(view.orphaned_rules.values()), CHUNK)
     writes = tuple(Write(key, None, new=False) for key in left)
     return Plan(writes, reply=len(writes), then=sweep if writes else None)

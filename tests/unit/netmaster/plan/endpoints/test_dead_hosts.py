@@ -11,7 +11,7 @@ H1, H2 = HostLabel("h1"), HostLabel("h2")
 def note(
     scene: Scene, absent: dict[HostLabel, int], believed: list[HostLabel], now: float
 ) -> set[HostLabel]:
-    while scene.do(dead_hosts.note, absent, believed, now):
+    while scene.do(dead_hosts.update, absent, believed, now):
         pass
     return set(scene.view.absences)
 
@@ -48,7 +48,7 @@ def test_who_wrote_its_record_anew_has_been_there() -> None:
 def test_many_hosts_go_by_parts() -> None:
     scene = Scene()
     absent = {HostLabel(f"h{number}"): number for number in range(dead_hosts.CHUNK + 5)}
-    assert scene.do(dead_hosts.note, absent, list(absent), 50.0) == dead_hosts.CHUNK
+    assert scene.do(dead_hosts.update, absent, list(absent), 50.0) == dead_hosts.CHUNK
     assert len(note(scene, absent, list(absent), 50.0)) == dead_hosts.CHUNK + 5
 
 
