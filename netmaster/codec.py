@@ -28,14 +28,14 @@ from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
-from netmaster.plan.model import (
-    Absence,
-    Category,
-    Drain,
+from netmaster.stored import (
+    CleanupCategory,
     EndpointCleanup,
     GroupIdCursor,
-    PendingDocknet,
-    PendingLaunch,
+    HostAbsence,
+    HostDrain,
+    PendingDockerNetwork,
+    PendingProfile,
     Stored,
 )
 from state import codec, schema
@@ -87,7 +87,9 @@ def encode(stored: Stored) -> bytes:
         return json.dumps({"last": stored.last}).encode()
     if isinstance(stored, schema.SchemaStamp):
         return schema.encode(stored)
-    if isinstance(stored, EndpointCleanup | Absence | Drain | PendingLaunch | PendingDocknet):
+    if isinstance(
+        stored, EndpointCleanup | HostAbsence | HostDrain | PendingProfile | PendingDockerNetwork
+    ):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
 
@@ -122,15 +124,15 @@ def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
     fields = RecordFields.parse(key, value)
     return EndpointCleanup(
         tenant=TenantName(fields.text("tenant")),
-        category=fields.choice("category", Category),
+        category=fields.choice("category", CleanupCategory),
         name=fields.text("name"),
         before=fields.number("before"),
     )
 
 
-def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
+def _decode_docknet_doubt(key: str, value: bytes) -> PendingDockerNetwork:
     fields = RecordFields.parse(key, value)
-    doubt = PendingDocknet(
+    doubt = PendingDockerNetwork(
         tenant=TenantName(fields.text("tenant")),
         network=NetworkName(fields.text("network")),
         group=GroupName(fields.text("group")) or None,
@@ -140,18 +142,18 @@ def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
     return doubt
 
 
-def _decode_absence(key: str, value: bytes) -> Absence:
+def _decode_absence(key: str, value: bytes) -> HostAbsence:
     fields = RecordFields.parse(key, value)
     label = keys.after(keys.ABSENCES, key)
     fields.expect("label", label)
-    return Absence(HostLabel(label), fields.real("since"), fields.number("rev"))
+    return HostAbsence(HostLabel(label), fields.real("since"), fields.number("rev"))
 
 
-def _decode_drain(key: str, value: bytes) -> Drain:
+def _decode_drain(key: str, value: bytes) -> HostDrain:
     fields = RecordFields.parse(key, value)
     label = keys.after(keys.DRAINS, key)
     fields.expect("label", label)
-    return Drain(HostLabel(label), fields.real("since"))
+    return HostDrain(HostLabel(label), fields.real("since"))
 
 
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
@@ -168,7 +170,7 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.OBJECTS: _decode_object,
     keys.SCHEMA: lambda _, value: schema.decode(value),
     keys.GROUP_ID_CURSOR: _decode_cursor,
-    keys.ACI_LAUNCHES: lambda key, _: PendingLaunch(keys.after(keys.ACI_LAUNCHES, key)),
+    keys.ACI_LAUNCHES: lambda key, _: PendingProfile(keys.after(keys.ACI_LAUNCHES, key)),
     keys.DOCKNET_DOUBTS: _decode_docknet_doubt,
     keys.CLEANUPS: _decode_cleanup,
     keys.ABSENCES: _decode_absence,

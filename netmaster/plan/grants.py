@@ -14,7 +14,7 @@ from core.ids import GroupKey
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
-from netmaster.plan.model import Write
+from netmaster.stored import Write
 from netmaster.view import View, network_of
 from state.records import GrantOwner, GrantRecord, GroupRecord, NetworkRecord
 

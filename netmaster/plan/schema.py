@@ -1,7 +1,8 @@
 """The decision to stamp a store with the version of its layout."""
 
 from core import keys
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state import schema
 

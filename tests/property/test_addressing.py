@@ -27,14 +27,14 @@ from contivmodel.rpc import (
 from core import keys
 from core.errors import Conflict, ContivError, Exhausted, NotFound, StoreUnavailable
 from core.tasks import Supervisor
-from netmaster.commit import Committer
+from netmaster.commit import Committer, WriteAuthority
 from netmaster.ipam.pool import Pool
 from netmaster.plan import grants
 from netmaster.plan.endpoints import address, endpoint
-from netmaster.plan.model import Write
 from netmaster.plan.objects import globals as settings_of
 from netmaster.plan.objects import group, network, tenant
 from netmaster.plan.show import inspect
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import LostAnswer, MemoryBackend, MemoryStore
@@ -124,9 +124,8 @@ class Leader:
     async def start(self) -> None:
         lock = self.backend.lock(keys.LEADER_LOCK, "here", 1000.0)
         fence = await lock.acquire()
-        self.committer = await Committer.begin(
-            self.backend, fence, "w", valid_until=lambda: float("inf")
-        )
+        authority = WriteAuthority(fence=fence, writer="w", valid_until=lambda: float("inf"))
+        self.committer = await Committer.begin(self.backend, authority)
         self._lock = lock
         self._tasks.supervise("committer", self.committer.run())
 
@@ -454,7 +453,7 @@ class Addressing(RuleBasedStateMachine):
         answer = self.ask(decide, *asked)
         self.leader.backend.faults.lost_answers.clear()
         if isinstance(answer, StoreUnavailable):
-            self._catch_up(lost, decide, *asked)
+            self._sync_groups(lost, decide, *asked)
             self.model.new_leader()
 
     def _die(self, when: LostAnswer, decide: Any, *asked: Any) -> None:
@@ -474,7 +473,7 @@ class Addressing(RuleBasedStateMachine):
                 await self._next_leader()
 
         if self.runner.run(die()):
-            self._catch_up(when, decide, *asked)
+            self._sync_groups(when, decide, *asked)
         self.model.new_leader()
 
     async def _unanswered(self, decide: Any, *asked: Any) -> None:
@@ -489,7 +488,7 @@ class Addressing(RuleBasedStateMachine):
         await self.leader.start()
         self.model.new_leader()
 
-    def _catch_up(self, what: LostAnswer, decide: Any, *asked: Any) -> None:
+    def _sync_groups(self, what: LostAnswer, decide: Any, *asked: Any) -> None:
         """Let the model do what was, or was not, done without an answer."""
         if what is LostAnswer.NOT_APPLIED:
             return

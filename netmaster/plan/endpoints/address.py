@@ -14,7 +14,8 @@ from core.addresses import ipv4_text, ipv6, ipv6_text, parse_range, parse_subnet
 from core.errors import Invalid, NotFound
 from core.ids import GroupKey, NetworkId
 from netmaster.plan.grants import Ground, choose4, choose6, ground, in_subnet4, in_subnet6, put
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 

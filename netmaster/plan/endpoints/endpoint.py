@@ -14,7 +14,8 @@ from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from netmaster.plan.endpoints import drain
 from netmaster.plan.grants import Ground, choose4, choose6, ground, put
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View, network_of
 from state.derive import labels_text
 from state.records import EndpointRecord, GrantOwner, GrantRecord, NetworkType

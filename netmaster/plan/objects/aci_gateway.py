@@ -3,7 +3,8 @@
 from contivmodel.objects import AciGw, AppProfile
 from core import keys
 from core.errors import Conflict, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 

@@ -8,7 +8,8 @@ from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import NotFound
 from core.ids import TenantName
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 

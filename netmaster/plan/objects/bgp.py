@@ -8,8 +8,9 @@ from contivmodel.objects import Global
 from contivmodel.service_objects import Bgp
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects.globals import ACI, KEY
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import BgpRecord
 

@@ -10,7 +10,8 @@ from contivmodel.objects import EndpointGroup, ExtContractsGroup, Tenant
 from contivmodel.wire import blank
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 PROVIDED: Final = "provided"

@@ -13,7 +13,8 @@ from contivmodel.objects import Global
 from core import keys
 from core.errors import Conflict, NotFound
 from netmaster.ipam.segments import parse_range, parse_vlans, parse_vxlans
-from netmaster.plan.model import Plan, Stored, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Stored, Write
 from netmaster.view import View
 from state import codec
 from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, TagRangesRecord

@@ -29,8 +29,9 @@ from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.ipam.network import subnet_of
 from netmaster.plan import docker_network
 from netmaster.plan.grants import not_available
-from netmaster.plan.model import GroupIdCursor, Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import netprofile
+from netmaster.stored import GroupIdCursor, Write
 from netmaster.view import View
 from state.records import Encap, GroupRecord, NetworkRecord
 
@@ -112,7 +113,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
         raise Conflict(f"Cannot delete {group.group_name}, associated to appProfile {profile}")
     what = f"group {group.group_name}"
     guards = (
-        (docker_network.unmapped(view, docker_network.place_of(group), what),) if in_swarm else ()
+        (docker_network.unmapped_guard(view, docker_network.identity_of(group), what),)
+        if in_swarm
+        else ()
     )
     group_key = _record_key(group)
     if group_key in view.group_endpoints:

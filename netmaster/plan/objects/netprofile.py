@@ -2,7 +2,7 @@
 
 A profile is its object alone. What it grants is copied into the record of every group that names
 it, for agents read records only. A change of a profile commits the object and the first of its
-groups; the others follow in parts, and `catch_up` finds any that a failure has left behind.
+groups; the others follow in parts, and `sync_groups` finds any that a failure has left behind.
 
 Source: docs/original/netmaster-rest.md §2.
 """
@@ -18,7 +18,8 @@ from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GroupRecord
 
@@ -94,7 +95,7 @@ def granted(record: GroupRecord, profile: Netprofile | None) -> GroupRecord:
     return replace(record, bandwidth=profile.bandwidth, burst=profile.burst, dscp=profile.dscp)
 
 
-def catch_up(view: View) -> Plan:
+def sync_groups(view: View) -> Plan:
     """Bring records in line with their profiles; the reply is how many. Go on until it is 0."""
     profiles = (find(view, key) for key in view.objects[Netprofile.kind])
     writes = tuple(islice(_all_behind(view, profiles), CHUNK))

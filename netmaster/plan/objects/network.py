@@ -23,7 +23,8 @@ from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
 from netmaster.plan import docker_network
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
@@ -102,7 +103,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
         raise Conflict(f"cannot delete {network.network_name} has {services} services ")
     what = f"network {network.network_name}"
     guards = (
-        (docker_network.unmapped(view, docker_network.place_of(network), what),) if in_swarm else ()
+        (docker_network.unmapped_guard(view, docker_network.identity_of(network), what),)
+        if in_swarm
+        else ()
     )
     nid = ids.network_id(NetworkName(network.network_name), tenant)
     if nid in view.network_endpoints and network.nw_type != NetworkType.INFRA:

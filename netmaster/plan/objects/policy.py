@@ -16,7 +16,8 @@ from contivmodel.objects import EndpointGroup, Link, Policy, PolicyLinks, Rule, 
 from contivmodel.wire import blank
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 CHUNK: Final = 24
@@ -32,7 +33,7 @@ def create(view: View, posted: Policy) -> Plan:
         raise Invalid("Invalid tenant name")
     if posted.tenant_name not in view.objects[Tenant.kind]:
         raise NotFound("Tenant not found")
-    if key in view.condemned:
+    if key in view.orphaned_rules:
         raise Conflict(f"policy {key} is still being deleted, try again")
     policy = posted.model_copy(
         update={
@@ -72,6 +73,6 @@ def delete(view: View, key: str) -> Plan:
 
 def sweep(view: View) -> Plan:
     """Delete a part of what deleted policies have left behind; the reply is how much that is."""
-    left = islice(chain.from_iterable(view.condemned.values()), CHUNK)
+    left = islice(chain.from_iterable(view.orphaned_rules.values()), CHUNK)
     writes = tuple(Write(key, None, new=False) for key in left)
     return Plan(writes, reply=len(writes), then=sweep if writes else None)

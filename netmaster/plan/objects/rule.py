@@ -11,7 +11,8 @@ from core.addresses import parse_match
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
 from netmaster.backlinks import policy_key
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state import policy_rules
 from state.policy_rules import PolicyRule

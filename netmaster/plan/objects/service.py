@@ -15,7 +15,8 @@ from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
 from netmaster.plan.grants import choose4, ground, put
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord, ServiceRecord
 

@@ -4,7 +4,8 @@ from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, 
 from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 

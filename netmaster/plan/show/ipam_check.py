@@ -19,7 +19,8 @@ from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, subnet6
 from core.ids import HostLabel, NetworkId
 from netmaster.ipam.network import subnet_of
 from netmaster.plan.endpoints.address import GRACE
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 

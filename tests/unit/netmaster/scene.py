@@ -190,11 +190,11 @@ def shown(view: View) -> dict[str, Any]:
         "endpoints": view.endpoints,
         "groups": view.groups,
         "services": (view.services, view.bgps, view.cleanups),
-        "outside": (view.doubts, view.docknets),
+        "outside": (view.pending_effects, view.docknets),
         "hosts": (view.absences, view.drains),
         "settings": (view.global_record, view.tag_ranges, view.group_id_cursor, view.schema),
         "unread": view.unread,
-        "condemned": view.condemned,
+        "condemned": view.orphaned_rules,
         "reservations": view.reservations,
         "grants": {nid: addresses.grants for nid, addresses in view.addresses.items()},
         "next": {

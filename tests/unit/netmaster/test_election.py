@@ -48,7 +48,7 @@ def test_whatever_happens_requests_are_answered_by_the_leader_alone(inputs: list
                     answering = False
                 case Effect.RELEASE:
                     holding = False
-                case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER | Effect.SETTLE:
+                case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER | Effect.FLUSH:
                     pass
         holding = holding and happened is not Input.LOST
         assert answering == (state is ElectionState.LEADER)

@@ -8,7 +8,7 @@ from core import keys
 from core.errors import Invalid
 from core.ids import HostLabel
 from netmaster.plan.endpoints import endpoint
-from netmaster.plan.model import Write
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import HostRecord
 from tests.unit.netmaster.scene import Scene, unwanted

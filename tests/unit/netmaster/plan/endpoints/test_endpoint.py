@@ -5,8 +5,8 @@ import pytest
 from contivmodel.rpc import UpdateEndpointRequest
 from core.ids import EndpointKey, NetworkId
 from netmaster.plan.endpoints import endpoint
-from netmaster.plan.model import Write
 from netmaster.plan.objects import group
+from netmaster.stored import Write
 from state.records import GrantOwner
 from tests.unit.netmaster.scene import NOW, Scene, unwanted, wanted
 

@@ -10,10 +10,11 @@ from contivmodel.objects import AciGw, AppProfile, ExtContractsGroup, Global, Po
 from core.ids import GroupKey
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.external import aci, pending_effects
-from netmaster.plan.external.aci import GatewayLaunch
-from netmaster.plan.model import PendingLaunch, Plan
+from netmaster.plan.external.aci import ProfileOperation
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import aci_gateway, app_profile, contracts, group, policy, rule
 from netmaster.plan.objects import globals as settings
+from netmaster.stored import PendingProfile
 from tests.unit.netmaster.scene import Scene, a_group, wanted
 
 PROFILE = AppProfile(tenant_name="default", app_profile_name="a", endpoint_groups=["web", "db"])
@@ -41,8 +42,8 @@ def a_rule(rule_id: str, **more: Any) -> Rule:
     return Rule(tenant_name="default", policy_name="p", rule_id=rule_id, **(asked | more))
 
 
-def launches(scene: Scene, plan: Plan) -> tuple[GatewayLaunch, ...]:
-    return aci.launches(scene.view, plan.writes)
+def launches(scene: Scene, plan: Plan) -> tuple[ProfileOperation, ...]:
+    return aci.operations(scene.view, plan.writes)
 
 
 def body(scene: Scene) -> dict[str, Any]:
@@ -195,11 +196,11 @@ def test_rules_that_no_fabric_can_express(scene: Scene, more: dict[str, Any]) ->
     text = "rule default:p:1 is invalid, only From/ToEndpointGroup may be specified in ACI mode"
     scene.do(app_profile.create, PROFILE)
     plan = rule.create(scene.view, bad)
-    assert scene.refused(aci.launches, plan.writes) == text
+    assert scene.refused(aci.operations, plan.writes) == text
     scene.do(app_profile.delete, "default:a")
     scene.do(rule.create, bad)
     plan = app_profile.create(scene.view, PROFILE)
-    assert scene.refused(aci.launches, plan.writes) == text
+    assert scene.refused(aci.operations, plan.writes) == text
 
 
 def test_the_gateway_hears_of_what_changes_a_profile(scene: Scene) -> None:
@@ -218,7 +219,7 @@ def test_the_gateway_hears_of_what_changes_a_profile(scene: Scene) -> None:
             ("default:a", True)
         ]
     (gone,) = launches(scene, app_profile.delete(view, "default:a"))
-    assert gone == GatewayLaunch("default:a", known=True, wanted=None)
+    assert gone == ProfileOperation("default:a", known=True, wanted=None)
 
 
 def test_it_hears_of_nothing_else(scene: Scene) -> None:
@@ -249,15 +250,15 @@ def test_a_rule_reaches_the_profile_of_its_other_end(scene: Scene) -> None:
 def test_doubts_are_stored_and_end(scene: Scene) -> None:
     plan = app_profile.create(scene.view, PROFILE)
     found = launches(scene, plan)
-    scene.do(lambda view: Plan(pending_effects.raised(view, found), reply=None))
-    assert list(scene.view.doubts.values()) == [PendingLaunch("default:a")]
-    assert pending_effects.raised(scene.view, found) == ()
+    scene.do(lambda view: Plan(pending_effects.recorded(view, found), reply=None))
+    assert list(scene.view.pending_effects.values()) == [PendingProfile("default:a")]
+    assert pending_effects.recorded(scene.view, found) == ()
     scene.reload()
-    assert aci.launched(scene.view, "default:a").wanted is None
+    assert aci.sync_operation(scene.view, "default:a").wanted is None
     scene.do(lambda _: plan)
-    assert aci.launched(scene.view, "default:a") == GatewayLaunch(
+    assert aci.sync_operation(scene.view, "default:a") == ProfileOperation(
         "default:a", known=True, wanted=found[0].wanted
     )
     other = replace(found[0], profile="default:b")
     scene.do(lambda view: Plan(pending_effects.ended(view, [*found, other]), reply=None))
-    assert scene.view.doubts == {}
+    assert scene.view.pending_effects == {}

@@ -8,9 +8,9 @@ from core import keys
 from core.ids import HostLabel, NetworkId
 from netmaster import codec
 from netmaster.plan.endpoints.address import GRACE
-from netmaster.plan.model import Stored
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, IpamFindingKind
+from netmaster.stored import Stored
 from state.records import GrantOwner, GrantRecord
 from tests.unit.netmaster.scene import NOW, Scene
 
