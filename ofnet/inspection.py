@@ -13,7 +13,7 @@ from typing import Any, Final
 from core.ids import split_network_id
 from ofnet.openflow.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.services.stats import shown
+from ofnet.services.stats import proxy_state
 from ofnet.tables import Mode
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
@@ -63,7 +63,7 @@ def bridge_report(
         "ArpMode": str(world.arp_mode),
         "Stats": dict(sorted(stats.items())),
         "ErrStats": {},
-        "Datapath": _datapath(mode, shown(world, clients)),
+        "Datapath": _datapath(mode, proxy_state(world, clients)),
     }
 
 

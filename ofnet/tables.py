@@ -44,7 +44,7 @@ class TableId(IntEnum):
 
     INPUT = 0
     VLAN = 1
-    ARRIVALS = 2
+    INGRESS_GROUP = 2
     SRV_PROXY_DNAT = 3
     DST_GRP = 4
     POLICY = 5
@@ -66,7 +66,7 @@ class Priority(IntEnum):
     GUARD_EXCEPT = 8
     UNLISTED = 9
     PORT = 10
-    OWN_ANSWER = 90
+    HAIRPIN_REPLY = 90
     SHORTEST_PREFIX = 20
     """Of a route to everywhere; each bit of a prefix adds one."""
 
@@ -121,7 +121,7 @@ _DECLARED: Final = (
         actions=frozenset({"output", "pop_vlan"}),
         writes=VRF.mask | RX_VTEP.mask,
         next=frozenset(
-            {TableId.VLAN, TableId.ARRIVALS, TableId.IP, TableId.HOST_SNAT, TableId.NEIGHBOURS}
+            {TableId.VLAN, TableId.INGRESS_GROUP, TableId.IP, TableId.HOST_SNAT, TableId.NEIGHBOURS}
         ),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
@@ -131,13 +131,13 @@ _DECLARED: Final = (
         actions=frozenset({"ip_dscp", "push_vlan", "vlan_vid"}),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask,
         next=frozenset(
-            {TableId.ARRIVALS, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
+            {TableId.INGRESS_GROUP, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
         ),
         # vlan mode lets unknown ports through, the others drop what they do not know
         misses={**_everywhere(DROP), Mode.VLAN: goto(TableId.DST_GRP)},
     ),
     Table(
-        id=TableId.ARRIVALS,
+        id=TableId.INGRESS_GROUP,
         matches=frozenset({"in_port", "eth_type", "ipv4_dst", "metadata", "ipv4_src", "ipv6_src"}),
         actions=frozenset({"eth_dst", "ipv4_dst", "output"}),
         writes=VRF.mask | SOURCE_GROUP.mask,

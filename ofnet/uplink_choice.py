@@ -12,7 +12,7 @@ _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
 
 
-def way_out(uplinks: Sequence[Uplink], mac: str) -> Uplink | None:
+def choose_uplink(uplinks: Sequence[Uplink], mac: str) -> Uplink | None:
     """Return the card for frames from a MAC address: always the same among those that work.
 
     As in the original the 32-bit FNV-1a hash of the address' text chooses.

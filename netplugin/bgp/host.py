@@ -32,7 +32,7 @@ from ofnet.openflow.actions import Output
 from ofnet.openflow.packets import Arp
 from ofnet.packetin import PacketOut
 from ofnet.pipelines.vlrouter import ROUTER_VLAN
-from ofnet.uplink_choice import way_out
+from ofnet.uplink_choice import choose_uplink
 from ofnet.world import Bridge, FwdMode, Router, World
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class HostBgp:
         self._speaker: Speaker | None = None
         self._speaking: asyncio.Task[None] | None = None
         self._fault = ""
-        agent.inform(self)
+        agent.set_observer(self)
 
     def place(self) -> None:
         """Tell the World of the port that is there: a restart is to change no flow."""
@@ -154,12 +154,12 @@ class HostBgp:
 
     # -- what the bridge tells us --------------------------------------------------------------
 
-    def realised(self, world: World) -> None:
+    def on_world(self, world: World) -> None:
         """Tell the peer of the pods that are on the bridge now."""
         if self._speaker is not None:
             self._speaker.announce(_addresses(world))
 
-    def heard(self, arp: Arp) -> None:
+    def on_arp(self, arp: Arp) -> None:
         """Learn where a next hop is."""
         if self._hops.hear(arp.sender_ip, arp.sender_mac):
             self._news.set()
@@ -182,7 +182,7 @@ class HostBgp:
         return await self._connect(peering)
 
     async def _end(self, speaker: "Speaker") -> None:
-        await speaker.retire()
+        await speaker.deconfigure()
         if self._speaking is not None:
             self._speaking.cancel()
             await asyncio.wait([self._speaking])
@@ -224,7 +224,7 @@ class HostBgp:
         router = self._world.vlan.router
         if router is not None:
             self._world.vlan.set_router(self._known(router))
-        if speaker.told_all and self._hops.complete:
+        if speaker.routes_complete and self._hops.complete:
             self._learnt()
 
     def _learnt(self) -> None:
@@ -237,7 +237,7 @@ class HostBgp:
     def _ask(self, address: IPv4Address) -> None:
         """Ask for a next hop, by an uplink that works, without a tag."""
         world = self._agent.world
-        if world.router is None or (uplink := way_out(world.uplinks, str(address))) is None:
+        if world.router is None or (uplink := choose_uplink(world.uplinks, str(address))) is None:
             return
         frame = packets.arp_request(uplink.mac, world.router.ip, address)
         self._agent.send(PacketOut(data=frame, actions=(Output(uplink.ofport),)))

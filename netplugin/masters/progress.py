@@ -43,7 +43,7 @@ class Progress:
         self._shown: dict[str, tuple[str, ...]] = {}
         self._changed = ChangeNotifier()
         for agent in agents.values():
-            agent.observe(self._look)
+            agent.on_sync_change(self._look)
 
     @property
     def standing(self) -> HostProgress:
@@ -98,7 +98,7 @@ class Progress:
             self._look()
 
     def _look(self) -> None:
-        if all(agent.in_step for agent in self._agents.values()):
+        if all(agent.fully_synced for agent in self._agents.values()):
             self._realised = self._handed
         self._changed.notify()
 

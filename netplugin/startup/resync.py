@@ -87,7 +87,7 @@ def _run_flows(life: Context, plane: Dataplane) -> None:
     life.sup.supervise("flows", plane.reconciler.run_flows())
     for bridge, agent in plane.agents.items():
         life.sup.supervise(f"bridge {bridge}", agent.run())
-        life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
+        life.sup.supervise(f"announcements {bridge}", agent.garp_sender.run())
 
 
 async def _forwarding(plane: Dataplane) -> None:
@@ -110,7 +110,7 @@ async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
     while True:
         try:
             async with asyncio.timeout(SWITCH_WAIT):
-                await agent.wait_settled()
+                await agent.wait_synced()
         except TimeoutError:
             log.warning("no switch yet: is ovs-vswitchd running?", extra=fields(bridge=bridge))
         else:

@@ -168,7 +168,7 @@ _MOVABLE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class Resubmit:
     """Have a packet that is sent out go on in a table, with metadata (NXAST_RESUBMIT_TABLE).
 
     Of packets alone: flows go to tables by their instructions.
@@ -189,7 +189,7 @@ class GoOn:
 
 
 Action = Output | OutputFirst | PushVlan | PopVlan | SetField | Move
-PacketAction = Action | GoOn
+PacketAction = Action | Resubmit
 """What can be done with a packet that is sent out."""
 
 

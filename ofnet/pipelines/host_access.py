@@ -51,12 +51,12 @@ def _to_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     asked: MatchFields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
     sent: MatchFields = {**from_host, "eth_type": oxm.ETH_IPV4, "ipv4_dst": access.ip}
     out = Output(access.ofport)
-    yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS))
-    yield stages.dns_exemption(ObjectKind.ACCESS, port.ofport, TableId.ARRIVALS)
+    yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.INGRESS_GROUP))
+    yield stages.dns_exemption(ObjectKind.ACCESS, port.ofport, TableId.INGRESS_GROUP)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, asked, Instructions((out,)))
     # above the flow that would translate it to the pod's other interface
     to_pod = Instructions((SetField("eth_dst", access.mac), out))
-    yield _flow(TableId.ARRIVALS, Priority.ABOVE_MATCH, sent, to_pod)
+    yield _flow(TableId.INGRESS_GROUP, Priority.ABOVE_MATCH, sent, to_pod)
 
 
 def _flow(

@@ -23,23 +23,29 @@ from ofnet.tables import Priority, TableId
 from ofnet.world import RemoteEndpoint, Uplink
 
 
-def strangers() -> Flow:
+def unknown_sources() -> Flow:
     """Return the flow that leaves alone what arrives in nobody's name that is known here."""
     onward = goto(TableId.SRV_PROXY_SNAT)
     return Flow(
-        ObjectKind.PIPELINE, TableId.ARRIVALS, Priority.PORT, Match(metadata=RX_VTEP.put(1)), onward
+        ObjectKind.PIPELINE,
+        TableId.INGRESS_GROUP,
+        Priority.PORT,
+        Match(metadata=RX_VTEP.put(1)),
+        onward,
     )
 
 
-def mark(vrf: int, *, tagging: tuple[Action, ...] = ()) -> Instructions:
+def ingress_instructions(vrf: int, *, tagging: tuple[Action, ...] = ()) -> Instructions:
     """Return what table 1 does with a packet that arrives in a VRF."""
-    return Instructions(tagging, _arrived(vrf), TableId.ARRIVALS)
+    return Instructions(tagging, _arrived(vrf), TableId.INGRESS_GROUP)
 
 
-def on_vlan(uplink: Uplink, vlan: int, vrf: int) -> Flow:
+def vlan_ingress(uplink: Uplink, vlan: int, vrf: int) -> Flow:
     """Return the flow for what arrives on a network's VLAN."""
     match = Match(in_port=uplink.ofport, vlan_vid=vlan)
-    return Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.ABOVE_MATCH, match, mark(vrf))
+    return Flow(
+        ObjectKind.NETWORK, TableId.VLAN, Priority.ABOVE_MATCH, match, ingress_instructions(vrf)
+    )
 
 
 def source_groups(endpoint: RemoteEndpoint, vrf: int) -> Iterator[Flow]:
@@ -47,7 +53,9 @@ def source_groups(endpoint: RemoteEndpoint, vrf: int) -> Iterator[Flow]:
     for address in stages.addresses(endpoint):
         fields: MatchFields = {"metadata": _arrived(vrf), **stages.from_address(address)}
         judged = _judged(endpoint.group_id)
-        yield Flow(ObjectKind.REMOTE, TableId.ARRIVALS, Priority.MATCH, Match(**fields), judged)
+        yield Flow(
+            ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, Match(**fields), judged
+        )
 
 
 @lru_cache(maxsize=256)

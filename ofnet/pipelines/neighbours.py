@@ -48,7 +48,7 @@ _NOBODY4: Final = IPv4Address(0)
 _NOBODY6: Final = IPv6Address("::")
 
 
-def unknown() -> Flow:
+def unanswered() -> Flow:
     """Return the flow that has the agent decide about what the switch cannot answer."""
     return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOURS, Priority.MISS, Match(), TO_CONTROLLER)
 
@@ -60,7 +60,7 @@ def advertisement(mac: str) -> Flow:
     return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
 
-def questions4(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
+def arp_requests(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
     """Yield what becomes of a pod's ARP requests; guarded, of those in its own name alone."""
     request: MatchFields = {
         "in_port": endpoint.ofport,
@@ -77,7 +77,7 @@ def questions4(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Fl
     yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, Match(**probed), DROP)
 
 
-def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
+def solicitations(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
     """Yield what becomes of a pod's neighbour solicitations."""
     if endpoint.ip6 is None:
         return
@@ -99,18 +99,18 @@ def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
     yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, probed, DROP)
 
 
-def questions_from_outside(owner: ObjectKind, ofport: int, vlan: int, vrf: int) -> Flow:
+def uplink_arp_requests(owner: ObjectKind, ofport: int, vlan: int, vrf: int) -> Flow:
     """Return the flow for ARP requests that come in on a VLAN of an uplink."""
     asked = Match(in_port=ofport, vlan_vid=vlan, eth_type=oxm.ETH_ARP, arp_op=ARP_REQUEST)
     return _input(owner, Priority.QUESTION, asked, _ask(VRF.put(vrf) | RX_VTEP.put(1)))
 
 
-def question(owner: ObjectKind, asked: Match, asker: Bits) -> Flow:
+def lookup(owner: ObjectKind, asked: Match, asker: Bits) -> Flow:
     """Return the flow that has a question answered as to whom `asker` marks."""
     return _input(owner, Priority.QUESTION, asked, _ask(asker))
 
 
-def answer4(owner: ObjectKind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
+def arp_answer(owner: ObjectKind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
     """Return the flow that tells the MAC of an IPv4 address to whom `asker` marks."""
     match = Match(metadata=asker, eth_type=oxm.ETH_ARP, arp_tpa=address)
     reply = Instructions(
@@ -128,7 +128,7 @@ def answer4(owner: ObjectKind, asker: Bits, address: IPv4Address, mac: str) -> F
     return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
 
 
-def answer6(owner: ObjectKind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
+def nd_answer(owner: ObjectKind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
     """Return the flow that begins the answer for an IPv6 address; `advertisement` ends it."""
     match = Match(
         metadata=asker,
@@ -158,9 +158,9 @@ def answers(
     """Yield the flows that tell one MAC for each of the addresses."""
     for address in addresses:
         if isinstance(address, IPv4Address):
-            yield answer4(owner, asker, address, mac)
+            yield arp_answer(owner, asker, address, mac)
         else:
-            yield answer6(owner, asker, address, mac)
+            yield nd_answer(owner, asker, address, mac)
 
 
 def bridged(
@@ -177,13 +177,13 @@ def bridged(
         # one match for both kinds: of an address known here and elsewhere a single MAC is told
         inside = VRF.put(network.vrf) | RX_VTEP.put(0)
         owner = ObjectKind.LOCAL if local else ObjectKind.REMOTE
-        yield answer4(owner, inside, endpoint.ip, endpoint.mac)
+        yield arp_answer(owner, inside, endpoint.ip, endpoint.mac)
     if isinstance(endpoint, LocalEndpoint):
         if proxied:
-            yield from questions4(endpoint, network.vrf, guard=world.guard)
+            yield from arp_requests(endpoint, network.vrf, guard=world.guard)
         if proxied and world.uplinks:
             outside = VRF.put(network.vrf) | RX_VTEP.put(1)
-            yield answer4(ObjectKind.LOCAL, outside, endpoint.ip, endpoint.mac)
+            yield arp_answer(ObjectKind.LOCAL, outside, endpoint.ip, endpoint.mac)
         if world.guard:
             yield from source_guard.flows(endpoint, layer2=True, arp=not proxied)
 

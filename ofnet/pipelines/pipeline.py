@@ -97,7 +97,9 @@ class Pipeline:
 
     def _services(self, of: ObjectId, world: World) -> Iterator[Flow]:
         if of.kind is ObjectKind.SERVICE:
-            return _of(partial(service_nat.watch, self.mode), world.services.get(of.name), world)
+            return _of(
+                partial(service_nat.intercept, self.mode), world.services.get(of.name), world
+            )
         return _of(partial(service_nat.nat, self.mode), world.served.get(of.name), world)
 
 

@@ -49,7 +49,7 @@ def service_mac(address: IPv4Address) -> str:
     return (b"\2\2" + address.packed).hex(":")
 
 
-def watch(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
+def intercept(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
     """Yield the flows that bring up what is for a service, once it has providers.
 
     What is for none of its ports ends here; the original asks its agent, packet by packet.
@@ -68,7 +68,7 @@ def watch(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
         yield _dnat(ObjectKind.SERVICE, Priority.UNLISTED, rest, DROP)
     if world.fwd_mode is FwdMode.ROUTING or world.arp_mode is ArpMode.PROXY:
         mac = service_mac(service.address)
-        yield neighbours.answer4(ObjectKind.SERVICE, _inside(vrf), service.address, mac)
+        yield neighbours.arp_answer(ObjectKind.SERVICE, _inside(vrf), service.address, mac)
 
 
 def nat(mode: Mode, served: Served, _world: World) -> Iterator[Flow]:
@@ -145,7 +145,7 @@ def _asked_directly(mode: Mode, served: Served, port: ServicePort, source: int) 
 
 def _to_itself(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:
     """Yield the flows of a client that is its own provider; both its roles are on one port."""
-    there, back = Priority.MATCH, Priority.OWN_ANSWER
+    there, back = Priority.MATCH, Priority.HAIRPIN_REPLY
     if source:
         there = back = Priority.ABOVE_MATCH
     untagged: tuple[Action, ...] = (PopVlan(),) if mode is Mode.VXLAN else ()

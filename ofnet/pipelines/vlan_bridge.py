@@ -19,10 +19,10 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
-        yield neighbours.unknown()
+        yield neighbours.unanswered()
 
 
 def _uplinks(world: World) -> Iterator[Flow]:
@@ -33,10 +33,10 @@ def _uplinks(world: World) -> Iterator[Flow]:
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
-        yield ingress_group.on_vlan(uplink, network.vlan, network.vrf)
+        yield ingress_group.vlan_ingress(uplink, network.vlan, network.vrf)
     if world.arp_mode is ArpMode.PROXY:
         for uplink in world.uplinks:
-            yield neighbours.questions_from_outside(
+            yield neighbours.uplink_arp_requests(
                 ObjectKind.NETWORK, uplink.ofport, network.vlan, network.vrf
             )
 

@@ -44,17 +44,17 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)
     yield Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
-    yield neighbours.unknown()
+    yield neighbours.unanswered()
     yield neighbours.advertisement(stages.ROUTER_MAC)
 
 
 def _uplinks(world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
-        yield from stages.uplink_input(uplink, ingress_group.mark(FLAT_VRF))
+        yield from stages.uplink_input(uplink, ingress_group.ingress_instructions(FLAT_VRF))
     if len(world.uplinks) > 1:
         # nothing goes back where it came from, but from one card to another it would
         for uplink in world.uplinks:
@@ -67,7 +67,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
         ObjectKind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC
     )
     for uplink in world.uplinks if network.vlan else ():
-        yield neighbours.questions_from_outside(
+        yield neighbours.uplink_arp_requests(
             ObjectKind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF
         )
 
@@ -89,13 +89,13 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
             ObjectKind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out))
         )
     yield from stages.destination_groups(ObjectKind.LOCAL, endpoint, FLAT_VRF)
-    yield from neighbours.questions4(endpoint, FLAT_VRF, guard=world.guard)
-    yield from neighbours.questions6(endpoint, FLAT_VRF)
+    yield from neighbours.arp_requests(endpoint, FLAT_VRF, guard=world.guard)
+    yield from neighbours.solicitations(endpoint, FLAT_VRF)
     yield from neighbours.answers(
         ObjectKind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )
     if world.uplinks:
-        yield neighbours.answer4(ObjectKind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
+        yield neighbours.arp_answer(ObjectKind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
     if world.guard:
         yield from source_guard.flows(endpoint, layer2=False, arp=False)
 
@@ -123,7 +123,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
 def _router(router: Router, world: World) -> Iterator[Flow]:
     """Yield the flows of the host's own port for BGP, and of the way to the peer."""
     asked = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
-    yield neighbours.question(ObjectKind.ROUTER, asked, INSIDE)
+    yield neighbours.lookup(ObjectKind.ROUTER, asked, INSIDE)
     yield from neighbours.answers(
         ObjectKind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
     )
@@ -145,9 +145,9 @@ def _router(router: Router, world: World) -> Iterator[Flow]:
             arp_op=neighbours.ARP_REQUEST,
             arp_tpa=router.ip,
         )
-        yield neighbours.question(ObjectKind.ROUTER, sought, OUTSIDE)
+        yield neighbours.lookup(ObjectKind.ROUTER, sought, OUTSIDE)
     if world.uplinks:
-        yield neighbours.answer4(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
+        yield neighbours.arp_answer(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
     if router.peer_mac is not None:
         peer = IPv4Network(router.peer)
         yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)

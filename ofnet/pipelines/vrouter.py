@@ -25,9 +25,9 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     yield stages.arp_to_controller(requests_only=False)
-    yield neighbours.unknown()
+    yield neighbours.unanswered()
     yield neighbours.advertisement(stages.ROUTER_MAC)
 
 
@@ -42,7 +42,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     )
     if not network.vni:
         return
-    arrived = ingress_group.mark(network.vrf)
+    arrived = ingress_group.ingress_instructions(network.vrf)
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -65,8 +65,8 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(ObjectKind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
         yield stages.destination_group(ObjectKind.LOCAL, to, endpoint.group_id)
     yield from _neighbours(ObjectKind.LOCAL, endpoint, network.vrf)
-    yield from neighbours.questions4(endpoint, network.vrf, guard=world.guard)
-    yield from neighbours.questions6(endpoint, network.vrf)
+    yield from neighbours.arp_requests(endpoint, network.vrf, guard=world.guard)
+    yield from neighbours.solicitations(endpoint, network.vrf)
     if world.guard:
         yield from source_guard.flows(endpoint, layer2=False, arp=False)
     if world.host_port is not None and endpoint.nat_ip is not None:
@@ -112,10 +112,14 @@ def _host_port(world: World) -> Iterator[Flow]:
         return
     from_host = Match(in_port=port.ofport)
     yield Flow(
-        ObjectKind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS)
+        ObjectKind.HOST_PORT,
+        TableId.INPUT,
+        Priority.HOST_PORT,
+        from_host,
+        goto(TableId.INGRESS_GROUP),
     )
     # the host's MAC looks like a pod's
-    yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.ARRIVALS)
+    yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.INGRESS_GROUP)
     # what the host sends to no pod must not come back to it through table 8
     yield Flow(ObjectKind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
@@ -140,7 +144,7 @@ def _host_nat(
     )
     yield Flow(
         ObjectKind.LOCAL,
-        TableId.ARRIVALS,
+        TableId.INGRESS_GROUP,
         Priority.MATCH,
         Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_dst=private),
         Instructions(

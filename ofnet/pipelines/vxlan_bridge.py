@@ -26,10 +26,10 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
-        yield neighbours.unknown()
+        yield neighbours.unanswered()
 
 
 def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
@@ -39,7 +39,7 @@ def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
 def _network(network: Network, world: World) -> Iterator[Flow]:
     if not network.vni:
         return
-    arrived = ingress_group.mark(network.vrf, tagging=tag(network.vlan))
+    arrived = ingress_group.ingress_instructions(network.vrf, tagging=tag(network.vlan))
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)

@@ -130,7 +130,7 @@ class FakeRouter:
         """Take routes back."""
         self.say(bgp.BGPUpdate(withdrawn_routes=_nlri(prefixes)))
 
-    def end_of_routes(self) -> None:
+    def end_of_rib(self) -> None:
         """Say that all was told."""
         self.say(bgp.BGPUpdate())
 

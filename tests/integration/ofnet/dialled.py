@@ -11,7 +11,7 @@ from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.channel.session import Timing
 from ofnet.channel.switch import Switch
-from ofnet.names import Resolver, nobody
+from ofnet.names import Resolver, no_resolver
 from ofnet.world import Bridge, World
 from tests.bed.ovs import OvsHost
 from tests.bed.waiting import eventually_async
@@ -92,14 +92,14 @@ async def looked_after(
     *,
     bridge_name: Bridge = Bridge.VXLAN,
     audit_interval: float = 60.0,
-    resolve: Resolver = nobody,
+    resolve: Resolver = no_resolver,
 ) -> AsyncIterator[BridgeAgent]:
     """Run an agent on a bridge; what the World says is installed on entry."""
     agent = BridgeAgent(
         bridge.switch, bridge_name, world, audit_interval=audit_interval, resolve=resolve
     )
     async with background("bridge", agent.run()):
-        await until(lambda: agent.settled, "the bridge equals its World")
+        await until(lambda: agent.synced, "the bridge equals its World")
         yield agent
 
 

@@ -9,7 +9,7 @@ from core.errors import SwitchUnavailable
 from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes
-from ofnet.channel.session import FlowsRefused
+from ofnet.channel.requests import FlowsRefused
 from ofnet.openflow.actions import Output
 from ofnet.tables import TableId
 from ofnet.world import Bridge, World
@@ -174,7 +174,7 @@ async def test_without_a_switch_an_update_fails_at_once_and_is_made_good(
             await agent.update(with_local(agent.world, pod), Changes(local=frozenset({pod.key})))
         ovs_module.vsctl("set-controller", bridge.name, f"tcp:127.0.0.1:{other.port}")
         async with background("bridge", agent.run()):
-            await until(lambda: agent.settled, "the bridge equals its World")
+            await until(lambda: agent.synced, "the bridge equals its World")
             assert bridge.flows() == lines(agent)
 
 
@@ -192,7 +192,7 @@ async def test_a_frozen_switch_ends_the_wait_and_is_brought_up_to_date_later(
             await until(lambda: not bridge.switch.connected, "the dead peer is noticed")
         finally:
             ovs_module.vswitchd.resume()
-        await until(lambda: agent.settled, "the switch is back and up to date")
+        await until(lambda: agent.synced, "the switch is back and up to date")
         assert bridge.flows() == lines(agent)
         assert any("in_port=105" in line for line in bridge.flows())
 
@@ -202,5 +202,5 @@ async def test_a_restarted_switch_gets_its_flows_back(ovs_module: OvsHost) -> No
         ovs_module.vswitchd.kill()
         await until(lambda: not agent.connected, "the switch is gone")
         ovs_module.vswitchd.start()
-        await until(lambda: agent.settled, "the switch is back and up to date")
+        await until(lambda: agent.synced, "the switch is back and up to date")
         assert bridge.flows() == lines(agent)

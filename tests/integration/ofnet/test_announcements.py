@@ -42,7 +42,7 @@ async def test_a_pod_is_announced_at_once_and_its_group_in_rounds(ovs_module: Ov
         with behind_uplink(bridge) as ear:
             async with (
                 looked_after(bridge, empty, bridge_name=Bridge.VLAN) as agent,
-                background("announcements", agent.announcer.run(period=0.01)),
+                background("announcements", agent.garp_sender.run(period=0.01)),
             ):
                 await agent.update(came, Changes(local=frozenset(came.local)))
 

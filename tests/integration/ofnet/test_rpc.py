@@ -1,4 +1,4 @@
-"""JSON-RPC over loopback: calls, failures, strangers."""
+"""JSON-RPC over loopback: calls, failures, unknown_sources."""
 
 import asyncio
 import json

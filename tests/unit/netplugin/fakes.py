@@ -23,7 +23,7 @@ from netplugin.ovsdb import BondMember, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
 from netplugin.pods.journal import Journal, JournalEntry
 from ofnet.channel import flow_stats
-from ofnet.channel.switch import Listener, Switch
+from ofnet.channel.switch import Switch, SwitchObserver
 from ofnet.channel.wire import PacketIn
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
@@ -449,12 +449,12 @@ class FakeSwitch(Switch):
         self.table: dict[object, Flow] = {}
         self._faults = faults
         self._online = True
-        self._told: Listener | None = None
+        self._agent: SwitchObserver | None = None
         self.packets: list[bytes] = []
         """What was to be sent."""
 
-    def attach(self, listener: Listener) -> None:
-        self._told = listener
+    def attach(self, observer: SwitchObserver) -> None:
+        self._agent = observer
 
     @property
     def connected(self) -> bool:
@@ -466,14 +466,14 @@ class FakeSwitch(Switch):
 
     def hear(self, in_port: int, frame: bytes) -> None:
         """Bring a packet up."""
-        assert self._told is not None
-        self._told.packet_in(PacketIn(0, in_port, None, frame))
+        assert self._agent is not None
+        self._agent.on_packet_in(PacketIn(0, in_port, None, frame))
 
     def go(self, *, online: bool) -> None:
         """Come or go."""
         self._online = online
-        if self._told is not None:
-            (self._told.switch_connected if online else self._told.switch_lost)()
+        if self._agent is not None:
+            (self._agent.on_connected if online else self._agent.on_disconnected)()
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))

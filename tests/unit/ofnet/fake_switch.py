@@ -8,7 +8,7 @@ from typing import ClassVar
 from core.errors import SwitchUnavailable
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowEntry
-from ofnet.channel.session import FlowsRefused
+from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import SMALL, Switch
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, FlowKey
@@ -56,13 +56,13 @@ class FakeSwitch(Switch):
 
     def connect(self) -> None:
         self._present = True
-        if self._listener is not None:
-            self._listener.switch_connected()
+        if self._observer is not None:
+            self._observer.on_connected()
 
     def disconnect(self) -> None:
         self._present = False
-        if self._listener is not None:
-            self._listener.switch_lost()
+        if self._observer is not None:
+            self._observer.on_disconnected()
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         if not add and not delete:

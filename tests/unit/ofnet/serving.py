@@ -6,7 +6,7 @@ from typing import Any
 
 from core.ids import EndpointKey
 from ofnet.changes import EVERYTHING, Changes
-from ofnet.channel.flow_stats import Adopted
+from ofnet.channel.flow_stats import ReportedClient
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
@@ -71,7 +71,7 @@ class Site:
         self._realise(world, changes | Changes(served=altered))
         return altered
 
-    def adopts(self, *found: Adopted) -> frozenset[str]:
+    def adopts(self, *found: ReportedClient) -> frozenset[str]:
         """Go on with what a switch reports."""
         names = self.proxy.adopt(found, self.world, self.directory)
         self._realise(self.world, Changes(served=names))
@@ -125,7 +125,7 @@ class Site:
         self.world = replace(world, served=dict(self.proxy.served))
         self.desired.update(self.world, changes)
         assert not self.desired.faults
-        anew = Desired(self.desired._bridge)
+        anew = Desired(self.desired.bridge)
         anew.update(self.world, EVERYTHING)
         assert anew.flows == self.desired.flows
 

@@ -60,7 +60,7 @@ class Story:
 
     def _rounds(self) -> Iterator[int]:
         while self._book.rounds_left:
-            yield len(self._book.next_round())
+            yield len(self._book.take_round())
 
 
 @pytest.fixture

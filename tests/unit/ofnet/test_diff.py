@@ -37,7 +37,7 @@ def test_two_comparisons_bring_any_switch_to_the_desired_state(
 def test_what_objects_of_a_kind_own_can_be_spared() -> None:
     route = Flow(ObjectKind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
     spared = FlowStamp(route.table, route.cookie)
-    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]]).sparing(ObjectKind.ROUTE)
+    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]]).keeping(ObjectKind.ROUTE)
     assert diff.add == (FLOWS[0],)
     assert set(diff.delete) == {STAMPS[1], FOREIGN[0]}
 

@@ -15,7 +15,7 @@ from ofnet.openflow import packets
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
-from ofnet.uplink_choice import way_out
+from ofnet.uplink_choice import choose_uplink
 from ofnet.world import FwdMode, Router, Uplink, World
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
@@ -174,7 +174,7 @@ def test_one_card_of_a_bond_that_works_asks_on(directory: Directory) -> None:
     for broken in range(4):
         uplinks = tuple(replace(card, up=n >= broken) for n, card in enumerate(cards))
         sent = react(question, Mode.VLAN, directory, replace(FULL, uplinks=uplinks)).send
-        way = way_out(uplinks, local(1).mac)
+        way = choose_uplink(uplinks, local(1).mac)
         actions = (*tag(1), Output(way.ofport)) if way is not None else None
         assert (sent.actions if sent is not None else None) == actions
         assert (way is None) == (broken == len(cards))
@@ -264,7 +264,7 @@ def test_who_is_beyond_the_uplink_is_heard_where_bgp_is_spoken(operation: int) -
     for of, heard in ((SPEAKING, True), (FULL, False)):
         said = react(
             PacketIn(0, UPLINK, None, frame), Mode.VLROUTER, directory_of(of), of, parrot
-        ).heard
+        ).uplink_arp
         assert (said is not None) is heard
         assert said is None or (said.sender_ip, said.sender_mac) == (OUTSIDER, mac(200))
 
@@ -278,7 +278,7 @@ def test_who_is_beyond_the_uplink_is_heard_where_bgp_is_spoken(operation: int) -
     ],
 )
 def test_nobody_else_is_heard(packet: PacketIn) -> None:
-    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).heard is None
+    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).uplink_arp is None
 
 
 def test_the_port_for_bgp_asks_in_vain_for_whom_nobody_knows() -> None:

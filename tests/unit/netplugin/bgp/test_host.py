@@ -17,6 +17,7 @@ from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort, peering_of
 from ofnet.bgp import speaker
+from ofnet.bgp.timing import BgpTiming
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.packets import parse_arp
@@ -47,7 +48,7 @@ THIRD = "50.1.1.9"
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nexthops, "EVERY", 0.001)
-    monkeypatch.setattr(speaker, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(speaker, "DEFAULT_TIMING", BgpTiming(first_pause=0.001))
 
 
 def learn(agent: Agent, record: BgpRecord = RECORD) -> None:
@@ -346,7 +347,7 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
             await eventually(lambda: routes(agent) == {NET: PEER_MAC})
             assert world_of(agent).learning
             outside.router.announce("62.0.0.0/8", hop=THIRD)
-            outside.router.end_of_routes()
+            outside.router.end_of_rib()
             await asked(outside, THIRD)
             assert world_of(agent).learning, "a next hop is not known yet"
             answer(outside, 201, THIRD)

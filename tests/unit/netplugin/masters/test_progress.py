@@ -8,7 +8,7 @@ import pytest
 from core import keys
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.masters.progress import MAX_ERRORS, MAX_LENGTH, Progress
-from ofnet.channel.session import FlowsRefused
+from ofnet.channel.requests import FlowsRefused
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.world import Bridge

@@ -79,5 +79,5 @@ def test_many_routes_are_told_in_messages_that_are_not_too_long() -> None:
 def test_nothing_is_told_of_nothing() -> None:
     assert [*messages.announcements([], HOP, [1], four_octets=True)] == []
     assert [*messages.withdrawals([])] == []
-    end = read(messages.end_of_routes())
+    end = read(messages.end_of_rib())
     assert (end.nlri, end.withdrawn_routes, end.path_attributes) == ([], [], [])

@@ -70,7 +70,7 @@ def test_there_are_only_so_many(rib: Rib) -> None:
 
 def test_what_is_not_told_again_goes(rib: Rib) -> None:
     rib.apply(told(NET, SECOND))
-    rib.expect_again()
+    rib.mark_stale()
     assert rib.routes == {NET: HOP, SECOND: HOP}
     rib.apply(told(NET))
     assert rib.drop_stale()
@@ -87,9 +87,9 @@ def test_everything_can_be_forgotten(rib: Rib) -> None:
 
 def test_what_was_not_told_between_two_restarts_goes(rib: Rib) -> None:
     rib.apply(told(NET, SECOND))
-    rib.expect_again()
+    rib.mark_stale()
     rib.apply(told(NET))
-    rib.expect_again()
+    rib.mark_stale()
     assert rib.routes == {NET: HOP}
-    rib.expect_again()
+    rib.mark_stale()
     assert rib.routes == {}

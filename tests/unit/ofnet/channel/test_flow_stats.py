@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, Adopted
+from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, ReportedClient
 from ofnet.channel.wire import MalformedOpenflow
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, ServicePort
@@ -54,20 +54,20 @@ def test_an_entry_says_what_its_flow_does() -> None:
 def test_who_is_served_is_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
     here = site(provider, fwd_mode=fwd_mode)
     entries, _ = flow_stats.entries(body(here))
-    assert set(flow_stats.adopted(entries)) == {
-        Adopted(1, ANN.ip, VIP, 6, 80, 0, provider),
-        Adopted(1, ANN.ip, VIP, 17, 5601, 0, provider),
+    assert set(flow_stats.reported_clients(entries)) == {
+        ReportedClient(1, ANN.ip, VIP, 6, 80, 0, provider),
+        ReportedClient(1, ANN.ip, VIP, 17, 5601, 0, provider),
     }
     after = Site(Bridge.VXLAN, having(world(fwd_mode), service(provider, BOB.ip)))
-    after.adopts(*flow_stats.adopted(entries))
+    after.adopts(*flow_stats.reported_clients(entries))
     assert after.lines(3, 6) == here.lines(3, 6)
 
 
 def test_direct_connections_are_read_back() -> None:
     here = site(BOB.ip)
     here.asks(ANN, BOB.ip, ServicePort(6, 8080, 8080), source_port=41000)
-    found = list(flow_stats.adopted(flow_stats.entries(body(here))[0]))
-    assert Adopted(1, ANN.ip, BOB.ip, 6, 8080, 41000, BOB.ip) in found
+    found = list(flow_stats.reported_clients(flow_stats.entries(body(here))[0]))
+    assert ReportedClient(1, ANN.ip, BOB.ip, 6, 8080, 41000, BOB.ip) in found
     after = Site(Bridge.VXLAN, having(world(FwdMode.BRIDGE), service(BOB.ip)))
     after.adopts(*found)
     assert after.lines(3, 6) == here.lines(3, 6)
@@ -81,7 +81,7 @@ def test_nothing_is_read_past_its_end(at: int, junk: bytes) -> None:
     whole[place : place + len(junk)] = junk[: len(whole) - place]
     try:
         entries, _ = flow_stats.entries(bytes(whole))
-        list(flow_stats.adopted(entries))
+        list(flow_stats.reported_clients(entries))
     except MalformedOpenflow:
         return
 

@@ -19,7 +19,7 @@ def loaded(**clients: int) -> LeastConnections:
     balance = LeastConnections()
     for name, number in clients.items():
         for client in range(number):
-            balance.hold("s", (name, client), {"a": A, "b": B, "c": C}[name])
+            balance.pin("s", (name, client), {"a": A, "b": B, "c": C}[name])
     return balance
 
 
@@ -65,8 +65,8 @@ def test_services_have_loads_of_their_own() -> None:
 
 def test_a_client_is_moved_when_told() -> None:
     balance = LeastConnections()
-    balance.hold("s", "one", A)
-    balance.hold("s", "one", B)
+    balance.pin("s", "one", A)
+    balance.pin("s", "one", B)
     assert (balance.load("s", A), balance.load("s", B)) == (0, 1)
     balance.release("s", "one")
     balance.release("s", "one")

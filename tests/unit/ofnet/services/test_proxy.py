@@ -5,9 +5,9 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from ofnet.channel.flow_stats import Adopted
+from ofnet.channel.flow_stats import ReportedClient
 from ofnet.channel.wire import PacketIn
-from ofnet.openflow.actions import PORT_IN_PORT, GoOn, Output, SetField
+from ofnet.openflow.actions import PORT_IN_PORT, Output, Resubmit, SetField
 from ofnet.openflow.fields import SOURCE_GROUP, VRF
 from ofnet.services.clients import MAX_CONNECTIONS
 from ofnet.tables import TableId
@@ -37,7 +37,7 @@ def test_the_first_packet_goes_on_translated() -> None:
         SetField("eth_dst", BOB.mac),
         SetField("tcp_dst", 8080),
         SetField("ipv4_dst", BOB.ip),
-        GoOn(TableId.DST_GRP, MARKS),
+        Resubmit(TableId.DST_GRP, MARKS),
     )
 
 
@@ -203,7 +203,7 @@ def test_a_client_may_talk_to_its_provider_itself() -> None:
     response = here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
     assert (response.counter, response.altered) == ("SvcPktDirect", True)
     assert response.send is not None
-    assert response.send.actions == (GoOn(TableId.DST_GRP, MARKS),)
+    assert response.send.actions == (Resubmit(TableId.DST_GRP, MARKS),)
     for source_port, name, port in ((40000, VIP, 80), (41000, BOB.ip, 8080)):
         [(_, asked)] = here.send(talk(ANN, name, port, source_port=source_port))
         assert (asked["ipv4_dst"], asked["tcp_dst"]) == (BOB.ip, 8080)
@@ -335,8 +335,10 @@ def test_a_port_with_nobody_behind_it_leads_to_nothing() -> None:
     assert response.counter == "SvcPktInvalid-ERROR"
 
 
-def found(provider: IPv4Address, *, source: int = 0, client: IPv4Address = ANN.ip) -> Adopted:
-    return Adopted(1, client, VIP, 6, 80, source, provider)
+def found(
+    provider: IPv4Address, *, source: int = 0, client: IPv4Address = ANN.ip
+) -> ReportedClient:
+    return ReportedClient(1, client, VIP, 6, 80, source, provider)
 
 
 def test_what_the_switch_has_is_gone_on_with() -> None:
@@ -369,9 +371,9 @@ def test_connections_known_one_by_one_are_gone_on_with() -> None:
     before.asks(ANN, VIP, source_port=40001)
     after = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), first, second))
     after.adopts(
-        Adopted(1, ANN.ip, VIP, 6, 80, 40001, BOB.ip),
-        Adopted(1, ANN.ip, OTHER_VIP, 6, 80, 0, BOB.ip),
-        Adopted(1, ANN.ip, OTHER_VIP, 17, 5601, 0, BOB.ip),
+        ReportedClient(1, ANN.ip, VIP, 6, 80, 40001, BOB.ip),
+        ReportedClient(1, ANN.ip, OTHER_VIP, 6, 80, 0, BOB.ip),
+        ReportedClient(1, ANN.ip, OTHER_VIP, 17, 5601, 0, BOB.ip),
     )
     assert before.lines(3, 6) <= after.lines(3, 6)
 
@@ -383,7 +385,7 @@ def test_services_that_became_one_while_nobody_looked_leave_a_client_one_provide
     here.adopts(
         found(BOB.ip),
         found(FAR.ip)._replace(port=81),
-        Adopted(1, ANN.ip, FAR.ip, 6, 8081, 40001, FAR.ip),
+        ReportedClient(1, ANN.ip, FAR.ip, 6, 8081, 40001, FAR.ip),
     )
     (served,) = here.proxy.served.values()
     assert (served.provider, served.ports, served.direct) == (BOB.ip, (HTTP, other), ())
