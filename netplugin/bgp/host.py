@@ -213,7 +213,6 @@ class HostBgp:
         if self._speaker is not None:
             self._give(self._speaker)
         self._complain(self._faults())
-        self._reconciler.wake()
 
     def _give(self, speaker: "Speaker") -> None:
         peering, routes = speaker.peering, speaker.routes
@@ -229,7 +228,6 @@ class HostBgp:
 
     def _learnt(self) -> None:
         self._world.vlan.set_learning(learning=False)
-        self._reconciler.wake()
 
     def _known(self, router: Router) -> Router:
         return replace(router, peer_mac=self._hops.macs.get(router.peer))

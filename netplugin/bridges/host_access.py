@@ -111,7 +111,6 @@ class HostAccess:
         row = await self._host_ports.ensure(wanted)
         port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private)
         self._world.endpoints.set_host_port(port)
-        self._reconciler.wake()
         if await self._firewall.keep([masquerade(private)]):
             log.info("host access rules made", extra=fields(subnet=private))
         return private, row

@@ -107,7 +107,7 @@ async def _follow_kubernetes(life: Context, plane: Dataplane, api: KubeApi) -> N
     An API server that is away is not waited for long: pods are more than services. Node ports can
     be kept once this host's pods are known.
     """
-    feed = KubeFeed(api, plane.world, plane.reconciler.wake)
+    feed = KubeFeed(api, plane.world)
     life.sup.supervise("services of kubernetes", feed.run())
     if not await feed.listed(KUBERNETES_WAIT):
         log.warning("kubernetes has not told of its services: there are none until it does")

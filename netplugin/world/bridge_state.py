@@ -6,7 +6,7 @@ What is set to what it was is no change. All else is marked, until a round of
 `netplugin.bridges.reconciler` takes the marks away with the World they belong to.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
 from typing import TypeVar
@@ -71,9 +71,11 @@ class BridgeState:
     """What one bridge has to realise, and what of it changed since the last `take`.
 
     Its parts are there to be read; who changes one does it by the methods, which see to the marks.
+    Each change calls `changed`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
         self.networks: dict[NetworkId, Network] = {}
         self.local: dict[EndpointKey, LocalEndpoint] = {}
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
@@ -92,75 +94,96 @@ class BridgeState:
 
     def set_network(self, nid: NetworkId, network: Network | None) -> None:
         """Set or clear a network."""
-        _set(self.networks, self._dirty.networks, nid, network)
+        self._set(self.networks, self._dirty.networks, nid, network)
 
     def set_endpoint(
         self, key: EndpointKey, local: LocalEndpoint | None, remote: RemoteEndpoint | None
     ) -> None:
         """Set what an endpoint is here: one of this host, one of another, or nothing."""
-        _set(self.local, self._dirty.local, key, local)
-        _set(self.remote, self._dirty.remote, key, remote)
+        self._set(self.local, self._dirty.local, key, local)
+        self._set(self.remote, self._dirty.remote, key, remote)
 
     def set_service(self, key: str, service: Service | None) -> None:
         """Set or clear a service."""
-        _set(self.services, self._dirty.services, key, service)
+        self._set(self.services, self._dirty.services, key, service)
 
     def set_peer_mac(self, host: HostLabel, mac: str | None) -> None:
         """Set or clear what another host's uplinks send by."""
-        _set(self.peer_macs, self._dirty.peer_macs, host, mac)
+        self._set(self.peer_macs, self._dirty.peer_macs, host, mac)
 
     def announce(self, group_id: int) -> None:
         """Have the endpoints of a group here looked at again, though they are what they were."""
         members = (key for key, one in self.local.items() if one.group_id == group_id)
-        self._dirty.local.update(members)
+        self._mark(self._dirty.local, members)
 
     def alter_rules(self, rules: Iterable[str]) -> None:
         """Say which rules are new, different or gone."""
-        self._dirty.rules.update(rules)
+        self._mark(self._dirty.rules, rules)
 
     def alter_everything(self) -> None:
         """Say that what holds for the whole cluster is different."""
         self._dirty.everything = True
+        self._changed()
 
     # -- from this host ------------------------------------------------------------------------
 
     def set_access(self, key: EndpointKey, port: AccessPort | None) -> None:
         """Set or clear the interface to this host that the pod of an endpoint has."""
-        _set(self.access, self._dirty.access, key, port)
+        self._set(self.access, self._dirty.access, key, port)
 
     def set_vteps(self, vteps: Mapping[HostLabel, Vtep]) -> None:
         """Replace the tunnel ports by what OVSDB reports."""
-        self._dirty.vteps |= _differing(self.vteps, vteps)
+        altered = _differing(self.vteps, vteps)
         self.vteps = dict(vteps)
+        self._mark(self._dirty.vteps, altered)
 
     def set_host_port(self, port: HostPort | None) -> None:
         """Set or clear the host's port. `netplugin.world.endpoints` calls it first."""
         if self.host_port != port:
             self.host_port = port
             self._dirty.host_port = True
+            self._changed()
 
     def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """Set the ports that tie the bridge to the physical network."""
         if self.uplinks != tuple(uplinks):
             self.uplinks = tuple(uplinks)
             self._dirty.uplinks = True
+            self._changed()
 
     def set_router(self, router: Router | None) -> None:
         """Set or clear the host's port for BGP."""
         if self.router != router:
             self.router = router
             self._dirty.router = True
+            self._changed()
 
     def set_routes(self, routes: Mapping[IPv4Network, str]) -> None:
         """Replace the learned prefixes, each with the MAC of its next hop."""
-        self._dirty.routes |= _differing(self.routes, routes)
+        altered = _differing(self.routes, routes)
         self.routes = dict(routes)
+        self._mark(self._dirty.routes, altered)
 
     def set_learning(self, *, learning: bool) -> None:
         """Say whether prefixes may be missing that are still to be told again."""
         if self.learning != learning:
             self.learning = learning
             self._dirty.router = True
+            self._changed()
+
+    def _set(self, there: dict[_K, _V], marks: set[_K], key: _K, value: _V | None) -> None:
+        if there.get(key) != value:
+            if value is None:
+                del there[key]
+            else:
+                there[key] = value
+            self._mark(marks, [key])
+
+    def _mark(self, marks: set[_K], names: Iterable[_K]) -> None:
+        before = len(marks)
+        marks.update(names)
+        if len(marks) > before:
+            self._changed()
 
     # -- what comes out ------------------------------------------------------------------------
 
@@ -193,15 +216,6 @@ class BridgeState:
             routes=dict(self.routes),
             learning=self.learning,
         )
-
-
-def _set(there: dict[_K, _V], changed: set[_K], key: _K, value: _V | None) -> None:
-    if there.get(key) != value:
-        changed.add(key)
-        if value is None:
-            del there[key]
-        else:
-            there[key] = value
 
 
 def _differing(there: Mapping[_K, _V], wanted: Mapping[_K, _V]) -> set[_K]:

@@ -18,7 +18,7 @@ last time, for `ofnet.agent`. What this host itself reports goes to its subject,
 directly.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName, split_network_id
@@ -64,14 +64,17 @@ class WorldBuilder:
         guard: bool = True,
     ) -> None:
         self._guard = guard
-        self._sides = {bridge: BridgeState() for bridge in Bridge}
+        self._notify: Callable[[], None] = _no_observer
+        self._change_pending = True
+        self._revisions: dict[str, int] = {}
+        self._sides = {bridge: BridgeState(self._changed) for bridge in Bridge}
         self.vxlan, self.vlan = self._sides[Bridge.VXLAN], self._sides[Bridge.VLAN]
         self._vrfs = VrfIds(vrfs or {})
         self.modes = ForwardingMode(fwd_mode)
         self.networks = Networks(self._sides, self._vrfs)
         self.endpoints = Endpoints(host, self._sides)
         self._tenants = NetworkTenants()
-        self.services = Services(self._sides, self._vrfs.ids, self._tenants)
+        self.services = Services(self._sides, self._vrfs.ids, self._tenants, self._changed)
         self.hosts = Peers(host, self.vlan)
         self.names = DnsRecords(self._tenants)
         self._policies = Policies()
@@ -206,6 +209,30 @@ class WorldBuilder:
 
     # -- the whole -----------------------------------------------------------------------------
 
+    def observe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` on the first change since the last `take`, and now if there was one.
+
+        There is one observer. It takes the state of every bridge each time.
+        """
+        self._notify = notify
+        if self._change_pending:
+            notify()
+
+    def _changed(self) -> None:
+        if not self._change_pending:
+            self._change_pending = True
+            self._notify()
+
+    def set_revision(self, prefix: str, revision: int) -> None:
+        """Note that all records under a store prefix, up to a revision, have been put."""
+        self._revisions[prefix] = revision
+        self._changed()
+
+    @property
+    def revisions(self) -> Mapping[str, int]:
+        """The revision up to which this World has the records, by store prefix."""
+        return dict(self._revisions)
+
     def set_complete(self) -> None:
         """Say that every source has been read once: from now on absence means gone."""
         if not self._complete:
@@ -231,7 +258,19 @@ class WorldBuilder:
     def take(self, bridge: Bridge) -> tuple[World, Changes]:
         """Return the bridge's World and what changed in it since the last call."""
         self.services.serve_altered()
-        cluster = World(
+        self._change_pending = False
+        return self._sides[bridge].take(self._cluster())
+
+    def take_changed(self) -> dict[Bridge, tuple[World, Changes]]:
+        """Return what `take` does, for each bridge of which something changed."""
+        self.services.serve_altered()
+        self._change_pending = False
+        cluster = self._cluster()
+        return {b: side.take(cluster) for b, side in self._sides.items() if side.dirty}
+
+    def _cluster(self) -> World:
+        """Return the part of the World that both bridges share."""
+        return World(
             fwd_mode=self.modes.fwd_mode,
             arp_mode=self.modes.arp_mode,
             rules={} if self.modes.fabric_enforces else dict(self._policies.rules),
@@ -239,9 +278,12 @@ class WorldBuilder:
             guard=self._guard,
             complete=self._complete,
         )
-        return self._sides[bridge].take(cluster)
 
     def dirty(self, bridge: Bridge) -> bool:
         """Tell whether anything changed since the last `take`."""
         self.services.serve_altered()
         return self._sides[bridge].dirty
+
+
+def _no_observer() -> None:
+    """Ignore changes until `observe` is called."""

@@ -24,7 +24,7 @@ PREFIX = IPv4Network("10.9.0.0/16")
 @pytest.fixture
 def side() -> BridgeState:
     """Give a side with nothing to take."""
-    side = BridgeState()
+    side = BridgeState(changed=lambda: None)
     side.take(NONE)
     return side
 

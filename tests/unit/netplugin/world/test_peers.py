@@ -29,7 +29,7 @@ def bgp(hostname: str = HOST, **more: str) -> BgpRecord:
 
 @pytest.fixture
 def vlan() -> BridgeState:
-    return BridgeState()
+    return BridgeState(changed=lambda: None)
 
 
 @pytest.fixture
