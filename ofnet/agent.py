@@ -154,7 +154,7 @@ class BridgeAgent:
         touched = self._directory.update(world, changes)
         altered = self._services.update(world, changes, self._directory, touched)
         world = replace(world, served=dict(self._services.served))
-        delta = self._desired.update(world, changes | Changes(served=altered))
+        delta = self._desired.update(world, changes | Changes.of(ObjectKind.SERVED, altered))
         absence_counts = _missing_is_gone(world) and not _missing_is_gone(self._world)
         self._world = world
         if self._attendant is not None:
@@ -310,7 +310,7 @@ class BridgeAgent:
         if response.send is None:
             return
         self._world = replace(self._world, served=dict(self._services.served))
-        changes = Changes(served=frozenset({response.name}))
+        changes = Changes.of(ObjectKind.SERVED, {response.name})
         ticket = self._send(self._desired.update(self._world, changes))
         ticket.done.add_done_callback(partial(self._goes_on, response.send))
 
@@ -384,7 +384,7 @@ class BridgeAgent:
         names = self._services.adopt(found, self._world, self._directory)
         self._adopted = True
         self._world = replace(self._world, served=dict(self._services.served))
-        self._desired.update(self._world, Changes(served=names))
+        self._desired.update(self._world, Changes.of(ObjectKind.SERVED, names))
 
     def _difference(self, reported: list[FlowStamp]) -> Difference:
         flows = self._desired.flows.items()

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from core.multimap import discard
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.directory import Address, Directory
 from ofnet.services.directory import ServiceDirectory
 from ofnet.services.least_connections import LeastConnections
@@ -51,7 +51,7 @@ class ServiceClients:
 
         The directory has taken it over already, and says which addresses it `touched`.
         """
-        keys: Iterable[str] = changes.services
+        keys: Iterable[str] = changes.names(ObjectKind.SERVICE)
         if changes.everything:
             keys = {*now.world.services, *self.known.services}
         concerned = self._concerned(touched, self.known.update(now.world, keys))

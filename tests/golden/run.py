@@ -13,7 +13,7 @@ from core.ids import EndpointKey, HostLabel
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.port_names import ROUTER_PORT
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
@@ -126,7 +126,7 @@ class Node:
             self._services[bridge].packet_in(packet, world, self._directories[bridge])
         served = self._services[bridge].served
         self._desired[bridge].update(
-            replace(world, served=dict(served)), Changes(served=frozenset(served))
+            replace(world, served=dict(served)), Changes.of(ObjectKind.SERVED, served)
         )
 
     def _take(self, bridge: Bridge) -> tuple[World, Changes]:
@@ -135,7 +135,9 @@ class Node:
         services, directory = self._services[bridge], self._directories[bridge]
         touched = directory.update(world, changes)
         altered = services.update(world, changes, directory, touched)
-        return replace(world, served=dict(services.served)), changes | Changes(served=altered)
+        return replace(world, served=dict(services.served)), changes | Changes.of(
+            ObjectKind.SERVED, altered
+        )
 
     def _put_port(self, port: str, key: EndpointKey) -> None:
         number = ports_number(port)

@@ -9,7 +9,7 @@ from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, TenantName
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, HostPort
 from state.intents import Fact, Launch, Profile
 from state.records import Encap
@@ -122,7 +122,7 @@ def test_a_launch_that_ends_concerns_the_groups_endpoints() -> None:
     builder.remove(Launch(PROFILE.key))
     world, changes = builder.take(Bridge.VLAN)
     assert world.launches[7] == before.launches[7] + 1
-    assert changes == Changes(local=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.LOCAL, {key("c1")})
     builder.remove(PROFILE)
     builder.remove(Launch(PROFILE.key))
     assert not builder.dirty(Bridge.VLAN)
