@@ -6,9 +6,9 @@ this host reports itself (tunnel ports, uplinks, the port for BGP and its routes
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from ipaddress import IPv4Network
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes, ObjectId, ObjectKind
@@ -27,6 +27,7 @@ from ofnet.world import (
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
 
 
 class BridgeState:
@@ -140,7 +141,7 @@ class BridgeState:
         parts: dict[str, Any] = {
             name: dict(part) if isinstance(part, dict) else part
             for name, part in vars(self).items()
-            if not name.startswith("_")
+            if name in _WORLD_FIELDS
         }
         changes = Changes(objects=frozenset(self._marked), everything=self._everything)
         self._marked, self._everything = set(), False
