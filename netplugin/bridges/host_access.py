@@ -97,14 +97,14 @@ class HostAccess:
         )
 
     def _facts(self) -> object:
-        return self._world.modes.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
+        return self._world.forwarding.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
 
     async def converge(self) -> object:
         """Make the port and what belongs to it as they should be, once; return how it is then.
 
         Raises ContivError.
         """
-        private = self._world.modes.private_subnet
+        private = self._world.forwarding.private_subnet
         if private is None:
             return self._facts()
         wanted = host_interface(private, self._address)

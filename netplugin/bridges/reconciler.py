@@ -132,7 +132,7 @@ class Reconciler:
                     await self._learnt.next.wait()
         except TimeoutError as exc:
             raise NotFound(f"network {nid} is not known on this host") from exc
-        if not self._world.networks.realised(nid):
+        if not self._world.networks.on_bridge(nid):
             raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
         return record
 

@@ -85,7 +85,7 @@ async def _start(life: Context, kubernetes: KubeApi | None) -> None:
     if node_ports is not None:
         life.sup.supervise("node ports", node_ports.run())
     life.sup.supervise("leaks", care.leaks.run())
-    is_known = partial(plane.world.hosts.knows, settings.host)
+    is_known = partial(plane.world.peers.knows, settings.host)
     kept = registration.keep_host_record(doors.store, record, is_known)
     life.sup.supervise("host record", kept)
     await serve(life, doors, plane, own, care)

@@ -52,7 +52,7 @@ class Services:
         """Forget an endpoint."""
         self._mark(self._book.remove_endpoint(record))
 
-    def networks_moved(self, tenants: Iterable[TenantName]) -> None:
+    def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
         """Follow tenants that have other networks now, or another VRF id."""
         for tenant in tenants:
             self._mark(self._book.of(tenant))
@@ -67,7 +67,7 @@ class Services:
         self.kube.pop(key, None)
         self._serve_all(key, None)
 
-    def serve_altered(self) -> None:
+    def update_bridges(self) -> None:
         """Have each bridge know services as they are now, once: endpoints come by the thousand."""
         altered, self._altered = self._altered, set()
         for key in altered:

@@ -95,7 +95,7 @@ class Node:
 
     def _plug_router(self, recording: Recording) -> None:
         """Have the port for BGP, whose peer nobody ever heard of."""
-        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.hosts.peering
+        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.peers.peering
         if interface is None or peering is None or recording.encap != "vlan":
             return
         self.ports[ROUTER_PORT] = 903
@@ -177,7 +177,7 @@ def play(mode: FwdMode, *, guard: bool) -> Iterator[Case]:
         for other, host in HOSTS.items():
             macs = (empty[other].interfaces["up0"].mac,)
             node.world.put(_host_record(host, macs))
-        assert node.world.modes.fwd_mode is mode, name
+        assert node.world.forwarding.fwd_mode is mode, name
     for recording in found:
         done = change(recording)
         for node in nodes.values():

@@ -100,8 +100,8 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     Endpoints.remove: Change(lambda w: w.endpoints.remove(REMOTE.key), lambda w: w.put(REMOTE)),
     Endpoints.put_group: Change(lambda w: w.endpoints.put_group(group(dscp=3)), local),
     Endpoints.remove_group: Change(lambda w: w.endpoints.remove_group(group().key), local_of_group),
-    Endpoints.networks_moved: Change(
-        lambda w: w.endpoints.networks_moved([NET]), remote_without_network
+    Endpoints.networks_changed: Change(
+        lambda w: w.endpoints.networks_changed([NET]), remote_without_network
     ),
     Endpoints.put_port: Change(local),
     Endpoints.remove_port: Change(lambda w: w.endpoints.remove_port(LOCAL.key), local),
@@ -116,15 +116,15 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
         lambda w: w.services.put_endpoint(LABELLED), lambda w: w.put(SERVED)
     ),
     Services.remove_endpoint: Change(lambda w: w.services.remove_endpoint(LABELLED), served),
-    Services.networks_moved: Change(
-        lambda w: w.services.networks_moved([TenantName("default")]), served
+    Services.tenants_changed: Change(
+        lambda w: w.services.tenants_changed([TenantName("default")]), served
     ),
     Services.put_kube: Change(lambda w: w.services.put_kube(KUBE)),
     Services.remove_kube: Change(
         lambda w: w.services.remove_kube(KUBE.key), lambda w: w.put_kube_service(KUBE)
     ),
-    Peers.put: Change(lambda w: w.hosts.put(REACHABLE)),
-    Peers.remove: Change(lambda w: w.hosts.remove(PEER), lambda w: w.put(REACHABLE)),
+    Peers.put: Change(lambda w: w.peers.put(REACHABLE)),
+    Peers.remove: Change(lambda w: w.peers.remove(PEER), lambda w: w.put(REACHABLE)),
     BridgeState.set_network: Change(lambda w: w.vxlan.set_network(NET, None)),
     BridgeState.set_endpoint: Change(lambda w: w.vxlan.set_endpoint(POD.key, POD, None)),
     BridgeState.set_service: Change(lambda w: w.vxlan.set_service("s", ON_SWITCH)),
@@ -156,12 +156,12 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Endpoints.revoked,
     Networks.all,
     Networks.get,
-    Networks.realised,
+    Networks.on_bridge,
     Peers.knows,
     Peers.put_bgp,  # concern the BGP session, no flow
     Peers.remove_bgp,
     Peers.tunnel_ends,
-    Services.serve_altered,  # realises changes that were notified when they came
+    Services.update_bridges,  # realises changes that were notified when they came
     BridgeState.take,
 }
 
