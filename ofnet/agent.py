@@ -123,7 +123,7 @@ class BridgeAgent:
         touched = self._directory.update(world, changes)
         altered = self._services.update(world, changes, self._directory, touched)
         world = replace(world, served=dict(self._services.served))
-        delta = self._desired.update(world, changes | Changes(served=altered))
+        delta = self._desired.update(world, changes | Changes.of(ObjectKind.SERVED, altered))
         self._world = world
         if self._observer is not None:
             self._observer.on_world(world)
@@ -253,7 +253,7 @@ class BridgeAgent:
         if response.send is None:
             return
         self._world = replace(self._world, served=dict(self._services.served))
-        changes = Changes(served=frozenset({response.name}))
+        changes = Changes.of(ObjectKind.SERVED, {response.name})
         update = self._sync.send(self._desired.update(self._world, changes))
         # Only after the acknowledgement: the provider's reply could otherwise reach the switch
         # before the flow that translates it, and the client would reset the connection.
@@ -278,7 +278,7 @@ class BridgeAgent:
         names = self._services.adopt(found, self._world, self._directory)
         self._adopted = True
         self._world = replace(self._world, served=dict(self._services.served))
-        self._desired.update(self._world, Changes(served=names))
+        self._desired.update(self._world, Changes.of(ObjectKind.SERVED, names))
 
     def _log_faults(self, faults: Mapping[ObjectId, str]) -> None:
         for oid, fault in faults.items():

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.ids import EndpointKey
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.openflow.actions import Output, tag
 from ofnet.packetin import PacketOut
@@ -47,7 +47,8 @@ class Announcements:
         elif _must_announce_all(before, world):
             self._add(set(world.local))
         else:
-            names = world.local.keys() if changes.everything else changes.local
+            changed = map(EndpointKey, changes.names(ObjectKind.LOCAL))
+            names = world.local.keys() if changes.everything else changed
             self._add({key for key in names if _is_new(before, world, key)})
             for group, number in world.launches.items():
                 if before.launches.get(group, 0) != number:

@@ -144,7 +144,7 @@ class HostBgp:
 
     def report(self) -> dict[str, Any] | None:
         """Return the original's JSON of peers and prefixes; None where BGP is not spoken."""
-        if self._world.modes.fwd_mode is not FwdMode.ROUTING:
+        if self._world.forwarding.fwd_mode is not FwdMode.ROUTING:
             return None
         if self._speaker is None:
             return {}
@@ -213,7 +213,6 @@ class HostBgp:
         if self._speaker is not None:
             self._give(self._speaker)
         self._complain(self._faults())
-        self._reconciler.wake()
 
     def _give(self, speaker: "Speaker") -> None:
         peering, routes = speaker.peering, speaker.routes
@@ -229,7 +228,6 @@ class HostBgp:
 
     def _learnt(self) -> None:
         self._world.vlan.set_learning(learning=False)
-        self._reconciler.wake()
 
     def _known(self, router: Router) -> Router:
         return replace(router, peer_mac=self._hops.macs.get(router.peer))
@@ -245,8 +243,8 @@ class HostBgp:
     # -- what there should be ------------------------------------------------------------------
 
     def _peering(self) -> Peering | None:
-        routed = self._world.modes.fwd_mode is FwdMode.ROUTING
-        return self._world.hosts.peering if routed else None
+        routed = self._world.forwarding.fwd_mode is FwdMode.ROUTING
+        return self._world.peers.peering if routed else None
 
     def _row(self) -> PortRow | None:
         """Return the port that is there, if it is ours."""
@@ -258,10 +256,14 @@ class HostBgp:
 
     def _facts(self) -> object:
         row = self._ovsdb.ports().get(port_names.ROUTER_PORT)
-        return self._peering(), self._world.hosts.peering, row
+        return self._peering(), self._world.peers.peering, row
 
     def _faults(self) -> Iterator[str]:
-        wanted, mode, speaker = self._world.hosts.peering, self._world.modes.fwd_mode, self._speaker
+        wanted, mode, speaker = (
+            self._world.peers.peering,
+            self._world.forwarding.fwd_mode,
+            self._speaker,
+        )
         if wanted is not None and mode is not FwdMode.ROUTING:
             yield f"BGP needs forwarding mode routing, this cluster's is {mode}"
         if self._fault:

@@ -97,21 +97,20 @@ class HostAccess:
         )
 
     def _facts(self) -> object:
-        return self._world.modes.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
+        return self._world.forwarding.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
 
     async def converge(self) -> object:
         """Make the port and what belongs to it as they should be, once; return how it is then.
 
         Raises ContivError.
         """
-        private = self._world.modes.private_subnet
+        private = self._world.forwarding.private_subnet
         if private is None:
             return self._facts()
         wanted = host_interface(private, self._address)
         row = await self._host_ports.ensure(wanted)
         port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private)
         self._world.endpoints.set_host_port(port)
-        self._reconciler.wake()
         if await self._firewall.keep([masquerade(private)]):
             log.info("host access rules made", extra=fields(subnet=private))
         return private, row

@@ -141,7 +141,6 @@ class Infra:
             record = await self._ask(network)
         row = await self._host_ports.ensure(self._interface(network, record))
         self._world.endpoints.put_port(record.key, LocalPort(record=record, ofport=row.ofport or 0))
-        self._reconciler.wake()
         return row
 
     async def _ask(self, network: NetworkRecord) -> EndpointRecord:
@@ -192,7 +191,6 @@ class Infra:
 
     async def _remove(self, key: EndpointKey, row: PortRow) -> None:
         self._world.endpoints.remove_port(key)
-        self._reconciler.wake()
         name, tenant = split_network_id(NetworkId(key.removesuffix(f"-{self._host}")))
         await self._master.delete_endpoint(tenant, name, self._host)
         await self._ovsdb.delete_port(row.bridge, row.name)

@@ -68,6 +68,7 @@ class Reconciler:
         self._local_ports = ChangeNotifier()
         self._batch: asyncio.Future[None] | None = None
         self._ended = False
+        world.observe(self._dirty.set)
 
     # -- facts from the store ------------------------------------------------------------------
 
@@ -78,9 +79,9 @@ class Reconciler:
         """
         if isinstance(event, Reached):
             self._progress.told(event.prefix, event.rev)
+            self._world.set_revision(event.prefix, event.rev)
         else:
             self._understand(event)
-        self._dirty.set()
         self._learnt.notify()
 
     def _understand(self, event: Changed | Removed) -> None:
@@ -131,7 +132,7 @@ class Reconciler:
                     await self._learnt.next.wait()
         except TimeoutError as exc:
             raise NotFound(f"network {nid} is not known on this host") from exc
-        if not self._world.networks.realised(nid):
+        if not self._world.networks.on_bridge(nid):
             raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
         return record
 
@@ -181,10 +182,6 @@ class Reconciler:
         self._dirty.set()
         await asyncio.shield(self._batch)
 
-    def wake(self) -> None:
-        """Say that facts changed; nobody waits for the outcome."""
-        self._dirty.set()
-
     async def run_flows(self) -> None:
         """Carry changes of the World to the switch, for ever."""
         waits = backoff()
@@ -222,8 +219,8 @@ class Reconciler:
         return handed_over
 
     async def _push(self) -> None:
-        known = self._progress.known()
-        taken = {b: self._world.take(b) for b in self._agents if self._world.dirty(b)}
+        known = self._world.revisions
+        taken = self._world.take_changed()
         results = await asyncio.gather(
             *(self._agents[bridge].update(*taken[bridge]) for bridge in taken),
             return_exceptions=True,
@@ -271,7 +268,7 @@ class Reconciler:
         if self._agents.keys() - self._ovsdb.bridges():
             log.warning("a bridge was gone, made again")
             await self._make_bridges()
-            self.wake()  # what was kept with the bridge is gone too
+            self._dirty.set()  # the VRF ids that were kept with the bridge are gone too
 
     async def converge(self) -> None:
         """Make the uplink and tunnel ports as they should be, once.
@@ -287,8 +284,6 @@ class Reconciler:
         lost = (f"uplink card {card} is out of use: {why}" for card, why in faults.items())
         self._progress.show("uplink", lost)
         await self._tunnels.converge()
-        if any(self._world.dirty(bridge) for bridge in self._agents):
-            self.wake()
         if refused is not None:
             raise refused
 

@@ -71,7 +71,7 @@ class Tunnels:
 
         One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
         """
-        peers = self._world.hosts.tunnel_ends()
+        peers = self._world.peers.tunnel_ends()
         tunnels = self._rows()
         failures: dict[IPv4Address, ContivError] = {}
         try:

@@ -124,7 +124,7 @@ class Uplinks:
 
     def _order(self) -> tuple[str, ...]:
         """Return the order in which flows try the cards; in bridge mode the switch has its own."""
-        return tuple(self._macs) if self._world.modes.fwd_mode is FwdMode.ROUTING else ()
+        return tuple(self._macs) if self._world.forwarding.fwd_mode is FwdMode.ROUTING else ()
 
     def _ready(self, row: PortRow, used: frozenset[str]) -> Iterator[Uplink]:
         """Yield the cards in the command line's order; a bond has the MAC address of its first."""

@@ -1,14 +1,14 @@
 """Keeps the World's services of Kubernetes those that its API server tells of.
 
 In come lists and changes (`netplugin.kube.api`), which `netplugin.world.kube_services` makes
-services of; `netplugin.world.builder` is given them, and `netplugin.bridges.reconciler` told of it.
+services of; `netplugin.world.builder` is given them.
 What cannot be read is reported, and the last good stays in force. While the server is away, all
 stays as it was.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -25,12 +25,11 @@ RESOURCES: Final = (SERVICES, ENDPOINTS)
 
 
 class KubeFeed:
-    """One per agent. `wake` is called when the World has other services."""
+    """One per agent."""
 
-    def __init__(self, api: KubeApi, world: WorldBuilder, wake: Callable[[], None]) -> None:
+    def __init__(self, api: KubeApi, world: WorldBuilder) -> None:
         self._api = api
         self._world = world
-        self._wake = wake
         self._book = KubeServices()
         self._unread = set(RESOURCES)
         self._news = ChangeNotifier()
@@ -88,6 +87,4 @@ class KubeFeed:
                 self._world.put_kube_service(service)
             else:
                 self._world.remove_kube_service(key)
-        if altered:
-            self._wake()
         self._news.notify()

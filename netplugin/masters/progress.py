@@ -73,10 +73,6 @@ class Progress:
         """Note that the store has told all that happened under a prefix up to a revision."""
         self._told[prefix] = rev
 
-    def known(self) -> Mapping[str, int]:
-        """Return up to where the store has told, to be handed over once a round is through."""
-        return dict(self._told)
-
     def handed_over(self, revisions: Mapping[str, int]) -> None:
         """Note that the bridges were given all up to these revisions; they may yet lack some."""
         self._handed = revisions

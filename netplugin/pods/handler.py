@@ -140,7 +140,6 @@ class Pods:
         """Take the flows of an endpoint away whose address is not its own any more."""
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=RECLAIMED))
         self._world.endpoints.remove_port(key)
-        self._reconciler.wake()
 
     def stands_for(self, key: EndpointKey) -> bool:
         """Tell whether there is an endpoint of this key here, or one that is being removed."""

@@ -118,7 +118,6 @@ class HostInterfaces:
                         log.warning("port was gone, made again", extra=fields(port=name))
                         await self._add_row(entry)
         self.place()
-        self._reconciler.wake()
         return self._facts()
 
     def _facts(self) -> object:

@@ -144,7 +144,6 @@ class PodPorts:
         done = await self._restore_lost(self._ovsdb.ports())
         done = await self._police(self._ovsdb.ports()) and done
         self.place()
-        self._reconciler.wake()
         self._sweep(self._ovsdb.ports())
         return done
 

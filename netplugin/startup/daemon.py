@@ -85,7 +85,7 @@ async def _start(life: Context, kubernetes: KubeApi | None) -> None:
     if node_ports is not None:
         life.sup.supervise("node ports", node_ports.run())
     life.sup.supervise("leaks", care.leaks.run())
-    is_known = partial(plane.world.hosts.knows, settings.host)
+    is_known = partial(plane.world.peers.knows, settings.host)
     kept = registration.keep_host_record(doors.store, record, is_known)
     life.sup.supervise("host record", kept)
     await serve(life, doors, plane, own, care)
@@ -107,7 +107,7 @@ async def _follow_kubernetes(life: Context, plane: Dataplane, api: KubeApi) -> N
     An API server that is away is not waited for long: pods are more than services. Node ports can
     be kept once this host's pods are known.
     """
-    feed = KubeFeed(api, plane.world, plane.reconciler.wake)
+    feed = KubeFeed(api, plane.world)
     life.sup.supervise("services of kubernetes", feed.run())
     if not await feed.listed(KUBERNETES_WAIT):
         log.warning("kubernetes has not told of its services: there are none until it does")

@@ -136,7 +136,7 @@ def _paths(settings: Settings, plane: Dataplane, mtus: PodMtus) -> PathMtu:
         plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
 
     return PathMtu(
-        peers=plane.world.hosts.tunnel_ends,
+        peers=plane.world.peers.tunnel_ends,
         size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(icmp.passes, source=settings.vtep_ip),
         interval=settings.probe_interval,

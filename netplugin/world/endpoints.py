@@ -76,7 +76,7 @@ class Endpoints:
         self._groups.pop(key, None)
         self._place_group(key)
 
-    def networks_moved(self, networks: Iterable[NetworkId]) -> None:
+    def networks_changed(self, networks: Iterable[NetworkId]) -> None:
         """Follow networks that came to a bridge, or went from it."""
         for nid in networks:
             ports = {key for key, port in self._ports.items() if port.record.network == nid}

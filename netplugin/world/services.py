@@ -6,7 +6,7 @@ providers on its own networks (`netplugin.world.networks`). Those of Kubernetes
 (`netplugin.kube.feed`) are every tenant's, on both bridges. Next is `ofnet.pipelines.service_nat`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from core.ids import ServiceKey, TenantName
 from netplugin.world.bridge_state import BridgeState
@@ -26,7 +26,9 @@ class Services:
         sides: Mapping[Bridge, BridgeState],
         vrfs: Mapping[TenantName, int],
         tenants: NetworkTenants,
+        changed: Callable[[], None],
     ) -> None:
+        self._changed = changed
         self._sides = sides
         self._vrfs = vrfs
         self._book = ServiceRecords(tenants)
@@ -36,24 +38,24 @@ class Services:
 
     def put(self, record: ServiceRecord) -> None:
         """Learn or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
-        self._altered.update(self._book.put_service(record))
+        self._mark(self._book.put_service(record))
 
     def remove(self, key: ServiceKey) -> None:
         """Forget a service."""
-        self._altered.update(self._book.remove_service(key))
+        self._mark(self._book.remove_service(key))
 
     def put_endpoint(self, record: EndpointRecord) -> None:
         """Learn or replace an endpoint, which may provide."""
-        self._altered.update(self._book.put_endpoint(record))
+        self._mark(self._book.put_endpoint(record))
 
     def remove_endpoint(self, record: EndpointRecord) -> None:
         """Forget an endpoint."""
-        self._altered.update(self._book.remove_endpoint(record))
+        self._mark(self._book.remove_endpoint(record))
 
-    def networks_moved(self, tenants: Iterable[TenantName]) -> None:
+    def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
         """Follow tenants that have other networks now, or another VRF id."""
         for tenant in tenants:
-            self._altered.update(self._book.of(tenant))
+            self._mark(self._book.of(tenant))
 
     def put_kube(self, service: KubeService) -> None:
         """Learn or replace a service of Kubernetes."""
@@ -65,7 +67,7 @@ class Services:
         self.kube.pop(key, None)
         self._serve_all(key, None)
 
-    def serve_altered(self) -> None:
+    def update_bridges(self) -> None:
         """Have each bridge know services as they are now, once: endpoints come by the thousand."""
         altered, self._altered = self._altered, set()
         for key in altered:
@@ -74,6 +76,12 @@ class Services:
             for side in self._sides.values():
                 service = None if vrf is None else self._book.on(key, vrf, side.networks)
                 side.set_service(key, service)
+
+    def _mark(self, keys: Iterable[ServiceKey]) -> None:
+        before = len(self._altered)
+        self._altered.update(keys)
+        if len(self._altered) > before:
+            self._changed()
 
     def _serve_all(self, key: str, service: Service | None) -> None:
         for side in self._sides.values():

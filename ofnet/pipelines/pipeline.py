@@ -92,6 +92,8 @@ class Pipeline:
                 prefix = IPv4Network(of.name)
                 hop = world.routes.get(prefix)
                 return self.route(prefix, hop, world) if hop is not None else iter(())
+            case ObjectKind.PEER:
+                return iter(())
             case _:
                 assert_never(of.kind)
 

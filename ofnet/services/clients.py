@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from core.multimap import discard
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.directory import Address, Directory
 from ofnet.services.directory import ServiceDirectory
 from ofnet.services.least_connections import LeastConnections
@@ -65,7 +65,7 @@ class ServiceClients:
 
         The directory has taken it over already, and `touched` has what changed there.
         """
-        keys: Iterable[str] = changes.services
+        keys: Iterable[str] = changes.names(ObjectKind.SERVICE)
         if changes.everything:
             keys = {*now.world.services, *self.catalogue.services}
         affected = self._affected(touched, self.catalogue.update(now.world, keys))

@@ -8,7 +8,7 @@ import pytest
 from core.errors import SwitchUnavailable
 from core.tasks import background
 from ofnet.agent import BridgeAgent
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.requests import FlowsRefused
 from ofnet.openflow.actions import Output
 from ofnet.tables import TableId
@@ -48,9 +48,9 @@ async def test_an_update_returns_when_its_flows_are_in_the_switch(bridge: Dialle
     async with looked_after(bridge, pods(1)) as agent:
         pod = local(7)
         added = with_local(agent.world, pod)
-        await agent.update(added, Changes(local=frozenset({pod.key})))
+        await agent.update(added, Changes.of(ObjectKind.LOCAL, {pod.key}))
         assert sum("in_port=107" in line for line in bridge.flows()) == 5
-        await agent.update(without_local(added, pod.key), Changes(local=frozenset({pod.key})))
+        await agent.update(without_local(added, pod.key), Changes.of(ObjectKind.LOCAL, {pod.key}))
         assert not [line for line in bridge.flows() if "in_port=107" in line]
         assert bridge.flows() == lines(agent)
 
@@ -88,7 +88,7 @@ async def test_deletions_wait_for_the_complete_world(bridge: Dialled) -> None:
     async with looked_after(bridge, partial) as agent:
         assert bridge.flows() == before
         gone = without_local(partial, local(1).key)
-        await agent.update(gone, Changes(local=frozenset({local(1).key})))
+        await agent.update(gone, Changes.of(ObjectKind.LOCAL, {local(1).key}))
         assert bridge.flows() == before
         await agent.update(replace(gone, complete=True), Changes())
         assert bridge.flows() == lines(agent)
@@ -139,7 +139,9 @@ async def test_a_refused_flow_is_reported_and_the_others_are_installed(
         grown = with_local(pods(others + 1), bad)
         keys = frozenset(grown.local) | frozenset(grown.remote)
         with pytest.raises(FlowsRefused) as caught:
-            await agent.update(grown, Changes(local=keys, remote=keys))
+            await agent.update(
+                grown, Changes.of(ObjectKind.LOCAL, keys) | Changes.of(ObjectKind.REMOTE, keys)
+            )
         tables = sorted(flow.table for flow, _ in caught.value.flows)
         assert tables == [
             *[TableId.INPUT] * 3,
@@ -149,18 +151,18 @@ async def test_a_refused_flow_is_reported_and_the_others_are_installed(
         assert bridge.flows() == sorted(map(str, wanted.values()))
         # whoever asks for the same again hears the same
         with pytest.raises(FlowsRefused):
-            await agent.update(grown, Changes(local=frozenset({bad.key})))
+            await agent.update(grown, Changes.of(ObjectKind.LOCAL, {bad.key}))
         healed = without_local(grown, bad.key)
-        await agent.update(healed, Changes(local=frozenset({bad.key})))
+        await agent.update(healed, Changes.of(ObjectKind.LOCAL, {bad.key}))
         assert bridge.flows() == lines(agent)
 
 
 async def test_ten_thousand_flows(bridge: Dialled) -> None:
     big = world(there=tuple(remote(number) for number in range(1, 5001)))
     async with looked_after(bridge, world()) as agent:
-        await agent.update(big, Changes(remote=frozenset(big.remote)))
+        await agent.update(big, Changes.of(ObjectKind.REMOTE, big.remote))
         assert len(bridge.flows()) == len(agent.flows) > 10_000
-        await agent.update(world(), Changes(remote=frozenset(big.remote)))
+        await agent.update(world(), Changes.of(ObjectKind.REMOTE, big.remote))
         assert bridge.flows() == lines(agent)
 
 
@@ -171,7 +173,9 @@ async def test_without_a_switch_an_update_fails_at_once_and_is_made_good(
         agent = BridgeAgent(other, Bridge.VXLAN, world())
         pod = local(1)
         with pytest.raises(SwitchUnavailable):
-            await agent.update(with_local(agent.world, pod), Changes(local=frozenset({pod.key})))
+            await agent.update(
+                with_local(agent.world, pod), Changes.of(ObjectKind.LOCAL, {pod.key})
+            )
         ovs_module.vsctl("set-controller", bridge.name, f"tcp:127.0.0.1:{other.port}")
         async with background("bridge", agent.run()):
             await until(lambda: agent.synced, "the bridge equals its World")
@@ -187,7 +191,7 @@ async def test_a_frozen_switch_ends_the_wait_and_is_brought_up_to_date_later(
         try:
             with pytest.raises(SwitchUnavailable):
                 await agent.update(
-                    with_local(agent.world, pod), Changes(local=frozenset({pod.key}))
+                    with_local(agent.world, pod), Changes.of(ObjectKind.LOCAL, {pod.key})
                 )
             await until(lambda: not bridge.switch.connected, "the dead peer is noticed")
         finally:

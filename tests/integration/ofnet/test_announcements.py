@@ -9,7 +9,7 @@ import pytest
 
 from core.tasks import background
 from ofnet.announcements import ROUNDS
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.bed.ovs import OvsHost
@@ -44,7 +44,7 @@ async def test_a_pod_is_announced_at_once_and_its_group_in_rounds(ovs_module: Ov
                 looked_after(bridge, empty, bridge_name=Bridge.VLAN) as agent,
                 background("announcements", agent.garp_sender.run(period=0.01)),
             ):
-                await agent.update(came, Changes(local=frozenset(came.local)))
+                await agent.update(came, Changes.of(ObjectKind.LOCAL, came.local))
 
                 def count() -> int:
                     heard.extend(announced(ear))

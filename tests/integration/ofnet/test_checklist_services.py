@@ -12,7 +12,7 @@ import pytest
 
 from core.ids import EndpointKey
 from ofnet.agent import BridgeAgent
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow.actions import PORT_TABLE, Output
 from ofnet.world import (
     Bridge,
@@ -76,7 +76,9 @@ class Site:
     async def becomes(self, world: World) -> None:
         before = self.agent.world
         keys = frozenset({*before.services, *world.services})
-        await self.agent.update(world, differing(before, world) | Changes(services=keys))
+        await self.agent.update(
+            world, differing(before, world) | Changes.of(ObjectKind.SERVICE, keys)
+        )
 
     async def has_providers(self, *providers: str, ports: tuple[ServicePort, ...] = PORTS) -> None:
         service = Service(

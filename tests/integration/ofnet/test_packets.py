@@ -12,7 +12,7 @@ import pytest
 from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
 from core.ids import NetworkId
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
@@ -149,7 +149,7 @@ async def test_an_unknown_address_is_not_answered(bridge: Dialled) -> None:
         assert ROUTER_MAC not in await neighbour(one, address(77))
         assert agent.stats["ArpReqUnknownDest"] >= 1
         known = replace(both, remote={**both.remote, remote(77).key: remote(77)})
-        await agent.update(known, Changes(remote=frozenset({remote(77).key})))
+        await agent.update(known, Changes.of(ObjectKind.REMOTE, {remote(77).key}))
         await resolved(one, address(77))
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.agent import BridgeAgent
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, KINDS, Changes, ObjectKind
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -106,15 +106,16 @@ def differing(before: World, after: World) -> Changes:
     """Return which objects differ between two Worlds."""
     if before.arp_mode is not after.arp_mode:
         return EVERYTHING
-    return Changes(
-        networks=_keys(before.networks, after.networks),
-        local=_keys(before.local, after.local),
-        remote=_keys(before.remote, after.remote),
-        vteps=_keys(before.vteps, after.vteps),
-        rules=_keys(before.rules, after.rules),
-        host_port=before.host_port != after.host_port,
-        uplinks=before.uplinks != after.uplinks,
-    )
+    changes = Changes()
+    for kind in (ObjectKind.NETWORK, ObjectKind.LOCAL, ObjectKind.REMOTE, ObjectKind.VTEP):
+        field = KINDS[kind].field or ""
+        changes |= Changes.of(kind, _keys(getattr(before, field), getattr(after, field)))
+    changes |= Changes.of(ObjectKind.RULE, _keys(before.rules, after.rules))
+    if before.host_port != after.host_port:
+        changes |= Changes.of(ObjectKind.HOST_PORT)
+    if before.uplinks != after.uplinks:
+        changes |= Changes.of(ObjectKind.UPLINKS)
+    return changes
 
 
 def _keys(before: Mapping[K, object], after: Mapping[K, object]) -> frozenset[K]:

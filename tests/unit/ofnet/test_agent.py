@@ -41,7 +41,7 @@ async def running(
 
 
 def pod_change(number: int) -> Changes:
-    return Changes(local=frozenset({local(number).key}))
+    return Changes.of(ObjectKind.LOCAL, {local(number).key})
 
 
 async def test_connect_then_changes_then_disconnect() -> None:
@@ -117,7 +117,7 @@ async def test_routes_stay_while_they_are_being_learned() -> None:
     switch.foreign = [FlowStamp(route.table, route.cookie), FlowStamp(7, 0x1F)]
     async with running(switch, replace(world(), learning=True)) as agent:
         assert switch.foreign == [FlowStamp(route.table, route.cookie)]
-        await agent.update(replace(agent.world, learning=False), Changes(router=True))
+        await agent.update(replace(agent.world, learning=False), Changes.of(ObjectKind.ROUTER))
         assert not switch.foreign
 
 
@@ -172,7 +172,7 @@ async def test_refused_flows_fail_the_updates_they_belong_to(others: int) -> Non
             grown = with_local(grown, local(number))
         keys = frozenset(grown.local)
         with pytest.raises(FlowsRefused):
-            await agent.update(grown, Changes(local=keys))
+            await agent.update(grown, Changes.of(ObjectKind.LOCAL, keys))
         # the others' flows are there, and others' changes are not disturbed
         assert switch.table == {k: f for k, f in agent.flows.items() if k not in agent.refused}
         await agent.update(with_local(grown, local(10)), pod_change(10))

@@ -128,10 +128,10 @@ async def test_changes_and_first_packets_side_by_side() -> None:
         agent.on_packet_in(first_packet())
         without = having(SERVED, service(FAR.ip))
         key = frozenset({"web:default"})
-        await asyncio.gather(agent.update(without, Changes(services=key)))
+        await asyncio.gather(agent.update(without, Changes.of(ObjectKind.SERVICE, key)))
         agent.on_packet_in(first_packet())
         gone = replace(without, local={BOB.key: BOB})
-        await agent.update(gone, Changes(local=frozenset({ANN.key})))
+        await agent.update(gone, Changes.of(ObjectKind.LOCAL, {ANN.key}))
         assert not of_clients(switch)
         assert switch.table == agent.flows
 

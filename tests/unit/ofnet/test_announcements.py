@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from ofnet.announcements import ROUNDS, Announcements
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.openflow.actions import Output, SetField
 from ofnet.packetin import PacketOut
@@ -31,7 +31,7 @@ def holding(*endpoints: LocalEndpoint) -> World:
 
 
 def of(*endpoints: LocalEndpoint) -> Changes:
-    return Changes(local=frozenset(endpoint.key for endpoint in endpoints))
+    return Changes.of(ObjectKind.LOCAL, {endpoint.key for endpoint in endpoints})
 
 
 def heard(sent: Iterable[PacketOut]) -> set[Heard]:
@@ -131,10 +131,10 @@ def test_the_first_uplink_to_come_up_has_all_announced(book: Announcements) -> N
     assert book.take_new() == []
     rounds(book)
     one_up = replace(quiet, uplinks=(down[0], UPLINKS[1]))
-    book.update(one_up, Changes(uplinks=True))
+    book.update(one_up, Changes.of(ObjectKind.UPLINKS))
     assert heard(book.take_new()) == {(address(1), 1, 31), (address(2), 1, 31)}
     assert rounds(book) == [{(address(2), GROUP_VLAN, 31)}] * ROUNDS
-    book.update(replace(one_up, uplinks=UPLINKS), Changes(uplinks=True))
+    book.update(replace(one_up, uplinks=UPLINKS), Changes.of(ObjectKind.UPLINKS))
     assert book.take_new() == []
     assert not book.rounds_left
 
@@ -167,7 +167,7 @@ class Garps:
 
     def uplinks(self, *up: bool) -> None:
         cards = [Uplink(ofport=30 + n, mac="52:54:00:00:00:0a", up=one) for n, one in enumerate(up)]
-        self._become(replace(self.world, uplinks=tuple(cards)), Changes(uplinks=True))
+        self._become(replace(self.world, uplinks=tuple(cards)), Changes.of(ObjectKind.UPLINKS))
 
     def cycles(self) -> float:
         while self.book.rounds_left:
@@ -243,7 +243,7 @@ def test_elsewhere_nobody_is_announced(bridge: Bridge, mode: FwdMode) -> None:
 
 
 def test_without_an_uplink_nobody_could_hear(book: Announcements) -> None:
-    book.update(replace(EMPTY, uplinks=()), Changes(uplinks=True))
+    book.update(replace(EMPTY, uplinks=()), Changes.of(ObjectKind.UPLINKS))
     lonely = replace(holding(grouped(1)), uplinks=())
     book.update(lonely, of(grouped(1)))
     book.update(without_local(lonely, local(9).key), Changes())

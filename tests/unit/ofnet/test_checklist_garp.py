@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ofnet.announcements import ROUNDS, Announcements
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Uplink, World
 from tests.unit.ofnet.worlds import local, with_local, without_local, world
 
@@ -48,10 +48,10 @@ class Story:
         self._becomes(replace(self.world, launches={group: again}), *members)
 
     def has_uplinks(self, *links: Uplink) -> None:
-        self._update(replace(self.world, uplinks=links), Changes(uplinks=True))
+        self._update(replace(self.world, uplinks=links), Changes.of(ObjectKind.UPLINKS))
 
     def _becomes(self, after: World, *endpoints: LocalEndpoint) -> None:
-        self._update(after, Changes(local=frozenset(endpoint.key for endpoint in endpoints)))
+        self._update(after, Changes.of(ObjectKind.LOCAL, {endpoint.key for endpoint in endpoints}))
 
     def _update(self, after: World, changes: Changes) -> None:
         self._book.update(after, changes)

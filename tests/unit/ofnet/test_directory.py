@@ -61,7 +61,8 @@ def test_ports_have_a_kind() -> None:
     assert known.attachment(1) == Attachment(ObjectKind.HOST_PORT)
     assert known.attachment(9) is None
     known.update(
-        replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)), Changes(uplinks=True)
+        replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)),
+        Changes.of(ObjectKind.UPLINKS),
     )
     assert known.attachment(9) == Attachment(ObjectKind.UPLINKS)
 
@@ -70,20 +71,20 @@ def test_the_port_for_bgp_is_known() -> None:
     known = directory()
     own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
     router = Router(ofport=80, mac="06:02:32:01:01:01", ip=own, peer=peer)
-    known.update(replace(WORLD, router=router), Changes(router=True))
+    known.update(replace(WORLD, router=router), Changes.of(ObjectKind.ROUTER))
     assert known.attachment(80) == Attachment(ObjectKind.ROUTER)
-    known.update(WORLD, Changes(router=True))
+    known.update(WORLD, Changes.of(ObjectKind.ROUTER))
     assert known.attachment(80) is None
 
 
 def test_what_is_gone_is_forgotten() -> None:
     known = directory()
-    known.update(without_local(WORLD, local(1).key), Changes(local=frozenset({local(1).key})))
+    known.update(without_local(WORLD, local(1).key), Changes.of(ObjectKind.LOCAL, {local(1).key}))
     assert not known.knows(1, address(1))
     assert known.attachment(101) is None
-    known.update(replace(WORLD, vteps={}), Changes(vteps=frozenset({PEER})))
+    known.update(replace(WORLD, vteps={}), Changes.of(ObjectKind.VTEP, {PEER}))
     assert known.attachment(2) is None
-    known.update(replace(WORLD, networks={}), Changes(networks=frozenset({NET})))
+    known.update(replace(WORLD, networks={}), Changes.of(ObjectKind.NETWORK, {NET}))
     assert not known.knows(1, address(2))
     assert not known.knows(1, GATEWAY)
 
@@ -96,6 +97,7 @@ def test_a_port_given_to_another_pod_is_the_other_pods() -> None:
     after = replace(with_local(without_local(WORLD, local(1).key), heir), networks=networks)
     known.update(
         after,
-        Changes(local=frozenset({local(1).key, heir.key}), networks=frozenset({blue})),
+        Changes.of(ObjectKind.LOCAL, {local(1).key, heir.key})
+        | Changes.of(ObjectKind.NETWORK, {blue}),
     )
     assert known.attachment(101) == Attachment(ObjectKind.LOCAL, heir, networks[blue])

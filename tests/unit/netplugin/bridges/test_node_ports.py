@@ -113,7 +113,7 @@ def test_a_rule() -> None:
 
 def fed(agent: Agent) -> tuple[KubeFeed, NodePorts]:
     config = KubeConfig.model_validate({"K8S_API_SERVER": "http://192.0.2.1"})
-    feed = KubeFeed(KubeApi(config), agent.world, agent.reconciler.wake)
+    feed = KubeFeed(KubeApi(config), agent.world)
     node_ports = NodePorts(
         feed=feed,
         firewall=agent.outside.firewall,

@@ -31,7 +31,7 @@ def api() -> KubeApi:
 
 @pytest.fixture
 def feed(world: WorldBuilder) -> KubeFeed:
-    return KubeFeed(api(), world, lambda: None)
+    return KubeFeed(api(), world)
 
 
 def known(world: WorldBuilder, name: str) -> bool:
@@ -73,7 +73,7 @@ def test_every_change_is_news(feed: KubeFeed) -> None:
 
 async def test_the_switch_follows_with_nothing_else_going_on(outside: Outside) -> None:
     async with running(outside) as agent:
-        feed = KubeFeed(api(), agent.world, agent.reconciler.wake)
+        feed = KubeFeed(api(), agent.world)
         flows = outside.switches[Bridge.VXLAN].table
 
         def brought_up() -> bool:

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from netplugin.world.bridge_state import BridgeState
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import AccessPort, FwdMode, HostPort, Router, Uplink, Vtep, World
 from tests.unit.netplugin.records import PEER, key
 
@@ -24,29 +24,37 @@ PREFIX = IPv4Network("10.9.0.0/16")
 @pytest.fixture
 def side() -> BridgeState:
     """Give a side with nothing to take."""
-    side = BridgeState()
+    side = BridgeState(changed=lambda: None)
     side.take(NONE)
     return side
 
 
 @pytest.mark.parametrize(
-    ("change", "back", "marks"),
+    ("change", "back", "kind"),
     [
         (
             lambda s: s.set_access(key("c1"), ACCESS),
             lambda s: s.set_access(key("c1"), None),
-            "access",
+            ObjectKind.ACCESS,
         ),
-        (lambda s: s.set_peer_mac(PEER, "m"), lambda s: s.set_peer_mac(PEER, None), "peer_macs"),
-        (lambda s: s.set_vteps({PEER: TUNNEL}), lambda s: s.set_vteps({}), "vteps"),
-        (lambda s: s.set_host_port(HOST_PORT), lambda s: s.set_host_port(None), "host_port"),
-        (lambda s: s.set_uplinks([UPLINK]), lambda s: s.set_uplinks([]), "uplinks"),
-        (lambda s: s.set_router(ROUTER), lambda s: s.set_router(None), "router"),
-        (lambda s: s.set_routes({PREFIX: "m"}), lambda s: s.set_routes({}), "routes"),
+        (
+            lambda s: s.set_peer_mac(PEER, "m"),
+            lambda s: s.set_peer_mac(PEER, None),
+            ObjectKind.PEER,
+        ),
+        (lambda s: s.set_vteps({PEER: TUNNEL}), lambda s: s.set_vteps({}), ObjectKind.VTEP),
+        (
+            lambda s: s.set_host_port(HOST_PORT),
+            lambda s: s.set_host_port(None),
+            ObjectKind.HOST_PORT,
+        ),
+        (lambda s: s.set_uplinks([UPLINK]), lambda s: s.set_uplinks([]), ObjectKind.UPLINKS),
+        (lambda s: s.set_router(ROUTER), lambda s: s.set_router(None), ObjectKind.ROUTER),
+        (lambda s: s.set_routes({PREFIX: "m"}), lambda s: s.set_routes({}), ObjectKind.ROUTE),
         (
             lambda s: s.set_learning(learning=True),
             lambda s: s.set_learning(learning=False),
-            "router",
+            ObjectKind.ROUTER,
         ),
     ],
 )
@@ -54,7 +62,7 @@ def test_what_changes_is_marked_and_nothing_else(
     side: BridgeState,
     change: Callable[[BridgeState], None],
     back: Callable[[BridgeState], None],
-    marks: str,
+    kind: ObjectKind,
 ) -> None:
     before, _ = side.take(NONE)
     for step in (change, back):
@@ -62,9 +70,9 @@ def test_what_changes_is_marked_and_nothing_else(
         assert side.dirty
         world, changes = side.take(NONE)
         assert (world == before) is (step is back)
-        marked = getattr(changes, marks)
-        assert marked
-        assert changes == Changes(**{marks: marked})
+        names = changes.names(kind)
+        assert names
+        assert changes == Changes.of(kind, names)
         step(side)
         assert not side.dirty
 
@@ -75,4 +83,4 @@ def test_tunnel_ports_are_replaced_as_a_whole(side: BridgeState) -> None:
     side.set_vteps({PEER: other})
     world, changes = side.take(NONE)
     assert world.vteps == {PEER: other}
-    assert changes == Changes(vteps=frozenset({PEER}))
+    assert changes == Changes.of(ObjectKind.VTEP, {PEER})
