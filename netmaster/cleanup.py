@@ -1,6 +1,6 @@
 """Carries clean-ups out: the agents take their endpoints away, then the records go, part by part.
 
-`plan.cleanup` decides what is next; each part is committed by itself, and an unfinished clean-up
+`plan.endpoints.cleanup` decides what is next; each part is a commit, and an unfinished clean-up
 is found in the store and gone on with, by this leader or the next. An agent is told before the
 records go, so that none is forgotten when we die in between; one that cannot be told keeps nothing
 back, since clean-ups are for hosts that are lost. Whoever asked is told which could not.

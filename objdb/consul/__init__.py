@@ -2,7 +2,7 @@
 
 Calls go through `agents`, which is the only place that knows endpoints, deadlines, tokens, TLS and
 the client library's errors. `operations` (pure) says what a change is in a transaction, `commit`
-sends transactions and finds out their outcomes, `watching` has snapshots and watches, `leases`
+sends transactions and finds out their outcomes, `reading` has snapshots and watches, `leases`
 keeps sessions alive on threads of their own, `locks` stands on these, `backend` puts them together.
 
 Of py-consul the asyncio client is used, with an HTTP client of ours under it: the library's own
