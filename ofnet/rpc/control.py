@@ -91,7 +91,7 @@ class OfnetMaster:
     nodes: dict[Node, Report] = field(default_factory=dict)
 
     def methods(self) -> Mapping[str, RpcMethod]:
-        """Return the table for an `rpc.Server`."""
+        """Return the table for an `jsonrpc.RpcServer`."""
         return {
             REGISTER_NODE: self._register,
             UNREGISTER_NODE: self._unregister,
@@ -133,7 +133,7 @@ class OfnetAgent:
     inspect: Callable[[], Any]
 
     def methods(self) -> Mapping[str, RpcMethod]:
-        """Return the table for an `rpc.Server`."""
+        """Return the table for an `jsonrpc.RpcServer`."""
         return {ADD_MASTER: self._add_master, DUMMY: self._dummy, INSPECT: self._inspect}
 
     async def _add_master(self, argument: Any) -> bool:

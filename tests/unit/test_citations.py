@@ -2,8 +2,10 @@
 
 A citation is a page with or without a section (`docs/<page>.md`, then §n or #n), a link of a page,
 a decision (ADR n), a module or a name in it by its dotted path, or a path of the repository, the
-last two in backticks. Text over a line end is joined first. A section without a page is the page's
-own in documentation, and a fault in code, where nothing says which page is meant.
+last two in backticks. In code a dotted path may begin at a module of the same package or of one
+above, and the docstring of a package names its modules alone. Text over a line end is joined first.
+A section without a page is the page's own in documentation, and a fault in code, where nothing says
+which page is meant.
 """
 
 import ast
@@ -34,6 +36,9 @@ MADE_UP = {SELF, "tests/unit/test_deviations.py"}
 ORIGINAL = "docs/original/"
 """Pages about the Go source: dotted names and most paths there are Go's."""
 
+ELSEWHERE = {*PACKAGES, "ovs", "socket", "json"}
+"""What docstrings of packages name beside their modules."""
+
 SERVICES = {"netmaster.rpc", "netplugin.rest", "netplugin.vtep", "netplugin.sock"}
 """Names of the service registry and of a socket, which look like modules."""
 
@@ -45,6 +50,8 @@ BARE_PAGE = re.compile(rf"(?<![\w/(\[-])([\w-]+\.md){SECTIONS}")
 RFC = re.compile(r"RFCs? \d+(?:,? §[\d.]+)*")
 DECISION = re.compile(r"\bADRs? (\d+(?:(?:, | and |-)(?:ADR )?\d+)*)|\bdocs/adr/(\d{4})\b(?!-)")
 DOTTED = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)(?:\(\))?`")
+RELATIVE = re.compile(r"`([a-z]\w*(?:\.\w+)+)(?:\(\))?`")
+MEMBER = re.compile(r"`([a-z]\w*)`")
 PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[^`\s]*)`")
 BROKEN = re.compile(r"\bdocs/(?:[\w-]+/)*\n")
 
@@ -97,6 +104,27 @@ def cited(source: str, text: str) -> Iterator[Citation]:
         return
     yield from (Citation("module", name) for name in DOTTED.findall(text) if name not in SERVICES)
     yield from (Citation("path", path) for path in PATH.findall(text))
+    if source.endswith(".py"):
+        yield from (Citation("module", name) for name in _near(folder, text))
+    if source.endswith("/__init__.py") and folder.parts[0] != "tests":
+        package = ".".join(folder.parts)
+        docstring = text.split('"""')[1] if '"""' in text else ""
+        yield from (
+            Citation("module", f"{package}.{name}")
+            for name in MEMBER.findall(docstring)
+            if name not in ELSEWHERE
+        )
+
+
+def _near(folder: Path, text: str) -> Iterator[str]:
+    """Yield in full the dotted paths that begin at a module in `folder` or above it."""
+    for name in RELATIVE.findall(text):
+        first = name.split(".")[0]
+        for place in (folder, *folder.parents) if first not in PACKAGES else ():
+            here = ROOT / place / first
+            if place.name and (here.with_suffix(".py").exists() or here.is_dir()):
+                yield ".".join((*place.parts, name))
+                break
 
 
 def fault(one: Citation) -> str:
@@ -252,6 +280,12 @@ NETCTL, BUILDER = "docs/original/netctl.md", "netplugin.world.builder.WorldBuild
         ("a.py", "`core.keys.NO_SUCH`", {"no module or name core.keys.NO_SUCH"}),
         ("a.py", f"`{BUILDER}`, `{BUILDER}.nil`", {f"no module or name {BUILDER}.nil"}),
         ("a.py", "`tests/none.py`, `tests/unit/*.py`, `tests/<any>.py`", {"no path tests/none.py"}),
+        (
+            "netmaster/a.py",
+            "`plan.model.Plan`, `plan.none`",
+            {"no module or name netmaster.plan.none"},
+        ),
+        ("objdb/etcd/__init__.py", '"""`channel`, `no`"""', {"no module or name objdb.etcd.no"}),
         ("a.py", f"`{SELF}::test_none`", {f"{SELF} has no test_none"}),
     ],
 )

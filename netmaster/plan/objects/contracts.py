@@ -1,7 +1,7 @@
 """Decisions about groups of external contracts (docs/original/netmaster-rest.md §2).
 
 They are contracts of an ACI fabric, made there; groups that name them provide or consume them.
-The gateway hears of them with the application profile of such a group (`plan.aci`).
+The gateway hears of them with the application profile of a group (`netmaster.plan.external.aci`).
 """
 
 from typing import Final

@@ -37,7 +37,7 @@ NO_HOSTS: Final = (
 """`this network`, loopback and multicast: no endpoint can have an address of these."""
 
 SWEEP: Final = 24
-"""Reservations deleted along with their network; `plan.address.reclaim` gets any others."""
+"""Reservations deleted along with their network; `plan.endpoints.address.reclaim` has the rest."""
 
 
 def create(view: View, posted: Network) -> Plan:
