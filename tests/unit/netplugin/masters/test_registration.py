@@ -1,8 +1,6 @@
 """What the store is told of this agent."""
 
 import asyncio
-from ipaddress import IPv4Address
-from pathlib import Path
 
 import pytest
 
@@ -18,38 +16,12 @@ from netplugin.masters.registration import (
     put_host_record,
     register,
 )
-from netplugin.settings import ListenAddress, Settings
 from objdb.api import Change, Delete
-from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import LostAnswer, MemoryBackend
-from ofnet.world import FwdMode
 from state import codec
 from state.records import HostRecord
 from tests.unit.netplugin.agent import eventually
-
-SETTINGS = Settings(
-    mode="kubernetes",
-    fwd_mode=FwdMode.ROUTING,
-    store=StoreAddress(StoreKind.ETCD, ("e:1",), secure=False),
-    host=HostLabel("label"),
-    ctrl_ip=IPv4Address("192.0.2.1"),
-    vtep_ip=IPv4Address("192.0.2.2"),
-    uplinks=(),
-    vxlan_port=4790,
-    journal=Path("/data/endpoints"),
-    cni_socket=Path("/run/cni.sock"),
-    ovsdb="unix:/db.sock",
-    rest=ListenAddress("0.0.0.0", 9090),
-    vxlan_rpc_port=0,
-    vlan_rpc_port=0,
-    vxlan_openflow_port=0,
-    vlan_openflow_port=0,
-    k8s_config=None,
-    mtu=None,
-    probe_interval=300,
-    leak_grace=600,
-    audit_interval=60,
-)
+from tests.unit.netplugin.starts import SETTINGS
 
 
 def test_the_host_record_names_both_addresses() -> None:
