@@ -39,7 +39,7 @@ class KernelLinks:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="netlink")
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="netlink-remove")
-        self._doomed: set[str] = set()
+        self._pending: set[str] = set()
         self._stuck: dict[str, str] = {}
         self._removal = asyncio.Lock()
 
@@ -105,15 +105,15 @@ class KernelLinks:
         Raises HostError when one of the names given is still there; calling again tries again.
         """
         wanted = set(names)
-        self._doomed |= wanted
+        self._pending |= wanted
         async with self._removal:
-            batch, self._doomed = self._doomed, set()
+            batch, self._pending = self._pending, set()
             if batch:
                 loop = asyncio.get_running_loop()
                 try:
                     stuck = await loop.run_in_executor(self._remover, pod_links.delete, batch)
                 except BaseException:
-                    self._doomed |= batch  # the others' links are theirs to try again
+                    self._pending |= batch  # the others' links are theirs to try again
                     raise
                 self._stuck = {n: e for n, e in self._stuck.items() if n not in batch} | stuck
         failed = {name: self._stuck[name] for name in sorted(wanted & self._stuck.keys())}

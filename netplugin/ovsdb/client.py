@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
@@ -23,15 +23,16 @@ from netplugin.ovsdb.rows import NOTHING, BridgeSpec, OvsdbView, PortRow, PortSp
 
 log = logging.getLogger(__name__)
 
-PORT_READY: Final = 10.0
-"""Seconds a new port may take to get its OpenFlow number."""
-
 
 class Ovsdb:
-    """A connection to one database server, for ever: it comes back by itself."""
+    """A connection to one database server, which reconnects by itself.
 
-    def __init__(self, *, limit: float) -> None:
+    In seconds: `limit` for each transaction, `port_ready` for a new port's OpenFlow number.
+    """
+
+    def __init__(self, *, limit: float, port_ready: float = 10.0) -> None:
         self._limit = limit
+        self.port_ready = port_ready
         self._loop = asyncio.get_running_loop()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
         self._view = OvsdbView()
@@ -154,10 +155,10 @@ class Ovsdb:
     async def wait_ofport(self, name: str, within: float | None = None) -> int:
         """Return the OpenFlow number the switch gave the port, maybe not the one asked for.
 
-        Raises SwitchUnavailable with the switch's reason when there is none in time: `PORT_READY`
-        seconds, if not said otherwise.
+        Raises SwitchUnavailable with the switch's reason when there is none after `within` seconds;
+        by default the connection's `port_ready`.
         """
-        limit = PORT_READY if within is None else within
+        limit = self.port_ready if within is None else within
         try:
             async with asyncio.timeout(limit):
                 while True:

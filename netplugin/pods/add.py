@@ -12,77 +12,40 @@ What a step that fails leaves is `netplugin.pods.handler`' to undo.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
-from typing import Final
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from core.errors import NotFound
-from core.ids import EndpointKey, GroupName, HostLabel, endpoint_key, network_id
+from core.ids import EndpointKey, GroupName, endpoint_key, network_id
 from core.tasks import unbroken
-from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
-from netplugin.masters.client import MasterApi, WantedEndpoint
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.masters.client import WantedEndpoint
+from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
-from netplugin.pods.journal import EntryState, Journal, JournalEntry
+from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.networks import BRIDGE_OF
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
-
-NETWORK_KNOWN: Final = 3.0
-"""Seconds a network may take to reach this host after netmaster has spoken of it."""
-POLICIES_KNOWN: Final = 5.0
-"""Seconds until this host has what netmaster knew of policies and endpoints when it was asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
-    """What does not change while the agent runs.
-
-    `tx_off` says that pods compute their own checksums, which the userspace datapath demands;
-    `services` is the subnet of Kubernetes' services, if there are any.
-    """
-
-    label: HostLabel
-    tx_off: bool
-    services: IPv4Network | None = None
 
 
 class PodAdd:
     """Makes the interfaces of pods. One per agent."""
 
     def __init__(
-        self,
-        *,
-        facts: HostFacts,
-        mtus: PodMtus,
-        master: MasterApi,
-        journal: Journal,
-        links: KernelLinks,
-        roster: EndpointRegistry,
-        pod_ports: PodPorts,
-        access: HostInterfaces,
-        world: WorldBuilder,
-        reconciler: Reconciler,
+        self, host: PodHost, mtus: PodMtus, pod_ports: PodPorts, host_interfaces: HostInterfaces
     ) -> None:
-        self._facts = facts
+        self._host = host
         self._mtus = mtus
-        self._master = master
-        self._journal = journal
-        self._links = links
-        self._roster = roster
         self._ports = pod_ports
-        self._access = access
-        self._world = world
-        self._reconciler = reconciler
+        self._host_interfaces = host_interfaces
+        self._world = host.world
+        self._reconciler = host.reconciler
 
     def entry(self, request: PodRequest) -> JournalEntry:
         """Return the journal entry to begin with, with a number for the port."""
@@ -141,7 +104,7 @@ class PodAdd:
 
     async def _ask(self, entry: JournalEntry, name: str) -> tuple[EndpointRecord, NetworkRecord]:
         wanted = WantedEndpoint(
-            host=self._facts.label,
+            host=self._host.label,
             tenant=entry.tenant,
             network=entry.network,
             group=entry.group or None,
@@ -150,25 +113,27 @@ class PodAdd:
         )
         try:
             # a request on its way must not reach netmaster after the release that is to undo it
-            granted = await unbroken(self._master.create_endpoint(wanted))
+            granted = await unbroken(self._host.master.create_endpoint(wanted))
         except NotFound as exc:  # netmaster's words do not say what was not found
             group = f", group {entry.group}" if entry.group else ""
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
         # of any two pods the younger one's host knows the other: one of them can always judge
-        await self._reconciler.caught_up(granted.revisions, POLICIES_KNOWN)
+        await self._reconciler.caught_up(granted.revisions, self._host.timing.policies_known)
         record = granted.record
-        return record, await self._reconciler.network(record.network, NETWORK_KNOWN)
+        return record, await self._reconciler.network(
+            record.network, self._host.timing.network_known
+        )
 
     async def _link(self, entry: JournalEntry) -> None:
         # a thread cannot be called back: the link would come after it was to be removed
         await unbroken(
-            self._links.add_pod_link(
+            self._host.links.add_pod_link(
                 PodLink(
                     host_name=port_names.switch_name(entry.port),
                     ifname=entry.ifname,
                     netns_path=entry.netns,
                     mtu=self._mtus.of(Bridge(entry.bridge)),
-                    tx_off=self._facts.tx_off,
+                    tx_off=self._host.tx_off,
                 )
             )
         )
@@ -188,7 +153,7 @@ class PodAdd:
         ipv4, ipv6 = _addresses(record, network)
         gateways = _gateways(record, network)
         await unbroken(
-            self._links.configure_pod(
+            self._host.links.configure_pod(
                 entry.netns,
                 entry.ifname,
                 record.mac_address,
@@ -196,15 +161,15 @@ class PodAdd:
                 [gateway for gateway in gateways if gateway is not None],
             )
         )
-        await self._links.passing(port_names.switch_name(entry.port))
+        await self._host.links.passing(port_names.switch_name(entry.port))
         if not network.gateway:
             await self._go_by_host(entry)
 
     async def _go_by_host(self, entry: JournalEntry) -> None:
         """Give a pod a way by its host to everything but services (`driver.go: addPod`)."""
-        await self._access.attach(entry, self._mtus.of(Bridge.VXLAN))
-        if self._facts.services is not None:
-            way = self._links.route_pod(entry.netns, entry.ifname, self._facts.services)
+        await self._host_interfaces.attach(entry, self._mtus.of(Bridge.VXLAN))
+        if self._host.service_subnet is not None:
+            way = self._host.links.route_pod(entry.netns, entry.ifname, self._host.service_subnet)
             await unbroken(way)
 
     def _result(
@@ -224,8 +189,8 @@ class PodAdd:
         )
 
     async def _keep(self, entry: JournalEntry) -> None:
-        self._roster.put(entry)
-        await self._journal.write(entry)
+        self._host.registry.put(entry)
+        await self._host.journal.write(entry)
 
 
 def endpoint_key_of(request: PodRequest) -> EndpointKey:

@@ -15,28 +15,19 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from core.errors import ContivError
 from core.grace_period import GracePeriod
 from core.ids import EndpointKey
 from core.logs import fields
-from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb
-from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.handler import Pods
-from netplugin.pods.journal import Journal, JournalEntry
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
-
-LOOK_EVERY: Final = 10.0
-"""Seconds between looks; less where the grace period is short."""
-CUT_OFF_AFTER: Final = 5.0
-"""Seconds a record must be gone: one that is made anew is away for a moment."""
 
 
 class GarbageCollector:
@@ -44,29 +35,26 @@ class GarbageCollector:
 
     def __init__(
         self,
-        *,
+        host: PodHost,
         pods: Pods,
-        roster: EndpointRegistry,
         pod_ports: PodPorts,
-        journal: Journal,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        world: WorldBuilder,
+        *,
         grace: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pods = pods
-        self._roster = roster
+        self._registry = host.registry
         self._pod_ports = pod_ports
-        self._journal = journal
-        self._links = links
-        self._ovsdb = ovsdb
-        self._world = world
+        self._journal = host.journal
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._world = host.world
         self._grace = grace
+        self._every = host.timing.collect_every
         self._clock = clock
         self._vanished = GracePeriod[JournalEntry](grace)
         self._unknown = GracePeriod[tuple[EndpointKey, str]](grace)
-        self._revoked = GracePeriod[EndpointKey](CUT_OFF_AFTER)
+        self._revoked = GracePeriod[EndpointKey](host.timing.revoked_grace)
         self.tally: Counter[str] = Counter()
         """How often something was mended, by what was wrong."""
 
@@ -77,7 +65,7 @@ class GarbageCollector:
                 "endpoints nobody knows are kept: the journal has entries that cannot be read",
                 extra=fields(count=self._journal.unreadable),
             )
-        pause = min(LOOK_EVERY, self._grace / 4) if self._grace else LOOK_EVERY
+        pause = min(self._every, self._grace / 4) if self._grace else self._every
         while True:
             await asyncio.sleep(pause)
             try:
@@ -116,13 +104,13 @@ class GarbageCollector:
     async def _without_pod(self, links: frozenset[str]) -> list[JournalEntry]:
         """Return the endpoints whose link is gone, and their pod's namespace with it."""
         linkless = [
-            e for e in self._roster.settled() if port_names.switch_name(e.port) not in links
+            e for e in self._registry.settled() if port_names.switch_name(e.port) not in links
         ]
         return [entry for entry in linkless if not await self._links.netns_alive(entry.netns)]
 
     def _sees_all(self, links: Iterable[str]) -> bool:
         """Tell whether all that could know an endpoint of this host is there to be asked."""
-        used = self._pod_ports.in_use()
+        used = self._pod_ports.used_numbers()
         ours = {number for name in links if (number := port_names.number_of(name)) is not None}
         return (
             self._world.complete

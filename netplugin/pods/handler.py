@@ -13,59 +13,39 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
 from core.errors import Conflict, ContivError, HostError, MasterUnavailable
-from core.ids import EndpointKey, HostLabel
+from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.masters.client import MasterApi
 from netplugin.pods.add import PodAdd, endpoint_key_of
-from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal import EntryState, Journal, JournalEntry
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
 from netplugin.pods.teardown import Teardown
-from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
-
-OLD_GONE: Final = 4.0
-"""Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
-FLOWS_GONE: Final = 2.0
-"""Seconds the switch may take to give up flows; one that is stuck does it when it is back."""
-UNDONE: Final = 2.0
-"""Seconds a failed ADD waits until nothing of it is left; what is still left goes on its own."""
 
 
 class Pods:
     """The endpoints of this host. One per agent."""
 
     def __init__(
-        self,
-        *,
-        host: HostLabel,
-        addition: PodAdd,
-        master: MasterApi,
-        journal: Journal,
-        roster: EndpointRegistry,
-        pod_ports: PodPorts,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        removal: Teardown,
+        self, host: PodHost, pod_add: PodAdd, pod_ports: PodPorts, teardown: Teardown
     ) -> None:
-        self._host = host
-        self._addition = addition
-        self._master = master
-        self._journal = journal
-        self._roster = roster
+        self._label = host.label
+        self._pod_add = pod_add
+        self._master = host.master
+        self._journal = host.journal
+        self._registry = host.registry
         self._ports = pod_ports
-        self._world = world
-        self._reconciler = reconciler
-        self._removal = removal
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._teardown = teardown
+        self._timing = host.timing
 
     def recover(self, entries: list[JournalEntry]) -> None:
         """Take over the journal of the agent before this one, once, before the first call.
@@ -74,39 +54,39 @@ class Pods:
         was told of it.
         """
         for entry in entries:
-            self._ports.seen(entry.port)
+            self._ports.reserve(entry.port)
             if entry.state is EntryState.PRESENT:
-                self._roster.put(entry)
+                self._registry.put(entry)
             else:
-                self._removal.schedule(replace(entry, state=EntryState.REMOVING))
+                self._teardown.schedule(replace(entry, state=EntryState.REMOVING))
 
     def keys(self) -> frozenset[EndpointKey]:
         """Return the endpoints this host has."""
-        return self._roster.keys()
+        return self._registry.keys()
 
     async def add(self, request: PodRequest) -> PodResult:
         """Give a pod its interface; asked twice for the same one, answer the same again."""
         key = endpoint_key_of(request)
-        async with self._roster.serial(request.container_id):
-            known = self._roster.find(request.container_id, request.ifname)
+        async with self._registry.serial(request.container_id):
+            known = self._registry.find(request.container_id, request.ifname)
             name = request.pod_name or request.container_id
             if known is not None:
-                if _is_what(request, known) and (result := await self._addition.again(known, name)):
+                if _is_what(request, known) and (result := await self._pod_add.again(known, name)):
                     return result
                 await unbroken(self._take_away(known))
-                await self._removal.finished(known.key, OLD_GONE)
-            if (other := self._roster.get(key)) is not None:
+                await self._teardown.finished(known.key, self._timing.old_gone)
+            if (other := self._registry.get(key)) is not None:
                 raise Conflict(
                     f"container {request.container_id} is on network {request.network} already, "
                     f"by its interface {other.ifname}"
                 )
-            await self._removal.finished(key, OLD_GONE)
-            return await self._make(self._addition.entry(request), name)
+            await self._teardown.finished(key, self._timing.old_gone)
+            return await self._make(self._pod_add.entry(request), name)
 
     async def delete(self, request: PodRequest) -> None:
         """Take a pod's interface away; nothing there is a success."""
-        async with self._roster.serial(request.container_id):
-            known = self._roster.find(request.container_id, request.ifname)
+        async with self._registry.serial(request.container_id):
+            known = self._registry.find(request.container_id, request.ifname)
             if known is not None:
                 await unbroken(self._take_away(known))
             for record in self._forgotten(request):
@@ -116,22 +96,22 @@ class Pods:
 
     async def reclaim(self, key: EndpointKey) -> None:
         """Take an endpoint away by its record's key, as netmaster's clean-up asks."""
-        known = self._roster.get(key)
+        known = self._registry.get(key)
         if known is not None:
-            async with self._roster.serial(known.container_id):
-                entry = self._roster.get(key)  # another one, maybe, after waiting
+            async with self._registry.serial(known.container_id):
+                entry = self._registry.get(key)  # another one, maybe, after waiting
                 if entry is not None:
                     await unbroken(self._take_away(entry))
 
     async def release(self, entry: JournalEntry) -> None:
         """Take an endpoint away as a DEL would, unless it is another one by now."""
-        async with self._roster.serial(entry.container_id):
-            if self._roster.get(entry.key) is entry:
+        async with self._registry.serial(entry.container_id):
+            if self._registry.get(entry.key) is entry:
                 await unbroken(self._take_away(entry))
 
     async def forsake(self, record: EndpointRecord, network: NetworkRecord) -> None:
         """Release a record of this host that nothing here stands for, unless something does now."""
-        async with self._roster.serial(record.endpoint_id):
+        async with self._registry.serial(record.endpoint_id):
             if self.stands_for(record.key):
                 return
             await self._master.delete_endpoint(network.tenant, network.name, record.endpoint_id)
@@ -143,14 +123,14 @@ class Pods:
 
     def stands_for(self, key: EndpointKey) -> bool:
         """Tell whether there is an endpoint of this key here, or one that is being removed."""
-        return self._roster.get(key) is not None or self._removal.has(key)
+        return self._registry.get(key) is not None or self._teardown.has(key)
 
     # -- ADD -----------------------------------------------------------------------------------
 
     async def _make(self, entry: JournalEntry, name: str) -> PodResult:
-        self._roster.put(entry)
+        self._registry.put(entry)
         try:
-            result = await self._addition.make(entry, name)
+            result = await self._pod_add.make(entry, name)
         except BaseException as exc:
             log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
             await unbroken(self._undo(entry, exc))
@@ -174,35 +154,35 @@ class Pods:
             await self._journal.write(going)
         except HostError as exc:  # an ADD the journal does not know, or as begun: nothing is lost
             log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
-        if self._removal.ended:
+        if self._teardown.ended:
             return  # the next agent finds it in the journal
         await self._take_off(going)
         if isinstance(reason, MasterUnavailable):
-            self._removal.schedule(going)  # nobody can release it now: the runtime need not wait
+            self._teardown.schedule(going)  # nobody can release it now: the runtime need not wait
             return
-        await self._removal.release(going)
+        await self._teardown.release(going)
         with suppress(ContivError):  # the caller has an error already, and the work goes on
-            await self._removal.finished(entry.key, UNDONE)
+            await self._teardown.finished(entry.key, self._timing.undone)
 
     async def _remove(self, going: JournalEntry) -> None:
         await self._take_off(going)
-        await self._removal.release(going)
+        await self._teardown.release(going)
 
     async def _take_off(self, going: JournalEntry) -> None:
         """Take an endpoint off the switch."""
-        self._roster.put(going)
+        self._registry.put(going)
         try:
-            async with asyncio.timeout(FLOWS_GONE):
+            async with asyncio.timeout(self._timing.flows_gone):
                 await self._reconciler.remove_port(going.key)
         except (ContivError, TimeoutError) as exc:
             log.warning("flows remain", extra=fields(endpoint=going.key, error=exc))
-        self._roster.drop(going.key)
+        self._registry.drop(going.key)
 
     def _forgotten(self, request: PodRequest) -> list[EndpointRecord]:
         """Return this host's records of the container that no journal entry stands for."""
         key = endpoint_key_of(request)
         record = self._world.endpoints.get(key)
-        if record is None or record.homing_host != self._host:
+        if record is None or record.homing_host != self._label:
             return []
         return [] if self.stands_for(key) else [record]
 

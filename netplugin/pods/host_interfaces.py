@@ -13,15 +13,12 @@ from core.errors import SwitchUnavailable
 from core.logs import fields
 from core.tasks import unbroken
 from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
-from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
-from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.ovsdb import PortRow, PortSpec
+from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from ofnet.world import AccessPort, Bridge
 
 log = logging.getLogger(__name__)
@@ -30,25 +27,14 @@ log = logging.getLogger(__name__)
 class HostInterfaces:
     """The pods' interfaces to this host. One per agent."""
 
-    def __init__(
-        self,
-        *,
-        roster: EndpointRegistry,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        pod_ports: PodPorts,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        tx_off: bool,
-        interval: float,
-    ) -> None:
-        self._roster = roster
-        self._links = links
-        self._ovsdb = ovsdb
+    def __init__(self, host: PodHost, pod_ports: PodPorts, *, interval: float) -> None:
+        self._registry = host.registry
+        self._links = host.links
+        self._ovsdb = host.ovsdb
         self._pod_ports = pod_ports
-        self._world = world
-        self._reconciler = reconciler
-        self._tx_off = tx_off
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._tx_off = host.tx_off
         self._interval = interval
 
     async def attach(self, entry: JournalEntry, mtu: int) -> None:
@@ -86,10 +72,10 @@ class HostInterfaces:
             )
         )
 
-    def place(self) -> None:
+    def publish(self) -> None:
         """Tell the World of the interfaces that are there."""
         rows = self._rows()
-        for entry in self._roster.settled():
+        for entry in self._registry.settled():
             row = rows.get(port_names.access_name(entry.port))
             there = self._world.endpoints.port(entry.key) is not None  # not so if it was reclaimed
             if there and row is not None and row.ofport is not None and row.ofport > 0:
@@ -110,18 +96,18 @@ class HostInterfaces:
     async def converge(self) -> object:
         """Make the ports of links that lost theirs again, once, and return what there is then."""
         links = await self._links.links()
-        for entry in self._roster.settled():
+        for entry in self._registry.settled():
             name = port_names.access_name(entry.port)
             if name in links and name not in self._rows():
-                async with self._roster.serial(entry.container_id):
-                    if self._roster.get(entry.key) is entry:
+                async with self._registry.serial(entry.container_id):
+                    if self._registry.get(entry.key) is entry:
                         log.warning("port was gone, made again", extra=fields(port=name))
                         await self._add_row(entry)
-        self.place()
+        self.publish()
         return self._facts()
 
     def _facts(self) -> object:
-        marks = {entry.key: self._dscp(entry) for entry in self._roster.settled()}
+        marks = {entry.key: self._dscp(entry) for entry in self._registry.settled()}
         return self._rows(), marks
 
     def _rows(self) -> dict[str, PortRow]:

@@ -17,8 +17,7 @@ from typing import Final
 from core.errors import ContivError, HostError, UsageError
 from core.logs import fields
 from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
@@ -27,8 +26,6 @@ log = logging.getLogger(__name__)
 
 VXLAN_OVERHEAD: Final = 50
 """Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
-LOOK_AGAIN: Final = 1.0
-"""Seconds between looks: each pod that comes or goes is a change of links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +54,27 @@ async def underlay_of(links: KernelLinks, vtep_ip: IPv4Address, uplinks: Sequenc
 class PodMtus:
     """The MTUs of this host's pods. One per agent; `read` comes first.
 
-    `wanted` is what the command line says, None for what the links carry. `complain` is given all
-    that is wrong whenever that may have changed.
+    `wanted` is what the command line says, None for what the links carry. `report_faults` is
+    called with all present faults, which replace those of the call before.
     """
 
     def __init__(
         self,
+        host: PodHost,
         *,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        roster: EndpointRegistry,
         vtep_ip: IPv4Address,
         uplinks: Sequence[str],
         wanted: int | None,
-        complain: Callable[[Sequence[str]], None],
+        report_faults: Callable[[Sequence[str]], None],
     ) -> None:
-        self._links = links
-        self._ovsdb = ovsdb
-        self._roster = roster
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._registry = host.registry
+        self._rescan = host.timing.mtu_rescan
         self._vtep_ip = vtep_ip
         self._uplinks = uplinks
         self._wanted = wanted
-        self._complain = complain
+        self._report_faults = report_faults
         self.underlay = Underlay(0)
 
     def of(self, bridge: Bridge) -> int:
@@ -98,23 +94,23 @@ class PodMtus:
         """Follow the links, for ever, and have those of pods follow them."""
         async for _ in self._links.changes():
             await self._look()
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(self._rescan)
 
     async def _look(self) -> None:
         try:
             found = await self._read()
         except HostError as exc:  # a card that is being replaced: what was known stays
-            self._complain([f"MTU unknown: {exc}"])
+            self._report_faults([f"MTU unknown: {exc}"])
             return
         if found != self.underlay:
             log.warning("MTU of links changed", extra=fields(before=self.underlay, state=found))
             self.underlay = found
-        self._complain([*self._faults(), *await self._correct(), *await self._correct_own()])
+        self._report_faults([*self._faults(), *await self._correct(), *await self._correct_own()])
 
     async def _correct(self) -> list[str]:
         """Set the links of pods that have another MTU; return what could not be."""
         have, faults = await self._links.mtus(), []
-        for entry in self._roster.settled():
+        for entry in self._registry.settled():
             own = port_names.switch_name(entry.port), entry.ifname, Bridge(entry.bridge)
             access = port_names.access_name(entry.port), port_names.ACCESS_IFNAME, Bridge.VXLAN
             for name, ifname, bridge in (own, access):

@@ -18,23 +18,18 @@ from core.ids import EndpointKey, group_key, network_id
 from core.logs import fields
 from core.tasks import backoff, unbroken
 from netplugin.bridges.reconcile_loop import follow
-from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
-LOOK_AGAIN: Final = 0.2
-"""Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
 RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
 _BRIDGES: Final = frozenset(Bridge)
 
@@ -42,30 +37,22 @@ _BRIDGES: Final = frozenset(Bridge)
 class PodPorts:
     """The ports of this host's endpoints. One per agent."""
 
-    def __init__(
-        self,
-        *,
-        roster: EndpointRegistry,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        removal: Teardown,
-    ) -> None:
-        self._roster = roster
-        self._links = links
-        self._ovsdb = ovsdb
-        self._world = world
-        self._reconciler = reconciler
-        self._removal = removal
+    def __init__(self, host: PodHost, teardown: Teardown) -> None:
+        self._registry = host.registry
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._rescan = host.timing.port_rescan
+        self._teardown = teardown
         self._last = 0
         self._look = asyncio.Event()
 
-    def in_use(self) -> set[int]:
+    def used_numbers(self) -> set[int]:
         """Return the numbers of the ports that are somebody's."""
-        return self._roster.ports() | self._removal.ports()
+        return self._registry.ports() | self._teardown.ports()
 
-    def seen(self, number: int) -> None:
+    def reserve(self, number: int) -> None:
         """Say that a number was in use: new ones come after it."""
         self._last = max(self._last, number)
 
@@ -73,7 +60,7 @@ class PodPorts:
         """Return the number for a new port."""
         named = {n for name in self._ovsdb.ports() if (n := port_names.number_of(name)) is not None}
         given = self._ovsdb.numbers()  # somebody else's port has a number too
-        self._last = port_names.next_number(self._last, self.in_use() | named | given)
+        self._last = port_names.next_number(self._last, self.used_numbers() | named | given)
         return self._last
 
     def tag(self, entry: JournalEntry, network: NetworkRecord) -> int:
@@ -87,13 +74,13 @@ class PodPorts:
     async def attach(self, entry: JournalEntry, network: NetworkRecord) -> None:
         """Add an endpoint's port and return when it has its number. Raises SwitchUnavailable."""
         name = port_names.switch_name(entry.port)
-        with self._removal.paused():
+        with self._teardown.paused():
             await unbroken(self._add_row(entry, network))  # OVSDB does what it was sent anyway
             ofport = await self._ovsdb.wait_ofport(name)
         if ofport != entry.port:
             raise SwitchUnavailable(f"port {name} got number {ofport} instead of {entry.port}")
 
-    def place(self) -> dict[EndpointKey, str]:
+    def publish(self) -> dict[EndpointKey, str]:
         """Tell the World of every endpoint whose port and record are known; say why not others.
 
         An endpoint without a record was reclaimed while this agent was away: its port stays, cut
@@ -101,7 +88,7 @@ class PodPorts:
         """
         missing: dict[EndpointKey, str] = {}
         rows = self._ovsdb.ports()
-        for entry in self._roster.settled():
+        for entry in self._registry.settled():
             port = self._world.endpoints.port(entry.key)
             record = self._world.endpoints.get(entry.key)
             row = rows.get(port_names.switch_name(entry.port))
@@ -127,7 +114,7 @@ class PodPorts:
         waits = backoff()
         while True:
             await self._look.wait()
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(self._rescan)
             self._look.clear()
             if await self.converge():
                 waits = backoff()
@@ -143,12 +130,12 @@ class PodPorts:
         """
         done = await self._restore_lost(self._ovsdb.ports())
         done = await self._police(self._ovsdb.ports()) and done
-        self.place()
+        self.publish()
         self._sweep(self._ovsdb.ports())
         return done
 
     async def _restore_lost(self, rows: Mapping[str, PortRow]) -> bool:
-        lost = [e for e in self._roster.settled() if port_names.switch_name(e.port) not in rows]
+        lost = [e for e in self._registry.settled() if port_names.switch_name(e.port) not in rows]
         # without its link a row would be of no use: the pod is gone, its DEL is to come
         links = await self._links.links() if lost else frozenset()
         done = True
@@ -158,9 +145,9 @@ class PodPorts:
         return done
 
     async def _restore(self, entry: JournalEntry) -> bool:
-        async with self._roster.serial(entry.container_id):
+        async with self._registry.serial(entry.container_id):
             network = self._world.networks.get(network_id(entry.network, entry.tenant))
-            if self._roster.get(entry.key) is not entry or network is None:
+            if self._registry.get(entry.key) is not entry or network is None:
                 return True
             log.warning("port was gone, made again", extra=fields(endpoint=entry.key))
             try:
@@ -172,7 +159,7 @@ class PodPorts:
 
     async def _police(self, rows: Mapping[str, PortRow]) -> bool:
         done = True
-        for entry in self._roster.entries():
+        for entry in self._registry.entries():
             wanted = self.limits(entry)
             for name in (port_names.switch_name(entry.port), port_names.access_name(entry.port)):
                 row = rows.get(name)
@@ -193,11 +180,11 @@ class PodPorts:
     def _sweep(self, rows: Mapping[str, PortRow]) -> None:
         if not self._world.complete:
             return
-        used = self.in_use()
+        used = self.used_numbers()
         for name, row in rows.items():
             number = port_names.pod_number(name)
             if number is not None and number not in used and row.bridge in _BRIDGES:
-                self._removal.sweep(row.bridge, [name])
+                self._teardown.sweep(row.bridge, [name])
 
     def group(self, entry: JournalEntry) -> GroupRecord | None:
         """Return the group of an endpoint, if it has one that is known."""

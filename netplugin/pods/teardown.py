@@ -12,27 +12,17 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
 
 from core.errors import ContivError, MasterUnavailable, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import Supervisor, backoff
-from netplugin.kernel.netns import KernelLinks
-from netplugin.masters.client import MasterApi
-from netplugin.ovsdb import Ovsdb
-from netplugin.pods.journal import Journal, JournalEntry
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
-
-RELEASE_WAIT: Final = 1.0
-"""Seconds a DEL waits for netmaster before it answers and leaves the release for later."""
-YIELD_TO_ADD: Final = 1.0
-"""Seconds a port's removal waits at most for ADDs to finish."""
-BREATH: Final = 0.02
-"""Seconds ovs-vswitchd is given to take one port off before it is asked for the next."""
 
 
 @dataclass(slots=True)
@@ -45,19 +35,12 @@ class _Job:
 class Teardown:
     """Finishes what DELs began. Work starts when it is scheduled; `supervisor` owns the tasks."""
 
-    def __init__(
-        self,
-        *,
-        master: MasterApi,
-        journal: Journal,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        supervisor: Supervisor,
-    ) -> None:
-        self._master = master
-        self._journal = journal
-        self._links = links
-        self._ovsdb = ovsdb
+    def __init__(self, host: PodHost, supervisor: Supervisor) -> None:
+        self._master = host.master
+        self._journal = host.journal
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._timing = host.timing
         self._supervisor = supervisor
         self._jobs: dict[EndpointKey, _Job] = {}
         self._stale: set[str] = set()
@@ -90,7 +73,7 @@ class Teardown:
         """As `schedule`, and wait for netmaster's release for as long as a DEL should."""
         job = self._start(entry)
         with suppress(TimeoutError):
-            async with asyncio.timeout(RELEASE_WAIT):
+            async with asyncio.timeout(self._timing.release_wait):
                 await job.released.wait()
 
     async def finished(self, key: EndpointKey, patience: float) -> None:
@@ -170,14 +153,14 @@ class Teardown:
     async def _remove_port(self, bridge: str, name: str) -> None:
         await _until_done(f"link {name} removed", lambda: self._links.delete_links([name]))
         loop = asyncio.get_running_loop()
-        latest = loop.time() + YIELD_TO_ADD
+        latest = loop.time() + self._timing.yield_to_add
         async with self._one_port:
             await asyncio.sleep(max(0.0, self._next_port_at - loop.time()))
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(latest):
                     await self._quiet.wait()
             await _until_done(f"port {name} removed", lambda: self._ovsdb.delete_port(bridge, name))
-            self._next_port_at = loop.time() + BREATH
+            self._next_port_at = loop.time() + self._timing.port_gap
 
 
 async def _until_done(what: str, step: Callable[[], Awaitable[None]]) -> None:

@@ -24,7 +24,7 @@ from ofnet.bgp.messages import (
     Update,
 )
 from ofnet.bgp.peering import Peering
-from ofnet.bgp.timing import BgpTiming
+from ofnet.bgp.timing import SessionTiming
 
 
 class BgpSession:
@@ -37,7 +37,7 @@ class BgpSession:
         writer: asyncio.StreamWriter,
         counts: Counter[str],
         *,
-        timing: BgpTiming,
+        timing: SessionTiming,
     ) -> None:
         self._peering = peering
         self._reader = reader

@@ -28,11 +28,11 @@ from ofnet.bgp.messages import (
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import MAX_ROUTES, Rib
 from ofnet.bgp.session import BgpSession, PeerEnded
-from ofnet.bgp.timing import HOLD_TIME, BgpTiming
+from ofnet.bgp.timing import HOLD_TIME, SessionTiming
 
 log = logging.getLogger(__name__)
 
-DEFAULT_TIMING: Final = BgpTiming()
+DEFAULT_TIMING: Final = SessionTiming()
 
 
 class Speaker:
@@ -56,7 +56,7 @@ class Speaker:
         on_change: Callable[[], None],
         *,
         connect: Connect = dial,
-        timing: BgpTiming | None = None,
+        timing: SessionTiming | None = None,
         max_routes: int = MAX_ROUTES,
         pauses: Callable[[float, float], Iterator[float]] = backoff,
     ) -> None:

@@ -8,7 +8,7 @@ HOLD_TIME: Final = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BgpTiming:
+class SessionTiming:
     """Limits and pauses of `ofnet.bgp.speaker` and `ofnet.bgp.session`."""
 
     dial: float = 10.0

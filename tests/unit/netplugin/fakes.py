@@ -63,6 +63,19 @@ class Faults:
                 self._news.clear()
                 await self._news.wait()
 
+    async def quiet(self, seconds: float = 0.02, limit: float = 0.1) -> None:
+        """Return when no step has begun or ended for so long: all that is left waits.
+
+        After `limit` seconds return nevertheless: something is being retried.
+        """
+        loop = asyncio.get_running_loop()
+        seen, since, end = (-1, -1), loop.time(), loop.time() + limit
+        while loop.time() < min(since + seconds, end):
+            now = (self.reached.total(), self.pending)
+            if now != seen:
+                seen, since = now, loop.time()
+            await asyncio.sleep(QUICK)
+
     async def work(self, step: str, do: Callable[[], T], *, lane: str = "") -> T:
         """Do outside work: once begun it is done, whoever stops waiting for it.
 
@@ -152,6 +165,9 @@ class FakeLinks(KernelLinks):
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
         self._faults = faults
+
+    async def has_kernel_datapath(self) -> bool:
+        return False
 
     async def add_pod_link(self, spec: PodLink) -> None:
         await self._faults.work("link", lambda: self._add(spec))
@@ -289,6 +305,9 @@ class FakeOvsdb(Ovsdb):
                 bridges=dict(old.bridges) if bridges is None else dict(bridges),
             )
         )
+
+    async def hang_up(self, *bridges: str, within: float = 1.0) -> None:
+        """There is no controller to replace."""
 
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
         ids = dict(self.bridge_external_ids(spec.name))
@@ -452,6 +471,10 @@ class FakeSwitch(Switch):
         self._agent: SwitchObserver | None = None
         self.packets: list[bytes] = []
         """What was to be sent."""
+
+    @property
+    def port(self) -> int:
+        return 6633
 
     def attach(self, observer: SwitchObserver) -> None:
         self._agent = observer

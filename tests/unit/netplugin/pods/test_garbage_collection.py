@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import HostError, MasterUnavailable
 from netplugin.kernel.pod_links import PodLink
-from netplugin.pods.garbage_collection import CUT_OFF_AFTER, GarbageCollector
+from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.journal import EntryState
 from netplugin.world import port_names
 from state.records import NetworkType
@@ -39,15 +39,10 @@ class Watch:
     leaks: GarbageCollector = field(init=False)
 
     def __post_init__(self) -> None:
-        outside = self.agent.outside
         self.leaks = GarbageCollector(
-            pods=self.agent.pods,
-            roster=self.agent.roster,
-            pod_ports=self.agent.pod_ports,
-            journal=outside.journal,
-            links=outside.links,
-            ovsdb=outside.ovsdb,
-            world=self.agent.world,
+            self.agent.pod_services.host,
+            self.agent.pods,
+            self.agent.pod_ports,
             grace=self.grace,
             clock=lambda: self.at,
         )
@@ -307,7 +302,7 @@ async def test_a_reclaimed_endpoint_is_cut_off(
         await watch.looks(0)
         await agent.reconciler.flush()
         assert agent.traces()[4] == flows
-        watch.at += CUT_OFF_AFTER
+        watch.at += outside.timing.pods.revoked_grace
         await watch.looks(0)
         await eventually(lambda: agent.traces()[4] == set())
         assert "endpoint is not connected" in caplog.text

@@ -35,7 +35,7 @@ def application(agent: Agent) -> web.Application:
         names=NameServer(agent.world.names),
         pods=agent.pods,
         bgp=agent.bgp,
-        mended={"pod gone": 2},
+        collected={"pod gone": 2},
     ).application()
     app.freeze()
     return app

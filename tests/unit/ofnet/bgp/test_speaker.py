@@ -12,7 +12,7 @@ from os_ken.lib.packet import bgp
 from core.tasks import background
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.speaker import Speaker
-from ofnet.bgp.timing import BgpTiming
+from ofnet.bgp.timing import SessionTiming
 from tests.unit.bgp_router import ROUTER_AS, FakeRouter
 from tests.unit.ofnet.conditions import until
 
@@ -27,7 +27,7 @@ NET, SECOND = "60.1.1.0/24", "0.0.0.0/0"
 POD, OTHER = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
 
 
-QUICK = BgpTiming(first_pause=0.001)
+QUICK = SessionTiming(first_pause=0.001)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
@@ -165,7 +165,7 @@ async def test_silence_ends_a_session() -> None:
 
 async def test_keepalives_are_sent() -> None:
     router = FakeRouter()
-    timing = BgpTiming(first_pause=0.001, keepalives=100_000)
+    timing = SessionTiming(first_pause=0.001, keepalives=100_000)
     async with established(router, timing=timing):
         for _ in range(2):
             await router.hear(bgp.BGPKeepAlive)
@@ -250,7 +250,7 @@ async def test_who_refuses_is_tried_again() -> None:
 
 async def test_who_says_nothing_is_given_up() -> None:
     router = FakeRouter()
-    timing = BgpTiming(first_pause=0.001, handshake=0.01)
+    timing = SessionTiming(first_pause=0.001, handshake=0.01)
     async with speaking(router, timing=timing) as host:
         await eventually(lambda: host.fault == "the peer does not answer")
         await eventually(lambda: router.dialled > 1)
@@ -258,7 +258,7 @@ async def test_who_says_nothing_is_given_up() -> None:
 
 async def test_without_an_end_of_rib_marker_a_time_out_takes_its_place() -> None:
     router = FakeRouter()
-    timing = BgpTiming(first_pause=0.001, end_of_rib=0.01)
+    timing = SessionTiming(first_pause=0.001, end_of_rib=0.01)
     async with established(router, timing=timing) as host:
         await eventually(lambda: host.routes_complete)
         assert prefixes(host) == {NET}
