@@ -14,7 +14,7 @@ from core.multimap import discard
 from ofnet.openflow.fields import Flags
 from ofnet.world import Rule
 from state.intents import Attachment
-from state.policy_rules import NEW_CONNECTION, Known, OfnetRule, PolicyRule, expand
+from state.policy_rules import NEW_CONNECTION, OfnetRule, PolicyRule, RuleScope, expand
 from state.records import GroupRecord, NetworkRecord
 
 PolicyKey = tuple[TenantName, str]
@@ -131,7 +131,7 @@ class Policies:
         rule = self._policies.get(policy, {}).get(rule_id)
         wanted: dict[str, Rule] = {}
         if group is not None and rule is not None and key in self._members.get(policy, ()):
-            known = Known(groups=self._groups, networks=self._networks)
+            known = RuleScope(groups=self._groups, networks=self._networks)
             wanted = {
                 derived.rule_id: _for_switch(derived) for derived in expand(group, rule, known)
             }
