@@ -326,7 +326,7 @@ class View:
         if network is None:
             return
         self.network_tags.pop(network.network_tag, None)
-        self.segments.give(network)
+        self.segments.release(network)
         self.addresses[nid].close()
         self._drop_addresses_if_unused(nid)
 
@@ -350,10 +350,10 @@ class View:
         if group is None:
             return
         self.group_tags.pop(group.group_tag, None)
-        self.group_ids.give(group.group_id)
+        self.group_ids.release(group.group_id)
         vlan = self._own_vlans.pop(key, None)
         if vlan is not None:
-            self.segments.give_vlan(vlan)
+            self.segments.release_vlan(vlan)
         addresses = self.addresses.get(network_of(group))
         if addresses is not None and addresses.v4 is not None:
             addresses.v4.restore(key)

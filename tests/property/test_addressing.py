@@ -552,7 +552,7 @@ def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.Mon
         machine.teardown()
 
 
-def _careless_put(place: grants.Ground, ip: str, grant: GrantRecord) -> Write:
+def _careless_put(place: grants.AddressSource, ip: str, grant: GrantRecord) -> Write:
     return Write(keys.grant(place.network.id, ip), grant, new=False)
 
 

@@ -23,7 +23,7 @@ from contivmodel.objects import (
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import GroupName, NetworkName, TenantName
-from netmaster.backlinks import Place, named, policy_key
+from netmaster.backlinks import Place, policy_key, references
 from netmaster.plan.objects.contracts import CONSUMED
 from netmaster.stored import PendingProfile, Write
 from netmaster.view import View
@@ -101,7 +101,7 @@ class _PlannedObjects:
         known |= {key for changed_kind, key in self.changed if changed_kind == kind}
         for key in sorted(known):
             found = self.find(kind, key)
-            if found is not None and place in named(found):
+            if found is not None and place in references(found):
                 yield found
 
     def rules(self, place: Place) -> Iterator[Rule]:

@@ -14,7 +14,7 @@ from contivmodel.service_objects import ServiceLB, ServiceLBLinks
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
-from netmaster.plan.grants import choose4, ground, put
+from netmaster.plan.grants import address_source, choose4, grant_write
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
@@ -30,7 +30,7 @@ def create(view: View, posted: ServiceLB) -> Plan:
     if key in view.objects[ServiceLB.kind]:
         return update(view, posted)
     network = _checked(view, posted)
-    address = choose4(ground(view, network, None), posted.ip_address)
+    address = choose4(address_source(view, network, None), posted.ip_address)
     record = _record(posted, address)
     service = _stored(posted)
     writes = (
@@ -111,7 +111,7 @@ def _address(
     same_network = _network_id(old) == network.id
     if same_network and requested in {"", old.ip_address}:
         return old.ip_address, False
-    return choose4(ground(view, network, None), requested), True
+    return choose4(address_source(view, network, None), requested), True
 
 
 def _record(posted: ServiceLB, address: str) -> ServiceRecord:
@@ -145,7 +145,7 @@ def _service_record(view: View, service: ServiceLB) -> ServiceRecord:
 
 def _grant(view: View, network: NetworkRecord, record: ServiceRecord) -> Write:
     grant = GrantRecord(owner=GrantOwner.VIP, owner_id=record.key, seq=view.next_seq)
-    return put(ground(view, network, None), record.ip_address, grant)
+    return grant_write(address_source(view, network, None), record.ip_address, grant)
 
 
 def _release(view: View, record: ServiceRecord) -> list[Write]:
