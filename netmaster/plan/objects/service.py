@@ -1,9 +1,9 @@
 """Decisions about services: a name, ports and selectors behind a virtual address.
 
 A service is its REST object, its record and the grant of its address
-(docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §8); they come and go
-together. Who serves it is derived. The address comes from the service's network and from no group's
-pool: the one asked for if it is free, else the lowest free one. An update keeps it where it can.
+(docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §8), written and deleted
+together. Its providers are derived. The address is allocated from the service's network outside the
+groups' pools: the requested one, else the lowest free one. An update keeps it if possible.
 """
 
 import re
@@ -25,7 +25,7 @@ _MAX_PORT: Final = 65535
 
 
 def create(view: View, posted: ServiceLB) -> Plan:
-    """Create a service and give it its address."""
+    """Create a service and grant its address."""
     key = posted.object_key()
     if key in view.objects[ServiceLB.kind]:
         return update(view, posted)
@@ -44,7 +44,7 @@ def create(view: View, posted: ServiceLB) -> Plan:
 def update(view: View, posted: ServiceLB) -> Plan:
     """Change anything but the name.
 
-    The address stays unless another one is asked for, or the service goes to another network.
+    The address stays unless another one is requested, or the service moves to another network.
     """
     key = posted.object_key()
     before = view.objects[ServiceLB.kind].get(key)
@@ -66,7 +66,7 @@ def update(view: View, posted: ServiceLB) -> Plan:
 
 
 def delete(view: View, key: str) -> Plan:
-    """Delete a service; its address is free again."""
+    """Delete a service and release its address."""
     service = view.objects[ServiceLB.kind].get(key)
     if not isinstance(service, ServiceLB):
         raise NotFound("serviceLB not found")

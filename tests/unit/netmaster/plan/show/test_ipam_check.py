@@ -152,7 +152,7 @@ def test_an_endpoint_on_a_reserved_address_is_left_to_a_user(scene: Scene) -> No
     reserved = replace(grant(GrantOwner.RESERVATION, ""), granted_at=NOW)
     foreign(scene, keys.grant(N1, "10.1.1.1"), reserved)
     (finding,) = found(scene)
-    assert (finding.kind, finding.mend) == (IpamFindingKind.CONTESTED, None)
+    assert (finding.kind, finding.repair) == (IpamFindingKind.CONTESTED, None)
 
 
 @pytest.mark.parametrize("address", ["10.9.9.9", "010.1.1.1", "x", "2001:DB8::77", "2001:db9::1"])
@@ -161,7 +161,7 @@ def test_what_is_no_address_of_the_subnet_is_granted_to_nobody(scene: Scene, add
     foreign(scene, keys.endpoint(record.key), replace(record, ipv6_address=address))
     foreign(scene, keys.grant(N1, record.ipv6_address), None)
     (finding,) = found(scene)
-    assert (finding.kind, finding.mend) == (IpamFindingKind.MISSING, None)
+    assert (finding.kind, finding.repair) == (IpamFindingKind.MISSING, None)
     assert mend(scene) == []
 
 
