@@ -1,7 +1,7 @@
 """Encodes and decodes everything the leader stores. Pure.
 
 State records are `state.codec`'s. A REST object is stored as the original's JSON, with its links
-and without link-sets, which `netmaster.backlinks` derives. The key alone says what it holds.
+and without link-sets, which `netmaster.indexes` derives. The key alone says what it holds.
 """
 
 import json

@@ -1,9 +1,9 @@
 """The leader's own part of the store, in memory: what decisions are made against (ADR 9). Pure.
 
 Built from the store's bytes (`View.load`) and updated by `apply` with committed and pending writes;
-`netmaster.commit` owns it. Beside the records it keeps indexes (`netmaster.endpoint_index`,
-`netmaster.rest_objects`, `netmaster.ipam`), so that a decision about one endpoint costs the same
-among ten endpoints and among ten thousand.
+`netmaster.commit` owns it. Beside the records it keeps indexes (`netmaster.indexes`) and pools
+(`netmaster.ipam`), so that a decision about one endpoint costs the same among ten endpoints and
+among ten thousand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ from core.ids import (
     TenantName,
 )
 from netmaster import codec
-from netmaster.endpoint_index import EndpointIndex
+from netmaster.indexes.endpoints import EndpointIndex
+from netmaster.indexes.rest_objects import RestObjects
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
-from netmaster.rest_objects import RestObjects
 from netmaster.stored import (
     EndpointCleanup,
     GroupIdCursor,
@@ -82,7 +82,7 @@ class View:
 
     Endpoints: `network_endpoints`, `group_endpoints`, `host_endpoints`, `same_endpoint_id`,
     `same_container_id` and `labelled` are indexes of `endpoints`. `orphaned_rules` are those of
-    `netmaster.rest_objects`.
+    `netmaster.indexes.rest_objects`.
     """
 
     # Invariant: applying writes one by one gives the same view as loading a store that has them. A

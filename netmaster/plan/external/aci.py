@@ -23,7 +23,7 @@ from contivmodel.objects import (
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import GroupName, NetworkName, TenantName
-from netmaster.backlinks import Place, policy_key, references
+from netmaster.indexes.backlinks import Place, policy_key, references
 from netmaster.plan.objects.contracts import CONSUMED
 from netmaster.stored import PendingProfile, Write
 from netmaster.view import View

@@ -10,7 +10,7 @@ from core import ids, keys
 from core.addresses import parse_match
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
-from netmaster.backlinks import policy_key
+from netmaster.indexes.backlinks import policy_key
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View

@@ -200,7 +200,8 @@ def test_a_body_that_is_cut_does_nothing(running: Running) -> None:
             head = f"POST /api/v1/tenants/t/ HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n"
             peer.sendall(head.encode() + b'13\r\n{"tenantName": "t"}')
     eventually(
-        lambda: running.master.log_text().count("client gone") == 2, "the master knows of both"
+        lambda: running.master.log_text().count("client disconnected") == 2,
+        "the master knows of both",
     )
     assert running.store.revision() == before
 

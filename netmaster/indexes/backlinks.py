@@ -2,7 +2,7 @@
 
 An object references its tenant, its network, and what is attached to it. `Backlinks` indexes these
 references by target, so that a target finds all objects that reference it. One table says which
-link-set of which class shows them. `netmaster.rest_objects` keeps a `Backlinks` in sync.
+link-set of which class shows them. `netmaster.indexes.rest_objects` keeps a `Backlinks` in sync.
 """
 
 from collections import defaultdict
