@@ -208,7 +208,7 @@ class Addressing(RuleBasedStateMachine):
             assert isinstance(answer, NotFound)
             return
         assert isinstance(answer, EndpointRecord)
-        self._forget(name, container)
+        self._drop(name, container)
 
     @rule(place=places)
     def reserve(self, place: tuple[str, str]) -> None:
@@ -391,8 +391,8 @@ class Addressing(RuleBasedStateMachine):
         assert (answer.ip_address, answer.ipv6_address) == (ip, ip6)
 
     def ask_view(self, name: str) -> dict[str, Any]:
-        look = self.leader.committer.read(lambda view: inspect.network(view, f"default:{name}"))
-        return self.runner.run(look)
+        reading = self.leader.committer.read(lambda view: inspect.network(view, f"default:{name}"))
+        return self.runner.run(reading)
 
     # -- how ------------------------------------------------------------------------------------
 
@@ -442,7 +442,7 @@ class Addressing(RuleBasedStateMachine):
             if ip:
                 self.model.hold(name, ip, ("endpoint", record.key))
 
-    def _forget(self, name: str, container: str) -> None:
+    def _drop(self, name: str, container: str) -> None:
         ip, ip6, _ = self.model.endpoints.pop((name, container))
         for held in (ip, ip6):
             if held:
@@ -498,7 +498,7 @@ class Addressing(RuleBasedStateMachine):
             view = View.load(stored(self.store))
             self._learn(request.network_name, request.config.container, view.endpoints[key])  # type: ignore[index]
         elif decide is endpoint.delete:
-            self._forget(asked[0].network_name, asked[0].endpoint_id)
+            self._drop(asked[0].network_name, asked[0].endpoint_id)
         elif decide is group.create:
             self.model.groups["n1"].add(asked[0].group_name)
         elif decide is group.delete:

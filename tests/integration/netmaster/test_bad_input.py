@@ -213,7 +213,7 @@ def test_what_is_not_http_is_refused(running: Running) -> None:
     assert running.master.ask("GET", "/version").status == 200
 
 
-def test_an_answer_that_nobody_reads_harms_nobody(running: Running) -> None:
+def test_an_unread_answer_harms_no_other_client(running: Running) -> None:
     peer = socket.create_connection(("127.0.0.1", running.master.port), timeout=10)
     peer.sendall(b"GET /api/v1/networks/ HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
     peer.close()

@@ -72,7 +72,7 @@ def test_first_taken() -> None:
     assert free.first_taken(9, 10) == 10
 
 
-def test_spans_are_taken_and_given_whatever_they_held() -> None:
+def test_spans_are_taken_and_released_free_or_not() -> None:
     free = FreeSpans(1, 20)
     free.take(4)
     free.take_span(3, 10)
