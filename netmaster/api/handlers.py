@@ -82,6 +82,7 @@ async def agent_call(
     read_call: ReadCall, leader: LeaderContext, request: ApiRequest
 ) -> web.Response:
     """Answer a `/plugin/*` request of an agent; as in the original, a body not JSON is a 404."""
+    # Checked before the body is read: to the original such a request has no route.
     if not endpoints.is_json(request.content_type):
         return not_found()
     call = read_call(await request.body(), endpoints.CallContext(leader.now(), leader.mode))

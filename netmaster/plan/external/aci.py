@@ -55,6 +55,8 @@ def operations(view: View, writes: Sequence[Write]) -> tuple[ProfileOperation, .
 
     Raises Invalid where the gateway cannot express a profile as it would be.
     """
+    # Computed from the writes of any plan, so that no other module has to know which changes the
+    # gateway needs: a new rule may affect the profiles of all groups that have its policy.
     if not view.is_aci:
         return ()
     before, after = _PlannedObjects(view), _PlannedObjects(view, writes)
