@@ -87,9 +87,9 @@ class View:
 
     # Invariant: applying writes one by one gives the same view as loading a store that has them. A
     # rebuild after a failure relies on it, and so does the next leader. So every index must follow
-    # from the records, and what does not follow is stored (the cursor of group ids). One exception:
-    # the IPv6 address allocated last is forgotten if it was released. The tests' `Scene` compares
-    # the two views after each step.
+    # from the records, and what does not follow is stored (the cursor of group ids). Exceptions: a
+    # load forgets the last IPv6 address and the highest sequence number of grants if their grants
+    # were released. The tests' `Scene` compares the two views after each step.
     #
     # The view is optimistic: it holds writes that are not committed yet, so that the next decision
     # need not wait for the store. No caller is told before the commit (`netmaster.commit`).
