@@ -24,7 +24,7 @@ TIMEOUT: Final = 30.0
 
 
 class GatewayFailed(ContivError):
-    """The ACI gateway cannot be reached, or did not do what it was asked."""
+    """The ACI gateway cannot be reached, or refused a request."""
 
 
 class GatewayClient:

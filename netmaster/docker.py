@@ -23,7 +23,7 @@ NO_CONNECTION: Final = 900
 
 
 class DockerFailed(ContivError):
-    """Docker cannot be reached, or did not do what it was asked."""
+    """Docker cannot be reached, or refused a request."""
 
 
 class DockerClient:

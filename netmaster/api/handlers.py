@@ -63,7 +63,7 @@ async def delete_object(
 async def inspect_object(
     kind: ObjectClass, leader: LeaderContext, request: ApiRequest
 ) -> web.Response:
-    """Answer an object and its operational state; that of BGP is the host's agent's to say."""
+    """Answer an object and its operational state; the host's agent reports that of BGP."""
     key = request.parameters["key"]
     inspect = partial(objects.inspected, kind=kind, key=key, mode=leader.mode)
     shown: dict[str, Any] = await leader.committer.read(inspect)

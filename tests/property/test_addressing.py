@@ -535,15 +535,15 @@ TestAddressing.settings = settings(max_examples=80, stateful_step_count=40, dead
 
 
 def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant the bug this is all about: a pool that never learns, and a write that never asks."""
+    """Plant the bug: a pool that never changes, and a write without a precondition."""
     machine = Addressing()
     try:
         machine.create(("rng", ""), "a")
         machine.the_store_is_sound_and_as_acknowledged()
         first = IPv4Address("10.3.0.10")
         monkeypatch.setattr(Pool, "lowest", lambda *_: int(first))
-        monkeypatch.setattr(grants, "put", _careless_put)
-        monkeypatch.setattr(endpoint, "put", _careless_put)
+        monkeypatch.setattr(grants, "grant_write", _careless_write)
+        monkeypatch.setattr(endpoint, "grant_write", _careless_write)
         machine.ask(endpoint.create, _wanted(("rng", ""), "b", ""), NOW)
         assert "10.3.0.10 on rng is held 2 times" in violations(stored(machine.store))
         with pytest.raises(AssertionError):
@@ -552,8 +552,8 @@ def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.Mon
         machine.teardown()
 
 
-def _careless_put(place: grants.AddressSource, ip: str, grant: GrantRecord) -> Write:
-    return Write(keys.grant(place.network.id, ip), grant, new=False)
+def _careless_write(source: grants.AddressSource, ip: str, grant: GrantRecord) -> Write:
+    return Write(keys.grant(source.network.id, ip), grant, new=False)
 
 
 def test_the_checker_sees_what_was_acknowledged_and_is_gone() -> None:
