@@ -1,7 +1,7 @@
-"""Everything the leader stores, to bytes and back: state records, REST objects and the rest.
+"""Encodes and decodes everything the leader stores. Pure.
 
 State records are `state.codec`'s. A REST object is stored as the original's JSON, with its links
-and without link-sets, which `netmaster.view` derives. What a key holds is known by the key alone.
+and without link-sets, which `netmaster.indexes` derives. The key alone says what it holds.
 """
 
 import json
@@ -69,7 +69,7 @@ UNREAD: Final = frozenset(
         keys.GLOBAL_OPER,
     }
 )
-"""Written for readers elsewhere; the leader derives what they say."""
+"""Keys that are written for other readers; the leader derives their content and never reads it."""
 
 
 def is_leaders(key: str) -> bool:
@@ -78,7 +78,7 @@ def is_leaders(key: str) -> bool:
 
 
 def encode(stored: Stored) -> bytes:
-    """Return the bytes of what a key holds."""
+    """Return the bytes to store."""
     if isinstance(stored, bytes):
         return stored
     if isinstance(stored, RestObject):
@@ -95,8 +95,8 @@ def encode(stored: Stored) -> bytes:
 
 
 def decode(key: str, value: bytes) -> Stored:
-    """Return what a key of the leader's holds; Invalid, naming the key, if that cannot be read."""
-    record = codec.decode(key, value)  # first, since there is most of these
+    """Decode the value of a key of the leader; Invalid, naming the key, if that is impossible."""
+    record = codec.decode(key, value)  # first: most keys are of records
     if record is not None:
         return record
     if key in UNREAD:
@@ -130,16 +130,16 @@ def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
     )
 
 
-def _decode_docknet_doubt(key: str, value: bytes) -> PendingDockerNetwork:
+def _decode_docker_network(key: str, value: bytes) -> PendingDockerNetwork:
     fields = RecordFields.parse(key, value)
-    doubt = PendingDockerNetwork(
+    effect = PendingDockerNetwork(
         tenant=TenantName(fields.text("tenant")),
         network=NetworkName(fields.text("network")),
         group=GroupName(fields.text("group")) or None,
     )
-    if doubt.key != key:
-        raise Invalid(f"key {key}: holds the doubt about {doubt.id}")
-    return doubt
+    if effect.key != key:
+        raise Invalid(f"key {key}: holds the pending effect on {effect.id}")
+    return effect
 
 
 def _decode_absence(key: str, value: bytes) -> HostAbsence:
@@ -171,9 +171,9 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.SCHEMA: lambda _, value: schema.decode(value),
     keys.GROUP_ID_CURSOR: _decode_cursor,
     keys.ACI_LAUNCHES: lambda key, _: PendingProfile(keys.after(keys.ACI_LAUNCHES, key)),
-    keys.DOCKNET_DOUBTS: _decode_docknet_doubt,
+    keys.DOCKNET_DOUBTS: _decode_docker_network,
     keys.CLEANUPS: _decode_cleanup,
     keys.ABSENCES: _decode_absence,
     keys.DRAINS: _decode_drain,
 }
-"""Prefix or key -> how to read what is no state record."""
+"""Prefix or key -> decoder, for all but state records."""

@@ -424,7 +424,7 @@ class Committer:
 
     def _on_fence_lost(self, reason: FenceLost) -> None:
         self._finish(NotLeader(NO_LEADER))
-        log.warning("lost the leader lock", extra=fields(error=reason))
+        log.warning("leader lock lost", extra=fields(error=reason))
 
     def _finish(self, reason: ContivError) -> None:
         """End the term: nothing more is decided, and all pending changes fail with NotLeader."""

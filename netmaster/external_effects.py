@@ -38,7 +38,7 @@ ATTEMPTS: Final = 5
 
 
 class GatewayApi(Protocol):
-    """What is asked of the ACI gateway; `netmaster.aci` is one."""
+    """The calls to the ACI gateway; implemented by `netmaster.aci`."""
 
     async def create(self, body: str) -> None:
         """Create an application profile in the fabric."""
@@ -48,7 +48,7 @@ class GatewayApi(Protocol):
 
 
 class DockerApi(Protocol):
-    """What is asked of Docker; `netmaster.docker` is one."""
+    """The calls to Docker; implemented by `netmaster.docker`."""
 
     async def create(self, name: str, wanted: Mapping[str, Any]) -> str:
         """Create a network unless it exists; return its id."""
@@ -65,7 +65,8 @@ class ExternalEffects:
     # transaction that makes the change: no crash can fall between the change and its removal.
     #
     # There is no undo. A failed operation may have been performed all the same (its answer was
-    # lost), and an undo may fail as well. `repair` asks what the store says now and is idempotent.
+    # lost), and an undo may fail as well. `repair` makes the object what the store says, however
+    # often it is called.
     #
     # `_external` lets one change at a time go outside. Two operations on one object could
     # otherwise reach Docker in another order than their changes reach the store.

@@ -152,6 +152,8 @@ class Leadership:
                 ended = await self._lead(fence)
                 await self._on(ended)
                 if ended is Input.FAILED:
+                    # Without a pause this master would win the lock it has just released again and
+                    # again, although another one may be able to lead.
                     await asyncio.sleep(next(pauses))
                 else:
                     pauses = backoff(0.5, 10.0)
@@ -166,6 +168,8 @@ class Leadership:
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
+            # The next attempt would fail in the same way, so the daemon ends with the error instead
+            # of taking the lock from masters that can use the store.
             raise
         except ContivError as exc:
             log.exception("leading failed", extra=fields(error=exc))

@@ -30,6 +30,9 @@ _WATCHED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
 class PrefixRevisions:
     """The revision of the last change under each prefix that agents watch."""
 
+    # Kept by prefix, not by key. An agent has one watch for each prefix, and a watch delivers
+    # changes in order: the revision it has reached covers all earlier changes under the prefix.
+
     revisions: dict[str, int] = field(default_factory=dict)
 
     def update(self, key: str, rev: int) -> None:

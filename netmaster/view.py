@@ -1,9 +1,9 @@
 """The leader's own part of the store, in memory: what decisions are made against (ADR 9). Pure.
 
 Built from the store's bytes (`View.load`) and updated by `apply` with committed and pending writes;
-`netmaster.commit` owns it. Beside the records it keeps indexes (`netmaster.endpoint_index`,
-`netmaster.rest_objects`, `netmaster.ipam`), so that a decision about one endpoint costs the same
-among ten endpoints and among ten thousand.
+`netmaster.commit` owns it. Beside the records it keeps indexes (`netmaster.indexes`) and pools
+(`netmaster.ipam`), so that a decision about one endpoint costs the same among ten endpoints and
+among ten thousand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ from core.ids import (
     TenantName,
 )
 from netmaster import codec
-from netmaster.endpoint_index import EndpointIndex
+from netmaster.indexes.endpoints import EndpointIndex
+from netmaster.indexes.rest_objects import RestObjects
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
-from netmaster.rest_objects import RestObjects
 from netmaster.stored import (
     EndpointCleanup,
     GroupIdCursor,
@@ -82,14 +82,14 @@ class View:
 
     Endpoints: `network_endpoints`, `group_endpoints`, `host_endpoints`, `same_endpoint_id`,
     `same_container_id` and `labelled` are indexes of `endpoints`. `orphaned_rules` are those of
-    `netmaster.rest_objects`.
+    `netmaster.indexes.rest_objects`.
     """
 
     # Invariant: applying writes one by one gives the same view as loading a store that has them. A
     # rebuild after a failure relies on it, and so does the next leader. So every index must follow
-    # from the records, and what does not follow is stored (the cursor of group ids). One exception:
-    # the IPv6 address allocated last is forgotten if it was released. The tests' `Scene` compares
-    # the two views after each step.
+    # from the records, and what does not follow is stored (the cursor of group ids). Exceptions: a
+    # load forgets the last IPv6 address and the highest sequence number of grants if their grants
+    # were released. The tests' `Scene` compares the two views after each step.
     #
     # The view is optimistic: it holds writes that are not committed yet, so that the next decision
     # need not wait for the store. No caller is told before the commit (`netmaster.commit`).
@@ -326,7 +326,7 @@ class View:
         if network is None:
             return
         self.network_tags.pop(network.network_tag, None)
-        self.segments.give(network)
+        self.segments.release(network)
         self.addresses[nid].close()
         self._drop_addresses_if_unused(nid)
 
@@ -350,10 +350,10 @@ class View:
         if group is None:
             return
         self.group_tags.pop(group.group_tag, None)
-        self.group_ids.give(group.group_id)
+        self.group_ids.release(group.group_id)
         vlan = self._own_vlans.pop(key, None)
         if vlan is not None:
-            self.segments.give_vlan(vlan)
+            self.segments.release_vlan(vlan)
         addresses = self.addresses.get(network_of(group))
         if addresses is not None and addresses.v4 is not None:
             addresses.v4.restore(key)

@@ -63,7 +63,7 @@ async def delete_object(
 async def inspect_object(
     kind: ObjectClass, leader: LeaderContext, request: ApiRequest
 ) -> web.Response:
-    """Answer an object and its operational state; that of BGP is the host's agent's to say."""
+    """Answer an object and its operational state; the host's agent reports that of BGP."""
     key = request.parameters["key"]
     inspect = partial(objects.inspected, kind=kind, key=key, mode=leader.mode)
     shown: dict[str, Any] = await leader.committer.read(inspect)
@@ -82,6 +82,7 @@ async def agent_call(
     read_call: ReadCall, leader: LeaderContext, request: ApiRequest
 ) -> web.Response:
     """Answer a `/plugin/*` request of an agent; as in the original, a body not JSON is a 404."""
+    # Checked before the body is read: to the original such a request has no route.
     if not endpoints.is_json(request.content_type):
         return not_found()
     call = read_call(await request.body(), endpoints.CallContext(leader.now(), leader.mode))

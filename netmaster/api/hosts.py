@@ -125,7 +125,7 @@ class HostsApi:
         removed = await self._cleanups.remove_host(
             label, hosts.revision(label), undrain=True, unused=not force
         )
-        log.warning("host removed", extra=fields(host=label, count=removed))
+        log.info("host removed", extra=fields(host=label, count=removed))
         return {"label": label, "endpoints": removed}
 
     async def _shown(

@@ -151,6 +151,8 @@ def _has_docker_network(obj: RestObject | None, view: View) -> TypeGuard[Network
 
 
 def _check_id(view: View, identity: PendingDockerNetwork) -> None:
+    # Ids join names by dots, and names may contain dots, so two networks may have one id. The
+    # second one would overwrite the record of the first.
     record, effect = view.docknets.get(identity.id), view.pending_effects.get(identity.key)
     holder = identity_of_record(record) if record else effect
     if holder not in (None, identity):

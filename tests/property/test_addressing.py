@@ -208,7 +208,7 @@ class Addressing(RuleBasedStateMachine):
             assert isinstance(answer, NotFound)
             return
         assert isinstance(answer, EndpointRecord)
-        self._forget(name, container)
+        self._drop(name, container)
 
     @rule(place=places)
     def reserve(self, place: tuple[str, str]) -> None:
@@ -391,8 +391,8 @@ class Addressing(RuleBasedStateMachine):
         assert (answer.ip_address, answer.ipv6_address) == (ip, ip6)
 
     def ask_view(self, name: str) -> dict[str, Any]:
-        look = self.leader.committer.read(lambda view: inspect.network(view, f"default:{name}"))
-        return self.runner.run(look)
+        reading = self.leader.committer.read(lambda view: inspect.network(view, f"default:{name}"))
+        return self.runner.run(reading)
 
     # -- how ------------------------------------------------------------------------------------
 
@@ -442,7 +442,7 @@ class Addressing(RuleBasedStateMachine):
             if ip:
                 self.model.hold(name, ip, ("endpoint", record.key))
 
-    def _forget(self, name: str, container: str) -> None:
+    def _drop(self, name: str, container: str) -> None:
         ip, ip6, _ = self.model.endpoints.pop((name, container))
         for held in (ip, ip6):
             if held:
@@ -498,7 +498,7 @@ class Addressing(RuleBasedStateMachine):
             view = View.load(stored(self.store))
             self._learn(request.network_name, request.config.container, view.endpoints[key])  # type: ignore[index]
         elif decide is endpoint.delete:
-            self._forget(asked[0].network_name, asked[0].endpoint_id)
+            self._drop(asked[0].network_name, asked[0].endpoint_id)
         elif decide is group.create:
             self.model.groups["n1"].add(asked[0].group_name)
         elif decide is group.delete:
@@ -535,15 +535,15 @@ TestAddressing.settings = settings(max_examples=80, stateful_step_count=40, dead
 
 
 def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant the bug this is all about: a pool that never learns, and a write that never asks."""
+    """Plant the bug: a pool that never changes, and a write without a precondition."""
     machine = Addressing()
     try:
         machine.create(("rng", ""), "a")
         machine.the_store_is_sound_and_as_acknowledged()
         first = IPv4Address("10.3.0.10")
         monkeypatch.setattr(Pool, "lowest", lambda *_: int(first))
-        monkeypatch.setattr(grants, "put", _careless_put)
-        monkeypatch.setattr(endpoint, "put", _careless_put)
+        monkeypatch.setattr(grants, "grant_write", _careless_write)
+        monkeypatch.setattr(endpoint, "grant_write", _careless_write)
         machine.ask(endpoint.create, _wanted(("rng", ""), "b", ""), NOW)
         assert "10.3.0.10 on rng is held 2 times" in violations(stored(machine.store))
         with pytest.raises(AssertionError):
@@ -552,8 +552,8 @@ def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.Mon
         machine.teardown()
 
 
-def _careless_put(place: grants.Ground, ip: str, grant: GrantRecord) -> Write:
-    return Write(keys.grant(place.network.id, ip), grant, new=False)
+def _careless_write(source: grants.AddressSource, ip: str, grant: GrantRecord) -> Write:
+    return Write(keys.grant(source.network.id, ip), grant, new=False)
 
 
 def test_the_checker_sees_what_was_acknowledged_and_is_gone() -> None:

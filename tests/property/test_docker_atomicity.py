@@ -1,6 +1,6 @@
-"""Every change that docker hears of, cut off between any two of its steps.
+"""Every change with effects in Docker, cut off between any two of its steps.
 
-Steps are the commits and what docker is asked. The next leader finds store and docker as they were
+Steps are commits and calls to Docker. The next leader finds store and docker as they were
 left, and has them agree: the change is there in both, record included, or in neither.
 """
 
@@ -74,11 +74,11 @@ async def lived(subject: Subject, changes: int) -> World:
 async def steps_of(subject: Subject, change: int) -> tuple[int, int]:
     """Return how many commits a change takes, and how often docker is asked for it."""
     world = await lived(subject, change)
-    asked = len(world.docker.told)
+    asked = len(world.docker.calls)
     async with term(world.store) as leading:
         leading.backend.commits.clear()
         await ask(leading, world, subject.life[change])
-        return len(leading.backend.commits), len(world.docker.told) - asked
+        return len(leading.backend.commits), len(world.docker.calls) - asked
 
 
 async def cut_off(subject: Subject, change: int, commits: int, asked: int) -> World:
@@ -86,21 +86,21 @@ async def cut_off(subject: Subject, change: int, commits: int, asked: int) -> Wo
     world = await lived(subject, change)
     async with term(world.store) as leading:
         leading.backend.last_commit = len(leading.backend.commits) + commits
-        world.docker.last_question = len(world.docker.told) + asked
+        world.docker.last_call = len(world.docker.calls) + asked
         with pytest.raises(ContivError):
             await ask(leading, world, subject.life[change])
-    world.docker.last_question = None
+    world.docker.last_call = None
     return world
 
 
 @pytest.mark.parametrize("subject", CONCERNED, ids=lambda subject: subject.kind)
 async def test_docker_and_store_agree_whenever_a_master_is_gone(subject: Subject) -> None:
-    heard = 0
+    calls = 0
     for change in range(len(subject.life)):
         before = (await lived(subject, change)).stored()
         after = (await lived(subject, change + 1)).stored()
         commits, asked = await steps_of(subject, change)
-        heard += asked
+        calls += asked
         for cut in product(range(commits + 1), range(asked + 1)):
             if cut == (commits, asked):
                 continue
@@ -109,4 +109,4 @@ async def test_docker_and_store_agree_whenever_a_master_is_gone(subject: Subject
                 await effects_of(heir, world).repair()
             assert world.disagreements() == set()
             assert world.stored() in (before, after)
-    assert heard == 2
+    assert calls == 2

@@ -25,7 +25,7 @@ from contivmodel.objects import (
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import GroupName, NetworkName, TenantName
-from netmaster.backlinks import Place, named, policy_key
+from netmaster.indexes.backlinks import Place, policy_key, references
 from netmaster.plan.objects.contracts import CONSUMED
 from netmaster.stored import PendingProfile, Write
 from netmaster.view import View
@@ -57,6 +57,8 @@ def operations(view: View, writes: Sequence[Write]) -> tuple[ProfileOperation, .
 
     Raises Invalid where the gateway cannot express a profile as it would be.
     """
+    # Computed from the writes of any plan, so that no other module has to know which changes the
+    # gateway needs: a new rule may affect the profiles of all groups that have its policy.
     if not view.is_aci:
         return ()
     before, after = _PlannedObjects(view), _PlannedObjects(view, writes)
@@ -103,7 +105,7 @@ class _PlannedObjects:
         known |= {key for changed_kind, key in self.changed if changed_kind == kind}
         for key in sorted(known):
             found = self.find(kind, key)
-            if found is not None and place in named(found):
+            if found is not None and place in references(found):
                 yield found
 
     def rules(self, place: Place) -> Iterator[Rule]:

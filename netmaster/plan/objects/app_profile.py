@@ -1,6 +1,6 @@
 """Decisions about application profiles (docs/original/netmaster-rest.md §2).
 
-A profile is its object alone; that a group belongs to it is said by the profile and shown by both.
+A profile is only its REST object. It names its groups; both show the relation.
 """
 
 from contivmodel.objects import AppProfile, EndpointGroup, Link, Tenant, TenantLink

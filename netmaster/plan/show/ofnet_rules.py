@@ -1,4 +1,4 @@
-"""What `/debug/ofnet` shows as `PolicyDb`: every ofnet rule, as `state.policy_rules` derives them.
+"""`PolicyDb` of `/debug/ofnet`: every ofnet rule, as `state.policy_rules` derives them.
 
 Plain data under the original's field names; everything comes from the view.
 """

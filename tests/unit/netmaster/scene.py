@@ -1,7 +1,7 @@
 """A leader in small: decisions are applied to a view and to a tiny store, and compared.
 
 Each write must say truly whether its key is new, and after every change the view read again from
-the store must show the same as the one that was kept in step.
+the store must show the same as the one that was kept in sync.
 """
 
 import json

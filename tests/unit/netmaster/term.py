@@ -49,7 +49,7 @@ class GatedBackend(MemoryBackend):
         self.arrived.set()
         await self.gate.wait()
         if len(self.commits) == self.last_commit:
-            raise FenceLost("somebody else leads")
+            raise FenceLost("another master leads")
         self.commits.append(len(changes))
         return await super().commit(changes, fence=fence, writer=writer)
 

@@ -69,7 +69,7 @@ def _foreign(lead: Term, *ops: Put | Delete) -> None:
     lead.backend.store.apply([Change((), ops)])
 
 
-async def _read_again(lead: Term, before: View) -> None:
+async def _rebuilt(lead: Term, before: View) -> None:
     """Wait until the view was replaced."""
     while lead.view is before:
         await lead.committer.flush()
@@ -81,7 +81,7 @@ async def test_a_change_is_answered_when_it_is_in_the_store(lead: Term) -> None:
     assert shown(lead.stored()) == shown(lead.view)
 
 
-async def test_what_waits_shares_a_commit(lead: Term) -> None:
+async def test_queued_changes_share_a_commit(lead: Term) -> None:
     lead.backend.commits.clear()
     async with lead.held() as tasks:
         created = [tasks.create_task(lead.endpoint(f"c{number}")) for number in range(20)]
@@ -100,7 +100,7 @@ async def test_a_commit_stays_within_the_stores_limits(lead: Term) -> None:
     assert len(lead.backend.commits) == 2
 
 
-async def test_those_who_were_answered_together_come_back_together(patient: Term) -> None:
+async def test_callers_answered_together_share_the_next_commit(patient: Term) -> None:
     lead = patient
     async with lead.held() as tasks:
         for number in range(3):
@@ -114,7 +114,7 @@ async def test_those_who_were_answered_together_come_back_together(patient: Term
             assert lead.backend.commits == ([] if number < 5 else [3])
 
 
-async def test_who_comes_back_alone_is_not_kept_waiting_for_long(lead: Term) -> None:
+async def test_a_single_caller_does_not_wait_long_for_a_group(lead: Term) -> None:
     async with lead.held() as tasks:
         for number in range(3):
             tasks.create_task(lead.endpoint(f"c{number}"))
@@ -138,7 +138,7 @@ async def test_a_term_that_ends_while_a_group_is_gathered(patient: Term) -> None
     assert isinstance(alone.result(), NotLeader)
 
 
-async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
+async def test_a_change_that_others_rest_on_is_committed_alone(lead: Term) -> None:
     lead.backend.commits.clear()
     async with lead.held() as tasks:
         tasks.create_task(lead.endpoint("c1"))
@@ -291,16 +291,16 @@ async def test_changes_of_one_key_follow_each_other(lead: Term) -> None:
     assert list(lead.stored().endpoints) == ["n1.default-c2"]
 
 
-async def test_nobody_is_told_what_is_not_committed(lead: Term) -> None:
+async def test_no_reply_is_given_before_the_commit(lead: Term) -> None:
     async with lead.held() as tasks:
         first = tasks.create_task(lead.endpoint("c1"))
         await lead.backend.arrived.wait()
         same = tasks.create_task(lead.endpoint("c1"))
         taken = tasks.create_task(outcome(lead.endpoint("c2", ip_address="10.1.1.1")))
         seen = tasks.create_task(lead.committer.read(lambda view: len(view.endpoints)))
-        settled = tasks.create_task(lead.committer.flush())
+        flushed = tasks.create_task(lead.committer.flush())
         await idle()
-        assert not any(task.done() for task in (first, same, taken, seen, settled))
+        assert not any(task.done() for task in (first, same, taken, seen, flushed))
     assert first.result() == same.result() == "10.1.1.1"
     assert isinstance(taken.result(), Conflict)
     assert seen.result() == 1
@@ -355,7 +355,7 @@ async def test_the_lock_lost_ends_the_term(lead: Term) -> None:
     assert list(lead.stored().endpoints) == []
 
 
-async def test_the_end_of_run_tells_all_who_wait() -> None:
+async def test_the_end_of_run_fails_all_pending_changes() -> None:
     waiting = []
     async with asyncio.TaskGroup() as tasks, term() as lead:
         await lead.network("n1")
@@ -369,25 +369,25 @@ async def test_the_end_of_run_tells_all_who_wait() -> None:
     assert all(isinstance(task.result(), NotLeader) for task in waiting)
 
 
-async def test_past_the_lease_nothing_is_said(lead: Term) -> None:
+async def test_no_reply_is_given_after_the_lease(lead: Term) -> None:
     await lead.endpoint("c1")
     lead.until[0] = 0.0
     assert isinstance(await outcome(lead.endpoint("c1")), NotLeader)
     assert isinstance(await outcome(lead.endpoint("c2", "nope")), NotLeader)
     assert isinstance(await outcome(lead.committer.read(lambda _: 1)), NotLeader)
-    # a commit that was fenced did happen, whatever the clock says
+    # a fenced commit happened, even if the clock is past the lease
     assert await lead.endpoint("c2") == "10.1.1.2"
     lead.until[0] = float("inf")
 
 
-async def test_a_foreign_write_is_seen_and_heeded(lead: Term) -> None:
+async def test_a_foreign_write_rebuilds_the_view(lead: Term) -> None:
     before = lead.view
     _foreign(lead, Put(keys.grant(NetworkId("n1.default"), "10.1.1.1"), FOREIGN))
-    await _read_again(lead, before)
+    await _rebuilt(lead, before)
     assert await lead.endpoint("c1") == "10.1.1.2"
 
 
-async def test_a_foreign_delete_is_seen_and_heeded(lead: Term) -> None:
+async def test_a_foreign_delete_rebuilds_the_view(lead: Term) -> None:
     await lead.endpoint("c1")
     before = lead.view
     _foreign(
@@ -395,7 +395,7 @@ async def test_a_foreign_delete_is_seen_and_heeded(lead: Term) -> None:
         Delete(keys.ENDPOINTS + "n1.default-c1"),
         Delete(keys.grant(NetworkId("n1.default"), "10.1.1.1")),
     )
-    await _read_again(lead, before)
+    await _rebuilt(lead, before)
     assert await lead.endpoint("c2") == "10.1.1.1"
 
 
@@ -448,7 +448,7 @@ def said(revisions: dict[str, int]) -> Report:
     return Report(node=Node("192.0.2.1", 9002), host="h1", revisions=revisions)
 
 
-async def test_marks_are_where_agents_get_to(lead: Term) -> None:
+async def test_revisions_are_those_that_agents_reach(lead: Term) -> None:
     feed = RecordFeed(lead.backend)
     marks, reached = lead.committer.revisions, dict[str, int]()
     async with background("feed", feed.run()):
@@ -466,13 +466,13 @@ async def test_marks_are_where_agents_get_to(lead: Term) -> None:
     assert marks.keys() == {keys.MASTER_CONFIG, keys.NETWORKS, keys.ENDPOINTS}
 
 
-async def test_marks_count_what_others_wrote_and_are_known_to_the_next_leader(lead: Term) -> None:
+async def test_revisions_include_foreign_writes_and_pass_to_the_next_leader(lead: Term) -> None:
     await lead.endpoint("c1")
     before, view = dict(lead.committer.revisions), lead.view
     found = lead.backend.store.get(keys.network(NetworkId("n1.default")))
     assert found
     _foreign(lead, Put(found.key, found.value))
-    await _read_again(lead, view)
+    await _rebuilt(lead, view)
     now = lead.committer.revisions
     rewritten = lead.backend.store.get(found.key)
     assert rewritten
@@ -482,7 +482,7 @@ async def test_marks_count_what_others_wrote_and_are_known_to_the_next_leader(le
     assert following.revisions == now
 
 
-async def test_what_cannot_be_read_ends_the_term(lead: Term) -> None:
+async def test_an_unreadable_value_ends_the_term(lead: Term) -> None:
     _foreign(lead, Put(keys.NETWORKS + "bad.default", b"{"))
     ended = await lead.ended
     assert isinstance(ended, Invalid)

@@ -1,4 +1,4 @@
-"""Hosts without agents: when a leader believes it, what it does then, and what proves nothing."""
+"""Hosts without agents: when their absence is confirmed, what follows, and what proves nothing."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -33,8 +33,8 @@ class Watch:
     after: float = AFTER
     at: float = 0.0
     wall: float = START
-    told: list[str] = field(default_factory=list)
-    back_when_told: HostLabel | None = None
+    reclaimed: list[str] = field(default_factory=list)
+    back_on_reclaim: HostLabel | None = None
     """Whose agent registers while another's endpoints go."""
     tally: Counter[str] = field(default_factory=Counter)
 
@@ -50,9 +50,9 @@ class Watch:
         )
 
     async def reclaim(self, endpoint: EndpointRecord) -> None:
-        self.told.append(endpoint.endpoint_id)
-        if self.back_when_told is not None:
-            await self.register(self.back_when_told)
+        self.reclaimed.append(endpoint.endpoint_id)
+        if self.back_on_reclaim is not None:
+            await self.register(self.back_on_reclaim)
 
     async def scan_for(self, seconds: float) -> None:
         """Scan periodically for so long."""
@@ -126,7 +126,7 @@ async def test_a_dead_host_s_endpoints_and_its_record_go(watch: Watch) -> None:
     assert list(stored.addresses[NetworkId("n1.default")].grants) == ["10.1.1.3"]
     assert (stored.absences, stored.cleanups) == ({}, {})
     assert (watch.has_host(H1), watch.has_host(H2)) == (False, True)
-    assert sorted(watch.told) == ["a", "b"]
+    assert sorted(watch.reclaimed) == ["a", "b"]
     assert watch.tally == {RECLAIMED: 2}
 
 
@@ -171,7 +171,7 @@ async def test_a_leader_that_stood_still_has_seen_nothing(watch: Watch) -> None:
         assert watch.missing() == {}
 
 
-async def test_the_registry_of_a_store_that_is_just_back_is_not_believed() -> None:
+async def test_an_empty_registry_after_a_store_outage_removes_no_host() -> None:
     store = MemoryStore()
     async with watching(store) as before:
         await before.lead.network("n1")
@@ -219,7 +219,7 @@ async def test_a_host_that_is_back_while_another_is_given_up_is_kept(watch: Watc
     await watch.scan_for(SCAN_INTERVAL)
     for label in (H1, H2):
         await watch.vanish(label)
-    watch.back_when_told = H2
+    watch.back_on_reclaim = H2
     await watch.scan_for(CONFIRMATION + AFTER + 2 * SCAN_INTERVAL)
     assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
     assert watch.missing() == {}

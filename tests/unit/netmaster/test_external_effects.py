@@ -1,4 +1,4 @@
-"""Store and ACI fabric agree, whatever fails between them."""
+"""Store and ACI fabric agree, even if steps between them fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +38,7 @@ class Fabric:
     effects: ExternalEffects
 
     def agrees(self) -> bool:
-        """Say whether gateway and store hold the same profiles, without a doubt."""
+        """Return whether gateway and store hold the same profiles, with nothing pending."""
         stored = self.term.stored()
         return (
             set(self.gateway.held) == set(stored.objects["appProfile"])
@@ -100,7 +100,7 @@ async def test_a_profile_comes_changes_and_goes_in_both() -> None:
         assert '"g2"' in it.gateway.held[KEY]
         assert await it.effects.change(gone) == KEY
         assert it.agrees()
-        assert it.gateway.told == [
+        assert it.gateway.calls == [
             ("create", KEY),
             ("delete", KEY),
             ("create", KEY),
@@ -108,11 +108,11 @@ async def test_a_profile_comes_changes_and_goes_in_both() -> None:
         ]
 
 
-async def test_what_the_gateway_need_not_hear_of_passes_it_by() -> None:
+async def test_changes_without_effects_do_not_call_the_gateway() -> None:
     async with fabric() as it:
         it.gateway.failing = True
         await it.effects.change(lambda view: group.create(view, a_group("g3")))
-        assert it.gateway.told == []
+        assert it.gateway.calls == []
 
 
 async def test_a_profile_that_the_gateway_refuses_does_not_come_about() -> None:
@@ -127,7 +127,7 @@ async def test_a_profile_that_the_gateway_refuses_does_not_come_about() -> None:
         assert it.agrees()
 
 
-async def test_a_refused_change_leaves_a_doubt_until_the_gateway_is_well() -> None:
+async def test_a_refused_change_stays_pending_until_the_gateway_works() -> None:
     async with fabric() as it:
         await it.effects.change(profile("g1"))
         before = it.gateway.held[KEY]
@@ -143,7 +143,7 @@ async def test_a_refused_change_leaves_a_doubt_until_the_gateway_is_well() -> No
         assert it.gateway.held[KEY] == before
 
 
-async def test_the_next_leader_settles_what_a_dead_one_has_left() -> None:
+async def test_the_next_leader_repairs_what_a_dead_one_left() -> None:
     gateway = FakeGateway()
     async with fabric(gateway=gateway) as it:
         gateway.gate.clear()
@@ -162,7 +162,7 @@ async def test_the_next_leader_settles_what_a_dead_one_has_left() -> None:
 
 
 @pytest.mark.parametrize("lost", [LostAnswer.APPLIED, LostAnswer.NOT_APPLIED])
-async def test_a_commit_whose_outcome_is_lost_is_settled(lost: LostAnswer) -> None:
+async def test_an_unknown_commit_outcome_is_repaired(lost: LostAnswer) -> None:
     faults = Faults()
     async with fabric(faults=faults) as it:
         it.gateway.gate.clear()
@@ -190,10 +190,10 @@ async def test_a_change_refused_behind_the_gateways_back_is_undone() -> None:
         with pytest.raises(Conflict, match="not any more"):
             await it.effects.change(fickle)
         assert it.agrees()
-        assert it.gateway.told == [("create", KEY), ("delete", KEY)]
+        assert it.gateway.calls == [("create", KEY), ("delete", KEY)]
 
 
-async def test_what_changed_meanwhile_is_told_again() -> None:
+async def test_a_concurrent_change_repeats_the_operations() -> None:
     async with fabric() as it:
         asked = iter([("g1",), ("g1",), ("g1", "g2")])
         last: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ async def test_what_changed_meanwhile_is_told_again() -> None:
         assert '"g2"' in it.gateway.held[KEY]
 
 
-async def test_what_never_stands_still_is_given_up() -> None:
+async def test_endless_concurrent_changes_are_refused() -> None:
     async with fabric() as it:
         turns = 0
 

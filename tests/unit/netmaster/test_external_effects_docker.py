@@ -1,4 +1,4 @@
-"""Store and docker agree, whatever fails between them."""
+"""Store and docker agree, even if steps between them fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -45,7 +45,7 @@ class Cluster:
         self.effects = ExternalEffects(self.term.committer, FakeGateway(), self.docker, mode=mode)
 
     def agrees(self) -> bool:
-        """Say whether docker, objects and records are the same, without a doubt."""
+        """Return whether Docker, objects and records agree, with nothing pending."""
         stored = self.term.stored()
         objects = [*stored.objects["network"].values(), *stored.objects["endpointGroup"].values()]
         names = {obj.key.removeprefix("default:") for obj in objects}
@@ -98,7 +98,7 @@ async def test_networks_and_groups_come_and_go_in_both() -> None:
         await it.effects.change(lambda view: group.delete(view, "default:g1"))
         assert await it.effects.change(gone) == "default:n1"
         assert it.agrees()
-        assert it.docker.told == [
+        assert it.docker.calls == [
             ("create", "n1"),
             ("create", "g1"),
             ("delete", "g1"),
@@ -110,7 +110,7 @@ async def test_in_another_mode_docker_hears_of_nothing() -> None:
     async with cluster(mode="kubernetes") as it:
         await it.effects.change(made)
         await it.effects.repair()
-        assert it.docker.told == []
+        assert it.docker.calls == []
 
 
 async def test_what_came_about_in_another_mode_is_made_in_docker() -> None:
@@ -165,7 +165,7 @@ async def test_a_network_of_another_driver_is_in_the_way_and_stays() -> None:
         assert (it.term.stored().networks, it.term.stored().pending_effects) == ({}, {})
 
 
-async def test_what_is_in_doubt_is_not_taken_for_what_is_asked_now() -> None:
+async def test_a_pending_effect_is_synced_before_a_new_change() -> None:
     async with cluster() as it:
         it.docker.gate.clear()
         async with asyncio.TaskGroup() as tasks:
@@ -177,11 +177,11 @@ async def test_what_is_in_doubt_is_not_taken_for_what_is_asked_now() -> None:
     async with cluster(left, docker=docker) as heir:
         await heir.effects.change(elsewhere)
         assert heir.agrees()
-        assert docker.told == [("delete", "n1"), ("create", "n1")]
+        assert docker.calls == [("delete", "n1"), ("create", "n1")]
         assert docker.bodies["n1"]["IPAM"]["Config"] == [{"Subnet": "10.9.0.0/24"}]
 
 
-async def test_one_that_docker_cannot_settle_does_not_keep_the_others() -> None:
+async def test_one_failed_repair_does_not_stop_the_others() -> None:
     async with cluster(mode="kubernetes") as it:
         await it.effects.change(made)
         await it.effects.change(other)
@@ -194,7 +194,7 @@ async def test_one_that_docker_cannot_settle_does_not_keep_the_others() -> None:
 
 @pytest.mark.parametrize("lost", [LostAnswer.APPLIED, LostAnswer.NOT_APPLIED])
 @pytest.mark.parametrize("change", [made, gone])
-async def test_a_commit_whose_outcome_is_lost_is_settled(
+async def test_an_unknown_commit_outcome_is_repaired(
     lost: LostAnswer, change: Callable[[View], Plan]
 ) -> None:
     faults = Faults()

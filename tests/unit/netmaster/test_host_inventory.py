@@ -61,14 +61,14 @@ async def test_what_others_have_registered_is_not_read() -> None:
     assert (found.services, set(found.absent)) == ({}, {H1})
 
 
-async def test_an_agent_that_cannot_be_read_may_be_any_host_s() -> None:
+async def test_an_unreadable_registration_is_an_error() -> None:
     with pytest.raises(Invalid, match="netplugin/192"):
         await inventory(
             host(H1), Put(keys.service(keys.SERVICE_NETPLUGIN, "192.0.2.1", 9002), b"?")
         )
 
 
-async def test_a_record_that_cannot_be_read_is_in_nobody_else_s_way() -> None:
+async def test_an_unreadable_record_does_not_hide_other_hosts() -> None:
     found = await inventory(Put(keys.host(H1), b"?"), host(H2))
     assert set(found.absent) == {H1, H2}
     assert found.record(H2) == record(H2)

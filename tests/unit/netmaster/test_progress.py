@@ -28,7 +28,7 @@ def says(node: Node, revisions: dict[str, int], *errors: str) -> Report:
     return Report(node=node, host="h1", revisions=revisions, errors=errors)
 
 
-def test_marks_are_the_highest_of_what_agents_follow() -> None:
+def test_revisions_are_the_highest_of_what_agents_watch() -> None:
     tracked = PrefixRevisions()
     for key, rev in (
         (keys.network(NetworkId("a.b")), 7),
@@ -41,7 +41,7 @@ def test_marks_are_the_highest_of_what_agents_follow() -> None:
     assert tracked.revisions == {keys.NETWORKS: 7, keys.MASTER_CONFIG: 2}
 
 
-def test_what_a_new_pod_waits_for_is_what_policies_are_made_of() -> None:
+def test_a_new_pod_waits_for_the_revisions_of_policies() -> None:
     revisions = {keys.RULES: 3, keys.ENDPOINTS: 9, keys.MASTER_CONFIG: 2, keys.HOSTS: 4}
     assert policy_revisions(revisions) == {keys.RULES: 3, keys.ENDPOINTS: 9}
 
@@ -61,13 +61,13 @@ def test_what_a_new_pod_waits_for_is_what_policies_are_made_of() -> None:
         ([says(VXLAN, BOTH | {"/other/": 0}, "table full")], ""),
     ],
 )
-def test_a_host_is_behind_until_all_its_ends_reach_every_mark(
+def test_a_host_is_behind_until_all_its_reports_reach_every_revision(
     reports: list[Report | None], why: str
 ) -> None:
     assert unapplied_reason(CHANGED, reports) == why
 
 
-def test_without_marks_whoever_has_reported_has_applied_all() -> None:
+def test_without_changes_every_host_that_reported_has_applied_all() -> None:
     assert unapplied_reason({}, [says(VXLAN, {})]) == ""
 
 

@@ -37,7 +37,7 @@ def test_sequence_numbers_grow_over_a_restart() -> None:
     assert scene.view.next_seq == before == 3
 
 
-def test_indexes_forget_what_is_gone() -> None:
+def test_indexes_drop_what_is_removed() -> None:
     scene = Scene()
     scene.network("n1")
     scene.group("g1")

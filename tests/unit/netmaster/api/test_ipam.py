@@ -21,7 +21,7 @@ def stray(address: str) -> Put:
 
 
 async def foreign(lead: Term, *ops: Put | Delete) -> None:
-    """Have somebody else write, and the leader see it."""
+    """Write as another program, and wait until the leader sees it."""
     await lead.backend.commit([Change((), ops)])
 
     async def seen() -> bool:
@@ -36,7 +36,7 @@ def _key(address: str) -> str:
     return keys.grant(N1, address)
 
 
-async def test_what_was_wrong_at_one_look_alone_is_left() -> None:
+async def test_a_finding_of_one_scan_alone_is_not_repaired() -> None:
     waited: list[float] = []
 
     async def meanwhile(seconds: float) -> None:
@@ -54,7 +54,7 @@ async def test_what_was_wrong_at_one_look_alone_is_left() -> None:
         assert waited == [GRACE]
 
 
-async def test_where_nothing_is_wrong_nobody_waits() -> None:
+async def test_without_findings_a_fix_does_not_wait() -> None:
     async def never(_: float) -> None:
         raise AssertionError
 

@@ -53,7 +53,7 @@ async def leading() -> AsyncIterator[Leading]:
 
 
 @pytest.mark.parametrize("path", READS)
-async def test_who_may_have_been_deposed_says_nothing(leading: Leading, path: str) -> None:
+async def test_a_leader_that_may_be_deposed_answers_nothing(leading: Leading, path: str) -> None:
     assert await leading.status(path) == 200
     leading.lead.until[0] = 0.0
     with pytest.raises(NotLeader, match=r"^Leader not found$"):

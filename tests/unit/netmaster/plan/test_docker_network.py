@@ -1,4 +1,4 @@
-"""What docker is told of networks and groups, and what a swarm keeps."""
+"""Operations on Docker's networks, and what a swarm protects from deletion."""
 
 from collections.abc import Callable
 
@@ -35,24 +35,24 @@ def turn_aci(scene: Scene) -> None:
     scene.do(settings.update, stored.model_copy(update={"network_infra_type": "aci"}))
 
 
-def told(scene: Scene, plan: Plan) -> tuple[DockerNetworkOperation, ...]:
+def operations(scene: Scene, plan: Plan) -> tuple[DockerNetworkOperation, ...]:
     return docker_network.operations(scene.view, plan.writes)
 
 
 def told_of_network(scene: Scene, asked: Network) -> DockerNetworkOperation:
-    (found,) = told(scene, network.create(scene.view, asked))
+    (found,) = operations(scene, network.create(scene.view, asked))
     return found
 
 
 def told_of_group(scene: Scene, asked: EndpointGroup) -> DockerNetworkOperation:
-    (found,) = told(scene, group.create(scene.view, asked))
+    (found,) = operations(scene, group.create(scene.view, asked))
     return found
 
 
 def record(scene: Scene, place: PendingDockerNetwork, uuid: str = "id1") -> None:
     """Have docker hold a network for something."""
-    errand = DockerNetworkOperation(place, {})
-    scene.do(lambda view: Plan(docker_network.record_writes(view, errand, uuid), reply=None))
+    operation = DockerNetworkOperation(place, {})
+    scene.do(lambda view: Plan(docker_network.record_writes(view, operation, uuid), reply=None))
 
 
 def test_a_network_is_made_in_docker(scene: Scene) -> None:
@@ -110,14 +110,14 @@ def test_a_group_is_made_in_docker(scene: Scene) -> None:
 
 def test_docker_hears_of_nothing_else(scene: Scene) -> None:
     infra = network.create(scene.view, a_network("n2", nw_type="infra"))
-    assert told(scene, infra) == ()
+    assert operations(scene, infra) == ()
     scene.network("n1")
     scene.group("g1")
-    assert told(scene, group.update(scene.view, a_group("g1", net_profile=""))) == ()
+    assert operations(scene, group.update(scene.view, a_group("g1", net_profile=""))) == ()
     turned = Scene()
     turn_aci(turned)
     fabric = network.create(turned.view, a_network("n1", encap="vlan"))
-    assert told(turned, fabric) == ()
+    assert operations(turned, fabric) == ()
     turned.do(lambda _: fabric)
     assert told_of_group(turned, a_group("g1")).effect == G1
 
@@ -125,11 +125,11 @@ def test_docker_hears_of_nothing_else(scene: Scene) -> None:
 def test_what_is_deleted_goes_from_docker(scene: Scene) -> None:
     scene.network("n1")
     scene.group("g1")
-    assert told(scene, group.delete(scene.view, "default:g1")) == (
+    assert operations(scene, group.delete(scene.view, "default:g1")) == (
         DockerNetworkOperation(G1, None),
     )
     scene.do(group.delete, "default:g1")
-    assert told(scene, network.delete(scene.view, "default:n1")) == (
+    assert operations(scene, network.delete(scene.view, "default:n1")) == (
         DockerNetworkOperation(N1, None),
     )
 
@@ -137,12 +137,12 @@ def test_what_is_deleted_goes_from_docker(scene: Scene) -> None:
 def test_an_infra_network_is_none_of_dockers_unless_it_has_a_record(scene: Scene) -> None:
     scene.network("n1", nw_type="infra")
     plan = network.delete(scene.view, "default:n1")
-    assert told(scene, plan) == ()
+    assert operations(scene, plan) == ()
     record(scene, N1)
-    assert told(scene, plan) == (DockerNetworkOperation(N1, None),)
+    assert operations(scene, plan) == (DockerNetworkOperation(N1, None),)
 
 
-@pytest.mark.parametrize("known", ["record", "doubt"])
+@pytest.mark.parametrize("known", ["record", "pending"])
 def test_two_networks_cannot_share_a_record(scene: Scene, known: str) -> None:
     scene.tenant("a")
     scene.tenant("a.b")
@@ -226,7 +226,7 @@ def test_in_a_swarm_what_is_mapped_stays(scene: Scene) -> None:
     assert scene.refused(_in_swarm(network.delete), "default:n1") == text
 
 
-def test_in_a_swarm_nobody_may_have_mapped_it_meanwhile(scene: Scene) -> None:
+def test_a_swarm_deletion_fails_if_it_was_mapped_meanwhile(scene: Scene) -> None:
     scene.network("n1")
     guard = Write(keys.docknet(N1.id), None, new=True)
     assert guard in network.delete(scene.view, "default:n1", in_swarm=True).writes

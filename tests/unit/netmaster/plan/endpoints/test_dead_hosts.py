@@ -9,14 +9,14 @@ H1, H2 = HostLabel("h1"), HostLabel("h2")
 
 
 def note(
-    scene: Scene, absent: dict[HostLabel, int], believed: list[HostLabel], now: float
+    scene: Scene, absent: dict[HostLabel, int], confirmed: list[HostLabel], now: float
 ) -> set[HostLabel]:
-    while scene.do(dead_hosts.update, absent, believed, now):
+    while scene.do(dead_hosts.update, absent, confirmed, now):
         pass
     return set(scene.view.absences)
 
 
-def test_only_what_is_believed_is_noted() -> None:
+def test_only_confirmed_absences_are_stored() -> None:
     scene = Scene()
     assert note(scene, {H1: 5, H2: 6}, [H1], 50.0) == {H1}
     assert scene.view.absences[H1] == HostAbsence(H1, 50.0, 5)

@@ -207,7 +207,7 @@ def test_ids_that_run_together_are_told_apart(scene: Scene) -> None:
     assert scene.refused(endpoint.delete, asked) == "key not found"
 
 
-def test_an_address_that_is_somebody_elses_by_now_is_not_released(scene: Scene) -> None:
+def test_an_address_of_another_owner_is_not_released(scene: Scene) -> None:
     record = scene.endpoint("c1")
     grants = scene.view.addresses[NetworkId("n1.default")].grants
     other = grants["10.1.1.254"]

@@ -1,6 +1,6 @@
 """The REST objects of a view, with their backlinks, subnet claims and orphaned rules. Pure.
 
-`netmaster.view` keeps one of these. Link-sets are derived (`netmaster.backlinks`), never stored.
+`netmaster.view` keeps one. Link-sets are derived (`netmaster.indexes.backlinks`), never stored.
 """
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contivmodel.objects import Network, Policy, RestObject, Rule
 from core import keys
 from core.errors import Invalid
-from netmaster.backlinks import Backlinks, policy_key
+from netmaster.indexes.backlinks import Backlinks, policy_key
 from netmaster.ipam.claims import SubnetClaims
 
 
