@@ -1,7 +1,7 @@
-"""Which objects of a World a change touches: what must be recomputed, and nothing else.
+"""Which objects of a World a change affects, so that only these are recomputed. Pure.
 
-The agent's World builder says which objects it altered (`Changes`); `affected` adds what depends
-on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. Nothing here knows a flow.
+In come the objects that the agent's World builder changed (`Changes`); `affected` adds the objects
+that depend on them. `ofnet.desired` and `ofnet.directory` recompute exactly these.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +15,9 @@ from ofnet.world import FwdMode, World
 
 
 class ObjectKind(IntEnum):
-    """The kinds of objects that own flows; where two claim one flow, the smaller kind wins.
+    """The kinds of objects that own flows; if two own the same flow, the smaller kind wins.
 
-    A local endpoint thus beats the stale record of the same address on another host.
+    So a local endpoint wins over the stale record of the same address on another host.
     """
 
     PIPELINE = 0

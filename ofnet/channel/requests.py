@@ -94,7 +94,7 @@ class Requests:
 
     @contextmanager
     def reply_to(self, xid: int) -> Iterator[asyncio.Future[None]]:
-        """Provide the future of a request's single reply; forget the request afterwards."""
+        """Provide the future of a request's single reply; remove the request afterwards."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._replies[xid] = future
         try:

@@ -102,7 +102,7 @@ async def test_a_foreign_flow_is_removed(bridge: Dialled) -> None:
         await until(lambda: bridge.flows() == lines(agent), "foreign flows are gone")
 
 
-async def test_a_flow_that_bears_our_cookie_is_removed_and_ours_stays(bridge: Dialled) -> None:
+async def test_a_foreign_flow_with_a_copied_cookie_is_removed(bridge: Dialled) -> None:
     async with looked_after(bridge, pods(1), audit_interval=0.2) as agent:
         stolen = next(flow for flow in agent.flows.values() if flow.table == 7)
         bridge.ofctl("add-flow", f"table=7,cookie={stolen.cookie:#x},priority=5,ip,actions=drop")
@@ -122,7 +122,7 @@ async def test_a_deleted_flow_comes_back(bridge: Dialled) -> None:
         await until(lambda: bridge.flows() == lines(agent), "the audit restores the flows")
 
 
-async def test_an_error_nobody_waits_for_leads_to_a_comparison(bridge: Dialled) -> None:
+async def test_an_unexpected_error_leads_to_a_comparison(bridge: Dialled) -> None:
     async with looked_after(bridge, pods(1)) as agent:
         bridge.ofctl("del-flows", "table=7")
         bridge.switch.send_packet(bytes(60), (Output(0xFFFFFF05),), in_port=1)

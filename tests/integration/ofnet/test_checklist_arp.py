@@ -98,7 +98,7 @@ ON_VXLAN = replace(PODS, vteps={PEER: vtep(ofport=UPLINK)})
 @pytest.mark.parametrize(
     ("kind", "of", "vlan"), [(Bridge.VLAN, ON_VLAN, VLAN), (Bridge.VXLAN, ON_VXLAN, 0)]
 )
-async def test_what_a_pod_asks(ovs_module: OvsHost, kind: Bridge, of: World, vlan: int) -> None:
+async def test_requests_of_a_pod(ovs_module: OvsHost, kind: Bridge, of: World, vlan: int) -> None:
     async with dialled(ovs_module) as bridge, scene(bridge, kind, of) as scenery:
         for destination in (frames.BROADCAST, mac_bytes(mac(2))):
             scenery.ask(address(2), of=destination)
@@ -117,7 +117,7 @@ async def test_what_a_pod_asks(ovs_module: OvsHost, kind: Bridge, of: World, vla
         assert await scenery.heard_outside(1) == [(question, vlan)]
 
 
-async def test_what_is_asked_from_outside(ovs_module: OvsHost) -> None:
+async def test_requests_from_outside(ovs_module: OvsHost) -> None:
     async with dialled(ovs_module) as bridge, scene(bridge, Bridge.VLAN, ON_VLAN) as scenery:
         for sender, target, counter in (
             (GATEWAY, address(200), "ArpRequestUnknownSrcDst"),

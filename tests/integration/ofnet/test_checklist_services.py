@@ -156,7 +156,7 @@ async def site(ovs_module: OvsHost) -> AsyncIterator[Site]:
             yield Site(bridge, agent)
 
 
-async def test_what_goes_to_a_service_comes_up(site: Site) -> None:
+async def test_packets_to_a_service_go_to_the_controller(site: Site) -> None:
     await site.has_providers()
     assert site.flows() == set()
     await site.has_providers("20.1.1.22")

@@ -136,7 +136,7 @@ async def test_changes_and_first_packets_side_by_side() -> None:
         assert switch.table == agent.flows
 
 
-async def test_counters_are_read_when_they_are_asked_for() -> None:
+async def test_counters_are_read_on_request() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
         assert await agent.service_stats() == {}

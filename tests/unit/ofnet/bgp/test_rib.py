@@ -33,7 +33,7 @@ def test_routes_come_change_and_go(rib: Rib) -> None:
     assert rib.routes == {NET: OTHER}
 
 
-def test_a_prefix_that_is_withdrawn_and_told_in_one_is_there(rib: Rib) -> None:
+def test_a_prefix_withdrawn_and_announced_in_one_update_is_kept(rib: Rib) -> None:
     rib.apply(Update(withdrawn=(NET,), announced=(NET,), next_hop=HOP, as_path=(500,)))
     assert rib.routes == {NET: HOP}
 
@@ -47,14 +47,14 @@ def test_a_prefix_that_is_withdrawn_and_told_in_one_is_there(rib: Rib) -> None:
         pytest.param(told(NET, hop=IPv4Address("224.0.0.1")), id="by a group"),
     ],
 )
-def test_what_cannot_be_used_takes_back_what_was_told(rib: Rib, update: Update) -> None:
+def test_an_unusable_route_withdraws_the_earlier_one(rib: Rib, update: Update) -> None:
     rib.apply(told(NET))
     rib.apply(update)
     assert rib.routes == {}
 
 
 @pytest.mark.parametrize("prefix", ["127.0.0.0/8", "169.254.1.0/24", "224.0.0.0/4", "240.0.0.1/32"])
-def test_nothing_leads_where_nobody_is(rib: Rib, prefix: str) -> None:
+def test_routes_to_reserved_prefixes_are_ignored(rib: Rib, prefix: str) -> None:
     rib.apply(told(IPv4Network(prefix)))
     assert rib.routes == {}
 
@@ -68,7 +68,7 @@ def test_there_are_only_so_many(rib: Rib) -> None:
     assert (refused.value.code, refused.value.subcode) == (6, 1)
 
 
-def test_what_is_not_told_again_goes(rib: Rib) -> None:
+def test_stale_routes_not_announced_again_are_removed(rib: Rib) -> None:
     rib.apply(told(NET, SECOND))
     rib.mark_stale()
     assert rib.routes == {NET: HOP, SECOND: HOP}
@@ -85,7 +85,7 @@ def test_everything_can_be_forgotten(rib: Rib) -> None:
     assert not rib.clear()
 
 
-def test_what_was_not_told_between_two_restarts_goes(rib: Rib) -> None:
+def test_routes_not_announced_between_two_restarts_are_removed(rib: Rib) -> None:
     rib.apply(told(NET, SECOND))
     rib.mark_stale()
     rib.apply(told(NET))

@@ -28,7 +28,7 @@ def body(here: Site) -> bytes:
     return reply(flows, {flow.cookie: (7, 700) for flow in flows})
 
 
-def test_the_cookie_says_whose_flows_they_are() -> None:
+def test_the_cookie_identifies_flows_of_service_clients() -> None:
     flows = site(BOB.ip).desired.flows.values()
     assert {flow.owner for flow in flows if flow.cookie & COOKIE_MASK == COOKIE} == {
         ObjectKind.SERVED
@@ -51,7 +51,7 @@ def test_an_entry_says_what_its_flow_does() -> None:
 
 @pytest.mark.parametrize("provider", [BOB.ip, ANN.ip])
 @pytest.mark.parametrize("fwd_mode", FwdMode)
-def test_who_is_served_is_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
+def test_clients_and_providers_are_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
     here = site(provider, fwd_mode=fwd_mode)
     entries, _ = flow_stats.entries(body(here))
     assert set(flow_stats.reported_clients(entries)) == {

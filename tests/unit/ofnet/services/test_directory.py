@@ -86,7 +86,7 @@ class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be
         return super().__iter__()
 
 
-def test_a_port_of_many_is_found_without_a_look_at_the_others() -> None:
+def test_a_port_is_found_without_scanning_the_others() -> None:
     ports = Counted(ServicePort(6, number, number) for number in range(1, 100))
     world = having(ROUTED, service(PROVIDER, ports=ports))
     known = knowing(world)
