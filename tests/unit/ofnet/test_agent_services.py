@@ -88,7 +88,9 @@ async def test_a_restarted_agent_goes_on_with_whom_the_switch_has_served() -> No
     sent = switch.counters["flow_mods"]
     async with running(switch, replace(SERVED, complete=False)) as agent:
         agent.on_packet_in(first_packet())
-        assert agent.stats["SvcPktDropped"] == 1, "nobody is served before the World is complete"
+        assert agent.stats["SvcPktDropped"] == 1, (
+            "no client is assigned before the World is complete"
+        )
         await agent.update(SERVED, EVERYTHING)
         await until(lambda: bool(agent.world.served), "the switch has been asked")
         await until(lambda: agent.synced, "synced")

@@ -104,7 +104,7 @@ def test_the_gateway_of_a_bridged_network_is_beyond_this_host(bridged: Directory
 
 
 def from_outside(mode: Mode, sender: IPv4Address, target: IPv4Address) -> PacketIn:
-    """Return the question of somebody beyond this host, as it comes in on the pods' network."""
+    """Return an ARP request from beyond this host, on the pods' network."""
     frame = frames.arp(77, target.packed, sender_ip=sender.packed)
     if mode is Mode.VXLAN:
         return PacketIn(0, VTEP, 10001, frame)
@@ -204,7 +204,7 @@ def test_replies_are_counted_only(directory: Directory) -> None:
 
 
 def parrot(network: NetworkId, message: bytes) -> bytes:
-    """Answer a message by who asked it and what it says."""
+    """Answer a message with its network and its text."""
     return f"{network} asks ".encode() + message
 
 

@@ -1,4 +1,4 @@
-"""What we send is what a library that knows nothing of ours reads (os-ken)."""
+"""Encoded messages are those that an independent library (os-ken) decodes."""
 
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any

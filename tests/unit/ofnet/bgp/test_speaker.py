@@ -1,4 +1,4 @@
-"""A session is begun, kept, lost and begun again; what the peer told is kept while it holds."""
+"""The life of a session, and how long the routes of a peer are valid."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -65,9 +65,9 @@ async def test_both_sides_exchange_opens_and_routes() -> None:
     async with speaking(router) as host:
         said = await router.greet(hold_time=30)
         assert (said.my_as, said.bgp_identifier, said.hold_time) == (OWN_AS, "50.1.1.1", 90)
-        told = await router.hear(bgp.BGPUpdate)
-        assert [(route.addr, route.length) for route in told.nlri] == [(str(POD), 32)]
-        assert told.pathattr_map[3].value == "50.1.1.1"
+        update = await router.hear(bgp.BGPUpdate)
+        assert [(route.addr, route.length) for route in update.nlri] == [(str(POD), 32)]
+        assert update.pathattr_map[3].value == "50.1.1.1"
         assert (await router.hear(bgp.BGPUpdate)).nlri == []
         router.announce(NET, SECOND)
         router.end_of_rib()

@@ -75,7 +75,7 @@ def test_direct_connections_are_read_back() -> None:
 
 @given(st.integers(0, 1000), st.binary(min_size=1, max_size=8))
 def test_nothing_is_read_past_its_end(at: int, junk: bytes) -> None:
-    """Whatever a switch says, it is read or Malformed."""
+    """Any reply is decoded or raises MalformedOpenflow."""
     whole = bytearray(body(site(ANN.ip)))
     place = 8 + at % (len(whole) - 8)
     whole[place : place + len(junk)] = junk[: len(whole) - place]

@@ -1,4 +1,4 @@
-"""The door to a bridge: which connection counts, and what its recorder hears."""
+"""The endpoint of a bridge: which connection is used, and which events are passed on."""
 
 import struct
 

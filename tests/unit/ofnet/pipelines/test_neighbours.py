@@ -1,4 +1,4 @@
-"""Who has which address: what the switch answers, to whom, and what it leaves to the agent."""
+"""ARP and ND: which requests the switch answers, and which it leaves to the agent."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
@@ -39,7 +39,7 @@ def of(mode: FwdMode, bridge: Bridge, **more: Any) -> World:
 
 
 def answer(mode: FwdMode, bridge: Bridge, question: Packet, **more: Any) -> Packet | None:
-    """Return what comes back to who asks; nothing may go anywhere else."""
+    """Return the answer to a request; nothing may go to another port."""
     sent = send(of(mode, bridge, **more), bridge, question)
     assert len(sent) <= 1
     if not sent:

@@ -38,7 +38,7 @@ both_bridges = pytest.mark.parametrize("bridge", Bridge)
 
 
 def passes(mode: FwdMode, bridge: Bridge, packet: Packet, **more: Any) -> bool:
-    """Tell whether a packet leaves the switch by a port, with the guard on unless said."""
+    """Return whether a packet leaves the switch by a port, with the guard on by default."""
     of = world(mode, vxlan=bridge is Bridge.VXLAN, **{"guard": True, **more})
     return any(port != PORT_CONTROLLER for port, _ in send(of, bridge, packet))
 

@@ -70,4 +70,4 @@ def test_a_pods_dscp_is_written() -> None:
 
 def test_a_pod_whose_network_is_unknown_has_no_flows_of_its_own() -> None:
     of = replace(bridged(deny_all(8)), networks={})
-    assert send(of, Bridge.VLAN, ip(ANN, BOB)), "nobody knows its group"
+    assert send(of, Bridge.VLAN, ip(ANN, BOB)), "its group is unknown"

@@ -118,7 +118,7 @@ def test_a_network_without_a_vlan_sends_untagged() -> None:
 
 
 def test_the_routers_own_questions_do_not_come_up() -> None:
-    """What the router asks goes on to table 7, which has no way for ARP."""
+    """A request of the router goes to table 7, which drops ARP."""
     assert not sent(arp(ANN, address(99), eth_src=ROUTER_MAC))
 
 
@@ -189,7 +189,7 @@ def test_pods_reach_learned_prefixes(uplinks: tuple[Uplink, ...]) -> None:
 
 
 def test_the_longer_prefix_wins() -> None:
-    """Also above what the default route says of pods elsewhere."""
+    """Also above the default route, for remote pods."""
     macs = {f"60.1.1.0/{length}": f"52:54:00:00:01:{length:02x}" for length in range(24, 30)}
     routes = {"0.0.0.0/0": THIRD_MAC, **macs, "60.1.1.7/32": "52:54:00:00:01:20"}
     packet = ip(ANN, BOB, ipv4_dst=OUTSIDE)

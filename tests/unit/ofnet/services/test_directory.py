@@ -77,7 +77,7 @@ def test_of_two_ports_of_one_number_the_first_counts() -> None:
 
 
 class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be empty
-    """Ports that know how often somebody has gone through them."""
+    """Ports that count how often they are iterated."""
 
     times = 0
 

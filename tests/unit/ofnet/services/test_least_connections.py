@@ -1,4 +1,4 @@
-"""Who serves whom: the fewest clients first, counted as they come and go.
+"""Assignment by least connections, counted as clients come and go.
 
 Also what the original's tests of its queue of providers (`pqueue_test.go`) show.
 """

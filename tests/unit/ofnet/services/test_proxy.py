@@ -210,7 +210,7 @@ def test_a_client_may_talk_to_its_provider_itself() -> None:
         [(_, answer)] = here.send(talk(BOB, ANN.ip, source_port, source_port=8080))
         assert (answer["ipv4_src"], answer["tcp_src"]) == (name, port)
     [(_, asked)] = here.send(talk(ANN, BOB.ip, 22))
-    assert asked["ipv4_dst"] == BOB.ip, "nobody asks about other ports"
+    assert asked["ipv4_dst"] == BOB.ip, "other ports are not intercepted"
 
 
 def test_a_reset_is_about_an_answer_that_came_untranslated() -> None:
