@@ -21,8 +21,9 @@ from ofnet.channel.flow_stats import reported_clients
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
+from ofnet.diff import Deletions
 from ofnet.directory import Directory
-from ofnet.flow_sync import AUDIT_INTERVAL, Deletions, FlowSync
+from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
 from ofnet.flows import Flow, FlowKey
 from ofnet.garp_sender import GarpSender
 from ofnet.inspection import AgentIdentity, bridge_report, tenants

@@ -32,6 +32,12 @@ ROUNDS: Final = 15
 class Announcements:
     """The announcements of one bridge that are not sent yet."""
 
+    # An endpoint is announced when physical switches may have learned its address elsewhere: it is
+    # new here, or its MAC, address, group or VLAN changed (`_visible_identity`), or all their
+    # learned addresses may be gone with the link. A record that changed otherwise is not announced:
+    # every broadcast reaches all hosts of the VLAN. One working NIC of several is enough, so only
+    # the first one that comes up announces all endpoints.
+
     def __init__(self, bridge: Bridge, world: World) -> None:
         self._bridge = bridge
         self._world = world

@@ -44,8 +44,8 @@ class Desired:
     # updates led here. Three things hold it up. A pipeline function depends on its object and the
     # World alone. `ofnet.changes.affected` names every object whose function reads something that
     # changed; a new dependency in a pipeline needs a line there. A flow that several objects yield
-    # (a moved pod is known on two hosts for a moment) is decided by
-    # `ofnet.ownership`, not by order.
+    # (a moved pod has a record on two hosts for a moment) goes to the smallest object id
+    # (`ofnet.ownership`), not to the last one.
 
     def __init__(self, bridge: Bridge) -> None:
         self.faults: dict[ObjectId, str] = {}

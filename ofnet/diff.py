@@ -7,6 +7,7 @@ one that the agent did not add.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ofnet.changes import ObjectKind
@@ -21,6 +22,18 @@ class FlowStamp(NamedTuple):
     cookie: int
 
 
+class Deletions(Enum):
+    """Which flows that are not desired may be deleted from the switch."""
+
+    NONE = auto()
+    """The desired flows are incomplete: a source of the World has not been read yet."""
+
+    ALL_BUT_ROUTES = auto()
+    """Routes learned by BGP may still be missing from the desired flows."""
+
+    ALL = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """What to add and then to delete, in this order, so that a replaced flow leaves no gap."""
@@ -31,10 +44,18 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
 
-    def keeping(self, owner: ObjectKind) -> "Difference":
-        """Return the same without deletions of flows owned by objects of a kind."""
-        kept = tuple(stamp for stamp in self.delete if owner_of(stamp.cookie) != owner)
-        return Difference(add=self.add, delete=kept)
+    def restricted_to(self, deletions: Deletions) -> "Difference":
+        """Return the same without the deletions that are not allowed."""
+        # A flow that is missing from incomplete knowledge may carry traffic, so it stays until its
+        # absence is certain. Additions are made in any case.
+        match deletions:
+            case Deletions.NONE:
+                return Difference(add=self.add, delete=())
+            case Deletions.ALL_BUT_ROUTES:
+                allowed = (one for one in self.delete if owner_of(one.cookie) != ObjectKind.ROUTE)
+                return Difference(add=self.add, delete=tuple(allowed))
+            case Deletions.ALL:
+                return self
 
 
 _POLICY_TABLES: Final = (TableId.POLICY, TableId.DST_GRP)

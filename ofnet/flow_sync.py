@@ -11,17 +11,15 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from enum import Enum, auto
 from typing import Final
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from ofnet.changes import ObjectKind
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import Switch
 from ofnet.desired import Desired, FlowDelta
-from ofnet.diff import Difference, FlowStamp, difference
+from ofnet.diff import Deletions, Difference, FlowStamp, difference
 from ofnet.flows import Flow, FlowKey
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
 
@@ -35,18 +33,6 @@ MAX_ROUNDS: Final = 5
 
 UPDATE_LIMIT: Final = 60.0
 """Seconds after which an update is given up; the switch's own limits come first."""
-
-
-class Deletions(Enum):
-    """Which flows that are not desired may be deleted from the switch."""
-
-    NONE = auto()
-    """The desired flows are incomplete: a source of the World has not been read yet."""
-
-    ALL_BUT_ROUTES = auto()
-    """Routes learned by BGP may still be missing from the desired flows."""
-
-    ALL = auto()
 
 
 class FlowSync:
@@ -252,13 +238,7 @@ class FlowSync:
     def _difference(self, reported: list[FlowStamp]) -> Difference:
         flows = self._desired.flows.items()
         wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
-        match self.deletions:
-            case Deletions.NONE:
-                return Difference(add=wanted.add, delete=())
-            case Deletions.ALL_BUT_ROUTES:
-                return wanted.keeping(ObjectKind.ROUTE)
-            case Deletions.ALL:
-                return wanted
+        return wanted.restricted_to(self.deletions)
 
     async def _correct(self, wanted: Difference) -> None:
         log.info(

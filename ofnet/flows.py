@@ -1,4 +1,4 @@
-"""A flow: a table's entry as a frozen value that knows its bytes, its cookie and its text.
+"""A flow: a table's entry as a frozen value with its bytes, its cookie and its text.
 
 The cookie is a digest of the content: two flows are equal exactly if their cookies are. A dump of
 (table, cookie) is therefore enough for a comparison (`ofnet.diff`). Pure.

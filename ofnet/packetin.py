@@ -11,8 +11,8 @@ VLAN 4093). Counter names are the original's; those ending in `-ERROR` are its e
 """
 
 # What pods can make the agent do. Every frame here was built by a pod or arrived from the network,
-# so it is parsed as untrusted input and leads to at most one packet out: pods cannot use the agent
-# as an amplifier. No frame changes state, with one exception outside this module: ARP from the BGP
+# so it is parsed as untrusted input and leads to at most one packet out. No look-up scans the
+# endpoints. No frame changes state, with one exception outside this module: ARP from the BGP
 # peer's network (`uplink_arp`), which only an uplink delivers. With the source guard on, an ARP or
 # DNS request in another pod's name is counted and dropped. An address conflict probe and an
 # announcement get no answer, because an answer would make the pod give up its own address.

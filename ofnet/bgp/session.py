@@ -39,6 +39,8 @@ class BgpSession:
         *,
         timing: SessionTiming,
     ) -> None:
+        # Announced and wanted addresses are sets, and what is sent is their difference: a pod that
+        # comes and goes while the peer reads slowly costs no message, and nothing queues up.
         self._peering = peering
         self._reader = reader
         self._writer = writer

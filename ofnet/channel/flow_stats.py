@@ -103,6 +103,9 @@ class ReportedClient(NamedTuple):
         )
 
 
+# The switch is the only store of assignments. A client's provider need not survive its host, and an
+# agent that restarts beside a running switch finds in its flows exactly the assignments that open
+# connections depend on; a file beside it could differ from them.
 def reported_clients(entries: Iterable[FlowEntry]) -> Iterator[ReportedClient]:
     """Yield the clients with their providers, from the flows of table 3."""
     for entry in entries:

@@ -76,6 +76,10 @@ class _Dump(Generic[T]):
 class Requests:
     """The open requests of one connection."""
 
+    # Three kinds of requests, by how the switch answers. A request with one reply has a future. A
+    # dump has a future and collects parts under one xid. Flow-mods are answered only if they fail,
+    # so a batch has no future: it collects errors until the barrier behind it is answered.
+
     def __init__(self, *, max_dump: int = MAX_DUMP) -> None:
         self.next_xid = 1
         self._max_dump = max_dump
@@ -94,7 +98,7 @@ class Requests:
 
     @contextmanager
     def reply_to(self, xid: int) -> Iterator[asyncio.Future[None]]:
-        """Provide the future of a request's single reply; forget the request afterwards."""
+        """Provide the future of a request's single reply; remove the request afterwards."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._replies[xid] = future
         try:

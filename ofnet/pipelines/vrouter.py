@@ -1,9 +1,14 @@
 """vxlan networks, routed: every host is the router of all of its pods (contivVxlanBridge).
 
 Inside a VRF packets are forwarded by address alone: table 7 rewrites the MACs and sends to a port
-or into a tunnel. What table 7 does not know goes to the host through `contivh0`, behind the pod's
-private address (tables 2 and 8; in table 2 the original has nothing else).
+or into a tunnel. Packets to an unknown address go to the host through `contivh0`, with the pod's
+private address as source (table 8); their replies come back through table 2. In table 2 the
+original has nothing else.
 """
+
+# Every match of an address has its VRF beside it: tenants' addresses overlap. The one place without
+# a VRF is the host's private network, where each pod has an address that is unique on the host
+# (`nat_ip`). So the NAT of tables 8 and 2 is one to one and keeps no state.
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -96,7 +101,7 @@ def _neighbours(
 
 @lru_cache(maxsize=4096)
 def _to_tunnel(vni: int, ofport: int) -> Instructions:
-    # the same for every endpoint of a network on a host
+    # cached, because all endpoints of a network on one host share it
     return Instructions(
         actions=(
             SetField("tunnel_id", vni),
@@ -118,9 +123,9 @@ def _host_port(world: World) -> Iterator[Flow]:
         from_host,
         goto(TableId.INGRESS_GROUP),
     )
-    # the host's MAC looks like a pod's
+    # the host port's MAC has the pods' prefix, which the DNS interception matches
     yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.INGRESS_GROUP)
-    # what the host sends to no pod must not come back to it through table 8
+    # a packet of the host to an unknown address must not come back to it through table 8
     yield Flow(ObjectKind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
     yield Flow(ObjectKind.HOST_PORT, TableId.HOST_SNAT, Priority.ABOVE_MATCH, to_private, DROP)

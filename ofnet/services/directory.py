@@ -18,6 +18,10 @@ from ofnet.world import Bridge, Service, ServicePort, World
 class ServiceDirectory:
     """The services of a bridge."""
 
+    # Several services can have one address. Which one has a port is decided by key, not by order of
+    # arrival, so that all agents decide alike, also after a restart. A change of one service can
+    # therefore move ports of all others at its address: `update` returns their keys too.
+
     def __init__(self, bridge: Bridge) -> None:
         self.services: dict[str, Service] = {}
         self._bridge = bridge

@@ -17,6 +17,9 @@ Provider = IPv4Address
 class LeastConnections:
     """The clients of each provider of each service; a client may be anything that is hashable."""
 
+    # Ties go to the lowest address, not to a random provider: the choice is then a function of the
+    # loads alone, and a test or a second run of the same packets gives the same assignment.
+
     def __init__(self) -> None:
         self._providers: dict[tuple[str, Hashable], Provider] = {}
         self._clients: dict[tuple[str, Provider], set[Hashable]] = {}

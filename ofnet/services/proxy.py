@@ -109,12 +109,12 @@ class ServiceProxy:
         """
         providers: dict[str, IPv4Address] = {}
         for one, network in mine:
-            asked = self._clients.catalogue.find(network.vrf, one.segment, world)
-            if asked is None or one.provider not in asked[0].providers:
+            match = self._clients.catalogue.find(network.vrf, one.segment, world)
+            if match is None or one.provider not in match[0].providers:
                 continue
-            name = name_of(asked[0].key, network.vrf, one.client)
+            name = name_of(match[0].key, network.vrf, one.client)
             if providers.setdefault(name, one.provider) == one.provider:
-                yield one, network, *asked
+                yield one, network, *match
 
     def _networks(self, world: World) -> dict[tuple[int, IPv4Address], Network]:
         """Return the networks of this host's pods, by VRF and address as flows have them."""

@@ -79,7 +79,7 @@ class Serving(RuleBasedStateMachine):
     ) -> None:
         known = set(self.site.proxy.served)
         self.site.asks(pod, address, port, source_port=source_port)
-        assert set(self.site.proxy.served) == known, "that makes nobody a client"
+        assert set(self.site.proxy.served) == known, "that makes no pod a client"
 
     @rule()
     def restart(self) -> None:

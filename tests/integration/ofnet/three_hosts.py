@@ -25,7 +25,7 @@ from ofnet.world import (
     World,
 )
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after
+from tests.integration.ofnet.dialled import Dialled, dialled, running_agent
 
 K = TypeVar("K")
 
@@ -126,7 +126,7 @@ def _keys(before: Mapping[K, object], after: Mapping[K, object]) -> frozenset[K]
 
 @dataclass(frozen=True)
 class Site:
-    """One host's bridge and the agent that looks after it."""
+    """One host's bridge and its agent."""
 
     number: int
     bridge: Dialled
@@ -137,7 +137,7 @@ class Site:
         return {line for line in self.bridge.flows() if not _NEIGHBOURS.match(line)}
 
     async def becomes(self, world: World) -> None:
-        """Take over another World, told what differs; return when the switch has it."""
+        """Take over another World with its changes; return when the switch has it."""
         await self.agent.update(world, differing(self.agent.world, world))
 
     async def has_host_port(self) -> None:
@@ -159,7 +159,7 @@ async def sites(ovs: OvsHost, kind: Bridge, fwd_mode: FwdMode) -> AsyncIterator[
         for number in NUMBERS:
             bridge = await running.enter_async_context(dialled(ovs))
             agent = await running.enter_async_context(
-                looked_after(bridge, empty(number, fwd_mode), bridge_name=kind)
+                running_agent(bridge, empty(number, fwd_mode), bridge_name=kind)
             )
             found.append(Site(number, bridge, agent))
         yield found

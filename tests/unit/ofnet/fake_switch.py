@@ -16,7 +16,7 @@ from ofnet.openflow.actions import PacketAction
 
 
 def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> bytes:
-    """Return the body of the answer that tells of flows (OpenFlow 1.3, `ofp_flow_stats`)."""
+    """Return the body of a flow-stats reply (OpenFlow 1.3, `ofp_flow_stats`)."""
     body = struct.pack(">HH4x", 1, 0)
     for flow in flows:
         packets, octets = counted.get(flow.cookie, (0, 0))
@@ -30,7 +30,7 @@ def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> byte
 
 
 class FakeSwitch(Switch):
-    """`table` is what the switch holds; `refuses` says which flows it does not take.
+    """`table` is what the switch holds; `refuses` returns whether it refuses a flow.
 
     `counted` has packets and bytes of
     flows by their cookies. `turns` is how many turns of the loop each answer takes, so that others

@@ -1,4 +1,4 @@
-"""The agent of a bridge against a switch in memory: whatever happens, it ends up equal."""
+"""The agent of a bridge against a switch in memory: it converges after every disturbance."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -88,7 +88,9 @@ async def test_a_restarted_agent_goes_on_with_whom_the_switch_has_served() -> No
     sent = switch.counters["flow_mods"]
     async with running(switch, replace(SERVED, complete=False)) as agent:
         agent.on_packet_in(first_packet())
-        assert agent.stats["SvcPktDropped"] == 1, "nobody is served before the World is complete"
+        assert agent.stats["SvcPktDropped"] == 1, (
+            "no client is assigned before the World is complete"
+        )
         await agent.update(SERVED, EVERYTHING)
         await until(lambda: bool(agent.world.served), "the switch has been asked")
         await until(lambda: agent.synced, "synced")
@@ -136,7 +138,7 @@ async def test_changes_and_first_packets_side_by_side() -> None:
         assert switch.table == agent.flows
 
 
-async def test_counters_are_read_when_they_are_asked_for() -> None:
+async def test_counters_are_read_on_request() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
         assert await agent.service_stats() == {}

@@ -235,14 +235,14 @@ def test_flooding_has_all_announced(book: Announcements) -> None:
         (Bridge.VXLAN, FwdMode.ROUTING),
     ],
 )
-def test_elsewhere_nobody_is_announced(bridge: Bridge, mode: FwdMode) -> None:
+def test_other_bridges_and_modes_announce_nothing(bridge: Bridge, mode: FwdMode) -> None:
     book = Announcements(bridge, replace(EMPTY, fwd_mode=mode, uplinks=()))
     book.update(replace(holding(grouped(1)), fwd_mode=mode), EVERYTHING)
     assert book.take_new() == []
     assert not book.rounds_left
 
 
-def test_without_an_uplink_nobody_could_hear(book: Announcements) -> None:
+def test_without_an_uplink_nothing_is_announced(book: Announcements) -> None:
     book.update(replace(EMPTY, uplinks=()), Changes.of(ObjectKind.UPLINKS))
     lonely = replace(holding(grouped(1)), uplinks=())
     book.update(lonely, of(grouped(1)))

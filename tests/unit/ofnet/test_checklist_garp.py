@@ -43,7 +43,7 @@ class Story:
         self._becomes(without_local(self.world, endpoint.key), endpoint)
 
     def launches(self, group: int, *members: LocalEndpoint) -> None:
-        """Have a group announced, as netmaster asks for it."""
+        """Have a group announced, as netmaster requests it."""
         again = self.world.launches.get(group, 0) + 1
         self._becomes(replace(self.world, launches={group: again}), *members)
 

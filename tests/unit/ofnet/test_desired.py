@@ -1,4 +1,4 @@
-"""Desired flows: object by object equals from scratch, and deltas tell the whole difference."""
+"""Desired flows: object by object equals from scratch, and deltas are complete."""
 
 from collections.abc import Callable
 from dataclasses import replace

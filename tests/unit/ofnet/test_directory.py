@@ -47,7 +47,7 @@ def test_who_has_an_address_is_known_by_it() -> None:
     assert known.endpoint(2, address(1)) is None
 
 
-def test_the_gateway_of_a_bridged_network_is_nobody_here() -> None:
+def test_the_gateway_of_a_bridged_network_is_not_in_the_directory() -> None:
     known = directory()
     known.update(replace(WORLD, fwd_mode=FwdMode.BRIDGE), EVERYTHING)
     assert not known.knows(1, GATEWAY)

@@ -48,7 +48,7 @@ def test_another_content_has_another_cookie(other: Flow) -> None:
     assert other != FLOW
 
 
-def test_the_cookie_tells_magic_and_owner() -> None:
+def test_the_cookie_has_magic_and_owner() -> None:
     assert FLOW.cookie >> 56 == COOKIE_MAGIC
     assert FLOW.cookie >> 48 & 0xFF == ObjectKind.LOCAL
 

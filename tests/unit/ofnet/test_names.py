@@ -32,7 +32,7 @@ def test_an_answer_too_large_is_not_given() -> None:
     assert names.answer(QUERY, POD, answering(1025)) == names.DnsAnswer(counters)
 
 
-def test_nobody_knows() -> None:
+def test_without_an_answer_the_request_is_forwarded() -> None:
     unasked = frames.udp(1, 2, 53, b"what?")
     assert names.answer(unasked, POD, answering(9)) == names.DnsAnswer(("dnsPktRcvd",))
     assert names.answer(QUERY, POD, names.no_resolver) == names.DnsAnswer(("dnsPktRcvd",))

@@ -1,4 +1,4 @@
-"""What a peer sends is read, or refused with the code that says why; nothing else happens."""
+"""Messages of a peer are decoded, or refused with the NOTIFICATION's codes."""
 
 import struct
 from contextlib import suppress

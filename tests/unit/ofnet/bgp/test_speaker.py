@@ -1,4 +1,4 @@
-"""A session is begun, kept, lost and begun again; what the peer told is kept while it holds."""
+"""The life of a session, and how long the routes of a peer are valid."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -60,14 +60,14 @@ def prefixes(host: Speaker) -> set[str]:
     return {str(prefix) for prefix in host.routes}
 
 
-async def test_both_say_who_they_are_and_what_they_have() -> None:
+async def test_both_sides_exchange_opens_and_routes() -> None:
     router = FakeRouter()
     async with speaking(router) as host:
         said = await router.greet(hold_time=30)
         assert (said.my_as, said.bgp_identifier, said.hold_time) == (OWN_AS, "50.1.1.1", 90)
-        told = await router.hear(bgp.BGPUpdate)
-        assert [(route.addr, route.length) for route in told.nlri] == [(str(POD), 32)]
-        assert told.pathattr_map[3].value == "50.1.1.1"
+        update = await router.hear(bgp.BGPUpdate)
+        assert [(route.addr, route.length) for route in update.nlri] == [(str(POD), 32)]
+        assert update.pathattr_map[3].value == "50.1.1.1"
         assert (await router.hear(bgp.BGPUpdate)).nlri == []
         router.announce(NET, SECOND)
         router.end_of_rib()
@@ -88,7 +88,7 @@ async def test_pods_come_and_go() -> None:
         assert [route.addr for route in come.nlri] == [str(OTHER)]
 
 
-async def test_all_is_told_again_to_who_asks() -> None:
+async def test_a_route_refresh_is_answered_with_all_routes() -> None:
     router = FakeRouter()
     async with established(router):
         await router.hear(bgp.BGPUpdate)
@@ -109,7 +109,7 @@ async def test_routes_go_with_the_session_and_come_with_the_next() -> None:
         assert (host.counts["Established"], host.counts["Flops"]) == (2, 1)
 
 
-async def test_who_restarts_finds_its_routes_again() -> None:
+async def test_routes_survive_a_restart_of_the_peer() -> None:
     router = FakeRouter()
     async with established(router, restart=60) as host:
         router.announce(SECOND)
@@ -123,7 +123,7 @@ async def test_who_restarts_finds_its_routes_again() -> None:
         await eventually(lambda: prefixes(host) == {NET})
 
 
-async def test_who_did_not_forward_meanwhile_does_not() -> None:
+async def test_routes_of_a_peer_that_did_not_forward_are_removed() -> None:
     router = FakeRouter()
     async with established(router, restart=60) as host:
         router.hang_up()
@@ -133,7 +133,7 @@ async def test_who_did_not_forward_meanwhile_does_not() -> None:
         await eventually(lambda: not host.routes)
 
 
-async def test_who_does_not_come_back_loses_its_routes() -> None:
+async def test_routes_of_a_peer_that_does_not_return_are_removed() -> None:
     router = FakeRouter()
     async with established(router, restart=1) as host:
         router.down = True
@@ -143,7 +143,7 @@ async def test_who_does_not_come_back_loses_its_routes() -> None:
         await eventually(lambda: not host.routes)
 
 
-async def test_who_says_goodbye_does_not_restart() -> None:
+async def test_a_notification_ends_the_routes() -> None:
     router = FakeRouter()
     async with established(router, restart=60) as host:
         router.say(bgp.BGPNotification(6, 2))
@@ -227,7 +227,7 @@ async def test_the_peer_must_be_of_its_as() -> None:
         await eventually(lambda: host.fault == f"the peer is of AS 600, not {ROUTER_AS}")
 
 
-async def test_the_peer_must_be_somebody_else() -> None:
+async def test_the_peer_must_have_another_router_id() -> None:
     router = FakeRouter()
     async with speaking(router):
         await router.accept()
@@ -236,7 +236,7 @@ async def test_the_peer_must_be_somebody_else() -> None:
         assert (end.error_code, end.error_subcode) == (2, 3)
 
 
-async def test_who_refuses_is_tried_again() -> None:
+async def test_a_refused_connection_is_tried_again() -> None:
     router = FakeRouter()
     router.down = True
     async with speaking(router) as host:
@@ -248,7 +248,7 @@ async def test_who_refuses_is_tried_again() -> None:
         assert host.fault is None
 
 
-async def test_who_says_nothing_is_given_up() -> None:
+async def test_a_silent_peer_is_given_up() -> None:
     router = FakeRouter()
     timing = SessionTiming(first_pause=0.001, handshake=0.01)
     async with speaking(router, timing=timing) as host:
@@ -276,7 +276,7 @@ async def test_an_agents_end_is_no_goodbye_but_that_of_a_peering_is() -> None:
         await router.hear(bgp.BGPNotification)
 
 
-async def test_after_a_start_the_router_is_told_that_packets_went_on() -> None:
+async def test_the_first_open_announces_a_restart_with_forwarding() -> None:
     router = FakeRouter()
     async with speaking(router):
         said = await router.greet()

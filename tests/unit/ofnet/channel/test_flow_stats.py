@@ -28,7 +28,7 @@ def body(here: Site) -> bytes:
     return reply(flows, {flow.cookie: (7, 700) for flow in flows})
 
 
-def test_the_cookie_says_whose_flows_they_are() -> None:
+def test_the_cookie_identifies_flows_of_service_clients() -> None:
     flows = site(BOB.ip).desired.flows.values()
     assert {flow.owner for flow in flows if flow.cookie & COOKIE_MASK == COOKIE} == {
         ObjectKind.SERVED
@@ -51,7 +51,7 @@ def test_an_entry_says_what_its_flow_does() -> None:
 
 @pytest.mark.parametrize("provider", [BOB.ip, ANN.ip])
 @pytest.mark.parametrize("fwd_mode", FwdMode)
-def test_who_is_served_is_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
+def test_clients_and_providers_are_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
     here = site(provider, fwd_mode=fwd_mode)
     entries, _ = flow_stats.entries(body(here))
     assert set(flow_stats.reported_clients(entries)) == {
@@ -75,7 +75,7 @@ def test_direct_connections_are_read_back() -> None:
 
 @given(st.integers(0, 1000), st.binary(min_size=1, max_size=8))
 def test_nothing_is_read_past_its_end(at: int, junk: bytes) -> None:
-    """Whatever a switch says, it is read or Malformed."""
+    """Any reply is decoded or raises MalformedOpenflow."""
     whole = bytearray(body(site(ANN.ip)))
     place = 8 + at % (len(whole) - 8)
     whole[place : place + len(junk)] = junk[: len(whole) - place]

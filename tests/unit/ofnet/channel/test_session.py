@@ -286,7 +286,7 @@ async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
     assert "no answer in time" in await peer.lost()
 
 
-async def test_a_silent_switch_is_asked_then_dropped() -> None:
+async def test_a_silent_switch_gets_an_echo_request_and_is_dropped() -> None:
     peer = Peer(Timing(handshake=1.0, echo=0.01, silence=0.05)).ready()
     assert "silent" in await asyncio.wait_for(peer.lost(), 5)
     assert wire.ECHO_REQUEST in {message.type for message in peer.transport.sent()}

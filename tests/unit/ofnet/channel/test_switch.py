@@ -1,4 +1,4 @@
-"""The door to a bridge: which connection counts, and what its recorder hears."""
+"""The endpoint of a bridge: which connection is used, and which events are passed on."""
 
 import struct
 
@@ -119,7 +119,7 @@ async def test_only_the_expected_datapath_is_let_in(recorder: Recorder) -> None:
     assert up(switch)
 
 
-async def test_strangers_do_not_pile_up(switch: Switch) -> None:
+async def test_connections_without_a_handshake_do_not_pile_up(switch: Switch) -> None:
     diallers = [Dialler(switch) for _ in range(MAX_HANDSHAKES + 1)]
     assert [dialler.transport.is_closing() for dialler in diallers].count(True) == 1
     assert not diallers[-1].transport.is_closing()

@@ -77,7 +77,7 @@ def test_of_two_ports_of_one_number_the_first_counts() -> None:
 
 
 class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be empty
-    """Ports that know how often somebody has gone through them."""
+    """Ports that count how often they are iterated."""
 
     times = 0
 
@@ -86,7 +86,7 @@ class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be
         return super().__iter__()
 
 
-def test_a_port_of_many_is_found_without_a_look_at_the_others() -> None:
+def test_a_port_is_found_without_scanning_the_others() -> None:
     ports = Counted(ServicePort(6, number, number) for number in range(1, 100))
     world = having(ROUTED, service(PROVIDER, ports=ports))
     known = knowing(world)

@@ -1,4 +1,4 @@
-"""Who serves whom: the fewest clients first, counted as they come and go.
+"""Assignment by least connections, counted as clients come and go.
 
 Also what the original's tests of its queue of providers (`pqueue_test.go`) show.
 """
@@ -63,7 +63,7 @@ def test_services_have_loads_of_their_own() -> None:
     assert balance.clients("other", A) == {"new"}
 
 
-def test_a_client_is_moved_when_told() -> None:
+def test_a_client_can_be_pinned_to_another_provider() -> None:
     balance = LeastConnections()
     balance.pin("s", "one", A)
     balance.pin("s", "one", B)

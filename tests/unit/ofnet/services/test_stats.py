@@ -53,7 +53,7 @@ def test_a_client_has_counters_by_service_and_provider() -> None:
     assert of_service["ProvPort"] in {"8080", "9600"}
 
 
-def test_tenants_with_the_same_addresses_are_told_apart() -> None:
+def test_tenants_with_the_same_addresses_are_distinguished() -> None:
     before, theirs = of_two_tenants()
     services = (service(BOB.ip), service(FAR.ip, key="web:blue", vrf=2))
     here = Site(Bridge.VXLAN, having(before, *services))
