@@ -1,10 +1,11 @@
-"""`host1`: a second interface, to the host, of pods on networks without a gateway.
+"""`host1`: the second interface, to the host, of pods on networks without a gateway.
 
-In comes an endpoint whose network has none; its pod gets a link to the vxlan bridge (`hport<N>` at
-this end) with its address on the host's private network, and its default route by the host. The
-World is told, and `ofnet.pipelines.host_access` joins it to `contivh0`. Bandwidth, burst and DSCP
-of the pod's group hold there too. What somebody takes away comes back; what is nobody's is swept
-and a changed limit corrected together with the pod's other port (`netplugin.pods.pod_ports`).
+In comes an endpoint whose network has no gateway. Its pod gets a link to the vxlan bridge
+(`hport<N>` at the host's end) with an address on the host's private network, and its default route
+by the host. The port is put into the World, and `ofnet.pipelines.host_access` connects it to
+`contivh0`. Bandwidth, burst and DSCP of the pod's group apply to it. A missing port is recreated
+here; stale ports and rate limits are handled with the pod's other port
+(`netplugin.pods.pod_ports`).
 """
 
 import logging
@@ -38,9 +39,9 @@ class HostInterfaces:
         self._interval = interval
 
     async def attach(self, entry: JournalEntry, mtu: int) -> None:
-        """Give a pod its interface to the host; return when the switch has its flows.
+        """Create a pod's interface to the host; return when the switch has its flows.
 
-        Raises SwitchUnavailable while this host has no port of its own.
+        Raises SwitchUnavailable while `contivh0` does not exist.
         """
         host = self._world.endpoints.host_port
         if host is None:
@@ -63,7 +64,7 @@ class HostInterfaces:
             )
         )
         await unbroken(self._add_row(entry))
-        self._show(entry, await self._ovsdb.wait_ofport(name))
+        self._publish(entry, await self._ovsdb.wait_ofport(name))
         await self._reconciler.flush()
         address = port_names.private_address(host.subnet, entry.port)
         await unbroken(
@@ -73,16 +74,17 @@ class HostInterfaces:
         )
 
     def publish(self) -> None:
-        """Tell the World of the interfaces that are there."""
+        """Put the interfaces that exist into the World."""
         rows = self._rows()
-        for entry in self._registry.settled():
+        for entry in self._registry.idle():
             row = rows.get(port_names.access_name(entry.port))
-            there = self._world.endpoints.port(entry.key) is not None  # not so if it was reclaimed
-            if there and row is not None and row.ofport is not None and row.ofport > 0:
-                self._show(entry, row.ofport)
+            # A reclaimed endpoint has no port in the World: its address may belong to another pod.
+            published = self._world.endpoints.port(entry.key) is not None
+            if published and row is not None and row.ofport is not None and row.ofport > 0:
+                self._publish(entry, row.ofport)
 
     async def run(self) -> None:
-        """Keep them, for ever."""
+        """Reconcile them for ever."""
         await keep(
             ReconcileLoop(
                 name="interfaces to the host",
@@ -94,27 +96,27 @@ class HostInterfaces:
         )
 
     async def converge(self) -> object:
-        """Make the ports of links that lost theirs again, once, and return what there is then."""
+        """Recreate the ports of links that lost theirs, once; return the state that resulted."""
         links = await self._links.links()
-        for entry in self._registry.settled():
+        for entry in self._registry.idle():
             name = port_names.access_name(entry.port)
             if name in links and name not in self._rows():
-                async with self._registry.serial(entry.container_id):
+                async with self._registry.lock(entry.container_id):
                     if self._registry.get(entry.key) is entry:
-                        log.warning("port was gone, made again", extra=fields(port=name))
+                        log.warning("port missing in OVSDB, recreated", extra=fields(port=name))
                         await self._add_row(entry)
         self.publish()
         return self._facts()
 
     def _facts(self) -> object:
-        marks = {entry.key: self._dscp(entry) for entry in self._registry.settled()}
+        marks = {entry.key: self._dscp(entry) for entry in self._registry.idle()}
         return self._rows(), marks
 
     def _rows(self) -> dict[str, PortRow]:
         rows = self._ovsdb.ports(Bridge.VXLAN)
         return {name: row for name, row in rows.items() if port_names.is_access(name)}
 
-    def _show(self, entry: JournalEntry, ofport: int) -> None:
+    def _publish(self, entry: JournalEntry, ofport: int) -> None:
         host = self._world.endpoints.host_port
         if host is not None:
             mac = port_names.private_mac(host.subnet, entry.port)

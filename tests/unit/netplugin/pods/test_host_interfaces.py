@@ -139,7 +139,7 @@ async def test_one_that_was_reclaimed_is_not_shown_again(outside: Outside) -> No
     async with running(outside, (BARE,)) as agent:
         agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
-        agent.pods.cut_off(key("c1"))
+        agent.pods.remove_flows(key("c1"))
         await agent.host_interfaces.converge()
         assert shown(agent) == {}
 

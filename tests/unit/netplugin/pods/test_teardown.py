@@ -78,7 +78,7 @@ async def test_nothing_is_left_in_the_end(outside: Outside) -> None:
         scene.teardown.schedule(entry())
         assert scene.teardown.has(key("c1"))
         assert scene.teardown.ports() == {1}
-        await scene.teardown.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert scene.left() == []
         assert not scene.teardown.has(key("c1"))
 
@@ -93,7 +93,7 @@ async def test_each_step_is_tried_until_it_is_done(outside: Outside, step: str) 
         assert key("c1") in outside.journal.entries
         assert scene.teardown.has(key("c1"))
         outside.faults.failing.clear()
-        await scene.teardown.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert scene.left() == []
 
 
@@ -106,7 +106,7 @@ async def test_the_journal_forgets_last(outside: Outside) -> None:
         await eventually(lambda: not outside.links.there and not outside.ovsdb.ports())
         assert key("c1") in outside.journal.entries
         outside.faults.failing = {"unlink": HostError("not now")}
-        await scene.teardown.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
 
 
 async def test_a_delete_waits_for_the_release_but_not_for_the_port(outside: Outside) -> None:
@@ -127,7 +127,7 @@ async def test_a_delete_does_not_wait_long_for_the_release(outside: Outside) -> 
         await scene.teardown.release(entry())
         assert key("c1") in outside.master.endpoints
         gate.set()
-        await scene.teardown.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert scene.left() == []
 
 
@@ -136,7 +136,7 @@ async def test_an_endpoint_is_removed_once(outside: Outside) -> None:
         await scene.have(1)
         scene.teardown.schedule(entry())
         await scene.teardown.release(entry())
-        await scene.teardown.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert outside.faults.reached["release"] == outside.faults.reached["unrow"] == 1
 
 
@@ -146,15 +146,15 @@ async def test_who_waits_for_the_end_is_told_what_is_missing(outside: Outside) -
         gates = [outside.faults.stop("release")]
         scene.teardown.schedule(entry(1))
         with pytest.raises(MasterUnavailable, match=r"n1\.default-c1"):
-            await scene.teardown.finished(key("c1"), 0.02)
+            await scene.teardown.wait_finished(key("c1"), 0.02)
         gates[0].set()
         gates.append(outside.faults.stop("unlink"))
         scene.teardown.schedule(entry(2))
         with pytest.raises(SwitchUnavailable, match=r"n1\.default-c2"):
-            await scene.teardown.finished(key("c2"), 0.02)
+            await scene.teardown.wait_finished(key("c2"), 0.02)
         gates[1].set()
-        await scene.teardown.finished(key("c2"), 5.0)
-        await scene.teardown.finished(key("never"), 0.0)
+        await scene.teardown.wait_finished(key("c2"), 5.0)
+        await scene.teardown.wait_finished(key("never"), 0.0)
 
 
 async def test_ports_go_one_at_a_time_with_a_breath_between(outside: Outside) -> None:
