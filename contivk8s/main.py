@@ -76,12 +76,12 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
     version = LATEST
     try:
         config = configuration(stdin)
-        asked = config.get("cniVersion", DEFAULT_VERSION)
+        requested = config.get("cniVersion", DEFAULT_VERSION)
         verb = env.get("CNI_COMMAND", "")
         if verb == "VERSION":
-            return 0, versions(asked)
+            return 0, versions(requested)
         check_environment(verb, env)
-        version = check_version(asked)
+        version = check_version(requested)
         return ask_agent(PATHS[verb], socket_path(config, env), request_body(env, stdin))
     except CniError as error:
         return 1, error.text(version)
@@ -100,9 +100,9 @@ def configuration(stdin: bytes) -> dict[str, object]:
     return config
 
 
-def versions(asked: object) -> str:
+def versions(requested: object) -> str:
     """Return the answer to VERSION, in the version of the request."""
-    used = asked if isinstance(asked, str) else LATEST
+    used = requested if isinstance(requested, str) else LATEST
     supported = ",".join(encode(version) for version in SUPPORTED)
     return f'{{"cniVersion":{encode(used)},"supportedVersions":[{supported}]}}'
 
@@ -122,14 +122,14 @@ def check_environment(verb: str, env: dict[str, str]) -> None:
         raise CniError(INVALID_ENVIRONMENT, "required env variables missing", ", ".join(missing))
 
 
-def check_version(asked: object) -> str:
+def check_version(requested: object) -> str:
     """Return the protocol version for the answer. Raises CniError for an unsupported one."""
-    if isinstance(asked, str) and asked in SUPPORTED:
-        return asked
+    if isinstance(requested, str) and requested in SUPPORTED:
+        return requested
     raise CniError(
         INCOMPATIBLE_VERSION,
         "incompatible CNI versions",
-        f"config is {asked!r}, plugin supports {', '.join(SUPPORTED)}",
+        f"config is {requested!r}, plugin supports {', '.join(SUPPORTED)}",
     )
 
 

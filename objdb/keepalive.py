@@ -16,7 +16,7 @@ from typing import Final
 # Why a thread: a leader that rebuilds its view, or an agent that computes thousands of flows,
 # blocks the event loop for seconds. A renewal in the loop would come too late, the store would
 # drop the lease, and a healthy leader would lose its lock because it has much to do. The thread
-# gets the interpreter every few milliseconds, whatever the loop does
+# gets the interpreter every few milliseconds, also while the loop is busy
 # (tests/integration/objdb/test_outages.py).
 #
 # Why the validity is counted from before the send: the store counts from the moment at which it

@@ -238,7 +238,7 @@ def _parts(rule_id: str, ends: _Ends) -> Iterator[tuple[str, str, str]]:
 
 
 def _part_id(rule_id: str, part: int, parts: int) -> str:
-    """Return the original's id if the rule is one match; numbered ids are ours."""
+    """Return the original's id if the rule is one match; the others are numbered."""
     return rule_id if parts == 1 else f"{rule_id}:{part}"
 
 

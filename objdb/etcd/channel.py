@@ -105,7 +105,7 @@ class Channels(Failover[EtcdMember]):
             return await self._send(method, request, policy, metadata)
         except StoreDenied as exc:
             # etcd checks the token before anything else, so a request with an old one was not
-            # applied and may be sent again, whatever `retry` says.
+            # applied and may be sent again for any `retry`.
             if not metadata or not is_stale_token(exc.__cause__):
                 raise
         await self.authenticate(stale=metadata)

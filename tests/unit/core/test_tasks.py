@@ -1,4 +1,4 @@
-"""Tasks that have an owner: a supervisor, the length of a body, or a caller who may not run off."""
+"""Tasks with an owner: a supervisor, a `with` body, or a caller that waits despite cancellation."""
 
 import asyncio
 import itertools

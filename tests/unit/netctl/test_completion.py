@@ -1,4 +1,4 @@
-"""Which words could stand next on a command line."""
+"""The candidates for the next word of a command line."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What a member's answer says: all right, worth waiting for, or of no use."""
+"""The diagnosis of a member's answer: usable, not up yet, or misconfigured."""
 
 import pytest
 

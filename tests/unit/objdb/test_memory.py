@@ -1,4 +1,4 @@
-"""`objdb.memory`: the faults a test can ask for (the rest is the contract suite's)."""
+"""`objdb.memory`: injected faults (the contract suite tests the rest)."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a rule means: which packets, of whom, and when nothing at all."""
+"""The ofnet rules of a policy rule, and the rules that expand to nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`objdb.consul.agents`: what an error of consul's means."""
+"""`objdb.consul.agents`: translation of consul's errors."""
 
 import pytest
 from consul.exceptions import (

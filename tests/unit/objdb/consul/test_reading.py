@@ -1,4 +1,4 @@
-"""`objdb.consul.reading`: what a listing has that is not known."""
+"""`objdb.consul.reading`: comparison of a listing with the known entries."""
 
 from base64 import b64encode
 from functools import partial
@@ -48,7 +48,7 @@ def test_an_empty_value_is_empty() -> None:
 
 
 class Restored:
-    """A cluster whose agent answers each query at once, as it is told; it is its own agent."""
+    """A cluster whose agent answers each query at once with the given listings; its own agent."""
 
     def __init__(self, *answers: KeyListing) -> None:
         self.closed = False
@@ -68,7 +68,7 @@ class Restored:
 
 async def test_after_an_index_that_went_back_it_is_not_waited_for() -> None:
     cluster = Restored(listing(9, a=9), listing(3, a=3), listing(4, a=3, b=4))
-    told = [news async for news in ConsulReader(cast("ConsulAgents", cluster)).stream("/")]
+    items = [item async for item in ConsulReader(cast("ConsulAgents", cluster)).stream("/")]
     assert cluster.asked_from == [0, 9, 0]
-    assert [type(news) for news in told] == [Snapshot, Snapshot, Delta]
-    assert [news.rev for news in told] == [9, 3, 4]
+    assert [type(item) for item in items] == [Snapshot, Snapshot, Delta]
+    assert [item.rev for item in items] == [9, 3, 4]
