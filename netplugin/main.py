@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the agent until it is told to stop, or a command; return the exit code."""
+    """Run the agent until SIGTERM or SIGINT, or a command; return the exit code."""
     try:
         if arguments and arguments[0] in _COMMANDS:
             _COMMANDS[arguments[0]](arguments[1:], environ)

@@ -1,6 +1,6 @@
-"""What `netplugin preflight` learns of a host from the store: may it join, and with what.
+"""The checks of `netplugin preflight` that read the store: may this host join the cluster.
 
-In come the agent's settings; each look reads the store and compares it with this host. Next is
+In come the agent's settings; each check reads the store and compares it with this host. Next is
 `netplugin.commands.findings`.
 """
 
@@ -33,7 +33,7 @@ STORE_WAIT: Final = 10.0
 
 
 async def store(wanted: Settings) -> str:
-    """Look whether the store answers, and knows no other host of this name."""
+    """Check that the store answers and has no other host of this name."""
     async with _opened(wanted) as backend:
         stamp = await wait_for_store(wanted.store, backend, keys.SCHEMA)
         schema.check(stamp.value if stamp else None)
@@ -45,7 +45,7 @@ async def store(wanted: Settings) -> str:
 
 
 async def private_network(wanted: Settings) -> str | Note:
-    """Look whether the network that stands for this host's pods leads anywhere else."""
+    """Check that the private network of this host's pods is not routed elsewhere."""
     try:
         private = await _private(wanted)
     except ContivError as exc:
@@ -62,7 +62,7 @@ async def private_network(wanted: Settings) -> str | Note:
 
 
 async def paths(wanted: Settings) -> str | Note:
-    """Look whether the longest packets of tunnels pass to the hosts that are known."""
+    """Check that the longest tunnel packets reach the known hosts."""
     try:
         peers = await _peers(wanted)
     except ContivError as exc:
@@ -71,14 +71,14 @@ async def paths(wanted: Settings) -> str | Note:
         underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
     size = (wanted.mtu or underlay.carries(Bridge.VXLAN)) + VXLAN_OVERHEAD
     faults: dict[HostLabel, str] = {}
-    ways = PathMtu(
+    path_mtu = PathMtu(
         peers=lambda: peers,
         size=lambda: size,
         probe=partial(icmp.passes, source=wanted.vtep_ip),
         interval=0,
         complain=faults.update,
     )
-    await ways.look()
+    await path_mtu.look()
     for host, fault in faults.items():
         raise HostError(f"path to {host}: {fault}")
     return f"{len(peers)} other hosts, packets of {size} bytes are not lost where short ones pass"

@@ -114,9 +114,9 @@ class Replica:
     """
 
     # Why a thread: the IDL has its own poll loop, and one call of it may parse the whole database,
-    # with the event loop of the agent standing still. All state of the IDL and of this class
-    # belongs to the thread. Only the queue (a deque, whose append and popleft are atomic), the
-    # eventfd and the published views, which are never changed, cross the boundary.
+    # which would block the event loop. All state of the IDL and of this class belongs to the
+    # thread. Only the queue (a deque, whose append and popleft are atomic), the eventfd and the
+    # published views, which are never changed, cross the boundary.
 
     def __init__(self, remote: str, schema: Any, publish: Callable[[OvsdbView], None]) -> None:
         self._publish = publish

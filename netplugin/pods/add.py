@@ -5,7 +5,7 @@ journal is written. Then the veth pair (`netplugin.kernel.netns`) and the OVS po
 (`netplugin.pods.pod_ports`) are created while netmaster is asked for the endpoint; its answer
 starts the flows (`netplugin.bridges.reconciler`) and the configuration of the namespace. The ADD is
 done when the port has its OpenFlow number, the switch has acknowledged the flows and the namespace
-is configured, so that a pod's first packet is not lost (docs/original/host-notes.md §3).
+is configured, so that a pod's first packet is not lost (docs/notes/host.md §3).
 
 What a failed step leaves is undone by `netplugin.pods.handler`.
 """

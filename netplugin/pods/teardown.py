@@ -153,7 +153,7 @@ class Teardown:
     async def _remove_port(self, bridge: str, name: str) -> None:
         await _retry(f"link {name}", lambda: self._links.delete_links([name]))
         # Deleting a port stalls ovs-vswitchd for some 13 ms after OVSDB has answered
-        # (docs/original/host-notes.md §3), and every ADD waits for ovs-vswitchd to number its port.
+        # (docs/notes/host.md §3), and every ADD waits for ovs-vswitchd to number its port.
         # So ports are deleted one at a time, with a gap, and not while an ADD is in progress; but
         # each only yields for a limited time, since ADDs may follow each other without end.
         loop = asyncio.get_running_loop()
