@@ -1,8 +1,10 @@
-"""Client of Docker's networks; no other module of netmaster calls Docker (§10).
+"""Client of Docker's networks; no other module of netmaster calls Docker.
 
 `netmaster.plan.docker_network` decides what a network looks like, `netmaster.external_effects` when
 it is created. The API version is negotiated with the engine. Requests are rare, so each has a
 connection of its own.
+
+Source: docs/original/netmaster-daemon.md §10.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -2,7 +2,7 @@
 
 In come the messages that `ofnet.names` extracts from frames, and the names of each tenant
 (`netplugin.world.dns_records`); out go answers, or None: then the query is forwarded to the server
-it was sent to, which resolves all other names (`nameserver.go`).
+it was sent to, which resolves all other names (nameserver.go).
 """
 
 from collections import Counter, defaultdict

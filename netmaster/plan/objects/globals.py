@@ -1,8 +1,9 @@
 """Decisions about the global object: ranges of tags, forwarding and ARP mode, fabric.
 
-The object, GlobConfig and gstate.Cfg are kept in sync by writing them together (docs/original/
-netmaster-rest.md §2, docs/original/netmaster-state.md §10). With gstate.Cfg the resource records of
-the original are written, at their creation-time value.
+The object, GlobConfig and gstate.Cfg are kept in sync by writing them together. With gstate.Cfg the
+resource records of the original are written, at their creation-time value.
+
+Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §10.
 """
 
 from collections.abc import Iterator

@@ -190,7 +190,7 @@ async def test_too_many_routes_end_a_session() -> None:
         await eventually(lambda: not host.routes)
 
 
-async def test_who_breaks_the_rules_again_and_again_is_left_alone() -> None:
+async def test_a_peer_that_violates_the_protocol_repeatedly_waits_longer() -> None:
     taken: list[list[float]] = []
 
     def pauses(_first: float, longest: float) -> Iterator[float]:
