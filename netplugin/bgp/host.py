@@ -18,7 +18,7 @@ from core.errors import ContivError
 from core.logs import fields
 from netplugin.bgp.nexthops import NextHops
 from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
@@ -105,8 +105,8 @@ class HostBgp:
         upkeep = ReconcileLoop(
             name="BGP",
             converge=self.converge,
-            facts=self._facts,
-            news=(self._ovsdb.changed, self._reconciler.learnt),
+            observe=self._facts,
+            triggers=(self._ovsdb.changed, self._reconciler.records.records_changed),
             interval=self._interval,
         )
         patience = asyncio.get_running_loop().call_later(LEARN_WITHIN, self._learnt)
@@ -114,7 +114,7 @@ class HostBgp:
             async with self._tasks:
                 self._tasks.create_task(self._hops.run())
                 self._tasks.create_task(self._keep_showing())
-                await keep(upkeep)
+                await upkeep.run()
         finally:
             patience.cancel()
 

@@ -155,9 +155,9 @@ class PodAdd:
             group = f", group {entry.group}" if entry.group else ""
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
         # of any two pods the younger one's host knows the other: one of them can always judge
-        await self._reconciler.caught_up(granted.revisions, POLICIES_KNOWN)
+        await self._reconciler.records.caught_up(granted.revisions, POLICIES_KNOWN)
         record = granted.record
-        return record, await self._reconciler.network(record.network, NETWORK_KNOWN)
+        return record, await self._reconciler.records.network(record.network, NETWORK_KNOWN)
 
     async def _link(self, entry: JournalEntry) -> None:
         # a thread cannot be called back: the link would come after it was to be removed

@@ -12,7 +12,7 @@ import logging
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
@@ -97,15 +97,13 @@ class HostInterfaces:
 
     async def run(self) -> None:
         """Keep them, for ever."""
-        await keep(
-            ReconcileLoop(
-                name="interfaces to the host",
-                converge=self.converge,
-                facts=self._facts,
-                news=(self._ovsdb.changed, self._reconciler.groups_changed),
-                interval=self._interval,
-            )
-        )
+        await ReconcileLoop(
+            name="interfaces to the host",
+            converge=self.converge,
+            observe=self._facts,
+            triggers=(self._ovsdb.changed, self._reconciler.records.groups_changed),
+            interval=self._interval,
+        ).run()
 
     async def converge(self) -> object:
         """Make the ports of links that lost theirs again, once, and return what there is then."""

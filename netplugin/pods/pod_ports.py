@@ -17,7 +17,7 @@ from core.errors import ContivError, SwitchUnavailable
 from core.ids import EndpointKey, group_key, network_id
 from core.logs import fields
 from core.tasks import backoff, unbroken
-from netplugin.bridges.reconcile_loop import follow
+from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
@@ -119,8 +119,8 @@ class PodPorts:
     async def run(self) -> None:
         """Keep the ports as they should be, for ever; failures are tried again."""
         async with asyncio.TaskGroup() as following:
-            for news in (self._ovsdb.changed, self._reconciler.groups_changed):
-                following.create_task(follow(news, self._look))
+            for news in (self._ovsdb.changed, self._reconciler.records.groups_changed):
+                following.create_task(set_on_change(news, self._look))
             await self._look_for_ever()
 
     async def _look_for_ever(self) -> None:

@@ -113,7 +113,7 @@ async def _follow_kubernetes(life: Context, plane: Dataplane, api: KubeApi) -> N
         log.warning("kubernetes has not told of its services: there are none until it does")
     return NodePorts(
         feed=feed,
-        firewall=Iptables(node_ports.CHAINS),
+        iptables=Iptables(node_ports.CHAINS),
         world=plane.world,
         reconciler=plane.reconciler,
         interval=life.settings.audit_interval,

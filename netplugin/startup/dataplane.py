@@ -9,7 +9,9 @@ from functools import partial
 
 from netplugin.bridges.bridges import choose_datapath, datapath_id, ensure_bridges
 from netplugin.bridges.nics import check_cards
+from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
 from netplugin.dns.nameserver import NameServer
@@ -33,7 +35,9 @@ class Dataplane:
     world: WorldBuilder
     names: NameServer
     agents: dict[Bridge, BridgeAgent]
+    records: RecordEvents
     reconciler: Reconciler
+    ports: PortReconciler
     datapath: str
 
 
@@ -68,13 +72,21 @@ async def open_plane(
         ovsdb=doors.ovsdb,
         world=world,
         vxlan_port=settings.vxlan_port,
-        complain=partial(progress.show, "tunnels"),
+        report_faults=partial(progress.show, "tunnels"),
     )
+    records = RecordEvents(world, progress)
     reconciler = Reconciler(
+        ovsdb=doors.ovsdb, world=world, agents=agents, records=records, progress=progress
+    )
+
+    async def restore_bridges() -> None:
+        await make_bridges()
+        reconciler.on_bridges_recreated()
+
+    ports = PortReconciler(
         ovsdb=doors.ovsdb,
-        world=world,
-        agents=agents,
-        make_bridges=make_bridges,
+        records=records,
+        restore_bridges=restore_bridges,
         uplinks=Uplinks(macs, doors.ovsdb, world),
         tunnels=tunnels,
         progress=progress,
@@ -85,7 +97,9 @@ async def open_plane(
         world=world,
         names=names,
         agents=agents,
+        records=records,
         reconciler=reconciler,
+        ports=ports,
         datapath=datapath,
     )
 

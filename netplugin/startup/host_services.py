@@ -9,6 +9,7 @@ from functools import partial
 
 from netplugin.bgp.host import HostBgp
 from netplugin.bridges.host_access import CHAINS, HostAccess
+from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
 from netplugin.kernel.iptables import Iptables
 from netplugin.masters.client import LeaderClient
@@ -32,26 +33,16 @@ def wire_own_ports(
 ) -> HostServices:
     """Return who keeps the host's own ports."""
     settings = life.settings
+    context = InterfaceContext(
+        ovsdb=doors.ovsdb,
+        host_ports=doors.host_ports,
+        world=plane.world,
+        records=plane.records,
+        interval=settings.audit_interval,
+    )
     return HostServices(
-        host_access=HostAccess(
-            ovsdb=doors.ovsdb,
-            host_ports=doors.host_ports,
-            firewall=Iptables(CHAINS),
-            world=plane.world,
-            reconciler=plane.reconciler,
-            address=settings.vtep_ip,
-            interval=settings.audit_interval,
-        ),
-        infra=Infra(
-            host=settings.host,
-            master=masters,
-            ovsdb=doors.ovsdb,
-            host_ports=doors.host_ports,
-            world=plane.world,
-            reconciler=plane.reconciler,
-            services=life.services,
-            interval=settings.audit_interval,
-        ),
+        host_access=HostAccess(context, iptables=Iptables(CHAINS), address=settings.vtep_ip),
+        infra=Infra(context, host=settings.host, master=masters, services=life.services),
         bgp=HostBgp(
             ovsdb=doors.ovsdb,
             host_ports=doors.host_ports,

@@ -16,8 +16,8 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.logs import fields
 from netplugin.bridges.host_access import warn_unless_forwarding
-from netplugin.bridges.path_mtu import PathMtu
-from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel import icmp
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
@@ -53,14 +53,14 @@ async def settle(
 async def _read(life: Context, plane: Dataplane) -> None:
     read = asyncio.Event()
     life.sup.supervise("records", plane.feed.run())
-    life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
+    life.sup.supervise("facts", _follow_records(plane.feed, plane.records, read))
     await read.wait()
 
 
-async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asyncio.Event) -> None:
+async def _follow_records(feed: RecordFeed, records: RecordEvents, read: asyncio.Event) -> None:
     while True:
         for event in await feed.take(RECORDS_AT_ONCE):
-            reconciler.apply(event)
+            records.apply(event)
         if feed.complete:
             read.set()
 
@@ -72,19 +72,21 @@ async def _find(plane: Dataplane, own: HostServices, care: PodServices) -> None:
     own.infra.place()
     own.bgp.place()
     try:
-        await plane.reconciler.converge()
-    except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
-        log.warning("tunnel ports not in step", extra=fields(error=exc))
+        await plane.ports.converge()
+    except (
+        ContivError
+    ) as exc:  # `PortReconciler.run` goes on with it; what is there works meanwhile
+        log.warning("tunnel ports not in sync", extra=fields(error=exc))
     try:
         await own.host_access.converge()
     except ContivError as exc:  # `run` goes on with it
-        log.warning("host access not in step", extra=fields(error=exc))
+        log.warning("host access not in sync", extra=fields(error=exc))
     warn_unless_forwarding()
     care.access.place()
 
 
 def _run_flows(life: Context, plane: Dataplane) -> None:
-    life.sup.supervise("flows", plane.reconciler.run_flows())
+    life.sup.supervise("flows", plane.reconciler.run())
     for bridge, agent in plane.agents.items():
         life.sup.supervise(f"bridge {bridge}", agent.run())
         life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
@@ -119,7 +121,7 @@ async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
 
 def _keep(life: Context, plane: Dataplane, own: HostServices, care: PodServices) -> None:
     """Have ports and links kept in step from now on."""
-    life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
+    life.sup.supervise("tunnel ports", plane.ports.run())
     life.sup.supervise("host access", own.host_access.run())
     life.sup.supervise("infra networks", own.infra.run())
     life.sup.supervise("BGP", own.bgp.run())
@@ -128,19 +130,18 @@ def _keep(life: Context, plane: Dataplane, own: HostServices, care: PodServices)
     if life.settings.probe_interval:
         life.sup.supervise("paths", _paths(life.settings, plane, care.mtus).run())
     life.sup.supervise("interfaces to the host", care.access.run())
-    life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
 
 
 def _paths(settings: Settings, plane: Dataplane, mtus: PodMtus) -> PathMtu:
-    def complain(faults: Mapping[HostLabel, str]) -> None:
+    def report_faults(faults: Mapping[HostLabel, str]) -> None:
         plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
 
     return PathMtu(
         peers=plane.world.peers.tunnel_ends,
         size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(icmp.passes, source=settings.vtep_ip),
-        interval=settings.probe_interval,
-        complain=complain,
+        timing=ProbeTiming(interval=settings.probe_interval),
+        report_faults=report_faults,
     )
 
 

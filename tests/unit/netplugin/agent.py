@@ -12,9 +12,11 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin.bgp.host import HostBgp
 from netplugin.bridges.host_access import HostAccess
-from netplugin.bridges.host_ports import HostPorts
+from netplugin.bridges.host_ports import HostPorts, InterfaceContext
 from netplugin.bridges.infra import Infra
+from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks
 from netplugin.cni.request import PodRequest
@@ -84,7 +86,9 @@ class Agent:
     outside: Outside
     world: WorldBuilder
     progress: Progress
+    records: RecordEvents
     reconciler: Reconciler
+    ports: PortReconciler
     removal: Teardown
     roster: EndpointRegistry
     pod_ports: PodPorts
@@ -100,7 +104,7 @@ class Agent:
 
     def learn(self, key: str, record: Record) -> None:
         """Have the store tell of a record."""
-        self.reconciler.apply(Changed(key, record, None))
+        self.records.apply(Changed(key, record, None))
 
     def traces(self) -> tuple[object, ...]:
         """Return all there is of pods, anywhere."""
@@ -127,24 +131,28 @@ def wire(
     """Return an agent that knows the store and has placed nothing yet."""
     world = WorldBuilder(HOST, FwdMode.ROUTING)
     agents = {b: BridgeAgent(s, b, world.take(b)[0]) for b, s in outside.switches.items()}
+    progress = Progress(agents, {})
+    records = RecordEvents(world, progress)
+    reconciler = Reconciler(
+        ovsdb=outside.ovsdb, world=world, agents=agents, records=records, progress=progress
+    )
 
-    async def make_bridges() -> None:
+    async def restore_bridges() -> None:
         for bridge in Bridge:
             ids = dict(outside.ovsdb.bridge_external_ids(bridge))
             outside.ovsdb.show(bridges={**{b: {} for b in outside.ovsdb.bridges()}, bridge: ids})
+        reconciler.on_bridges_recreated()
 
-    progress = Progress(agents, {})
-    reconciler = Reconciler(
+    ports = PortReconciler(
         ovsdb=outside.ovsdb,
-        world=world,
-        agents=agents,
-        make_bridges=make_bridges,
+        records=records,
+        restore_bridges=restore_bridges,
         uplinks=Uplinks(macs, outside.ovsdb, world),
         tunnels=Tunnels(
             ovsdb=outside.ovsdb,
             world=world,
             vxlan_port=4789,
-            complain=partial(progress.show, "tunnels"),
+            report_faults=partial(progress.show, "tunnels"),
         ),
         progress=progress,
     )
@@ -200,25 +208,17 @@ def wire(
         reconciler=reconciler,
         removal=removal,
     )
+    context = InterfaceContext(
+        ovsdb=outside.ovsdb,
+        host_ports=HostPorts(outside.ovsdb, outside.links),
+        world=world,
+        records=records,
+        interval=60,
+    )
     host_access = HostAccess(
-        ovsdb=outside.ovsdb,
-        host_ports=HostPorts(outside.ovsdb, outside.links),
-        firewall=outside.firewall,
-        world=world,
-        reconciler=reconciler,
-        address=IPv4Address("192.168.2.10"),
-        interval=60,
+        context, iptables=outside.firewall, address=IPv4Address("192.168.2.10")
     )
-    infra = Infra(
-        host=HOST,
-        master=outside.master,
-        ovsdb=outside.ovsdb,
-        host_ports=HostPorts(outside.ovsdb, outside.links),
-        world=world,
-        reconciler=reconciler,
-        services=services,
-        interval=60,
-    )
+    infra = Infra(context, host=HOST, master=outside.master, services=services)
     bgp = HostBgp(
         ovsdb=outside.ovsdb,
         host_ports=HostPorts(outside.ovsdb, outside.links),
@@ -236,7 +236,9 @@ def wire(
         outside=outside,
         world=world,
         progress=progress,
+        records=records,
         reconciler=reconciler,
+        ports=ports,
         removal=removal,
         roster=roster,
         pod_ports=pod_ports,
@@ -293,7 +295,7 @@ async def running(
         agent.pod_ports.place()
         agent.bgp.place()
         agent.world.set_complete()
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()
         if not agent.pods.keys():
             agent.base = {key for s in outside.switches.values() for key in s.table}

@@ -39,7 +39,9 @@ def plane_of(agent: Agent, store: MemoryBackend) -> Dataplane:
         world=agent.world,
         names=NameServer(agent.world.names),
         agents=agent.reconciler._agents,  # type: ignore[arg-type]
+        records=agent.records,
         reconciler=agent.reconciler,
+        ports=agent.ports,
         datapath="netdev",
     )
 
@@ -113,10 +115,10 @@ async def ran_before(outside: Outside) -> Agent:
         await agent.pods.add(request("c2"))
         agent.learn("k", host())
         agent.learn("k", endpoint(9, host=PEER))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         await agent.reconciler.flush()
         await asyncio.sleep(0.01)
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         await agent.reconciler.flush()
     return agent
 
