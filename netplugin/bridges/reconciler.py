@@ -84,9 +84,8 @@ class Reconciler:
         """
         if self._ended:
             raise SwitchUnavailable("the agent stops")
-        # A caller joins the round that has not begun. The World it changed is taken by that round
-        # or was by an earlier one; a round under way may have taken the World before the change,
-        # and its success would prove nothing.
+        # A caller joins the round that takes the World next. A round that has taken it already may
+        # lack the caller's change, and its success would prove nothing.
         if self._waiting is None:
             self._waiting = asyncio.get_running_loop().create_future()
         self._due.set()
@@ -111,21 +110,25 @@ class Reconciler:
                     self._due.set()
         finally:
             self._ended = True
-            waiting, self._waiting = self._waiting, None
-            _resolve(waiting, SwitchUnavailable("the agent stops"))
+            _resolve(self._take_waiting(), SwitchUnavailable("the agent stops"))
 
     async def _run_round(self) -> bool:
         """Carry the changes to the switches; return False if the World could not be taken yet."""
-        # Taken before the first await: whoever calls `flush` from here on waits for the next round.
-        waiting, self._waiting = self._waiting, None
-        taken = False
         try:
             await self._store_vrf_ids()
-            taken = True
+        except ContivError as exc:
+            log.debug("VRF ids not stored, retrying", extra=fields(error=exc))
+            _resolve(self._take_waiting(), exc)
+            return False
+        # The callers and the World are taken together, with no await in between. So this round is
+        # the one that sends the changes of these callers, and they get its outcome. Callers from
+        # here on get that of the next.
+        waiting = self._take_waiting()
+        try:
             await self._update_switches()
         except ContivError as exc:
-            # Nothing is lost, so that there is no retry here once the World was taken: the agent
-            # of the bridge keeps what it was given and sends it on connect or at the next audit.
+            # Nothing is lost, so that there is no retry here: the agent of the bridge keeps what it
+            # was given and sends it on connect or at the next audit.
             log.debug("flows not acknowledged", extra=fields(error=exc))
             _resolve(waiting, exc)
         except BaseException:
@@ -133,7 +136,11 @@ class Reconciler:
             raise
         else:
             _resolve(waiting, None)
-        return taken
+        return True
+
+    def _take_waiting(self) -> asyncio.Future[None] | None:
+        waiting, self._waiting = self._waiting, None
+        return waiting
 
     async def _update_switches(self) -> None:
         # Both are read without an await between them: the revisions are those of the World taken.

@@ -159,6 +159,21 @@ async def test_vrf_ids_are_kept_before_flows_speak_of_them(outside: Outside) -> 
         assert outside.ovsdb.bridge_external_ids(Bridge.VXLAN) == {f"{VRF_ID}default": "1"}
 
 
+async def test_a_port_put_while_vrf_ids_are_stored_fails_with_its_own_flows(
+    outside: Outside,
+) -> None:
+    async with running(outside) as agent:
+        gate = outside.faults.stop("external ids")
+        tell(agent, network("a", "blue"))
+        await outside.faults.until("external ids", 2)
+        outside.faults.failing[FLOWS] = SwitchRefused("table full")
+        putting = asyncio.gather(agent.reconciler.put_port(KEY, port()), return_exceptions=True)
+        await asyncio.sleep(0)
+        gate.set()
+        (outcome,) = await putting
+        assert isinstance(outcome, SwitchRefused)
+
+
 async def test_vrf_ids_that_are_free_again_are_forgotten(outside: Outside) -> None:
     foreign = {"somebody": "else"}
     outside.ovsdb.show(bridges={Bridge.VXLAN: foreign, Bridge.VLAN: {}})
