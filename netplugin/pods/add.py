@@ -114,7 +114,7 @@ class PodAdd:
         Raises ContivError, the first of several failures, with no step still at work.
         """
         known = self._world.networks.get(network_id(entry.network, entry.tenant))
-        if known is not None and self._world.forwarding.delivers_unasked(known.encap):
+        if known is not None and self._world.forwarding.delivers_without_flows(known.encap):
             known = None  # the port has to wait for the flows
         await self._keep(entry)
         try:
@@ -131,7 +131,7 @@ class PodAdd:
                 steps.create_task(self._furnish(linked, entry, record, network))
                 forwarded = steps.create_task(self._forward(entry, record))
                 steps.create_task(self._keep(replace(entry, state=EntryState.PRESENT)))
-                if self._world.forwarding.delivers_unasked(network.encap):
+                if self._world.forwarding.delivers_without_flows(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
