@@ -4,6 +4,6 @@
 `networks`, `endpoints`, `peers`, `services` (with `service_records` and `kube_services`),
 `policies`, `vrfs`, `aci_announcements`, `forwarding_mode`, `network_tenants`, `dns_records`. They
 set the results on the `bridge_state` of each of the two bridges, whose `take` returns an
-`ofnet.world.World` and its changes. `conversion` translates single records; `port_names` has the
-numbers and names of ports.
+`ofnet.world.World` and its changes; `change_signal` notifies of them. `conversion` translates
+single records; `port_names` has the numbers and names of ports.
 """

@@ -118,12 +118,11 @@ def _service_port(text: str) -> ServicePort:
 
 
 def kube_service_of(service: KubeService) -> Service | None:
-    """Return the switches' form of a service of Kubernetes; None without address or targets.
-
-    A client has one provider for all ports of a service (`ofnet.services.proxy`), and a port has
-    one target port. So the providers are the pods that serve every port that is served at all, each
-    at the target port that most of them use.
-    """
+    """Return the switches' form of a service of Kubernetes; None without address or targets."""
+    # A client has one provider for all ports of a service (`ofnet.services.proxy`), and flows
+    # translate a port to one target port. Kubernetes allows more: other targets for each port. So
+    # the providers are the pods that serve every port that is served at all, each at the target
+    # port that most of them use.
     served = [port for port in service.ports if port.targets and port.protocol in _PROTOCOLS]
     if service.address is None or not served:
         return None

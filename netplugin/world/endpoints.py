@@ -152,13 +152,14 @@ class Endpoints:
                 self._update(epid)
 
     def _update(self, key: EndpointKey) -> None:
-        """Set an endpoint on the bridges from all that is known of it, in whatever order it came.
-
-        A port decides that an endpoint is local, whatever its record says: the record of a pod that
-        moves may name the new host before this one has removed the port. A record that names this
-        host without a port is neither local nor remote: there is nothing to forward to. Both kinds
-        are set in one call, so that no endpoint is both.
-        """
+        """Set an endpoint on the bridges, from all that is known of it."""
+        # Record, port, network and group arrive in any order, so that each of them ends up here and
+        # the outcome depends on their last values only.
+        #
+        # A port decides that an endpoint is local, whatever its record says: the record of a pod
+        # that moves may name the new host before this one has removed the port. A record that names
+        # this host without a port is neither local nor remote: there is nothing to forward to. Both
+        # kinds are set in one call, so that no endpoint is both.
         port = self._ports.get(key)
         record = port.record if port is not None else self._records.get(key)
         for bridge in self._bridges.values():

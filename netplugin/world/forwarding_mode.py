@@ -26,6 +26,8 @@ class ForwardingMode:
 
         Raises Invalid, changing nothing, if they cannot be read.
         """
+        # Settings that are removed, or that name no mode, stay in force: an agent without a
+        # forwarding mode could not forward at all.
         check_global(record)
         before = self.arp_mode, self.fabric_enforces, self.fwd_mode
         self._record = record

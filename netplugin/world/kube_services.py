@@ -135,6 +135,8 @@ class KubeServices:
         return self._derive(key)
 
     def _derive(self, key: str) -> set[str]:
+        # Services and endpoints arrive by two watches that know nothing of each other. Endpoints
+        # without a service are kept, because the service may follow.
         before = self.services.pop(key, None)
         service = self._services.get(key)
         if service is not None:

@@ -72,5 +72,7 @@ class Peers:
     def _set_peer_mac(self, label: HostLabel) -> None:
         record = self._records.get(label)
         mac = record.uplink_macs[0] if record is not None and record.uplink_macs else None
+        # In routing mode, packets to an endpoint of another host are addressed to this MAC address:
+        # there is no tunnel that would carry them to the host (`ofnet.pipelines.vlrouter`).
         if label != self._host:
             self._vlan.set_peer_mac(label, mac)

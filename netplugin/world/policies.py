@@ -45,6 +45,7 @@ class Policies:
 
     def put_group(self, record: GroupRecord) -> set[str]:
         """Add or replace a group."""
+        # Rules use nothing of a group but its id; other changes (DSCP, bandwidth) alter none.
         before = self._groups.get(record.key)
         self._groups[record.key] = record
         if before is not None and before.group_id == record.group_id:

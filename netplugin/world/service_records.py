@@ -101,6 +101,7 @@ class ServiceRecords:
     def _set_provider(
         self, key: ServiceKey, name: EndpointKey, provider: EndpointRecord | None
     ) -> bool:
+        # The records are compared, not the keys alone: a provider's address may have changed.
         providers = self._providers[key]
         before = providers.pop(name, None)
         if provider is not None:

@@ -71,11 +71,9 @@ class Services:
         self._set_on_all(key, None)
 
     def update_bridges(self) -> None:
-        """Set the changed services on the bridges.
-
-        This is done when the World is taken, not at each change: an agent that starts reads
-        endpoints by the thousand, and each one may alter a service.
-        """
+        """Set the changed services on the bridges."""
+        # This is done when the World is taken, not at each change: an agent that starts reads
+        # endpoints by the thousand, and each one may alter a service of many providers.
         altered, self._altered = self._altered, set()
         for key in altered:
             tenant = self._records.tenant(key)

@@ -319,6 +319,12 @@ async def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> None:
             await asyncio.sleep(0.002)
 
 
+async def turns(count: int = 20) -> None:
+    """Let the event loop run: what can be done without waiting for anything is done then."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def request(
     container: str = "c1", *, ifname: str = "eth0", netns: str = "", network: str = "n1"
 ) -> PodRequest:

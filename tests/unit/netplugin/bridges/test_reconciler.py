@@ -1,4 +1,4 @@
-"""Facts become flows and tunnel ports; nobody is told of a success that was none."""
+"""The World becomes flows and ports; no call succeeds before the switch has acknowledged."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from netplugin.world.vrfs import VRF_ID, stored_vrfs
 from ofnet.world import Bridge
 from state.records import GlobalRecord, Record, TagRangesRecord
 from state.watch import Changed, Reached, Removed
-from tests.unit.netplugin.agent import Agent, Outside, eventually, running
+from tests.unit.netplugin.agent import Agent, Outside, eventually, running, turns
 from tests.unit.netplugin.records import (
     NET,
     PEER,
@@ -75,7 +75,8 @@ async def test_who_comes_during_a_round_waits_for_the_next(outside: Outside) -> 
         first = asyncio.gather(agent.reconciler.put_port(key("c1"), port(1)))
         await outside.faults.until(FLOWS)
         second = asyncio.gather(agent.reconciler.put_port(key("c2"), port(2)))
-        await asyncio.sleep(0.01)
+        await turns()
+        assert outside.faults.reached[FLOWS] == 1
         assert not second.done()
         gate.set()
         await first
@@ -115,11 +116,12 @@ async def test_a_switch_that_is_away_is_told(outside: Outside) -> None:
 
 async def test_a_cancelled_waiter_takes_nobody_with_it(outside: Outside) -> None:
     async with running(outside) as agent:
+        outside.faults.reached.clear()
         gate = outside.faults.stop(FLOWS)
         async with asyncio.TaskGroup() as calls:
             doomed = calls.create_task(agent.reconciler.put_port(key("c1"), port(1)))
             other = calls.create_task(agent.reconciler.put_port(key("c2"), port(2)))
-            await asyncio.sleep(0.005)
+            await outside.faults.until(FLOWS)
             doomed.cancel()
             gate.set()
         assert doomed.cancelled()
@@ -148,10 +150,12 @@ async def test_nobody_waits_for_an_agent_that_stops(outside: Outside) -> None:
 async def test_vrf_ids_are_kept_before_flows_speak_of_them(outside: Outside) -> None:
     async with running(outside, ()) as agent:
         gate = outside.faults.stop("external ids")
+        before = outside.faults.reached[FLOWS]
         tell(agent, network(), host())
         agent.world.endpoints.put_port(KEY, port())
         await outside.faults.until("external ids")
-        await asyncio.sleep(0.01)
+        await turns()
+        assert outside.faults.reached[FLOWS] == before
         assert "in_port=1 " not in flows_of(outside)
         gate.set()
         await agent.reconciler.flush()
