@@ -19,7 +19,7 @@ from core.errors import ContivError
 from core.logs import fields
 from netplugin.bgp.nexthops import INTERVAL, NextHops
 from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import Ovsdb, PortRow
@@ -131,8 +131,8 @@ class HostBgp:
         loop = ReconcileLoop(
             name="BGP",
             converge=self.converge,
-            facts=self._facts,
-            news=(self._ovsdb.changed, self._reconciler.learnt),
+            observe=self._facts,
+            triggers=(self._ovsdb.changed, self._reconciler.records.records_changed),
             interval=self._interval,
         )
         # A peer that does not come back must not keep stale routes on the switch for ever.
@@ -143,7 +143,7 @@ class HostBgp:
             async with self._tasks:
                 self._tasks.create_task(self._hops.run())
                 self._tasks.create_task(self._update_routes())
-                await keep(loop)
+                await loop.run()
         finally:
             limit.cancel()
 

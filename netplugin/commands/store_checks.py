@@ -14,7 +14,7 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.ids import HostLabel
-from netplugin.bridges.path_mtu import PathMtu
+from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.commands.findings import Note
 from netplugin.kernel import icmp
 from netplugin.kernel.netns import KernelLinks
@@ -75,10 +75,10 @@ async def paths(wanted: Settings) -> str | Note:
         peers=lambda: peers,
         size=lambda: size,
         probe=partial(icmp.passes, source=wanted.vtep_ip),
-        interval=0,
-        complain=faults.update,
+        timing=ProbeTiming(interval=0),
+        report_faults=faults.update,
     )
-    await path_mtu.look()
+    await path_mtu.probe_all()
     for host, fault in faults.items():
         raise HostError(f"path to {host}: {fault}")
     return f"{len(peers)} other hosts, packets of {size} bytes are not lost where short ones pass"

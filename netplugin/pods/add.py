@@ -81,7 +81,7 @@ class PodAdd:
         # guess that was wrong (another bridge or VLAN than netmaster's answer says) is corrected
         # below by a second `attach`.
         known = self._world.networks.get(network_id(entry.network, entry.tenant))
-        if known is not None and self._world.forwarding.delivers_unasked(known.encap):
+        if known is not None and self._world.forwarding.delivers_without_flows(known.encap):
             # On bridged VLANs the switch delivers to ports that have no flows. There the flows come
             # before the port, or packets would pass that no policy has filtered.
             known = None
@@ -104,7 +104,7 @@ class PodAdd:
                 # rewritten as REMOVING; if the agent dies, the runtime gets no answer and sends a
                 # DEL, which finds the endpoint.
                 steps.create_task(self._save(replace(entry, state=EntryState.PRESENT)))
-                if self._world.forwarding.delivers_unasked(network.encap):
+                if self._world.forwarding.delivers_without_flows(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
@@ -132,9 +132,11 @@ class PodAdd:
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
         # Of any two pods, the host of the younger one has the record of the older one before the
         # younger one may send. So at least one of both hosts can apply the policies between them.
-        await self._reconciler.caught_up(granted.revisions, self._host.timing.policies_known)
+        await self._reconciler.records.caught_up(
+            granted.revisions, self._host.timing.policies_known
+        )
         record = granted.record
-        return record, await self._reconciler.network(
+        return record, await self._reconciler.records.network(
             record.network, self._host.timing.network_known
         )
 

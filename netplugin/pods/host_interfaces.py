@@ -13,7 +13,7 @@ import logging
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods.host import PodHost
@@ -85,15 +85,13 @@ class HostInterfaces:
 
     async def run(self) -> None:
         """Reconcile them for ever."""
-        await keep(
-            ReconcileLoop(
-                name="interfaces to the host",
-                converge=self.converge,
-                facts=self._facts,
-                news=(self._ovsdb.changed, self._reconciler.groups_changed),
-                interval=self._interval,
-            )
-        )
+        await ReconcileLoop(
+            name="interfaces to the host",
+            converge=self.converge,
+            observe=self._facts,
+            triggers=(self._ovsdb.changed, self._reconciler.records.groups_changed),
+            interval=self._interval,
+        ).run()
 
     async def converge(self) -> object:
         """Recreate the ports of links that lost theirs, once; return the state that resulted."""

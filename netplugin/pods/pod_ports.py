@@ -16,7 +16,7 @@ from core.errors import ContivError, SwitchUnavailable
 from core.ids import EndpointKey, group_key, network_id
 from core.logs import fields
 from core.tasks import backoff, unbroken
-from netplugin.bridges.reconcile_loop import follow
+from netplugin.bridges.reconcile_loop import set_on_change
 from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
 from netplugin.pods.host import PodHost
@@ -108,9 +108,9 @@ class PodPorts:
 
     async def run(self) -> None:
         """Reconcile the ports for ever, with retries."""
-        async with asyncio.TaskGroup() as following:
-            for news in (self._ovsdb.changed, self._reconciler.groups_changed):
-                following.create_task(follow(news, self._dirty))
+        async with asyncio.TaskGroup() as triggers:
+            for changed in (self._ovsdb.changed, self._reconciler.records.groups_changed):
+                triggers.create_task(set_on_change(changed, self._dirty))
             await self._reconcile_forever()
 
     async def _reconcile_forever(self) -> None:

@@ -119,7 +119,7 @@ async def _follow_kubernetes(
         log.warning("Kubernetes API not answering; starting without its services")
     return NodePorts(
         feed=feed,
-        firewall=clients.iptables(node_ports.CHAINS),
+        iptables=clients.iptables(node_ports.CHAINS),
         world=dataplane.world,
         reconciler=dataplane.reconciler,
         interval=context.settings.audit_interval,

@@ -11,7 +11,9 @@ from functools import partial
 
 from netplugin.bridges.bridges import choose_datapath, datapath_id, ensure_bridges
 from netplugin.bridges.nics import check_cards
+from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
 from netplugin.dns.nameserver import NameServer
@@ -35,7 +37,9 @@ class Dataplane:
     world: WorldBuilder
     names: NameServer
     agents: dict[Bridge, BridgeAgent]
+    records: RecordEvents
     reconciler: Reconciler
+    ports: PortReconciler
     datapath: str
 
 
@@ -93,13 +97,21 @@ async def build_dataplane(
         ovsdb=clients.ovsdb,
         world=world,
         vxlan_port=settings.vxlan_port,
-        complain=partial(progress.show, "tunnels"),
+        report_faults=partial(progress.show, "tunnels"),
     )
+    records = RecordEvents(world, progress)
     reconciler = Reconciler(
+        ovsdb=clients.ovsdb, world=world, agents=agents, records=records, progress=progress
+    )
+
+    async def restore_bridges() -> None:
+        await make_bridges()
+        reconciler.on_bridges_recreated()
+
+    ports = PortReconciler(
         ovsdb=clients.ovsdb,
-        world=world,
-        agents=agents,
-        make_bridges=make_bridges,
+        records=records,
+        restore_bridges=restore_bridges,
         uplinks=Uplinks(macs, clients.ovsdb, world),
         tunnels=tunnels,
         progress=progress,
@@ -110,7 +122,9 @@ async def build_dataplane(
         world=world,
         names=names,
         agents=agents,
+        records=records,
         reconciler=reconciler,
+        ports=ports,
         datapath=datapath,
     )
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from netplugin.bgp.host import BgpHost, HostBgp
 from netplugin.bridges.host_access import CHAINS, HostAccess
+from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
 from netplugin.masters.client import MasterApi
 from netplugin.startup.clients import Clients
@@ -31,26 +32,18 @@ def build_host_services(
 ) -> HostServices:
     """Return the services of the host's own ports, none of them running."""
     settings = context.settings
+    interfaces = InterfaceContext(
+        ovsdb=clients.ovsdb,
+        host_ports=clients.host_ports,
+        world=dataplane.world,
+        records=dataplane.records,
+        interval=settings.audit_interval,
+    )
     return HostServices(
         host_access=HostAccess(
-            ovsdb=clients.ovsdb,
-            host_ports=clients.host_ports,
-            firewall=clients.iptables(CHAINS),
-            world=dataplane.world,
-            reconciler=dataplane.reconciler,
-            address=settings.vtep_ip,
-            interval=settings.audit_interval,
+            interfaces, iptables=clients.iptables(CHAINS), address=settings.vtep_ip
         ),
-        infra=Infra(
-            host=settings.host,
-            master=master,
-            ovsdb=clients.ovsdb,
-            host_ports=clients.host_ports,
-            world=dataplane.world,
-            reconciler=dataplane.reconciler,
-            services=context.service_subnet,
-            interval=settings.audit_interval,
-        ),
+        infra=Infra(interfaces, host=settings.host, master=master, services=context.service_subnet),
         bgp=HostBgp(
             BgpHost(
                 ovsdb=clients.ovsdb,

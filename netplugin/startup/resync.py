@@ -17,8 +17,8 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.logs import fields
 from netplugin.bridges.host_access import warn_unless_forwarding
-from netplugin.bridges.path_mtu import PathMtu
-from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel import icmp
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
@@ -64,15 +64,15 @@ async def _read_records(context: Context, dataplane: Dataplane) -> None:
     complete = asyncio.Event()
     context.supervisor.supervise("records", dataplane.feed.run())
     context.supervisor.supervise(
-        "record events", _apply_records(dataplane.feed, dataplane.reconciler, complete)
+        "record events", _apply_records(dataplane.feed, dataplane.records, complete)
     )
     await complete.wait()
 
 
-async def _apply_records(feed: RecordFeed, reconciler: Reconciler, complete: asyncio.Event) -> None:
+async def _apply_records(feed: RecordFeed, records: RecordEvents, complete: asyncio.Event) -> None:
     while True:
         for event in await feed.take(RECORDS_AT_ONCE):
-            reconciler.apply(event)
+            records.apply(event)
         # `complete` turns true when `take` returns the last event: it is read once that is applied.
         if feed.complete:
             complete.set()
@@ -87,20 +87,20 @@ async def _publish_ports(
     host_services.infra.place()
     host_services.bgp.publish()
     try:
-        await dataplane.reconciler.converge()
-    except ContivError as exc:  # `Reconciler.run_ports` retries
-        log.warning("tunnel ports not reconciled, retrying later", extra=fields(error=exc))
+        await dataplane.ports.converge()
+    except ContivError as exc:  # `PortReconciler.run` retries
+        log.warning("tunnel ports not in sync, retrying later", extra=fields(error=exc))
     try:
         await host_services.host_access.converge()
     except ContivError as exc:  # `HostAccess.run` retries
-        log.warning("host access not reconciled, retrying later", extra=fields(error=exc))
+        log.warning("host access not in sync, retrying later", extra=fields(error=exc))
     warn_unless_forwarding()
     # After host access: the address of an interface to the host is derived from `contivh0`'s.
     pod_services.host_interfaces.publish()
 
 
 def _start_flow_tasks(context: Context, dataplane: Dataplane) -> None:
-    context.supervisor.supervise("flows", dataplane.reconciler.run_flows())
+    context.supervisor.supervise("flows", dataplane.reconciler.run())
     for bridge, agent in dataplane.agents.items():
         context.supervisor.supervise(f"bridge {bridge}", agent.run())
         context.supervisor.supervise(f"announcements {bridge}", agent.garp_sender.run())
@@ -139,7 +139,7 @@ def _start_loops(
     context: Context, dataplane: Dataplane, host_services: HostServices, pod_services: PodServices
 ) -> None:
     supervise = context.supervisor.supervise
-    supervise("tunnel ports", dataplane.reconciler.run_ports())
+    supervise("tunnel ports", dataplane.ports.run())
     supervise("host access", host_services.host_access.run())
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
@@ -149,7 +149,6 @@ def _start_loops(
         path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus)
         supervise("path MTU", path_mtu.run())
     supervise("interfaces to the host", pod_services.host_interfaces.run())
-    supervise("ovsdb", dataplane.reconciler.run_ovsdb())
 
 
 def _build_path_mtu(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> PathMtu:
@@ -160,8 +159,8 @@ def _build_path_mtu(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> 
         peers=dataplane.world.peers.tunnel_ends,
         size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(icmp.passes, source=settings.vtep_ip),
-        interval=settings.probe_interval,
-        complain=report_faults,
+        timing=ProbeTiming(interval=settings.probe_interval),
+        report_faults=report_faults,
     )
 
 

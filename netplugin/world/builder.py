@@ -14,7 +14,8 @@ it to the modules it concerns, in the order that their dependencies need:
 
 They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
 (`netplugin.world.bridge_state`). `take` returns the World with its changes, for `ofnet.agent`. What
-this host itself reports (ports, tunnels, routes) is set on the parts directly.
+this host itself reports (ports, tunnels, routes) is set on the parts directly. Every change sets
+the `netplugin.world.change_signal`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,6 +26,7 @@ from typing import Any, Final, TypeVar
 from core.ids import GroupKey, HostLabel, NetworkId, TenantName, split_network_id
 from netplugin.world.aci_announcements import AciAnnouncements
 from netplugin.world.bridge_state import BridgeState
+from netplugin.world.change_signal import ChangeSignal
 from netplugin.world.dns_records import DnsRecords
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.forwarding_mode import ForwardingMode
@@ -82,17 +84,16 @@ class WorldBuilder:
         guard: bool = True,
     ) -> None:
         self._guard = guard
-        self._notify: Callable[[], None] = _no_observer
-        self._change_pending = True
+        self._signal = ChangeSignal()
         self._revisions: dict[str, int] = {}
-        self._bridges = {bridge: BridgeState(self._changed) for bridge in Bridge}
+        self._bridges = {bridge: BridgeState(self._signal.set) for bridge in Bridge}
         self.vxlan, self.vlan = self._bridges[Bridge.VXLAN], self._bridges[Bridge.VLAN]
         self._vrfs = VrfIds(vrfs or {})
         self.forwarding = ForwardingMode(fwd_mode)
         self.networks = Networks(self._bridges, self._vrfs)
         self.endpoints = Endpoints(host, self._bridges)
         self._tenants = NetworkTenants()
-        self.services = Services(self._bridges, self._vrfs.ids, self._tenants, self._changed)
+        self.services = Services(self._bridges, self._vrfs.ids, self._tenants, self._signal.set)
         self.peers = Peers(host, self.vlan)
         self.names = DnsRecords(self._tenants)
         self._policies = Policies()
@@ -145,8 +146,9 @@ class WorldBuilder:
         self._mark_rules(self._policies.remove_network(record.id))
 
     def _put_endpoint(self, record: EndpointRecord) -> None:
-        old = self.endpoints.put(record)
+        old = self.endpoints.put(record)  # first, for it raises Invalid
         self.names.put_endpoint(record)
+        # Candidates are kept by tenant: one that moved to another network may have another tenant.
         if old is not None and old.network != record.network:
             self.services.remove_endpoint(old)
         self.services.put_endpoint(record)
@@ -199,13 +201,12 @@ class WorldBuilder:
         self.peers.remove(record.label)
 
     def _set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
-        """Set the tenant of a network, and with it that of its endpoints' names and services.
-
-        Names and services are keyed by tenant: entries are removed under the old tenant before it
-        is replaced, and put back under the new one. The other order would leave them behind.
-        """
+        """Set the tenant of a network, and with it that of its endpoints' names and services."""
         if tenant == self._tenants.of(nid):
             return
+        # Names and services are keyed by tenant, which they read from `_tenants`. So entries are
+        # removed while the old tenant is set, and put back under the new one. Otherwise the old
+        # entries would stay for ever.
         here = self.endpoints.on(nid)
         for record in here:
             self.names.remove_endpoint(record.key)
@@ -257,17 +258,16 @@ class WorldBuilder:
 
     @property
     def complete(self) -> bool:
-        """True once every source has been read: absence means gone.
-
-        Until then nothing may be deleted, neither flows nor ports: what an agent that starts has
-        not read yet looks the same as what is gone, and pods that run would be cut off.
-        """
+        """True once every source has been read: absence means gone."""
+        # Until then nothing may be deleted, neither flows nor ports (ADR 11). To an agent that
+        # starts, what it has not read yet looks the same as what was removed while it was away. If
+        # it deleted that, pods that run would be cut off until the rest has been read.
         return self._complete
 
     def set_revision(self, prefix: str, revision: int) -> None:
         """Note that all records under a store prefix, up to a revision, have been put."""
         self._revisions[prefix] = revision
-        self._changed()
+        self._signal.set()
 
     @property
     def revisions(self) -> Mapping[str, int]:
@@ -281,16 +281,7 @@ class WorldBuilder:
 
         There is one observer. It takes the state of every bridge each time.
         """
-        self._notify = notify
-        if self._change_pending:
-            notify()
-
-    def _changed(self) -> None:
-        # Once is enough: until the observer has taken the state, it will see later changes too.
-        # Thousands of records that come together thus cost one round.
-        if not self._change_pending:
-            self._change_pending = True
-            self._notify()
+        self._signal.observe(notify)
 
     @property
     def vrfs(self) -> Mapping[TenantName, int]:
@@ -322,7 +313,7 @@ class WorldBuilder:
         # Services mark the bridges here, late. The change they notified of is still pending then,
         # so that these marks cause no further round.
         self.services.update_bridges()
-        self._change_pending = False
+        self._signal.clear()
 
     def _cluster(self) -> World:
         """Return the part of the World that both bridges share."""
@@ -343,7 +334,3 @@ def _handler(_type: type[_F], put: Callable[[_F], None], remove: Callable[[_F], 
 
 def _ignore(_fact: object) -> None:
     """Take a record that changes nothing."""
-
-
-def _no_observer() -> None:
-    """Ignore changes until `observe` is called."""

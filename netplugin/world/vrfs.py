@@ -50,6 +50,8 @@ class VrfIds:
 
     def of(self, tenant: TenantName) -> int | None:
         """Return a tenant's id, a new one if it has none; None while all are in use."""
+        # A tenant keeps its id while it has networks: another id would replace all its flows, and
+        # interrupt its connections.
         known = self._ids.get(tenant)
         if known is not None:
             return known

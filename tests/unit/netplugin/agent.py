@@ -13,7 +13,9 @@ from netplugin.bgp.host import HostBgp
 from netplugin.bridges.host_access import HostAccess
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.infra import Infra
+from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.cni.request import PodRequest
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
@@ -133,6 +135,14 @@ class Agent:
         return self.dataplane.reconciler
 
     @property
+    def records(self) -> RecordEvents:
+        return self.dataplane.records
+
+    @property
+    def ports(self) -> PortReconciler:
+        return self.dataplane.ports
+
+    @property
     def host_access(self) -> HostAccess:
         return self.host_services.host_access
 
@@ -174,7 +184,7 @@ class Agent:
 
     def learn(self, key: str, record: Record) -> None:
         """Have the store tell of a record."""
-        self.reconciler.apply(Changed(key, record, None))
+        self.records.apply(Changed(key, record, None))
 
     def traces(self) -> tuple[object, ...]:
         """Return all there is of pods, anywhere."""
@@ -247,7 +257,7 @@ async def running(
         agent.pod_ports.publish()
         agent.bgp.publish()
         agent.world.set_complete()
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()
         if not agent.pods.keys():
             agent.base = {key for s in outside.switches.values() for key in s.table}
@@ -277,6 +287,12 @@ async def stays(holds: Callable[[], bool], seconds: float = 0.05) -> None:
     while asyncio.get_running_loop().time() < until:
         assert holds()
         await asyncio.sleep(0.002)
+
+
+async def turns(count: int = 20) -> None:
+    """Run the event loop so many times: what needs no waiting is done then."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def request(

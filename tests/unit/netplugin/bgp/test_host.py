@@ -57,7 +57,7 @@ def learn(agent: Agent, record: BgpRecord = RECORD) -> None:
 
 
 def forget(agent: Agent, record: BgpRecord = RECORD) -> None:
-    agent.reconciler.apply(Removed(keys.bgp(record.hostname), record))
+    agent.records.apply(Removed(keys.bgp(record.hostname), record))
 
 
 @asynccontextmanager
@@ -323,7 +323,7 @@ async def test_an_interface_of_that_name_that_is_somebody_elses_stays(outside: O
         await outside.ovsdb.add_port(Bridge.VXLAN, foreign)
         async with background("BGP", agent.bgp.run()):
             learn(agent)
-            await eventually(lambda: any("somebody else's" in one for one in errors(agent)))
+            await eventually(lambda: any("name is in use" in one for one in errors(agent)))
             forget(agent)
             await eventually(lambda: errors(agent) == [])
         assert outside.ovsdb.ports(Bridge.VXLAN)[port_names.ROUTER_PORT].external_ids == {}

@@ -116,7 +116,7 @@ def fed(agent: Agent) -> tuple[KubeFeed, NodePorts]:
     feed = KubeFeed(KubeApi(config), agent.world)
     node_ports = NodePorts(
         feed=feed,
-        firewall=agent.outside.firewall,
+        iptables=agent.outside.firewall,
         world=agent.world,
         reconciler=agent.reconciler,
         interval=60,

@@ -297,7 +297,7 @@ async def test_a_reclaimed_endpoint_is_cut_off(
         record = outside.master.endpoints.pop(key("c1"))
         agent.learn("k", record)
         flows = agent.traces()[4]
-        agent.reconciler.apply(Removed("k", record))
+        agent.records.apply(Removed("k", record))
         watch = Watch(agent)
         await watch.looks(0)
         await agent.reconciler.flush()
@@ -322,9 +322,9 @@ async def test_a_record_that_is_made_anew_is_not_cut_off(outside: Outside) -> No
         agent.learn("k", record)
         watch = Watch(agent)
         for _ in range(5):
-            agent.reconciler.apply(Removed("k", record))
+            agent.records.apply(Removed("k", record))
             await watch.looks(0)
-            agent.reconciler.apply(Changed("k", record, None))
+            agent.records.apply(Changed("k", record, None))
             watch.at += STEP
             await watch.looks(0)
         assert agent.world.endpoints.port(key("c1")) is not None

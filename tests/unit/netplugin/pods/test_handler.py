@@ -192,7 +192,7 @@ async def test_an_add_that_meets_the_agents_end_is_undone_by_the_next(outside: O
         agent = await build_agent(outside, sup, (network(),))
         start_bridges(agent)
         agent.world.set_complete()
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         outside.faults.stop("inside")
         call = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
         await outside.faults.until("inside")
@@ -229,7 +229,7 @@ async def test_nothing_is_deleted_before_local_endpoints_are_placed(outside: Out
         agent = await build_agent(outside, sup, (network(),))
         start_bridges(agent)
         agent.base = base
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()
         assert agent.traces() == before
         assert set(agent.pod_ports.publish()) == {key("c1")}  # its record has not been read yet
@@ -424,7 +424,7 @@ async def test_an_endpoint_that_was_reclaimed_is_made_anew(outside: Outside) -> 
     async with running(outside) as agent:
         old = await agent.pods.add(request())
         record = outside.master.endpoints.pop(key("c1"))
-        agent.reconciler.apply(Removed("k", record))
+        agent.records.apply(Removed("k", record))
         new = await agent.pods.add(request())
         assert new.ipv4 != old.ipv4
         (inside,) = outside.links.inside.values()

@@ -38,6 +38,6 @@ async def test_a_card_the_host_lives_on_is_refused_with_a_remedy(
     await outside.ovsdb.add_port(Bridge.VLAN, bond)
     with caplog.at_level(logging.WARNING):
         assert (await uplink_macs(clients, cards)).keys() == {"eth2", "eth1"}
-    (warned,) = [r for r in caplog.records if r.message == "uplink belongs to this host"]
+    (warned,) = [r for r in caplog.records if r.message == "uplink card is in use by this host"]
     assert warned.port == "eth1"  # type: ignore[attr-defined]
     await clients.store.close()

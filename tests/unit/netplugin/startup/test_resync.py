@@ -67,10 +67,10 @@ async def ran_before(outside: Outside) -> Agent:
         await agent.pods.add(request("c2"))
         agent.learn("k", host())
         agent.learn("k", endpoint(9, host=PEER))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         await agent.reconciler.flush()
         await outside.faults.quiet()
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         await agent.reconciler.flush()
     return agent
 

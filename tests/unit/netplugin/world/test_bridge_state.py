@@ -22,11 +22,11 @@ PREFIX = IPv4Network("10.9.0.0/16")
 
 
 @pytest.fixture
-def side() -> BridgeState:
-    """Give a side with nothing to take."""
-    side = BridgeState(changed=lambda: None)
-    side.take(NONE)
-    return side
+def state() -> BridgeState:
+    """Give the state of a bridge with nothing to take."""
+    state = BridgeState(changed=lambda: None)
+    state.take(NONE)
+    return state
 
 
 @pytest.mark.parametrize(
@@ -59,28 +59,28 @@ def side() -> BridgeState:
     ],
 )
 def test_what_changes_is_marked_and_nothing_else(
-    side: BridgeState,
+    state: BridgeState,
     change: Callable[[BridgeState], None],
     back: Callable[[BridgeState], None],
     kind: ObjectKind,
 ) -> None:
-    before, _ = side.take(NONE)
+    before, _ = state.take(NONE)
     for step in (change, back):
-        step(side)
-        assert side.dirty
-        world, changes = side.take(NONE)
+        step(state)
+        assert state.dirty
+        world, changes = state.take(NONE)
         assert (world == before) is (step is back)
         names = changes.names(kind)
         assert names
         assert changes == Changes.of(kind, names)
-        step(side)
-        assert not side.dirty
+        step(state)
+        assert not state.dirty
 
 
-def test_tunnel_ports_are_replaced_as_a_whole(side: BridgeState) -> None:
+def test_tunnel_ports_are_replaced_as_a_whole(state: BridgeState) -> None:
     other = Vtep(host=PEER, ip=TUNNEL.ip, ofport=9)
-    side.set_vteps({PEER: TUNNEL})
-    side.set_vteps({PEER: other})
-    world, changes = side.take(NONE)
+    state.set_vteps({PEER: TUNNEL})
+    state.set_vteps({PEER: other})
+    world, changes = state.take(NONE)
     assert world.vteps == {PEER: other}
     assert changes == Changes.of(ObjectKind.VTEP, {PEER})

@@ -47,6 +47,6 @@ def test_only_what_flows_depend_on_concerns_every_flow() -> None:
 
 @pytest.mark.parametrize("encap", Encap)
 @pytest.mark.parametrize("mode", FwdMode)
-def test_a_learning_switch_delivers_unasked(mode: FwdMode, encap: Encap) -> None:
+def test_a_learning_switch_delivers_without_flows(mode: FwdMode, encap: Encap) -> None:
     learning = (mode, encap) == (FwdMode.BRIDGE, Encap.VLAN)
-    assert ForwardingMode(mode).delivers_unasked(encap) is learning
+    assert ForwardingMode(mode).delivers_without_flows(encap) is learning

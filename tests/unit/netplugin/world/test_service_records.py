@@ -88,15 +88,15 @@ def test_providers_come_and_go() -> None:
 
 def test_however_many_come_at_once_a_service_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[ServiceKey] = []
-    on = ServiceRecords.on
+    on_bridge = ServiceRecords.on_bridge
 
     def counted(
         book: ServiceRecords, key: ServiceKey, vrf: int, networks: Container[NetworkId]
     ) -> Service | None:
         made.append(key)
-        return on(book, key, vrf, networks)
+        return on_bridge(book, key, vrf, networks)
 
-    monkeypatch.setattr(ServiceRecords, "on", counted)
+    monkeypatch.setattr(ServiceRecords, "on_bridge", counted)
     world = builder(network(), record(), *map(provider, range(1, 100)))
     assert world.dirty(Bridge.VXLAN)
     assert len(services(world)[KEY].providers) == 99
