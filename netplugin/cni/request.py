@@ -54,9 +54,9 @@ def parse(body: bytes, *, adding: bool) -> PodRequest:
 
     A DEL is validated less strictly than an ADD.
     """
-    # A DEL must succeed for whatever an ADD may have left, with as little as a runtime still knows:
-    # the CNI specification allows a DEL without CNI_NETNS, and a runtime repeats a failed one for
-    # ever. What the checks of an ADD refuse was never created.
+    # A DEL must succeed for everything that an ADD may have left, with as little as a runtime still
+    # knows: the CNI specification allows a DEL without CNI_NETNS. What the checks of an ADD refuse
+    # was never created.
     fields = _object(body, "request")
     config = _object(fields.get("netconf", "").encode(), "network configuration")
     version = _version(config)
@@ -133,13 +133,13 @@ def _pod_arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]
     }
 
 
-def _placement(ours: Any) -> tuple[TenantName, NetworkName, GroupName | None]:
+def _placement(contiv: Any) -> tuple[TenantName, NetworkName, GroupName | None]:
     """Return tenant, network and group of the `contiv` object in the network configuration."""
-    if ours is None:
+    if contiv is None:
         return DEFAULT_TENANT, DEFAULT_NETWORK, None
-    if not isinstance(ours, dict):
+    if not isinstance(contiv, dict):
         raise BadCall(INVALID_CONFIG, '"contiv" in the network configuration is not an object')
-    asked = {name: ours.get(name) for name in ("tenant", "network", "group")}
+    asked = {name: contiv.get(name) for name in ("tenant", "network", "group")}
     # null means absent; other empty values (0, false, []) are type errors.
     named = {name: "" if value is None else value for name, value in asked.items()}
     wrong = [name for name, value in named.items() if not isinstance(value, str)]

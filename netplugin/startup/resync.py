@@ -46,16 +46,16 @@ async def resync(
 ) -> None:
     """Read store and host, program the switch, and start the reconcile loops."""
     # The order keeps the data plane of a restarted agent untouched. While the World is incomplete
-    # flows are added, never deleted. From `set_complete` on whatever is not in the World is deleted
-    # from the switch, so it comes only after every record and every existing port is there: a port
-    # that is missing then loses its flows, and a running pod its network.
+    # flows are added, never deleted. From `set_complete` on, flows of objects that are not in the
+    # World are deleted. So it comes only after every record and every existing port is there: a
+    # port that is missing then loses its flows, and a running pod its network.
     await _read_records(context, dataplane)
     await _publish_ports(dataplane, host_services, pod_services)
     dataplane.world.set_complete()
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
     _start_loops(context, dataplane, host_services, pod_services)
-    # Last: this removes whatever the journal does not know, and by now the journal has been read
+    # Last: this removes what the journal does not know, and by now the journal has been read
     # and compared with OVSDB.
     await _sweep_stale_ports(clients, pod_services)
 
