@@ -223,6 +223,8 @@ class Committer:
                     raise
                 continue
             if plan.writes:
+                # `decide`, the update of the view and the place in the queue make one step without
+                # an await in between. So the queue's order is the order of the decisions.
                 self._refuse_if_full(plan.writes)
                 await self._enqueue(plan.writes)
                 return plan

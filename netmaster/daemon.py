@@ -21,7 +21,13 @@ from netmaster.api.proxy import Proxy
 from netmaster.api.server import RestServer
 from netmaster.api.status import StatusApi
 from netmaster.docker import DockerClient
-from netmaster.leadership import FOLLOWER, Candidate, LeaderSettings, Leadership, Peers
+from netmaster.leadership import (
+    FOLLOWER,
+    ExternalParties,
+    LeaderSettings,
+    Leadership,
+    MasterContext,
+)
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.settings import ListenAddress, Settings
 from objdb.api import Backend
@@ -63,7 +69,7 @@ async def run(settings: Settings, version: str) -> None:
         }
         agents_rest = RegisteredAgents(backend)
         answering.push_async_callback(agents_rest.close)
-        peers = Peers(
+        parties = ExternalParties(
             agents=agents_rest,
             reports=agents.nodes,
             gateway=GatewayClient(settings.aci_gateway),
@@ -71,10 +77,10 @@ async def run(settings: Settings, version: str) -> None:
             announce=_announcer(registrations),
         )
         leadership = Leadership(
-            Candidate(backend=backend, lock=lock, writer=f"netmaster-{own}", now=_wall_clock),
+            MasterContext(backend=backend, lock=lock, writer=f"netmaster-{own}", now=_wall_clock),
             server,
             proxy.answer,
-            peers=peers,
+            parties=parties,
             status=StatusApi(
                 version, backend, lock, ofnet=agents, own=control.Node(own.host, ofnet.port)
             ),

@@ -76,8 +76,8 @@ class LeaderSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peers:
-    """The other parties of a leader.
+class ExternalParties:
+    """The systems that a leader calls or gets reports from.
 
     `agents` calls the agents of hosts, `reports` is what they report over the control channel;
     `gateway` is the ACI one, `docker` the engine of this host; `announce` writes this master's role
@@ -92,8 +92,8 @@ class Peers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A master as a candidate: its lock, its name to the store, and the wall clock."""
+class MasterContext:
+    """A master as a candidate: the store, its lock, its name as a writer, and the wall clock."""
 
     backend: Backend
     lock: Lock
@@ -118,20 +118,20 @@ class Leadership:
 
     def __init__(
         self,
-        candidate: Candidate,
+        master: MasterContext,
         server: RestServer,
         forward: Role,
         *,
-        peers: Peers,
+        parties: ExternalParties,
         status: StatusApi,
         settings: LeaderSettings,
     ) -> None:
-        self._backend = candidate.backend
-        self._lock = candidate.lock
-        self._candidate = candidate
+        self._backend = master.backend
+        self._lock = master.lock
+        self._master = master
         self._server = server
         self._forward = forward
-        self._peers = peers
+        self._parties = parties
         self._status = status
         self._settings = settings
         self._state = ElectionState.FOLLOWER
@@ -198,11 +198,11 @@ class Leadership:
             raise
 
     def _new_term(self, committer: Committer) -> _Term:
-        peers = self._peers
+        parties = self._parties
         return _Term(
             committer,
-            Cleanups(committer, peers.agents.reclaim),
-            ExternalEffects(committer, peers.gateway, peers.docker, mode=self._settings.mode),
+            Cleanups(committer, parties.agents.reclaim),
+            ExternalEffects(committer, parties.gateway, parties.docker, mode=self._settings.mode),
         )
 
     def _term_tasks(self, term: _Term) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
@@ -213,7 +213,7 @@ class Leadership:
             term.cleanups,
             after=self._settings.dead_host_after,
             tally=self._repaired,
-            clocks=Clocks(self._candidate.now),
+            clocks=Clocks(self._master.now),
         )
         tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "periodic tasks": partial(self._run_periodic_tasks, term),
@@ -228,7 +228,7 @@ class Leadership:
         """Return the term's committer; NotLeader if the lock is lost while the store is read."""
         authority = WriteAuthority(
             fence=fence,
-            writer=self._candidate.writer,
+            writer=self._master.writer,
             valid_until=lambda: self._lock.valid_until,
         )
         begin = Committer.begin(self._backend, authority)
@@ -262,7 +262,7 @@ class Leadership:
     def _periodic_tasks(self) -> Mapping[str, Callable[[View], Plan]]:
         """Return tasks and their decisions; each is repeated until its reply is 0."""
         return {
-            "reservations reclaimed": lambda view: address.reclaim(view, self._candidate.now()),
+            "reservations reclaimed": lambda view: address.reclaim(view, self._master.now()),
             "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
         }
@@ -285,9 +285,9 @@ class Leadership:
             case Effect.FORWARD:
                 self._server.role = self._forward
             case Effect.ANNOUNCE_LEADER:
-                self._peers.announce(LEADER)
+                self._parties.announce(LEADER)
             case Effect.ANNOUNCE_FOLLOWER:
-                self._peers.announce(FOLLOWER)
+                self._parties.announce(FOLLOWER)
             case Effect.FLUSH:
                 await self._flush()
             case Effect.RELEASE:
@@ -303,16 +303,16 @@ class Leadership:
         if self._current is None:
             raise NotLeader("this master leads no term")
         committer, cleanups = self._current.committer, self._current.cleanups
-        peers, now = self._peers, self._candidate.now
+        parties, now = self._parties, self._master.now
         return Leader(
             LeaderContext(
                 committer=committer,
                 change=self._current.effects.change,
                 mode=self._settings.mode,
                 now=now,
-                agents=peers.agents,
+                agents=parties.agents,
                 cleanups=cleanups,
-                hosts=HostsApi(self._backend, committer, cleanups, peers.reports, now=now),
+                hosts=HostsApi(self._backend, committer, cleanups, parties.reports, now=now),
                 ipam=IpamApi(self._backend, committer, self._repaired, now=now),
                 status=self._status,
             )

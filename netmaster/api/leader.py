@@ -12,7 +12,7 @@ from aiohttp import web
 
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import moved, not_found
-from netmaster.api.route_table import ROUTER
+from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.api.routes import cleaned
 from netmaster.api.server import read_body
 
@@ -34,7 +34,7 @@ class Leader:
             clean = cleaned(path)
             if clean != path:
                 return moved(quote(clean, safe=_PATH_SAFE) + query_mark + query)
-        found = ROUTER.find(request.method, path)
+        found = ROUTE_FINDER.find(request.method, path)
         if found is None:
             return not_found()
         asked = ApiRequest(

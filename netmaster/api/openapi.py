@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from contivmodel.schema import TEXT, Schema, reference, schemas
-from netmaster.api.routes import Operation, Route
+from netmaster.api.routes import OperationDoc, Route
 from netmaster.stored import CleanupCategory
 
 H = TypeVar("H")
@@ -62,7 +62,7 @@ def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation) -> Schema:
+def _operation(operation: OperationDoc) -> Schema:
     shown: Schema = {
         "operationId": _camel_case(operation.summary),
         "summary": operation.summary,

@@ -1,6 +1,6 @@
 """The one table of routes: method and path pattern, handler, and what OpenAPI tells of them.
 
-`ROUTER` dispatches the requests of `netmaster.api.leader` from it, `document` describes it
+`ROUTE_FINDER` dispatches the requests of `netmaster.api.leader` from it, `document` describes it
 (`netmaster.api.openapi`). A route that is added here is dispatched and documented; an object class
 that is added to `netmaster.api.objects.KINDS` has all its routes.
 """
@@ -22,7 +22,7 @@ from netmaster.api.endpoints import ReadCall
 from netmaster.api.hosts import DRAINED_SCHEMA, HOST_SCHEMA, REMOVED_SCHEMA
 from netmaster.api.objects import ENDPOINTS, KINDS, ObjectClass
 from netmaster.api.replies import json_reply
-from netmaster.api.routes import TEXT, Operation, Route, Router
+from netmaster.api.routes import TEXT, OperationDoc, Route, RouteFinder
 
 API: Final = "/api/v1/"
 
@@ -43,13 +43,13 @@ def _object_routes(kind: ObjectClass) -> Iterator[Route[Handler]]:
     name, plural, model = kind.model.kind, kind.model.plural, kind.model
     whole = reference(model)
     item, inspected = f"{API}{plural}/{{key}}/", f"{API}inspect/{plural}/{{key}}/"
-    read = Operation(summary=f"read {name}", tag=name, answer=whole)
-    write = Operation(summary=f"write {name}", tag=name, answer=whole, body=model)
-    put = Operation(summary=f"put {name}", tag=name, answer=whole, body=model)
-    delete = Operation(summary=f"delete {name}", tag=name, answer=TEXT_SCHEMA)
+    read = OperationDoc(summary=f"read {name}", tag=name, answer=whole)
+    write = OperationDoc(summary=f"write {name}", tag=name, answer=whole, body=model)
+    put = OperationDoc(summary=f"put {name}", tag=name, answer=whole, body=model)
+    delete = OperationDoc(summary=f"delete {name}", tag=name, answer=TEXT_SCHEMA)
     every: Schema = {"type": "array", "items": whole}
-    listed = Operation(summary=f"list {name}", tag=name, answer=every)
-    state = Operation(summary=f"inspect {name}", tag=name, answer=_operational_state(whole))
+    listed = OperationDoc(summary=f"list {name}", tag=name, answer=every)
+    state = OperationDoc(summary=f"inspect {name}", tag=name, answer=_operational_state(whole))
     yield Route("GET", f"{API}{plural}/", partial(handlers.list_objects, kind), listed)
     yield Route("GET", item, partial(handlers.read_object, kind), read)
     yield Route("POST", item, partial(handlers.write_object, kind), write)
@@ -61,7 +61,7 @@ def _object_routes(kind: ObjectClass) -> Iterator[Route[Handler]]:
 def _agent_route(
     call: str, read_call: ReadCall, summary: str, body: type[WireModel]
 ) -> Route[Handler]:
-    operation = Operation(summary=summary, tag="plugin", body=body)
+    operation = OperationDoc(summary=summary, tag="plugin", body=body)
     return Route("POST", f"/plugin/{call}", partial(handlers.agent_call, read_call), operation)
 
 
@@ -71,13 +71,13 @@ def _operational_state(config: Schema | None = None) -> Schema:
     return {"type": "object", "properties": {"Config": config, **oper} if config else oper}
 
 
-def _page(summary: str, tag: str) -> Operation:
+def _page(summary: str, tag: str) -> OperationDoc:
     """Return what is told of a page that the original sends as text, JSON or not."""
-    return Operation(summary=summary, tag=tag, media=TEXT)
+    return OperationDoc(summary=summary, tag=tag, media=TEXT)
 
 
-def _json(summary: str, tag: str, answer: Schema) -> Operation:
-    return Operation(summary=summary, tag=tag, answer=answer)
+def _json(summary: str, tag: str, answer: Schema) -> OperationDoc:
+    return OperationDoc(summary=summary, tag=tag, answer=answer)
 
 
 ROUTES: Final[tuple[Route[Handler], ...]] = (
@@ -152,9 +152,9 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
         "DELETE",
         "/debug/epcleanup/tenant/{tenant}/{category}/{key}",
         handlers.clean_up,
-        Operation(summary="clean up", tag="debug", answer=TEXT_SCHEMA, media=TEXT),
+        OperationDoc(summary="clean up", tag="debug", answer=TEXT_SCHEMA, media=TEXT),
     ),
 )
 """In the order of the OpenAPI document."""
 
-ROUTER: Final = Router(ROUTES)
+ROUTE_FINDER: Final = RouteFinder(ROUTES)

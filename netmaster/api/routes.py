@@ -1,7 +1,7 @@
 """Routes as data, and how a request finds its route. Pure.
 
 A `Route` says what answers a method and a path pattern, and what the OpenAPI document tells of it.
-The one table of routes is `netmaster.api.route_table`; `Router` dispatches from it and
+The one table of routes is `netmaster.api.route_table`; `RouteFinder` dispatches from it and
 `netmaster.api.openapi` documents it, so neither can know a route that the other does not.
 
 Paths, the mandatory trailing slash and the missing 405 are the original's
@@ -23,7 +23,7 @@ TEXT: Final = "text/plain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class OperationDoc:
     """What the OpenAPI document says of a route.
 
     `answer` is the schema of a successful answer and `media` its content type; `body` is the model
@@ -47,7 +47,7 @@ class Route(Generic[H]):
     method: str
     pattern: str
     handler: H
-    operation: Operation
+    operation: OperationDoc
 
     @property
     def parameters(self) -> list[str]:
@@ -55,14 +55,14 @@ class Route(Generic[H]):
         return [segment[1:-1] for segment in self.pattern.split("/") if _is_parameter(segment)]
 
 
-class Match(NamedTuple, Generic[H]):
+class RouteMatch(NamedTuple, Generic[H]):
     """The route of a request, and the path segments its parameters stand for, by name."""
 
     route: Route[H]
     parameters: Mapping[str, str]
 
 
-class Router(Generic[H]):
+class RouteFinder(Generic[H]):
     """Finds the route of a request; ValueError for two routes with one method and pattern."""
 
     def __init__(self, routes: Iterable[Route[H]]) -> None:
@@ -75,17 +75,17 @@ class Router(Generic[H]):
         for route in routes:
             self._add(route)
 
-    def find(self, method: str, path: str) -> Match[H] | None:
+    def find(self, method: str, path: str) -> RouteMatch[H] | None:
         """Return the route of a request; None if there is none. The path is percent-decoded."""
         exact = self._exact.get((method, path))
         if exact is not None:
-            return Match(exact, {})
+            return RouteMatch(exact, {})
         segments = path.split("/")
         for shape in self._shapes.get(len(segments), ()):
             values = [segments[at] for at in sorted(shape)]
             route = self._by_shape.get((method, _blanked(segments, shape)))
             if route is not None and all(values):
-                return Match(route, dict(zip(route.parameters, values, strict=True)))
+                return RouteMatch(route, dict(zip(route.parameters, values, strict=True)))
         return None
 
     def _add(self, route: Route[H]) -> None:

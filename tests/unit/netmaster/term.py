@@ -15,7 +15,7 @@ from netmaster.api.agents import RegisteredAgents
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.hosts import HostsApi
 from netmaster.api.ipam import IpamApi
-from netmaster.api.route_table import ROUTER
+from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer, CommitTiming, WriteAuthority
@@ -151,7 +151,7 @@ async def ask(context: LeaderContext, method: str, path: str, payload: bytes) ->
     async def body() -> bytes:
         return payload
 
-    found = ROUTER.find(method, path)
+    found = ROUTE_FINDER.find(method, path)
     assert found is not None, path
     request = ApiRequest(body=body, content_type="application/json", parameters=found.parameters)
     answer = await found.route.handler(context, request)

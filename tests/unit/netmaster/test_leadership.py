@@ -16,7 +16,13 @@ from netmaster.api.agents import RegisteredAgents
 from netmaster.api.leader import Leader
 from netmaster.api.server import RestServer, Role
 from netmaster.api.status import StatusApi
-from netmaster.leadership import Candidate, LeaderSettings, Leadership, LeadershipTiming, Peers
+from netmaster.leadership import (
+    ExternalParties,
+    LeaderSettings,
+    Leadership,
+    LeadershipTiming,
+    MasterContext,
+)
 from netmaster.plan.objects.globals import StartupFlags
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryStore
@@ -78,10 +84,12 @@ async def candidate(
     announced: list[str] = []
     agents = RegisteredAgents(backend)
     leadership = Leadership(
-        Candidate(backend=backend, lock=lock, writer="netmaster-10.0.0.1:9999", now=lambda: 1000.0),
+        MasterContext(
+            backend=backend, lock=lock, writer="netmaster-10.0.0.1:9999", now=lambda: 1000.0
+        ),
         server,
         elsewhere,
-        peers=Peers(
+        parties=ExternalParties(
             agents=agents,
             reports={},
             gateway=FakeGateway(),

@@ -7,7 +7,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from netmaster.api.objects import KINDS
-from netmaster.api.route_table import ROUTER, ROUTES, document
+from netmaster.api.route_table import ROUTE_FINDER, ROUTES, document
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_what_is_documented_and_what_is_dispatched_is_the_same(served: dict[str,
     assert operations(served) == {(route.method, route.pattern) for route in ROUTES}
     assert len(operations(served)) == len(ROUTES)
     for method, path in operations(served):
-        found = ROUTER.find(method, re.sub(r"\{\w+\}", "a", path))
+        found = ROUTE_FINDER.find(method, re.sub(r"\{\w+\}", "a", path))
         assert found is not None, path
         assert (found.route.method, found.route.pattern) == (method, path)
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netmaster.api.route_table import ROUTER, ROUTES
-from netmaster.api.routes import Operation, Route, Router, cleaned
+from netmaster.api.route_table import ROUTE_FINDER, ROUTES
+from netmaster.api.routes import OperationDoc, Route, RouteFinder, cleaned
 
-OPERATION = Operation(summary="x", tag="x")
+DOC = OperationDoc(summary="x", tag="x")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ OPERATION = Operation(summary="x", tag="x")
 def test_a_known_request_has_a_route(
     method: str, path: str, pattern: str, parameters: dict[str, str]
 ) -> None:
-    found = ROUTER.find(method, path)
+    found = ROUTE_FINDER.find(method, path)
     assert found is not None
     assert (found.route.method, found.route.pattern) == (method, pattern)
     assert found.parameters == parameters
@@ -101,26 +101,26 @@ def test_a_known_request_has_a_route(
     ],
 )
 def test_everything_else_has_none(method: str, path: str) -> None:
-    assert ROUTER.find(method, path) is None
+    assert ROUTE_FINDER.find(method, path) is None
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.pattern}")
 def test_every_route_of_the_table_is_dispatched(route: Route[object]) -> None:
-    found = ROUTER.find(route.method, re.sub(r"\{\w+\}", "a", route.pattern))
+    found = ROUTE_FINDER.find(route.method, re.sub(r"\{\w+\}", "a", route.pattern))
     assert found is not None
     assert found.route is route
 
 
 def test_a_route_that_is_there_twice_is_refused() -> None:
-    route = Route("GET", "/a/{key}", None, OPERATION)
+    route = Route("GET", "/a/{key}", None, DOC)
     with pytest.raises(ValueError, match="in the table twice"):
-        Router([route, Route("GET", "/a/{label}", None, OPERATION)])
+        RouteFinder([route, Route("GET", "/a/{label}", None, DOC)])
 
 
 def test_parameters_of_one_shape_do_not_hide_those_of_another() -> None:
-    first = Route("GET", "/a/{x}/b", 1, OPERATION)
-    second = Route("GET", "/a/b/{y}", 2, OPERATION)
-    router = Router([first, second])
+    first = Route("GET", "/a/{x}/b", 1, DOC)
+    second = Route("GET", "/a/b/{y}", 2, DOC)
+    router = RouteFinder([first, second])
     for path, route in (("/a/1/b", first), ("/a/b/2", second)):
         found = router.find("GET", path)
         assert found is not None
