@@ -140,7 +140,7 @@ FLAGS: Final = (
     Flag(
         names=("probe-interval",),
         env="PROBE_INTERVAL",
-        help="seconds between looks whether long packets pass to other hosts, 0 for never",
+        help="seconds between path MTU probes of other hosts, 0 for never",
         default="300",
         generation=Generation.OURS,
     ),
@@ -154,7 +154,7 @@ FLAGS: Final = (
     Flag(
         names=("audit-interval",),
         env="AUDIT_INTERVAL",
-        help="seconds between looks for what somebody else has changed: flows, links, rules",
+        help="seconds between checks for changes made by others: flows, links, rules",
         default="60",
         generation=Generation.OURS,
     ),
@@ -182,7 +182,7 @@ class Settings:
 
     mode: str
     fwd_mode: FwdMode | None
-    """None takes whatever the global object says."""
+    """None takes the mode of the global object."""
     store: StoreAddress
     host: HostLabel
     ctrl_ip: IPv4Address

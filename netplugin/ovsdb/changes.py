@@ -24,7 +24,7 @@ class Database(Protocol):
         ...
 
 
-NOBODY: Final = "tcp:127.0.0.1:9"
+PLACEHOLDER: Final = "tcp:127.0.0.1:9"
 """A placeholder controller: the discard port of this host, where nothing listens."""
 
 BOND: Final[Mapping[str, Any]] = {
@@ -84,7 +84,7 @@ def hang_up(names: Collection[str]) -> OvsdbChange:
         connected = [row for name in names if (row := _bridge(db, name)) and row.controller]
         for bridge in connected:
             placeholder = txn.insert(db.tables["Controller"])
-            _set(placeholder, "target", NOBODY)
+            _set(placeholder, "target", PLACEHOLDER)
             _set(placeholder, "connection_mode", ["out-of-band"])
             bridge.controller = [placeholder]
         if connected:

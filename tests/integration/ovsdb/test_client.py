@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
-from netplugin.ovsdb.changes import NOBODY
+from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import listening
@@ -147,7 +147,7 @@ async def test_hung_up_a_bridge_dials_anew_and_keeps_its_flows(
         ovs_module.ofctl("-OOpenFlow13", "add-flow", BRIDGE, "priority=7,actions=drop")
         await ovsdb.hang_up(BRIDGE, "ovsbr-none")
         assert await seen.get() == "ended"
-        assert ovs_module.vsctl("get-controller", BRIDGE).strip() == NOBODY
+        assert ovs_module.vsctl("get-controller", BRIDGE).strip() == PLACEHOLDER
         done = ovs_module.vsctl("get", "open_vswitch", ".", "cur_cfg", "next_cfg").split()
         assert done[0] == done[1]
         await ovsdb.ensure_bridge(spec)
