@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core import keys
-from core.ids import HostLabel
+from core.ids import HostLabel, NetworkId
 from netmaster.plan.endpoints import cleanup, dead_hosts, drain
 from netmaster.stored import EndpointCleanup
 from tests.unit.netmaster.scene import NOW, Scene
@@ -131,6 +131,16 @@ def test_what_came_later_stays(scene: Scene) -> None:
     wanted = begin(scene, "net", "n1")
     scene.endpoint("late")
     assert "n1.default-late" not in carry_out(scene, wanted)
+
+
+def test_an_endpoint_created_after_a_leader_died_half_way_stays(scene: Scene) -> None:
+    newest = scene.endpoint("newest", "n2")
+    begun = begin(scene, "net", "n2")
+    scene.do(cleanup.remove, [newest])
+    scene.reload()
+    scene.endpoint("late", "n2")
+    assert carry_out(scene, begun) == ["n2.default-c12", "n2.default-c2"]
+    assert set(scene.view.network_endpoints[NetworkId("n2.default")]) == {"n2.default-late"}
 
 
 def test_a_part_done_twice_does_no_harm(scene: Scene) -> None:
