@@ -80,7 +80,9 @@ def test_refusals(scene: Scene, asked: tuple[Any, ...], text: str) -> None:
 def test_a_host_goes_with_all_of_its_endpoints(scene: Scene) -> None:
     scene.endpoint("far", host="h2")
     label = HostLabel("h1")
-    scene.do(dead_hosts.update, {label: 3}, [label], NOW)
+    observed = {label: 3}
+    absent = dead_hosts.Observed(absent=observed, confirmed=observed, seconds={}, now=NOW)
+    scene.do(dead_hosts.update, absent)
     scene.do(drain.drain, label, NOW)
     scene.store[keys.host(label)] = b"its record"
     begun = scene.do(cleanup.begin_host, label, 3)
