@@ -41,6 +41,7 @@ from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as global_settings
 from netmaster.plan.objects import netprofile, policy, tenant
 from netmaster.plan.objects.globals import StartupFlags
+from netmaster.reservations import Reservations
 from netmaster.view import View
 from objdb.api import Backend, Fence, Lock
 from ofnet.rpc.control import Node, Report
@@ -108,6 +109,7 @@ class _Term:
     committer: Committer
     cleanups: Cleanups
     effects: ExternalEffects
+    reservations: Reservations
 
 
 class Leadership:
@@ -203,6 +205,7 @@ class Leadership:
             committer,
             Cleanups(committer, parties.agents.reclaim),
             ExternalEffects(committer, parties.gateway, parties.docker, mode=self._settings.mode),
+            Reservations(),
         )
 
     def _term_tasks(self, term: _Term) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
@@ -248,7 +251,7 @@ class Leadership:
     async def _run_periodic_tasks(self, term: _Term) -> None:
         """Do periodically what is due by time, and finish what earlier changes left undone."""
         while True:
-            for name, decide in self._periodic_tasks().items():
+            for name, decide in self._periodic_tasks(term.reservations).items():
                 try:
                     while count := await term.committer.submit(decide):
                         log.info(name, extra=fields(count=count))
@@ -259,10 +262,12 @@ class Leadership:
             await term.effects.repair()
             await asyncio.sleep(self._settings.timing.periodic)
 
-    def _periodic_tasks(self) -> Mapping[str, Callable[[View], Plan]]:
+    def _periodic_tasks(self, reservations: Reservations) -> Mapping[str, Callable[[View], Plan]]:
         """Return tasks and their decisions; each is repeated until its reply is 0."""
         return {
-            "reservations reclaimed": lambda view: address.reclaim(view, self._master.now()),
+            "reservations reclaimed": lambda view: address.reclaim(
+                view, reservations.overdue(view)
+            ),
             "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
         }
@@ -313,7 +318,13 @@ class Leadership:
                 agents=parties.agents,
                 cleanups=cleanups,
                 hosts=HostsApi(self._backend, committer, cleanups, parties.reports, now=now),
-                ipam=IpamApi(self._backend, committer, self._repaired, now=now),
+                ipam=IpamApi(
+                    self._backend,
+                    committer,
+                    self._repaired,
+                    reservations=self._current.reservations,
+                    now=now,
+                ),
                 status=self._status,
             )
         )
