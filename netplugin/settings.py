@@ -20,6 +20,7 @@ from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode, ManagementPort
 
 ANY_ADDRESS: Final = "0.0.0.0"
+REST_PORT: Final = 9090
 LONGEST_GRACE: Final = 365 * 86400
 LONGEST_AUDIT_INTERVAL: Final = 86400
 SMALLEST_MTU: Final = 1280
@@ -84,8 +85,7 @@ FLAGS: Final = (
     Flag(
         names=("rest-address",),
         env="REST_ADDRESS",
-        help="where inspection is served",
-        default="0.0.0.0:9090",
+        help="where inspection is served (default: port 9090 of --ctrl-ip)",
         generation=Generation.OURS,
     ),
     Flag(
@@ -252,7 +252,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         journal=journal_dir(values),
         cni_socket=cni_socket(values),
         ovsdb=values["ovsdb"],
-        rest=_address(values["rest-address"]),
+        rest=_address(values["rest-address"] or f"{ctrl_ip}:{REST_PORT}"),
         vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),

@@ -115,7 +115,7 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         journal=Path("/var/lib/contiv/netplugin/endpoints"),
         cni_socket=Path("/run/contiv/contiv-cni.sock"),
         ovsdb="unix:/var/run/openvswitch/db.sock",
-        rest=ListenAddress("0.0.0.0", 9090),
+        rest=ListenAddress("192.0.2.7", 9090),
         vxlan_rpc_port=9002,
         vlan_rpc_port=9003,
         vxlan_openflow_port=6633,
@@ -235,3 +235,8 @@ def test_a_site_names_the_management_ports_that_pods_may_reach() -> None:
     assert not resolved(no_pod_guard="true").pod_guard
     for wrong in ("x", "0", "65536", "sctp/1", "tcp/", "/80", "1-2"):
         assert wrong in refusal_of(pod_host_ports=f"80,{wrong}")
+
+
+def test_inspection_is_served_on_the_control_address_unless_said_otherwise() -> None:
+    assert resolved(ctrl_ip="192.0.2.8").rest == ListenAddress("192.0.2.8", 9090)
+    assert resolved(rest_address=":9090").rest == ListenAddress("0.0.0.0", 9090)
