@@ -67,7 +67,7 @@ async def run(settings: Settings, version: str) -> None:
                 _instance(keys.SERVICE_NETMASTER_RPC, ListenAddress(own.host, ofnet.port), version),
             )
         }
-        agents_rest = RegisteredAgents(backend)
+        agents_rest = RegisteredAgents(backend, source=own.host)
         answering.push_async_callback(agents_rest.close)
         parties = ExternalParties(
             agents=agents_rest,

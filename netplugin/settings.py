@@ -17,12 +17,14 @@ from core.ids import HostLabel
 from daemons import flags
 from daemons.flags import Flag, Generation, Values
 from objdb.connect import StoreAddress, store_of
-from ofnet.world import FwdMode
+from ofnet.world import FwdMode, ManagementPort
 
 ANY_ADDRESS: Final = "0.0.0.0"
+REST_PORT: Final = 9090
 LONGEST_GRACE: Final = 365 * 86400
 LONGEST_AUDIT_INTERVAL: Final = 86400
 SMALLEST_MTU: Final = 1280
+PROTOCOLS: Final = {"tcp": 6, "udp": 17}
 LARGEST_MTU: Final = 65_535
 
 FLAGS: Final = (
@@ -83,8 +85,7 @@ FLAGS: Final = (
     Flag(
         names=("rest-address",),
         env="REST_ADDRESS",
-        help="where inspection is served",
-        default="0.0.0.0:9090",
+        help="where inspection is served (default: port 9090 of --ctrl-ip)",
         generation=Generation.OURS,
     ),
     Flag(
@@ -119,6 +120,20 @@ FLAGS: Final = (
         names=("no-source-guard",),
         env="NO_SOURCE_GUARD",
         help="let pods send from addresses that are not theirs",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("pod-host-ports",),
+        env="POD_HOST_PORTS",
+        help="management ports that pods may reach, comma-delimited, each N, tcp/N or udp/N",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("no-pod-guard",),
+        env="NO_POD_GUARD",
+        help="let pods reach the management ports of hosts, masters and the store",
         default="false",
         switch=True,
         generation=Generation.OURS,
@@ -205,6 +220,9 @@ class Settings:
     leak_grace: int
     audit_interval: int
     source_guard: bool = True
+    pod_guard: bool = True
+    pod_host_ports: frozenset[ManagementPort] = frozenset()
+    """The management ports that pods may reach."""
 
 
 def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
@@ -234,7 +252,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         journal=journal_dir(values),
         cni_socket=cni_socket(values),
         ovsdb=values["ovsdb"],
-        rest=_address(values["rest-address"]),
+        rest=_address(values["rest-address"] or f"{ctrl_ip}:{REST_PORT}"),
         vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
@@ -245,6 +263,8 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         source_guard=not values.on("no-source-guard"),
+        pod_guard=not values.on("no-pod-guard"),
+        pod_host_ports=_pod_host_ports(values["pod-host-ports"]),
     )
 
 
@@ -263,6 +283,22 @@ def _mtu(values: Values) -> int | None:
     if values["mtu"] == "0":
         return None
     return values.number("mtu", SMALLEST_MTU, LARGEST_MTU)
+
+
+def _pod_host_ports(text: str) -> frozenset[ManagementPort]:
+    ports: set[ManagementPort] = set()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        protocol, slash, number = word.rpartition("/")
+        numbers = PROTOCOLS.values() if not slash else filter(None, [PROTOCOLS.get(protocol)])
+        chosen = {
+            ManagementPort(one, int(number))
+            for one in numbers
+            if number.isascii() and number.isdigit() and 0 < int(number) < 65536
+        }
+        if not chosen:
+            raise UsageError(f"pod-host-ports must be N, tcp/N or udp/N, got {word}")
+        ports |= chosen
+    return frozenset(ports)
 
 
 def _ip(what: str, text: str) -> IPv4Address:

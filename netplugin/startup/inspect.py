@@ -1,17 +1,18 @@
-"""The agent's REST routes on `:9090`: inspection and debugging, in the original's shapes.
+"""The agent's REST routes on port 9090: inspection and debugging, in the original's shapes.
 
 GET /inspect/driver: state of both bridges (`ofnet.inspection`). GET /inspect/nameserver: the names
 pods can resolve. GET /inspect/bgp: the session with the BGP peer and its prefixes
 (`ofnet.bgp.inspection`). GET /svcstats: counters of the clients of services; this route and the
 driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
-endpoint of this host, for netmaster's clean-up. GET /debug/leaks: how many objects garbage
-collection removed, by cause.
+endpoint of this host, for netmaster's clean-up; refused to all but registered masters. GET
+/debug/leaks: how many objects garbage collection removed, by cause.
 
 Source: docs/original/netplugin-agent.md §7.
 """
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -21,13 +22,17 @@ from aiohttp import web
 
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
+from core.logs import fields
 from netplugin.bgp.host import HostBgp
+from netplugin.bridges.pod_guard import resolve
 from netplugin.dns.nameserver import NameServer
 from netplugin.pods.handler import Pods
 from netplugin.settings import ListenAddress
 from ofnet.agent import BridgeAgent
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
 
 SIDES = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
 MAX_BODY = 64 * 1024
@@ -103,11 +108,27 @@ class Inspector:
         return web.Response(text=_json(dict(self._collected)), content_type="application/json")
 
     async def _reclaim(self, request: web.Request) -> web.Response:
+        if not await self._is_master(request.remote or ""):
+            log.warning("reclaim refused", extra=fields(peer=request.remote, path=request.path))
+            return web.Response(
+                status=HTTPStatus.FORBIDDEN,
+                text=f"{request.remote} is not the address of a registered netmaster: release"
+                " endpoints with netctl\n",
+            )
         try:
             await self._pods.reclaim(EndpointKey(request.match_info["key"]))
         except ContivError as exc:
             return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
         return web.Response(text="null\n", content_type="application/json")
+
+    async def _is_master(self, peer: str) -> bool:
+        """Return whether a peer has the address of a master that is registered in the store."""
+        # A pod has such an address only on its way out of a master's host, and is stopped before
+        # (`ofnet.pipelines.pod_guard`).
+        masters = self._identity(Bridge.VXLAN).masters
+        return peer in masters or peer in {
+            address for name in masters for address in await resolve(name)
+        }
 
 
 @asynccontextmanager

@@ -238,6 +238,14 @@ class FakeLinks(KernelLinks):
             yield
             await self.changed.wait()
 
+    async def addresses(self, is_pods: Callable[[str], bool]) -> frozenset[str]:
+        assert not is_pods(UNDERLAY_CARD)
+        return frozenset({"192.0.2.1"})
+
+    async def address_changes(self) -> AsyncIterator[None]:
+        yield
+        await asyncio.Event().wait()
+
     def end(self, netns: str) -> None:
         """End a pod's namespace, and with it both ends of its link."""
         self.dead.add(netns)
