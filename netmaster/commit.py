@@ -389,6 +389,11 @@ class Committer:
     async def _watch_store(self) -> None:
         try:
             async for item in self._reports:
+                if isinstance(item, Snapshot) and item.rewound:
+                    # All that this term knows, its revisions and its lock among it, is of another
+                    # history. The next term reads everything anew.
+                    log.warning("store went back, term ends", extra=fields(revision=item.rev))
+                    break
                 self._unchecked.append(item)
                 self._check_reports()
         except StoreDenied as exc:

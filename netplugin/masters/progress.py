@@ -3,7 +3,7 @@
 In come the revision of each prefix up to which the store has been read, the revisions that were
 handed to the bridges, and faults; out comes what `netplugin.masters.control` reports. A revision is
 realised when both switches have acknowledged the flows of all changes up to it; while a flow is
-refused, no later revision is realised.
+refused, no later revision is realised. When the store went back, what was realised is forgotten.
 """
 
 import asyncio
@@ -42,6 +42,8 @@ class Progress:
         self._misunderstood: dict[str, str] = {}
         self._faults: dict[str, tuple[str, ...]] = {}
         self._changed = ChangeNotifier()
+        self.histories = 0
+        """How often a prefix of the store went back."""
         for agent in agents.values():
             agent.on_sync_change(self._update)
 
@@ -72,9 +74,21 @@ class Progress:
         """Note that all events of a prefix up to a revision have been read."""
         self._told[prefix] = rev
 
-    def handed_over(self, revisions: Mapping[str, int]) -> None:
-        """Note that the bridges were given all changes up to these revisions."""
-        self._handed = revisions
+    def rewound(self, prefix: str) -> None:
+        """Forget the revisions of a prefix, which are those of another history."""
+        self.histories += 1
+        self._told.pop(prefix, None)
+        self._handed = _without(self._handed, prefix)
+        self._realised = _without(self._realised, prefix)
+        self._changed.notify()
+
+    def handed_over(self, revisions: Mapping[str, int], histories: int) -> None:
+        """Note that the bridges were given all changes up to these revisions.
+
+        `histories` is what it was when the revisions were read: they may be of the past by now.
+        """
+        if histories == self.histories:
+            self._handed = revisions
         self._update()
 
     def understood(self, key: str) -> None:
@@ -108,3 +122,7 @@ class Progress:
         yield from chain.from_iterable(self._faults.values())
         for key, reason in {**self._unreadable, **self._misunderstood}.items():
             yield f"{key}: {reason}"
+
+
+def _without(revisions: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {known: rev for known, rev in revisions.items() if known != prefix}

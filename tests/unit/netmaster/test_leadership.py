@@ -182,6 +182,24 @@ async def test_a_leader_whose_lock_ends_follows_and_stands_again() -> None:
         assert master.announced == ["leader", "follower", "leader"]
 
 
+async def test_a_leader_begins_anew_when_the_store_went_back() -> None:
+    store = MemoryStore()
+    async with candidate(store) as master:
+        await master.until_leading()
+        saved = store.save()
+        assert await created(master.server.role, "lost") == 200
+        first = master.server.role
+        store.restore(saved)
+
+        async def leads_anew() -> bool:
+            return master.leads() and master.server.role != first
+
+        await eventually_async(leads_anew, "another term began")
+        assert master.announced == ["leader", "follower", "leader"]
+        assert await created(master.server.role, "lost") == 200
+        assert store.get(keys.obj("tenant", "lost"))
+
+
 async def test_a_refused_fence_ends_the_term() -> None:
     store, faults = MemoryStore(), Faults(refuse_fences=True)
     terms: set[int] = set()
