@@ -13,6 +13,7 @@ from typing import Final
 
 from aiohttp import (
     ClientConnectionError,
+    ClientConnectorError,
     ClientError,
     ClientHandlerType,
     ClientOSError,
@@ -20,6 +21,7 @@ from aiohttp import (
     ClientResponse,
     ClientSession,
     ClientTimeout,
+    ConnectionTimeoutError,
     DummyCookieJar,
     ServerDisconnectedError,
     TCPConnector,
@@ -28,9 +30,10 @@ from aiohttp import (
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
+from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
-from netmaster.api.replies import error
+from netmaster.api.replies import error, may_change, unknown_outcome
 from netmaster.commit import NO_LEADER
 
 
@@ -51,6 +54,8 @@ class ProxyTiming:
     leader_check: float = 1.0
 
 
+_NOT_SENT: Final = (ClientConnectorError, ConnectionTimeoutError)
+"""Without a connection nothing was sent, so nothing was done."""
 _HOP_BY_HOP: Final = frozenset({
     "connection",
     "expect",  # answered by `netmaster.api.server`
@@ -97,7 +102,10 @@ class Proxy:
         await self._session.close()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Return the leader's answer; NotLeader if there is no other leader than this master."""
+        """Return the leader's answer; NotLeader if there is no other leader than this master.
+
+        If the leader's answer is lost, a change may have been made; the answer then says so.
+        """
         leader = await self._current_leader()
         # The lock names this master while it loads its view. Forwarding to itself would be a loop.
         if leader is None or leader == self._own:
@@ -109,7 +117,10 @@ class Proxy:
             ):
                 return await self._forward(request, leader)
         except (ClientError, TimeoutError) as exc:
-            return error(502, f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}")
+            silent = f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}"
+            if may_change(request) and not isinstance(exc, _NOT_SENT):
+                return unknown_outcome(request, silent)
+            return _bad_gateway(silent)
 
     async def _current_leader(self) -> str | None:
         try:
@@ -146,6 +157,14 @@ class Proxy:
                     return
 
 
+def _bad_gateway(text: str) -> web.Response:
+    """Return the answer to a request that has changed nothing, for want of a leader."""
+    answer = error(502, text)
+    answer.headers[HEADER] = Outcome.REFUSED
+    answer.headers["Retry-After"] = "1"
+    return answer
+
+
 async def _once(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
     """Send a request at most once.
 
@@ -155,6 +174,8 @@ async def _once(request: ClientRequest, send: ClientHandlerType) -> ClientRespon
     """
     try:
         return await send(request)
+    except ClientConnectorError:
+        raise  # no connection was made
     except (ClientOSError, ServerDisconnectedError) as exc:
         raise ClientConnectionError(str(exc)) from exc
 

@@ -102,7 +102,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
 
 def _failed(request: web.BaseRequest, exc: BaseException) -> web.StreamResponse:
     if isinstance(exc, ContivError):
-        return refusal(exc)
+        return refusal(request, exc)
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return error(413, f"request body is larger than {MAX_BODY} bytes")
     log.error(

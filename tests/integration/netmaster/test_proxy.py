@@ -217,8 +217,14 @@ async def test_a_request_is_sent_once_whatever_becomes_of_its_connection(method:
         client = await connected()
         await client.sends(request(method))
         answer = await client.rest()
-        assert answer.startswith(b"HTTP/1.1 502 ")
         assert b"does not answer" in answer
+        if method == "GET":
+            assert answer.startswith(b"HTTP/1.1 502 ")
+            assert b"\r\nContiv-Outcome: refused\r\n" in answer
+        else:
+            assert answer.startswith(b"HTTP/1.1 500 ")
+            assert b"\r\nContiv-Outcome: unknown\r\n" in answer
+            assert b"outcome unknown: %s /x may have been done; ask" % method.encode() in answer
         assert len(leader.calls) == 2
         assert leader.calls[0].writer is leader.calls[1].writer, "the connection was not kept"
 
@@ -230,8 +236,20 @@ async def test_a_request_of_a_deposed_leader_is_not_sent_to_the_next() -> None:
         await client.sends(request("POST", "Content-Length: 0"))
         await until(lambda: len(first.calls) == 1, "the leader is asked")
         first.address = second.address
-        assert (await client.rest()).startswith(b"HTTP/1.1 502 ")
+        assert b"\r\nContiv-Outcome: unknown\r\n" in await client.rest()
         assert second.calls == []
+
+
+async def test_a_leader_that_cannot_be_reached_has_done_nothing(unused_tcp_port: int) -> None:
+    leader = Leader(silence)
+    async with follower(leader) as connected:
+        leader.address = f"127.0.0.1:{unused_tcp_port}"
+        client = await connected()
+        await client.sends(request("POST", "Content-Length: 0"))
+        answer = await client.rest()
+        assert answer.startswith(b"HTTP/1.1 502 ")
+        assert b"\r\nContiv-Outcome: refused\r\n" in answer
+        assert leader.calls == []
 
 
 @pytest.mark.parametrize(
