@@ -16,6 +16,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.collector import tune_garbage_collector
 from daemons.host_address import default_host_address
+from daemons.open_files import raise_open_files_limit
 from netplugin import settings
 from netplugin.commands import cleanup, preflight
 from netplugin.startup.daemon import run
@@ -40,6 +41,7 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code if isinstance(exc, ContivError) else 1
     tune_garbage_collector()
+    raise_open_files_limit()
     try:
         uvloop.run(run(resolved, VERSION))
     except (ContivError, OSError) as exc:

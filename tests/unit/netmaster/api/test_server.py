@@ -7,7 +7,8 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from core.errors import Conflict, ContivError
-from netmaster.api.server import MAX_BODY, RestServer, Role, read_body
+from netmaster.api.bodies import MAX_BODY
+from netmaster.api.server import RestServer, Role, read_body
 
 
 async def answered(role: Role) -> web.Response:
