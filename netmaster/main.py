@@ -28,7 +28,9 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         if commands.is_command(arguments):
             commands.run(arguments, environ)
             return 0
-        values = flags.read("netmaster", settings.FLAGS, arguments, environ, VERSION)
+        values = flags.read(
+            "netmaster", settings.FLAGS, arguments, environ, VERSION, commands=commands.HELP
+        )
         if values is None:
             return 0
         flags.set_up_logs(values)

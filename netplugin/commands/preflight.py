@@ -188,7 +188,10 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
         _switch,
         "apt install openvswitch-switch; systemctl start openvswitch-switch; --ovsdb names another",
     ),
-    "datapath": (_datapath, "modprobe openvswitch"),
+    "datapath": (
+        _datapath,
+        "put the address of --vtep-ip on a bridge, or modprobe openvswitch for the kernel's",
+    ),
     "store": (
         store_checks.store,
         "start it, name it with --etcd or --consul, or give this host another --host",
