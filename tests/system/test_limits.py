@@ -145,6 +145,24 @@ def _end(sock: socket.socket) -> bytes:
         return b""
 
 
+def test_on_a_full_disk_pods_can_be_deleted(bed: Bed) -> None:
+    """The agent's journal and its log cannot be written for a while."""
+    agent = bed.agents[0]
+    pod, other = (bed.add_pod(bed.hosts[0], name) for name in ("first", "second"))
+    endless = resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    try:
+        bed.delete_pod(pod)
+        with pytest.raises(CniFailed, match="journal"):
+            bed.add_pod(bed.hosts[0], "during")
+        agent.kill()
+    finally:
+        if agent.running:
+            resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, endless)
+    agent.start()
+    bed.delete_pod(other)
+    works(bed, "after")
+
+
 def test_without_a_free_file_descriptor(bed: Bed) -> None:
     """Every accept, socket and file of both daemons fails for a while."""
     agent = bed.agents[0]
