@@ -20,6 +20,11 @@ REPLACE: Final = Flag(
     names=("replace",), env="REPLACE", help="give up what the store holds", switch=True
 )
 
+HELP: Final = {
+    "dump": "write a backup of the store to standard output; takes the flags of the store",
+    "load": "read one from standard input into an empty store; --replace gives up what it holds",
+}
+
 StoreCommand = Callable[[Backend, Values], Awaitable[None]]
 
 

@@ -1,8 +1,9 @@
 """The follower's role: forwards every request to the leader and its answer back.
 
-The leader is the holder of the lock at that moment. Bodies are streamed both ways. Connections to
-the leader are kept open; their number and every wait are bounded. The proxy knows nothing of what a
-request means.
+The leader is the holder of the lock at that moment. A request is received whole before the leader
+is asked, so that a slow client occupies no connection to the leader; answers are streamed.
+Connections to the leader are kept open; their number and every wait are bounded. The proxy knows
+nothing of what a request means.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
 from netmaster.api.replies import error, may_change, unknown_outcome
+from netmaster.api.server import read_body
 from netmaster.commit import NO_LEADER
 
 
@@ -106,6 +108,7 @@ class Proxy:
 
         If the leader's answer is lost, a change may have been made; the answer then says so.
         """
+        body = await read_body(request) if request.can_read_body else None
         leader = await self._current_leader()
         # The lock names this master while it loads its view. Forwarding to itself would be a loop.
         if leader is None or leader == self._own:
@@ -115,7 +118,7 @@ class Proxy:
                 asyncio.timeout(None) as limit,
                 background("leader asked", self._cancel_when_deposed(leader, limit)),
             ):
-                return await self._forward(request, leader)
+                return await self._forward(request, body, leader)
         except (ClientError, TimeoutError) as exc:
             silent = f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}"
             if may_change(request) and not isinstance(exc, _NOT_SENT):
@@ -131,12 +134,14 @@ class Proxy:
                 "the store does not answer, so the leader is unknown: try again"
             ) from exc
 
-    async def _forward(self, request: web.BaseRequest, leader: str) -> web.StreamResponse:
+    async def _forward(
+        self, request: web.BaseRequest, body: bytes | None, leader: str
+    ) -> web.StreamResponse:
         async with self._session.request(
             request.method,
             URL(f"http://{leader}{request.raw_path}", encoded=True),
             headers=_forwarded_headers(request),
-            data=request.content if request.can_read_body else None,
+            data=body,
             allow_redirects=False,
         ) as answer:
             return await _stream(request, answer, self._timing.answer)

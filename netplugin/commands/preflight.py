@@ -197,7 +197,10 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
         _switch,
         "apt install openvswitch-switch; systemctl start openvswitch-switch; --ovsdb names another",
     ),
-    "datapath": (_datapath, "modprobe openvswitch"),
+    "datapath": (
+        _datapath,
+        "put the address of --vtep-ip on a bridge, or modprobe openvswitch for the kernel's",
+    ),
     "release": (_release, megaflow_purge.UPGRADE),
     "store": (
         store_checks.store,

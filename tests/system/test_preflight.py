@@ -67,6 +67,7 @@ def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
         (["--vlan-uplinks", "br-phy"], "uplinks", "uplink br-phy has the address"),
         (["--mtu", "1500"], "links", "pods would have 1450: 50 are the tunnel's"),
         (["--vtep-ip", "127.0.0.1"], "datapath", "127.0.0.1 is on lo, which is no bridge"),
+        (["--vtep-ip", "127.0.0.1"], "datapath", "put the address of --vtep-ip on a bridge"),
         (["--host", "h2"], "store", "a host h2 with tunnels from"),
         (["--data-dir", "/dev/null/x"], "directories", "/dev/null cannot be written"),
         (["--k8s-config", "/dev/null"], "Kubernetes", "Kubernetes configuration /dev/null: "),

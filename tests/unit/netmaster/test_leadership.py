@@ -145,9 +145,10 @@ async def created(role: Role, name: str) -> int:
     body = StreamReader(Mock(_reading_paused=False), 1 << 16)
     body.feed_data(json.dumps({"tenantName": name}).encode())
     body.feed_eof()
-    return (
-        await role(make_mocked_request("POST", f"/api/v1/tenants/{name}/", payload=body))
-    ).status
+    server = RestServer()
+    server.role = role
+    request = make_mocked_request("POST", f"/api/v1/tenants/{name}/", payload=body)
+    return (await server._handle(request)).status
 
 
 async def open_when_it_follows(master: Master) -> None:

@@ -14,7 +14,8 @@ from core.errors import (
     NotLeader,
     StoreUnavailable,
 )
-from netmaster.api.server import MAX_BODY, RestServer, Role, read_body
+from netmaster.api.bodies import MAX_BODY
+from netmaster.api.server import RestServer, Role, read_body
 
 
 async def answered(role: Role, method: str = "GET") -> web.Response:
