@@ -4,5 +4,6 @@ In come certificates (`daemons.peers`), names with passwords, and tokens; out co
 a decision about each request. Pure: `route_classes` and `roles` (the table of rights),
 `forwarding` (clients of a follower), `users` (records in the store), `tokens` (what `X-Auth-Token`
 carries), `lockout` (delays after wrong passwords). With effects: `passwords` (argon2id in
-threads), `audit` (one log line per decision), `login` (all of these for one login).
+threads), `accounts` (users and keys in the store), `audit` (one log line per decision), `login`
+(all of these for one login).
 """

@@ -12,7 +12,7 @@ import uvloop
 
 from core.errors import UsageError
 from daemons import flags, tls
-from daemons.peers import PeerIdentity, Role
+from daemons.peers import PeerIdentity, Role, rpc_allows
 from daemons.tls import TlsContexts, TlsFiles, peer_identity, shake_hands
 from netmaster import ca
 from tests.unit.certificates import NOW, Issuer, anonymous_client, met, raw_client, request
@@ -111,6 +111,31 @@ def test_tls_1_1_is_refused(issuer: Issuer, server: ssl.SSLContext) -> None:
     client.set_ciphers("DEFAULT@SECLEVEL=0")
     client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_1
     assert met(client, server) == "the peer is older than TLS 1.2"
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_clients_replaced_certificate_is_accepted_while_a_listener_serves(
+    role: Role, issuer: Issuer, server: ssl.SSLContext
+) -> None:
+    wanted = request(role, "n1")
+    before = raw_client(issuer.files(wanted))
+    after = raw_client(issuer.files(wanted))
+    assert met(before, server) == met(after, server)
+    assert str(met(after, server)) == f"{role}/n1"
+
+
+@pytest.mark.parametrize("role", sorted(ca.SERVERS))
+def test_a_certificate_of_another_host_is_refused_by_clients_and_seen_by_servers(
+    role: Role, issuer: Issuer, server: ssl.SSLContext
+) -> None:
+    """On the way out the address gives it away; on the way in, its name is the other host's."""
+    stolen = issuer.files(request(role, "h2", ("192.0.2.2",)))
+    client = TlsContexts(issuer.files(MASTER)).client()
+    assert "for another IP address" in str(met(client, TlsContexts(stolen).server()))
+    seen = met(raw_client(stolen), server)
+    assert seen == PeerIdentity(role, "h2", frozenset({"192.0.2.2"}))
+    assert not rpc_allows(seen, "OfnetMaster.Report", host="h1")
+    assert not rpc_allows(seen, "OfnetMaster.RegisterNode", address="192.0.2.1")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
