@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -186,6 +187,10 @@ class TestRotation:
         client = self.client(issuer.files(request()), version)
         near, far = shake_hands(client, server, server_hostname="192.0.2.1")
         assert peer_identity(far) is not None
+        far.write(b"x")
+        assert near.read() == b"x"  # tickets of TLS 1.3 come after the handshake
+        assert near.session is not None
+        assert not near.session.has_ticket
         resumed = _resume(client, server, near.session)
         assert resumed.session_reused is (version is ssl.TLSVersion.TLSv1_2)
         assert (peer_identity(resumed) is None) is resumed.session_reused
@@ -263,6 +268,29 @@ def test_damaged_files_keep_the_last_good_ones_and_are_logged_once(
     assert str(met(agent, server)) == "agent/h1"
     assert caplog.records[-1].getMessage() == "TLS files reloaded"
     assert len(caplog.records) == 2
+
+
+def test_files_that_change_while_they_are_read_are_not_logged(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that replaces three files has replaced one or two of them for a moment."""
+    files = issuer.files(MASTER)
+    contexts = TlsContexts(files)
+    before = contexts.client()
+    load = tls._load
+
+    def load_meanwhile(named: TlsFiles) -> Any:
+        monkeypatch.setattr(tls, "_load", load)
+        try:
+            return load(named)
+        finally:
+            issuer.files(MASTER)
+
+    monkeypatch.setattr(tls, "_load", load_meanwhile)
+    _foreign_key(files)
+    assert contexts.client() is before
+    assert not caplog.records
+    assert contexts.client() is not before
 
 
 def test_an_expired_replacement_is_not_used(issuer: Issuer) -> None:

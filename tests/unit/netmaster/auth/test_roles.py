@@ -123,6 +123,12 @@ def test_an_operator_without_tenants_sees_no_objects() -> None:
     assert none.visible([{"tenantName": "blue"}, {"tenantName": ""}, {}]) == []
 
 
+def test_an_empty_tenant_is_no_operators() -> None:
+    careless = Identity(Role.OPERATOR, "joe", frozenset({""}))
+    for key in ("", ":n1"):
+        assert not allowed(careless, access_request("DELETE", ITEM, {"key": key})).allowed
+
+
 def test_every_class_of_objects_has_a_class_of_rights() -> None:
     """A kind that is added is a matter of administrators until it is named here."""
     tenants_own = {
