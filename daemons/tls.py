@@ -88,12 +88,12 @@ def peer_identity(connection: ssl.SSLObject | ssl.SSLSocket | None) -> PeerIdent
 
 
 class TlsContexts:
-    """The contexts of a daemon, of what the files hold at each new handshake.
+    """The contexts of a daemon, up to date with its files at each new handshake.
 
-    A change is detected by the files' inode, size and times, at most one `stat` per file and
+    A change is detected by the files' inode, size and times, with one `stat` per file and
     handshake. Files that are half-written or wrong leave the last good contexts in use and are
-    logged once. Connections that are established stay. Raises UsageError, at construction only,
-    for files that cannot be used.
+    logged once. Established connections are kept. Only the constructor raises UsageError, for
+    files that cannot be used.
     """
 
     def __init__(self, files: TlsFiles) -> None:

@@ -51,10 +51,10 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateRequest:
-    """A certificate to issue: whose, reached at which addresses (IP or DNS name), for how long.
+    """A certificate to issue, for a number of days.
 
-    A master or agent has at least one address, a user has none. `name` is the host label of an
-    agent, else the name of the master or user.
+    `name` is the host label of an agent, else the name of the master or user. `addresses` are IP
+    addresses and DNS names at which clients reach a master or agent: at least one; a user has none.
     """
 
     role: Role

@@ -20,7 +20,7 @@ _LONGEST: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOrigin:
-    """Where a request comes from, and what it is for. `path` is as received, percent-encoded."""
+    """Where a request comes from, and its target. `path` is as received, percent-encoded."""
 
     address: str
     method: str

@@ -18,7 +18,7 @@ class LockoutLimits:
     """When attempts are delayed; times are in seconds.
 
     The delay of a user ends sooner than that of an address: anyone can fail in the name of a user,
-    who is to get in again.
+    and must not lock the user out.
     """
 
     free: int = 5

@@ -61,7 +61,7 @@ class TokenKeys:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a valid token says: whose it is, and when it was issued (seconds since the epoch)."""
+    """The content of a valid token: the user's name, and when it was issued (epoch seconds)."""
 
     name: str
     issued_at: int
