@@ -9,14 +9,14 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore bench clean lock format-check lint types imports unit
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore bench clean lock format-check lint types imports commits unit unit-agent unit-ofnet unit-rest
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
 	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
 	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
-	@echo 'make check        format, lint, types, import contracts, unit tests'
+	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: under a minute'
 	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
@@ -47,9 +47,10 @@ test-parts test-daemons test-planes:
 	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS) $(if $(RECHECK),|| { [ $$? = 1 ] && \
 	  $(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS) --last-failed --last-failed-no-failures=none; })
 
-# the steps know nothing of each other: two at a time, each one's output in one piece, all of them even if one fails
+# The steps are independent: four at a time, for unit tests wait now and then; each one's output in one piece, and all
+# of them even if one fails. The slowest come first.
 check: setup
-	@$(MAKE) -j2 -k --output-sync=target types unit lint imports format-check
+	@$(MAKE) -j4 -k --output-sync=target unit-agent unit-rest types unit-ofnet lint imports commits format-check
 
 format-check:
 	@$(PYTHON) -m ruff format --check .
@@ -63,8 +64,17 @@ types:
 imports:
 	@.venv/bin/lint-imports --no-logo
 
-unit:
-	@$(PYTHON) -m pytest -q tests/unit
+commits:
+	@scripts/check-commits
+
+# three parts that take about as long; a new folder is in the last one
+unit: unit-agent unit-ofnet unit-rest
+
+unit-agent: TESTS := tests/unit/netplugin/
+unit-ofnet: TESTS := tests/unit/ofnet/
+unit-rest: TESTS = $(filter-out tests/unit/netplugin/ tests/unit/ofnet/ %/__pycache__/,$(wildcard tests/unit/*/ tests/unit/test_*.py))
+unit-agent unit-ofnet unit-rest:
+	@$(PYTHON) -m pytest -q -o cache_dir=.pytest_cache/$@ $(TESTS)
 
 # a failure of one round is kept in .hypothesis and comes first in the next
 explore: ROUNDS ?= 10

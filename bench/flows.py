@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.table import Row, show
-from daemons.collector import calm_collector
+from daemons.collector import tune_garbage_collector
 from ofnet.changes import EVERYTHING
 from ofnet.channel.switch import Switch
 from ofnet.desired import Desired
@@ -33,7 +33,7 @@ BRIDGE = "bench"
 
 def rows() -> Iterable[Row]:
     """Measure; needs root and Open vSwitch."""
-    calm_collector()  # as the agent does
+    tune_garbage_collector()  # as the agent does
     namespace = Namespace(fresh_name("bench")).create()
     with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
         ovs = OvsHost(namespace, Path(directory))

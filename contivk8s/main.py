@@ -1,37 +1,42 @@
 #!/usr/bin/python3 -IS
-"""The CNI plugin a container runtime runs for every pod: a pipe to the agent of this host.
+"""The CNI plugin that a container runtime runs for every pod: a pipe to the agent of this host.
 
-In come the environment and the network configuration (stdin) of one CNI call; out goes what the
-agent answers on its unix socket (`netplugin.cni.server`), word for word. The agent decides and does
-everything; decided here is only what it cannot answer: VERSION, unknown verbs, a call that is not
-CNI at all, and that the agent is not there.
+Takes the environment and the network configuration (stdin) of one CNI call; prints the agent's
+answer from its unix socket (`netplugin.cni.server`) unchanged. The agent does all the work. This
+program only answers VERSION, refuses malformed calls, and reports an agent that does not answer.
 
-Every pod waits for this process to start, so it imports next to nothing: the C halves of `socket`
-and `json` cost half a millisecond where the modules themselves cost twelve. They are private to
-Python; should one be missing, the public module stands in. This file alone is installed on hosts,
-so it knows nothing else of the project.
+This file alone is installed on hosts, so it imports nothing else of the project.
 """
+
+# Why the C parts `_socket` and `_json` instead of `socket` and `json`: every pod waits for this
+# process to start, and its time is mostly imports. The C parts cost half a millisecond, the public
+# modules twelve, since they import enum, selectors, re and more. The C parts are private to Python,
+# so each has the public module as a fallback. For the same reason there is no argparse, logging or
+# http.client, and -S in the first line skips the `site` module.
+#
+# Why it decides nothing: it cannot keep state, and an agent can be updated without a change of the
+# binary on the host. A decision made in both would have to agree across versions.
 
 import posix
 import sys
 
 try:
     import _socket as sockets
-except ImportError:  # pragma: no cover - no Python we know
+except ImportError:  # pragma: no cover - no supported Python
     import socket as sockets  # type: ignore[no-redef]
 
 VERSION = "0.1.0"
 SUPPORTED = ("0.3.1", "0.4.0", "1.0.0")
 LATEST = SUPPORTED[-1]
 DEFAULT_VERSION = "0.3.1"
-"""Spoken when the configuration names no version: what the original always answered with."""
+"""The version for a configuration without one; the original always answered with it."""
 
 SOCKET = "/run/contiv/contiv-cni.sock"
 SOCKET_VARIABLE = "CONTIV_CNI_SOCKET"
 TIMEOUT = 90
-"""Seconds for connecting and for each wait: less than kubelet's two minutes."""
+"""Seconds for each send, receive or connect; less than kubelet's two minutes."""
 MAX_BYTES = 1 << 20
-"""Of stdin, and of the agent's reply."""
+"""Limit of stdin and of the agent's reply."""
 
 INCOMPATIBLE_VERSION = 1
 INVALID_ENVIRONMENT = 4
@@ -51,7 +56,7 @@ USAGE = "Usage of contivk8s:\n  -version\n    \tShow version\n"
 
 
 class CniError(Exception):
-    """A failure in the words of the CNI specification."""
+    """A failure with an error code of the CNI specification."""
 
     def __init__(self, code: int, msg: str, details: str = "") -> None:
         super().__init__(msg)
@@ -60,7 +65,7 @@ class CniError(Exception):
         self.details = details
 
     def text(self, version: str) -> str:
-        """Return the error object a runtime reads from stdout."""
+        """Return the error object for stdout."""
         members = [("cniVersion", encode(version)), ("code", str(self.code))]
         members += [("msg", encode("Contiv:" + self.msg)), ("details", encode(self.details))]
         return "{" + ",".join(f'"{name}":{value}' for name, value in members) + "}"
@@ -71,19 +76,19 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
     version = LATEST
     try:
         config = configuration(stdin)
-        asked = config.get("cniVersion", DEFAULT_VERSION)
+        requested = config.get("cniVersion", DEFAULT_VERSION)
         verb = env.get("CNI_COMMAND", "")
         if verb == "VERSION":
-            return 0, versions(asked)
+            return 0, versions(requested)
         check_environment(verb, env)
-        version = check_version(asked)
+        version = check_version(requested)
         return ask_agent(PATHS[verb], socket_path(config, env), request_body(env, stdin))
     except CniError as error:
         return 1, error.text(version)
 
 
 def configuration(stdin: bytes) -> dict[str, object]:
-    """Return the network configuration; no bytes at all are an empty one."""
+    """Parse the network configuration; empty input is an empty one."""
     if len(stdin) > MAX_BYTES:
         raise CniError(DECODING_FAILURE, "network configuration is too long", f"> {MAX_BYTES}")
     try:
@@ -95,15 +100,15 @@ def configuration(stdin: bytes) -> dict[str, object]:
     return config
 
 
-def versions(asked: object) -> str:
-    """Return the answer to VERSION, in the version it was asked in."""
-    spoken = asked if isinstance(asked, str) else LATEST
+def versions(requested: object) -> str:
+    """Return the answer to VERSION, in the version of the request."""
+    used = requested if isinstance(requested, str) else LATEST
     supported = ",".join(encode(version) for version in SUPPORTED)
-    return f'{{"cniVersion":{encode(spoken)},"supportedVersions":[{supported}]}}'
+    return f'{{"cniVersion":{encode(used)},"supportedVersions":[{supported}]}}'
 
 
 def check_environment(verb: str, env: dict[str, str]) -> None:
-    """Refuse unknown verbs and calls that lack what the specification requires."""
+    """Raise CniError for unknown verbs and missing variables."""
     if not verb:
         raise CniError(
             INVALID_ENVIRONMENT, "CNI_COMMAND is not set", "a container runtime runs this program"
@@ -117,28 +122,28 @@ def check_environment(verb: str, env: dict[str, str]) -> None:
         raise CniError(INVALID_ENVIRONMENT, "required env variables missing", ", ".join(missing))
 
 
-def check_version(asked: object) -> str:
-    """Return the protocol version to answer in, refuse one we do not speak."""
-    if isinstance(asked, str) and asked in SUPPORTED:
-        return asked
+def check_version(requested: object) -> str:
+    """Return the protocol version for the answer. Raises CniError for an unsupported one."""
+    if isinstance(requested, str) and requested in SUPPORTED:
+        return requested
     raise CniError(
         INCOMPATIBLE_VERSION,
         "incompatible CNI versions",
-        f"config is {asked!r}, plugin supports {', '.join(SUPPORTED)}",
+        f"config is {requested!r}, plugin supports {', '.join(SUPPORTED)}",
     )
 
 
 def socket_path(config: dict[str, object], env: dict[str, str]) -> str:
-    """Return where the agent listens: as configured, else as the environment says."""
-    ours = config.get("contiv")
-    configured = ours.get("socket") if isinstance(ours, dict) else None
+    """Return the agent's socket: from the configuration, the environment or the default."""
+    section = config.get("contiv")
+    configured = section.get("socket") if isinstance(section, dict) else None
     if isinstance(configured, str) and configured:
         return configured
     return env.get(SOCKET_VARIABLE) or SOCKET
 
 
 def pod_arguments(text: str) -> dict[str, str]:
-    """Return the pairs of CNI_ARGS, `a=b;c=d`; a value may hold "=". Raises ValueError."""
+    """Parse CNI_ARGS, `a=b;c=d`; a value may contain "=". Raises ValueError."""
     pairs = {}
     for pair in text.split(";"):
         name, equals, value = pair.partition("=")
@@ -150,9 +155,9 @@ def pod_arguments(text: str) -> dict[str, str]:
 
 
 def request_body(env: dict[str, str], stdin: bytes) -> bytes:
-    """Return the request: the original's fields, container id and arguments, and stdin as it is.
+    """Return the request: the original's fields, container id and arguments, and stdin unchanged.
 
-    What cannot be taken apart is left for the agent to refuse.
+    Malformed arguments are passed on; the agent refuses them.
     """
     try:
         arguments = pod_arguments(env.get("CNI_ARGS", ""))
@@ -166,7 +171,7 @@ def request_body(env: dict[str, str], stdin: bytes) -> bytes:
 
 
 def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
-    """Post a request to the agent; return exit code and stdout as it says."""
+    """Post a request to the agent; return exit code and stdout from its reply."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -185,12 +190,14 @@ def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
 
 
 def exchange(where: str, request: bytes) -> bytes:
-    """Send a request to a unix socket and return all that comes back. Raises OSError."""
+    """Send a request to a unix socket and return the whole reply. Raises OSError."""
     word = 8 if sys.maxsize > 1 << 32 else 4
     limit = TIMEOUT.to_bytes(word, sys.byteorder) + bytes(word)
     agent = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
     try:
-        # kernel time limits: those of Python would make a full listen queue an error
+        # Timeouts of the kernel, not of Python: Python's make the socket non-blocking, and then
+        # `connect` fails at once with EAGAIN while the agent's listen queue is full, for instance
+        # when a node starts with many pods. A blocking `connect` waits for a place.
         agent.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDTIMEO, limit)
         agent.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVTIMEO, limit)
         agent.connect(where)
@@ -204,7 +211,7 @@ def exchange(where: str, request: bytes) -> bytes:
 
 
 def read_reply(reply: bytes) -> tuple[int, str]:
-    """Return exit code and stdout of an HTTP reply; a broken one is an error like any other."""
+    """Return exit code and stdout from an HTTP reply. Raises CniError for a malformed one."""
     head, blank, body = reply.partition(b"\r\n\r\n")
     if not blank:
         raise CniError(TRY_AGAIN_LATER, "the agent closed the connection without a reply")
@@ -226,10 +233,10 @@ def read_reply(reply: bytes) -> tuple[int, str]:
 
 
 def decode(text: str) -> object:
-    """Return the value of a JSON text. Raises ValueError, which says what is wrong and where."""
+    """Parse a JSON text. Raises ValueError with the fault and its position."""
     blanks = " \t\r\n"
     try:
-        from _json import make_scanner  # noqa: PLC0415 - see the module's docstring
+        from _json import make_scanner  # noqa: PLC0415 - see the top
 
         scan = make_scanner(ScannerOptions)  # type: ignore[arg-type]  # the stubs ask for too much
         value, end = scan(text.strip(blanks), 0)
@@ -238,13 +245,13 @@ def decode(text: str) -> object:
         whole, value = False, None
     if whole:
         return value
-    import json  # noqa: PLC0415 - as above; it finds the same fault and can say what it is
+    import json  # noqa: PLC0415 - as above; it reports the fault
 
     return json.loads(text)
 
 
 class ScannerOptions:
-    """What the C scanner asks of the decoder it is part of."""
+    """The attributes that the C scanner reads from its decoder."""
 
     strict = True
     object_hook = None
@@ -257,15 +264,15 @@ class ScannerOptions:
 def encode(text: str) -> str:
     """Return a JSON string literal."""
     try:
-        from _json import encode_basestring_ascii  # noqa: PLC0415 - see the module's docstring
-    except ImportError:  # pragma: no cover - no Python we know
+        from _json import encode_basestring_ascii  # noqa: PLC0415 - see the top
+    except ImportError:  # pragma: no cover - no supported Python
         from json.encoder import encode_basestring_ascii  # noqa: PLC0415
 
     return encode_basestring_ascii(text)
 
 
 def flags(arguments: list[str]) -> tuple[int, str, str]:
-    """Return exit code, stdout and stderr of a call by hand."""
+    """Return exit code, stdout and stderr of a call with arguments."""
     for argument in arguments:
         if argument in {"-version", "--version"}:
             return 0, f"Version: {VERSION}\nGitCommit: \nBuildTime: \n", ""
@@ -277,7 +284,7 @@ def flags(arguments: list[str]) -> tuple[int, str, str]:
 
 
 def read_stdin() -> bytes:
-    """Return stdin up to its end, or a little more than we take."""
+    """Return stdin, up to a little more than the limit."""
     text = b""
     while len(text) <= MAX_BYTES and (part := posix.read(0, 1 << 16)):
         text += part
@@ -285,7 +292,7 @@ def read_stdin() -> bytes:
 
 
 def write(descriptor: int, text: str) -> None:
-    """Write all of a text, whatever a pipe takes at once."""
+    """Write the whole text; a pipe may accept only a part at once."""
     rest = text.encode()
     while rest:
         rest = rest[posix.write(descriptor, rest) :]
@@ -307,5 +314,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # straight to the kernel: tearing the interpreter down takes a millisecond
+    # Exit without the interpreter's shutdown, which takes a millisecond; nothing is buffered.
     posix._exit(main())  # noqa: SLF001 - posix has no other name for it

@@ -1,7 +1,7 @@
-"""REST objects and bodies, shared by netmaster (serves them), netctl and netplugin (ask for them).
+"""REST objects and bodies, shared by netmaster (server), netctl and netplugin (clients).
 
-`contivmodel.wire` says how a model is read and written the way the original's Go code does (with
-`contivmodel.syntax` for its error texts), `contivmodel.checks` which values fields may have,
-`contivmodel.objects` has the objects of `/api/v1`, `contivmodel.rpc` the bodies of `/plugin/*`,
-`contivmodel.client` the typed REST client.
+`wire` reads and writes models as the original's Go code does (with `syntax` for its error texts),
+`checks` validates fields, `schema` describes models as JSON Schema. `objects`, `service_objects`
+and `volume_objects` have the objects of `/api/v1`, `rpc` the bodies of `/plugin/*`. `client` is the
+asyncio client of `/plugin/*`, `client_sync` the blocking client of netctl.
 """

@@ -1,12 +1,14 @@
-"""Which values the fields of a REST object may have (spec: one rule per field, in field order).
+"""Validation of the fields of REST objects, one rule per field.
 
-`contivmodel.objects` declares a field's rule in its type (`tenant_name: Name`); `validate` walks
-the fields in declared order, which is the original's, and reports the first that fails in the
-original's words. Rules look at one field at a time; what depends on other objects is decided by
-whoever holds them.
-
-The patterns accept exactly what the original's do, written so that matching time is linear.
+`contivmodel.objects` declares a field's rule in its type (`tenant_name: Name`). `validate` checks
+the fields in declared order, which is the original's, and reports the first failure with the
+original's text. A rule sees one field; netmaster's plans check references between objects.
 """
+
+# The patterns accept exactly what the original's patterns accept, oddities included (`_PREFIX6` has
+# no 118, `_PREFIX4` no 32): clients depend on both outcomes. They are written differently, though.
+# Go's engine matches in linear time. With the original's nested repetitions Python's engine would
+# backtrack exponentially, and any client could block the leader with one long name.
 
 import re
 from collections.abc import Iterator
@@ -40,9 +42,9 @@ MAX_BURST: Final = 10_486
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One field's rule: longest text in bytes, what the whole text matches, bounds of a number.
+    """One field's rule: maximal bytes and pattern of a text, bounds of a number.
 
-    `fill` replaces an empty text, or zero, before it is checked.
+    The pattern must match the whole text. `fill` replaces an empty text or zero before the check.
     """
 
     longest: int | None = None
@@ -97,7 +99,7 @@ M = TypeVar("M", bound=WireModel)
 
 
 def validate(model: M) -> M:
-    """Return the model with its defaults filled in; Invalid for the first field that is wrong."""
+    """Return the model with defaults filled in. Raises Invalid for the first invalid field."""
     filled: dict[str, Any] = {}
     for attribute, name, check in _checks(type(model)):
         value = getattr(model, attribute)

@@ -1,11 +1,15 @@
-"""The asyncio client of netmaster's `/plugin/*` routes: what the agent asks for, typed.
+"""The asyncio client of netmaster's `/plugin/*` routes, used by the agent.
 
-In come requests of `contivmodel.rpc`; out go the replies below, or an error of `core.errors`:
-MasterUnavailable when no answer came (`outcome_unknown` says whether the request may have been
-carried out), NotLeader when the one asked knows no leader, and the class that fits the first line
-of any other refusal. Which netmaster to ask, and whether to ask again, is the caller's business
-(`netplugin.cluster`). Command line programs use `contivmodel.client_sync`.
+Takes requests of `contivmodel.rpc`; returns the replies below or raises an error of `core.errors`:
+MasterUnavailable without an answer (`outcome_unknown`: the request may have been carried out),
+NotLeader if the netmaster knows no leader, otherwise the class for the first line of the error
+text. `netplugin.masters.client` chooses the netmaster and retries. Command line programs use
+`contivmodel.client_sync`.
 """
+
+# The client never retries by itself: whether a request may be repeated depends on the caller, which
+# also knows the other netmasters. So every failure tells whether the request may have been sent.
+# A refused connection was not sent; after any other failure the outcome is unknown.
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -35,14 +39,15 @@ TIMEOUT: Final = 30.0
 """Seconds for one request, connecting included."""
 
 _IDLE: Final = 15.0
-"""Seconds an unused connection is kept; well below what the server keeps, so that it is alive."""
+"""Seconds an idle connection is kept; shorter than the server's limit, so that the server does not
+close it just as a request is sent."""
 
 _HEADERS: Final = {"Content-Type": "application/json"}
-"""The route matches this text exactly (docs/original/netmaster-daemon.md §7)."""
+"""The route compares this text exactly (docs/original/netmaster-daemon.md §7)."""
 
 
 class EndpointConfig(WireModel):
-    """The endpoint record as netmaster answers it; addresses are plain text, "" for none."""
+    """The endpoint record in netmaster's answer; addresses are plain text, "" if there is none."""
 
     id: str = field("id")
     network_id: str = field("netID")
@@ -62,38 +67,38 @@ class EndpointConfig(WireModel):
 
 
 class EndpointReply(WireModel):
-    """What createEndpoint and deleteEndpoint answer."""
+    """The answer of createEndpoint and deleteEndpoint."""
 
     endpoint: EndpointConfig = field("EndpointConfig", default_factory=EndpointConfig)
 
 
 class AddressReply(WireModel):
-    """What allocAddress answers; `address` has its prefix length, IPv6 stands in it too."""
+    """The answer of allocAddress; `address` is IPv4 or IPv6, with its prefix length."""
 
     network_id: str = field("NetworkID")
     address: str = field("IPv4Address")
 
 
 REVISIONS_HEADER: Final = "Contiv-Revisions"
-"""Header of createEndpoint's answer: JSON, for each prefix of the store that says which policies
-hold for an endpoint, and between whom, the revision of the last change there. An agent that has
-realised these has the endpoint's policies in place."""
+"""Header of createEndpoint's answer: JSON, store prefix -> revision of the last change there, for
+the prefixes that determine the endpoint's policies. An agent that has applied these revisions has
+the endpoint's policies in place."""
 
 R = TypeVar("R", bound=WireModel)
 
 
 class CreatedEndpoint(NamedTuple):
-    """An endpoint as netmaster answers it, and `REVISIONS_HEADER`'s revisions by prefix."""
+    """The created endpoint, and the revisions of `REVISIONS_HEADER` by prefix."""
 
     endpoint: EndpointConfig
     revisions: dict[str, int]
 
 
 class MasterClient:
-    """Keeps connections to netmasters alive and asks them; close it, or use it in `async with`.
+    """A client with kept-alive connections; close it, or use it in `async with`.
 
-    Each call may name the netmaster (`base_url`, as `http://10.0.0.1:9999`); without one, that
-    of the constructor is asked.
+    Each call may name the netmaster (`base_url`, such as `http://10.0.0.1:9999`); the default is
+    that of the constructor.
     """
 
     def __init__(self, base_url: str = "", *, timeout: float = TIMEOUT) -> None:
@@ -121,7 +126,7 @@ class MasterClient:
     async def create_endpoint(
         self, request: CreateEndpointRequest, *, base_url: str | None = None
     ) -> CreatedEndpoint:
-        """Return the endpoint's record; asking again for the same endpoint gives the same one."""
+        """Create an endpoint and return its record; idempotent."""
         answer, headers = await self._post("createEndpoint", request, base_url)
         endpoint = _read(EndpointReply, answer).endpoint
         return CreatedEndpoint(endpoint, _revisions(headers.get(REVISIONS_HEADER, "{}")))
@@ -129,21 +134,21 @@ class MasterClient:
     async def delete_endpoint(
         self, request: DeleteEndpointRequest, *, base_url: str | None = None
     ) -> EndpointConfig:
-        """Return the record of the endpoint now gone; NotFound if there was none."""
+        """Delete an endpoint and return its record. Raises NotFound if there was none."""
         answer, _ = await self._post("deleteEndpoint", request, base_url)
         return _read(EndpointReply, answer).endpoint
 
     async def alloc_address(
         self, request: AllocAddressRequest, *, base_url: str | None = None
     ) -> AddressReply:
-        """Return a reserved address."""
+        """Reserve an address and return it."""
         answer, _ = await self._post("allocAddress", request, base_url)
         return _read(AddressReply, answer)
 
     async def release_address(
         self, request: ReleaseAddressRequest, *, base_url: str | None = None
     ) -> None:
-        """Give a reserved address back; one that was not reserved is no error."""
+        """Release a reserved address; one that was not reserved is no error."""
         await self._post("releaseAddress", request, base_url)
 
     async def _post(
@@ -156,14 +161,14 @@ class MasterClient:
             ) as response:
                 answer = await response.read()
                 status, reason = response.status, response.reason or ""
-                passing = "Retry-After" in response.headers
+                temporary = "Retry-After" in response.headers
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as exc:
             raise MasterUnavailable(f'Post "{url}": {exc}') from exc
         except (aiohttp.ClientError, TimeoutError) as exc:
             why = str(exc) or "no answer in time"
             raise MasterUnavailable(f'Post "{url}": {why}', outcome_unknown=True) from exc
         if status != HTTPStatus.OK:
-            raise _refusal(status, reason, answer, passing=passing)
+            raise _refusal(status, reason, answer, temporary=temporary)
         return answer, response.headers
 
     def _open(self) -> aiohttp.ClientSession:
@@ -191,17 +196,17 @@ def _revisions(text: str) -> dict[str, int]:
         raise MasterRefused(f"netmaster's revisions cannot be read: {exc}") from exc
 
 
-def _refusal(status: int, reason: str, answer: bytes, *, passing: bool = False) -> ContivError:
-    """Return the error that an answer other than 200 stands for.
+def _refusal(status: int, reason: str, answer: bytes, *, temporary: bool = False) -> ContivError:
+    """Return the error for an answer other than 200.
 
-    `passing` tells that the netmaster itself says it will pass.
+    `temporary`: the netmaster asked to retry later.
     """
     text = answer.decode("utf-8", "replace").partition("\n")[0].strip()
-    if passing:
+    if temporary:
         return MasterUnavailable(text, outcome_unknown=True)
     if status == HTTPStatus.INTERNAL_SERVER_ERROR and text:
         return _error_of(text)
-    # the original's follower answers 500 or 502 without a body when its leader is out of reach
+    # The original's follower answers 500 or 502 without a body if its leader is unreachable.
     unreachable = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.BAD_GATEWAY)
     if status in {*unreachable, HTTPStatus.SERVICE_UNAVAILABLE}:
         return MasterUnavailable(f"{status} {reason}", outcome_unknown=True)

@@ -1,10 +1,10 @@
-"""The blocking REST client, for short-lived programs: object paths in, plain JSON data out.
+"""The blocking REST client of netctl: takes object paths, returns plain JSON data.
 
-`netctl` asks through it, so it loads nothing but the standard library (aiohttp and pydantic take
-longer to import than a whole command takes to run; `contivmodel.client` has those). Data is not
-turned into models: it is printed in the order the server sent it. Failures carry the words of the
-original's client, the URL and the address dialled included. It knows nothing of commands.
+Failures have the texts of the original's client, with the URL and the dialled address.
 """
+
+# Standard library only: aiohttp and pydantic take longer to import than a whole command takes to
+# run. Data stays plain: netctl prints objects in the order of fields in which the server sent them.
 
 import http.client
 import json
@@ -19,7 +19,7 @@ from core.errors import MasterRefused, MasterUnavailable
 Json = dict[str, Any]
 
 TIMEOUT: Final = 60.0
-"""Seconds without a byte after which an answer is given up; the original waits for ever."""
+"""Seconds without data after which a request fails; the original has no limit."""
 
 _LOGIN: Final = "/api/v1/auth_proxy/login/"
 
@@ -27,7 +27,7 @@ _KEY_SAFE: Final = "$&+,:;=@"
 
 
 class RestClient:
-    """Asks one netmaster; raises MasterUnavailable or MasterRefused with a text for the user."""
+    """Client of one netmaster; raises MasterUnavailable or MasterRefused with a user's text."""
 
     def __init__(
         self, base_url: str, *, token: str = "", insecure: bool = False, timeout: float = TIMEOUT
@@ -58,7 +58,7 @@ class RestClient:
         self._ask("DELETE", _item(plural, key))
 
     def hosts(self) -> list[Json]:
-        """Return all hosts and what they have applied."""
+        """Return all hosts and whether they have applied all changes."""
         return self._objects("/hosts")
 
     def host(self, label: str) -> Json:
@@ -70,25 +70,25 @@ class RestClient:
         return self._object("/version")
 
     def check_ipam(self) -> Json:
-        """Return what is wrong with the addresses."""
+        """Check the address grants and return the findings."""
         return self._object("/ipam/check")
 
     def fix_ipam(self) -> Json:
-        """Have mended what can be; return that and what is left."""
+        """Fix what is certain; return the fixes and the remaining findings."""
         return self._object("/ipam/fix", "POST")
 
     def drain_host(self, label: str, *, undo: bool) -> Json:
-        """Let a host have no new endpoints, or have them again; return how it is now."""
+        """Drain a host, or undo it; return its state."""
         path = f"/hosts/{_quote(label)}/drain"
         self._ask("DELETE" if undo else "POST", path)
         return self._object(path)
 
     def remove_host(self, label: str, *, force: bool) -> None:
-        """Remove a host; by force also one that has an agent or endpoints."""
+        """Remove a host; with `force` also one with an agent or endpoints."""
         self._ask("DELETE", f"/hosts/{_quote(label)}{'/force' if force else ''}")
 
     def login(self, username: str, password: str) -> tuple[int, bytes]:
-        """Return status and body of a login at an authenticating proxy; 200 brings a token."""
+        """Log in at an authenticating proxy; return status and body, with a token if 200."""
         body = {"username": username, "password": password}
         status, _, answer = self._send("POST", _LOGIN, body)
         return status, answer
@@ -120,7 +120,7 @@ class RestClient:
         except _BadURL as exc:
             raise MasterUnavailable(str(exc)) from exc
         except (OSError, http.client.HTTPException) as exc:
-            text = f'{method.capitalize()} "{url}": {_in_words(exc)}'
+            text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
             raise MasterUnavailable(text, outcome_unknown=not isinstance(exc, _NotSent)) from exc
 
     def _exchange(
@@ -148,7 +148,7 @@ class _NotSent(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection that says which address it failed to reach, as the original does."""
+    """A connection whose errors name the address, as in the original."""
 
     def __init__(self, url: str, *, insecure: bool, timeout: float) -> None:
         try:
@@ -168,7 +168,7 @@ class _Connection(http.client.HTTPConnection):
         self._insecure = insecure
 
     def connect(self) -> None:
-        """Dial, and shake hands for https."""
+        """Connect, with a TLS handshake for https."""
         self.sock = _dial(self.host, self.port, self.timeout)
         if self._tls:
             self.sock = _secure(self.sock, self.host, insecure=self._insecure)
@@ -196,7 +196,7 @@ def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
 
 
 def _secure(sock: socket.socket, host: str, *, insecure: bool) -> socket.socket:
-    import ssl  # noqa: PLC0415 - most commands speak plain http and need not pay for it
+    import ssl  # noqa: PLC0415 - most commands use plain http
 
     context = ssl.create_default_context()
     if insecure:
@@ -212,7 +212,7 @@ def _secure(sock: socket.socket, host: str, *, insecure: bool) -> socket.socket:
         raise _NotSent(f"tls: {exc.reason}") from exc
 
 
-def _in_words(exc: Exception) -> str:
+def _go_error_text(exc: Exception) -> str:
     match exc:
         case _NotSent():
             return str(exc)

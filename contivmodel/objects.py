@@ -59,7 +59,7 @@ LinkSet = dict[str, Link]
 
 
 class RestObject(WireModel):
-    """What all objects share. `kind` is the object type in links, keys of the store and errors.
+    """Base of all objects. `kind` is the object type in links, keys of the store and errors.
 
     `plural` is the path segment under `/api/v1/`.
     """
@@ -71,7 +71,7 @@ class RestObject(WireModel):
     key: str = field("key")
 
     def object_key(self) -> str:
-        """Return the key the fields spell, joined by `:`."""
+        """Return the key made of the key fields, joined by `:`."""
         return ":".join(str(getattr(self, name)) for name in self.key_fields)
 
 
@@ -101,7 +101,7 @@ class Tenant(RestObject):
 
 
 class NetworkLinkSets(WireModel):
-    """What uses a network."""
+    """The users of a network."""
 
     endpoint_groups: LinkSet = field("EndpointGroups", default_factory=dict)
     servicelbs: LinkSet = field("Servicelbs", default_factory=dict)
@@ -109,7 +109,7 @@ class NetworkLinkSets(WireModel):
 
 
 class NetworkLinks(WireModel):
-    """Whose network it is."""
+    """The tenant of a network."""
 
     tenant: Link = field("Tenant", default_factory=Link)
 
@@ -136,7 +136,7 @@ class Network(RestObject):
 
 
 class EndpointGroupLinkSets(WireModel):
-    """What is attached to a group."""
+    """The objects attached to a group."""
 
     ext_contracts_grps: LinkSet = field("ExtContractsGrps", default_factory=dict)
     match_rules: LinkSet = field("MatchRules", default_factory=dict)
@@ -145,7 +145,7 @@ class EndpointGroupLinkSets(WireModel):
 
 
 class EndpointGroupLinks(WireModel):
-    """What a group belongs to."""
+    """The objects that a group belongs to."""
 
     app_profile: Link = field("AppProfile", default_factory=Link)
     net_profile: Link = field("NetProfile", default_factory=Link)
@@ -173,20 +173,20 @@ class EndpointGroup(RestObject):
 
 
 class PolicyLinkSets(WireModel):
-    """Which groups a policy holds for, and its rules."""
+    """The groups and the rules of a policy."""
 
     endpoint_groups: LinkSet = field("EndpointGroups", default_factory=dict)
     rules: LinkSet = field("Rules", default_factory=dict)
 
 
 class PolicyLinks(WireModel):
-    """Whose policy it is."""
+    """The tenant of a policy."""
 
     tenant: Link = field("Tenant", default_factory=Link)
 
 
 class Policy(RestObject):
-    """Rules that hold for the endpoints of every group that names it."""
+    """Rules for the endpoints of all groups that name the policy."""
 
     kind: ClassVar[str] = "policy"
     plural: ClassVar[str] = "policys"
@@ -199,19 +199,19 @@ class Policy(RestObject):
 
 
 class RuleLinkSets(WireModel):
-    """Which policy a rule is part of."""
+    """The policy of a rule."""
 
     policies: LinkSet = field("Policies", default_factory=dict)
 
 
 class RuleLinks(WireModel):
-    """The group at the other end, if the rule names one."""
+    """The remote group, if the rule names one."""
 
     match_endpoint_group: Link = field("MatchEndpointGroup", default_factory=Link)
 
 
 class Rule(RestObject):
-    """What traffic into (`in`) or out of (`out`) a policy's groups is allowed or denied."""
+    """Allows or denies traffic into (`in`) or out of (`out`) a policy's groups."""
 
     kind: ClassVar[str] = "rule"
     plural: ClassVar[str] = "rules"
@@ -258,7 +258,7 @@ class GroupLinkSet(WireModel):
 
 
 class TenantLink(WireModel):
-    """Whose an object is."""
+    """The tenant of an object."""
 
     tenant: Link = field("Tenant", default_factory=Link)
 
@@ -326,9 +326,9 @@ Object = TypeVar("Object", bound=RestObject)
 
 
 def posted(obj: Object, key: str) -> Object:
-    """Return an object as it enters the model: with the URL's key, defaults filled, all checked.
+    """Return a posted object with the URL's key and defaults filled in, validated.
 
-    Raises Invalid, first for a key that is not what the fields spell, then field by field.
+    Raises Invalid: first if the key differs from the key fields, then for the first invalid field.
     """
     if obj.object_key() != key:
         raise Invalid("Invalid Key")

@@ -1,7 +1,6 @@
 """Bodies of netmaster's `/plugin/*` routes (docs/original/netmaster-daemon.md §7).
 
-Names on the wire are Go field names; input names are matched without regard to case, as Go's
-decoder does.
+Wire names are Go field names; input names are case-insensitive, as in Go's decoder.
 """
 
 from typing import ClassVar
@@ -10,7 +9,7 @@ from contivmodel.wire import WireModel, field
 
 
 class ConfigEP(WireModel):
-    """What the agent knows of the endpoint it wants."""
+    """The endpoint that an agent requests."""
 
     go_package: ClassVar[str] = "intent"
 
@@ -22,7 +21,7 @@ class ConfigEP(WireModel):
 
 
 class CreateEndpointRequest(WireModel):
-    """POST /plugin/createEndpoint; `config` alone names container, host and group."""
+    """POST /plugin/createEndpoint; `config` names container, host and group."""
 
     go_package: ClassVar[str] = "master"
 
@@ -65,7 +64,7 @@ class UpdateEndpointRequest(WireModel):
 
 
 class AllocAddressRequest(WireModel):
-    """POST /plugin/allocAddress; the network by id, or found by its pool `ip/len[:tenant]`."""
+    """POST /plugin/allocAddress; the network by its id or its pool `ip/len[:tenant]`."""
 
     go_package: ClassVar[str] = "master"
     go_name: ClassVar[str] = "AddressAllocRequest"

@@ -1,8 +1,7 @@
-"""JSON Schema of the models: what `contivmodel.wire` writes and `contivmodel.checks` lets in.
+"""JSON Schema of the models, from their fields and the rules of `contivmodel.checks` (pure).
 
-`schemas` takes models and returns one schema for each of them and for all they hold, ready for an
-OpenAPI 3.1 document. A field is required where its rule refuses an empty value. What depends on
-other objects is not said here. Pure.
+`schemas` returns one schema for each model and each nested model, for an OpenAPI 3.1 document. A
+field is required if its rule refuses an empty value. References between objects are not described.
 """
 
 from collections.abc import Iterable

@@ -11,14 +11,14 @@ from contivmodel.wire import WireModel, field
 
 
 class ServiceLBLinks(WireModel):
-    """Where a service is."""
+    """The network and tenant of a service."""
 
     network: Link = field("Network", default_factory=Link)
     tenant: Link = field("Tenant", default_factory=Link)
 
 
 class ServiceLB(RestObject):
-    """A virtual address in a network, served by the containers whose labels are selected.
+    """A virtual address in a network, served by containers that its label selectors match.
 
     `ports` are `service:provider:protocol`, `selectors` are `label=value`.
     """

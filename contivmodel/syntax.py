@@ -1,13 +1,20 @@
-"""What is wrong with malformed JSON, in the words of Go's scanner.
+"""The error texts of Go's JSON scanner for malformed JSON.
 
-Clients and the recordings know these texts (`unexpected EOF`, `invalid character '}' looking for
-beginning of value`). Used only after Python's parser has refused a text, so this favours clarity
-over speed; it walks the text once and keeps its own stack.
+Clients and the recordings contain these texts (`unexpected EOF`, `invalid character '}' looking for
+beginning of value`). Used only for a text that Python's parser has refused.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
+
+# Go's scanner reads one byte at a time and reports the first byte that no valid text could have at
+# that place. Python's parser fails at another position and with other words, so the grammar is
+# walked again here. The position of each check matters: it decides which of several errors is
+# reported.
+#
+# Nesting is kept in an explicit stack of generators instead of recursion: a body of 10 000 brackets
+# must produce Go's `exceeded max depth`, not a RecursionError.
 
 MAX_DEPTH: Final = 10_000
 
@@ -66,7 +73,7 @@ class _Scanner:
         return _Malformed(f"invalid character {_quote(char)} {context}")
 
     def value(self) -> None:
-        """Consume one value, however deep, without recursion."""
+        """Consume one value of any depth, without recursion."""
         open_brackets: list[Iterator[None]] = []
         pending = self._begin()
         while True:
@@ -85,7 +92,7 @@ class _Scanner:
                 pending = self._begin()
 
     def _begin(self) -> Iterator[None] | None:
-        """Consume a scalar, or enter an object or array and return what walks its values."""
+        """Consume a scalar, or enter an object or array and return a generator over its values."""
         char = self.peek()
         if char == "{":
             return self._object()
@@ -164,7 +171,7 @@ class _Scanner:
         self._at += 1
 
     def _number(self) -> None:
-        """Consume a number; what follows a complete one is the caller's to refuse."""
+        """Consume a number; the caller checks the character after it."""
         whole = _NUMBER.match(self._text, self._at)
         end = whole.end() if whole else self._at
         char = self._text[end : end + 1]
@@ -189,5 +196,5 @@ def _quote(char: str) -> str:
         return f"'{_SHORT[char]}'"
     if char < " " or char == "\x7f":
         return "'\\x{:02x}'".format(ord(char))  # noqa: UP032 - no backslash in a 3.11 f-string
-    # Go looks at bytes: the first one of a longer character, as if it were Latin-1
+    # Go's scanner sees bytes: it prints the first byte of a multi-byte character as Latin-1.
     return f"'{chr(char.encode('utf-8', 'surrogatepass')[0])}'"

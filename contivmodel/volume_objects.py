@@ -1,6 +1,6 @@
-"""Volumes and their profiles: kinds that can be asked for and never created.
+"""Volumes and their profiles: kinds that can be read but not created.
 
-The original has their routes and nothing behind them (docs/original/netmaster-rest.md §2).
+The original has their routes without an implementation (docs/original/netmaster-rest.md §2).
 """
 
 from typing import ClassVar
@@ -10,13 +10,13 @@ from contivmodel.wire import WireModel, field
 
 
 class VolumeLinks(WireModel):
-    """Whose volume it is."""
+    """The tenant of a volume."""
 
     tenant: Link = field("Tenant", default_factory=Link)
 
 
 class VolumeLinkSets(WireModel):
-    """What uses a volume."""
+    """The users of a volume."""
 
     service_instances: LinkSet = field("ServiceInstances", default_factory=dict)
 
@@ -39,13 +39,13 @@ class Volume(RestObject):
 
 
 class VolumeProfileLinkSets(WireModel):
-    """What uses a volume profile."""
+    """The users of a volume profile."""
 
     services: LinkSet = field("Services", default_factory=dict)
 
 
 class VolumeProfile(RestObject):
-    """What new volumes of a tenant are like."""
+    """Defaults for new volumes of a tenant."""
 
     kind: ClassVar[str] = "volumeProfile"
     plural: ClassVar[str] = "volumeProfiles"

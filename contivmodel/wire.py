@@ -1,11 +1,8 @@
-"""How models are read and written: as the original's Go `encoding/json` does.
+"""Reads and writes models as the original's Go `encoding/json` does.
 
-A `WireModel` is a pydantic model whose fields carry their wire name; all fields have defaults, as
-in Go. `decode` takes a request body: it ignores unknown names, matches names without regard to
-case, lets null stand for the zero value and reports failures in Go's words (`contivmodel.syntax`
-finds those of malformed text). `dump` and `dumps` leave empty strings, zeros, empty lists and
-empty maps out, emit nested models always, and keep the declared order. What values are allowed is
-`contivmodel.checks`' business.
+A `WireModel` is a pydantic model whose fields have a wire name; all fields have defaults, as in Go.
+`decode` reads a request body, `dump` and `dumps` write models. `contivmodel.checks` validates the
+values.
 """
 
 import json
@@ -19,19 +16,31 @@ from pydantic import BaseModel, ConfigDict, Field
 from contivmodel.syntax import syntax_error
 from core.errors import Invalid
 
+# Clients of the original rely on what Go's decoder accepts and reports, so pydantic's validation is
+# not used for requests. Go's rules, all visible to a client:
+#
+# * Unknown names are ignored. Names match exactly or, failing that, without regard to case.
+# * null leaves a field at its zero value; a missing field has it too.
+# * A number for an int field must be an integer literal within int64: 1.0 and 1e3 are errors, and
+#   the text quotes the literal. So numbers stay literals (`_Number`) until a field reads them.
+# * Syntax is checked before any type: a malformed text never reports a type mismatch.
+# * On output, `omitempty` drops "", 0, empty lists and empty maps, but never a struct. Fields keep
+#   the declared order; map keys are sorted.
+# * <, >, & and two line separators are escaped, and lone surrogates become U+FFFD.
+
 INT64_MAX: Final = (1 << 63) - 1
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class WireModel(BaseModel):
-    """Base of everything that crosses the REST boundary."""
+    """Base of all REST objects and bodies."""
 
     model_config = ConfigDict(populate_by_name=True, strict=True, extra="ignore", frozen=True)
 
     go_package: ClassVar[str] = "contivModel"
     go_name: ClassVar[str] = ""
-    """The original's type name where it is not the class name; error texts say it."""
+    """The original's type name if it is not the class name; used in error texts."""
 
 
 M = TypeVar("M", bound=WireModel)
@@ -45,7 +54,7 @@ def field(name: str, *, default: Any = "", default_factory: Callable[[], Any] | 
 
 
 def decode(model: type[M], body: bytes) -> M:
-    """Return the model a request body spells; Invalid with Go's text if it cannot be read."""
+    """Decode a request body. Raises Invalid with Go's text."""
     text = body.decode("utf-8", "replace")
     try:
         raw = _DECODER.decode(text)
@@ -56,12 +65,12 @@ def decode(model: type[M], body: bytes) -> M:
 
 @cache
 def blank(model: type[WireModel]) -> Any:
-    """Return a model of which nothing is said. All share it: its lists and maps must not change."""
+    """Return a model with all defaults. It is shared: its lists and maps must not be modified."""
     return model()
 
 
 def dump(model: WireModel) -> dict[str, Any]:
-    """Return the model as plain data, in wire order and without what Go leaves out."""
+    """Return the model as plain data, in wire order and without empty values."""
     out: dict[str, Any] = {}
     for attribute, name in _layout(type(model)):
         value = getattr(model, attribute)
@@ -76,19 +85,19 @@ def dump(model: WireModel) -> dict[str, Any]:
 
 
 def dumps(value: Any) -> bytes:
-    """Return JSON as Go writes it; models may stand anywhere inside `value`."""
+    """Return JSON as Go writes it; `value` may contain models."""
     return escaped(_ENCODER.encode(value)).encode()
 
 
 def escaped(text: str) -> str:
-    """Return JSON text with the characters escaped that Go escapes beyond what JSON demands."""
+    """Return JSON text with the additional characters escaped that Go escapes."""
     for raw, written in _ESCAPES:
         text = text.replace(raw, written)
     return text
 
 
 class _Number(str):
-    """A JSON number, kept as its literal because Go's errors quote it."""
+    """A JSON number as its literal, which Go's errors quote."""
 
     __slots__ = ()
 
@@ -120,7 +129,7 @@ def _layout(model: type[WireModel]) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _table(model: type[WireModel]) -> Mapping[str, tuple[str, _Reader, str, tuple[str, ...]]]:
-    """Return wire name, as declared and in lower case -> how to read that field."""
+    """Return wire name, as declared and in lower case -> attribute and reader of the field."""
     table: dict[str, tuple[str, _Reader, str, tuple[str, ...]]] = {}
     for attribute, f in model.model_fields.items():
         name = str(f.alias)
@@ -147,9 +156,9 @@ def _reader(annotation: Any) -> _Reader:
 
 
 def _read_model(model: type[M], raw: Any, struct: str, path: tuple[str, ...]) -> M:
-    nothing: M = blank(model)
+    defaults: M = blank(model)
     if raw is None:
-        return nothing
+        return defaults
     if type(raw) is not dict:
         raise _mismatch(raw, struct, path, _go_type(model))
     table = _table(model)
@@ -159,7 +168,7 @@ def _read_model(model: type[M], raw: Any, struct: str, path: tuple[str, ...]) ->
         if entry is not None and value is not None:
             attribute, read, inner, leaf = entry
             values[attribute] = read(value, inner, (*path, *leaf) if path else leaf)
-    return nothing.model_copy(update=values)
+    return defaults.model_copy(update=values)
 
 
 def _read_text(raw: Any, struct: str, path: tuple[str, ...]) -> str:

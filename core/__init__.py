@@ -1,6 +1,6 @@
-"""The floor of the project: what every package may know.
+"""The lowest layer: definitions that every package may import.
 
-Errors, ids, store keys, address arithmetic, logging and supervised tasks. Nothing here does I/O
-except `core.logs` (writes log lines) and `core.tasks` (runs coroutines), and nothing here knows a
-package above it.
+Errors, ids, store keys, addresses, bitmaps, logging, supervised tasks and small data structures.
+Only `core.logs` (writes log lines), `core.tasks` and `core.change_notifier` (asyncio) have effects.
+Nothing here imports another package of the project.
 """

@@ -1,8 +1,8 @@
-"""Address arithmetic: subnets, ranges, host numbers and their text, for IPv4 and IPv6 alike.
+"""Address arithmetic for IPv4 and IPv6: subnets, ranges, host numbers, and their text.
 
-Text comes in, whole numbers go out, and back. An address is a plain `int`; what family it belongs
-to is known by its `Subnet`. Nothing here knows who holds an address (`netmaster.ipam`). Malformed
-text raises ValueError; how a user is told is the caller's business.
+Converts between text and whole numbers. An address is a plain `int`; its family is that of its
+`Subnet`. Allocation is in `netmaster.ipam`. Malformed text raises ValueError, which the caller
+turns into an error for the user.
 """
 
 import socket
@@ -18,7 +18,8 @@ MAC_PREFIX: Final = "02:02"
 
 
 def ipv4(text: str) -> int:
-    """Return the address dotted-quad text stands for; leading zeros and short forms are refused."""
+    """Parse a dotted quad; leading zeros and short forms are refused."""
+    # inet_pton, not inet_aton: the latter reads `010` as octal and `10.1` as 10.0.0.1.
     try:
         return int.from_bytes(socket.inet_pton(socket.AF_INET, text), "big")
     except (OSError, ValueError) as exc:
@@ -31,7 +32,7 @@ def ipv4_text(address: int) -> str:
 
 
 def ipv6(text: str) -> int:
-    """Return the address IPv6 text in any of its forms stands for; scope ids are refused."""
+    """Parse an IPv6 address in any of its text forms; scope ids are refused."""
     if "%" in text:
         raise ValueError(f"{text!r} has a scope id")
     return int(IPv6Address(text))
@@ -43,7 +44,7 @@ def ipv6_text(address: int) -> str:
 
 
 def mac_text(address: int) -> str:
-    """Return the MAC address of the endpoint that holds an IPv4 address."""
+    """Return the MAC address of the endpoint with an IPv4 address."""
     return f"{MAC_PREFIX}:{address.to_bytes(4, 'big').hex(':')}"
 
 
@@ -60,7 +61,7 @@ class Subnet:
 
     @property
     def size(self) -> int:
-        """Return how many addresses there are."""
+        """Return the number of addresses."""
         return 1 << (self.bits - self.length)
 
     @property
@@ -72,7 +73,7 @@ class Subnet:
         return self.base <= address <= self.last
 
     def overlaps(self, other: "Subnet") -> bool:
-        """Return whether any address is in both."""
+        """Return whether the subnets share an address."""
         return self.base <= other.last and other.base <= self.last
 
     def text(self, address: int) -> str:
@@ -84,23 +85,23 @@ class Subnet:
 
 
 def subnet4(address: int, length: int) -> Subnet:
-    """Return the IPv4 subnet of a length that an address lies in. ValueError for a bad length."""
+    """Return the IPv4 subnet of that length around an address. Raises ValueError."""
     return _subnet(address, length, IPV4_BITS)
 
 
 def subnet6(address: int, length: int) -> Subnet:
-    """Return the IPv6 subnet of a length that an address lies in. ValueError for a bad length."""
+    """Return the IPv6 subnet of that length around an address. Raises ValueError."""
     return _subnet(address, length, IPV6_BITS)
 
 
 def parse_subnet6(text: str) -> tuple[Subnet, str]:
-    """Return the subnet and the address part as written, of `2001:db8::/64`."""
+    """Parse `2001:db8::/64`; return the subnet and the address part as written."""
     address, length = split_length(text)
     return subnet6(ipv6(address), length), address
 
 
 def split_length(text: str) -> tuple[str, int]:
-    """Return both sides of the slash, of `10.1.1.0/24`."""
+    """Split `10.1.1.0/24` at the slash."""
     address, slash, length = text.partition("/")
     if not slash or not (length.isascii() and length.isdigit()):
         raise ValueError(f"{text!r} is not of the form <address>/<length>")
@@ -109,10 +110,10 @@ def split_length(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class AddressRange:
-    """The IPv4 addresses `first`..`last` of a subnet, as a network's `subnet` field spells them.
+    """The IPv4 addresses `first`..`last` of a subnet, as a network's `subnet` field writes them.
 
-    `bounded` says that the user named both ends (`10.1.1.10-10.1.1.20/24`). Otherwise one address
-    of the subnet was named, which is `first`, host bits and all, and `last` is the subnet's last.
+    `bounded`: the user gave both ends (`10.1.1.10-10.1.1.20/24`). Otherwise the user gave one
+    address, which is `first` including its host bits, and `last` is the subnet's last address.
     """
 
     subnet: Subnet
@@ -127,12 +128,12 @@ class AddressRange:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Return the first and last address it claims: the whole subnet if it is not bounded."""
+        """Return the first and last address it covers: the whole subnet if it is not bounded."""
         return (self.first, self.last) if self.bounded else (self.subnet.base, self.subnet.last)
 
 
 def parse_range(text: str) -> AddressRange:
-    """Return the range of `a/len` or `a-b/len`, which need not be `valid`."""
+    """Parse `a/len` or `a-b/len`; the result may be not `valid`."""
     addresses, length = split_length(text)
     first_text, dash, last_text = addresses.partition("-")
     first = ipv4(first_text)
@@ -142,7 +143,7 @@ def parse_range(text: str) -> AddressRange:
 
 
 def parse_pool(text: str) -> tuple[int, int]:
-    """Return both ends of `a-b`, or of `a` alone."""
+    """Parse `a-b`, or `a` alone, into both ends."""
     first, dash, last = text.partition("-")
     low = ipv4(first)
     return low, ipv4(last) if dash else low
@@ -156,10 +157,10 @@ def _subnet(address: int, length: int, bits: int) -> Subnet:
 
 
 def parse_match(text: str) -> tuple[int, int]:
-    """Return the first and last address a rule's address field stands for.
+    """Parse a rule's address field; return the first and last address it matches.
 
-    `a` is one address, `a/len` the block it lies in; `a-n` ends at the address whose last octet
-    is `n`, with or without a length, and may end before it begins.
+    `a` is one address, `a/len` its block; `a-n` ends at the address whose last octet is `n`, with
+    or without a length. The end may precede the start: such a range matches nothing.
     """
     addresses, slash, _ = text.partition("/")
     first_text, dash, octet = addresses.partition("-")
@@ -173,9 +174,10 @@ def parse_match(text: str) -> tuple[int, int]:
 
 
 def blocks4(first: int, last: int) -> Iterator[Subnet]:
-    """Yield the fewest blocks that together are the IPv4 addresses first..last, ascending."""
+    """Yield the smallest set of blocks that covers exactly first..last, in ascending order."""
     while first <= last:
-        # the largest block that begins here and does not go past the end
+        # Greedy is minimal: take the largest aligned block that starts at `first` (its trailing
+        # zero bits) and does not pass `last`.
         host_bits = (first & -first).bit_length() - 1 if first else IPV4_BITS
         host_bits = min(host_bits, (last - first + 1).bit_length() - 1)
         yield Subnet(base=first, length=IPV4_BITS - host_bits)

@@ -1,9 +1,9 @@
-"""Allocation bitmaps in the JSON form the store has always had.
+"""Allocation bitmaps in the original's JSON form.
 
 The text is base64 (URL alphabet, padded) of an 8-byte big-endian bit length and then 64-bit
 big-endian words, word 0 holding bits 0..63 with bit i as `1 << i % 64`
-(docs/original/netmaster-state.md §2). Pure; a Python whole number is the set, so operations on
-large maps stay cheap.
+(docs/original/netmaster-state.md §2). Pure. The set is one Python int, so operations on large
+maps are fast.
 """
 
 import base64
@@ -32,17 +32,19 @@ class BitSet:
         return BitSet(self.bits | other.bits, max(self.length, other.length))
 
     def inverted(self) -> "BitSet":
-        """Return the members' complement within the same length."""
+        """Return the complement, of the same length."""
         return BitSet(self.bits ^ (1 << self.length) - 1, self.length)
 
     def cut(self, length: int) -> "BitSet":
-        """Return the members below `length`, in a set no longer than that."""
+        """Return the members below `length`, in a set of at most that length."""
         if length >= self.length:
             return self
         return BitSet(self.bits & (1 << length) - 1, length)
 
     def encode(self) -> str:
         """Return the text form."""
+        # Bit i of the int is bit i % 64 of little-endian word i // 64; only the bytes within each
+        # word differ from the original's big-endian words, hence one byteswap for all of them.
         count = -(-self.length // _WORD)
         words = array("Q", self.bits.to_bytes(count * 8, "little"))
         words.byteswap()
@@ -50,14 +52,14 @@ class BitSet:
 
 
 def span(first: int, last: int, length: int) -> BitSet:
-    """Return the set of first..last (empty if first > last), cut to 0..length-1."""
+    """Return the set first..last (empty if first > last), restricted to 0..length-1."""
     first, last = max(first, 0), min(last, length - 1)
     bits = ((1 << last - first + 1) - 1) << first if first <= last else 0
     return BitSet(bits, length)
 
 
 def decode(text: str) -> BitSet:
-    """Return the set a text form stands for. Raises ValueError for anything else."""
+    """Parse the text form. Raises ValueError if it is malformed."""
     try:
         raw = base64.b64decode(text, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as exc:
@@ -71,7 +73,7 @@ def decode(text: str) -> BitSet:
 
 
 def decode_length(text: str) -> int:
-    """Return the length alone, without reading the words. Raises ValueError as `decode` does."""
+    """Return the length without decoding the words. Raises ValueError as `decode` does."""
     try:
         return int.from_bytes(base64.urlsafe_b64decode(text[:12])[:8], "big")
     except (binascii.Error, ValueError) as exc:

@@ -1,13 +1,14 @@
-"""Something that changes again and again, for those who wait until it has.
+"""A condition that is signalled again and again, for tasks that wait for the next change.
 
-Whoever takes `next` before looking misses no change: look, and wait on what was taken.
+Take `next` first, then check the state, then wait on the event that was taken. In this order no
+change is missed: one that comes after the check has already set that event.
 """
 
 import asyncio
 
 
 class ChangeNotifier:
-    """Wakes everybody who waits, at each change."""
+    """Wakes all waiting tasks at each change."""
 
     __slots__ = ("next",)
 
@@ -15,7 +16,9 @@ class ChangeNotifier:
         self.next = asyncio.Event()
         """The event that the next change sets, and no other."""
 
-    def tell(self) -> None:
-        """Say that there was a change."""
-        told, self.next = self.next, asyncio.Event()
-        told.set()
+    def notify(self) -> None:
+        """Signal a change."""
+        # A new event for each change, never `set` and `clear` on one event: a task that took the
+        # event before the change must find it set, however late it runs.
+        changed, self.next = self.next, asyncio.Event()
+        changed.set()

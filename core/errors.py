@@ -1,9 +1,8 @@
 """The one error tree.
 
 Every failure the project reports is a `ContivError`. The class says what kind of failure it is and
-carries the codes the outside sees (HTTP status, process exit code), so that the edges look codes up
-instead of deciding them. The text is the first line of what a user reads: it names the object and,
-where there is one, the remedy.
+carries its HTTP status and process exit code, so that servers and commands look the codes up. The
+text is the first line a user reads: it names the object and, where there is one, the remedy.
 
 v1 REST answers 500 for every object error (docs/original/netmaster-rest.md §1); `http_status`
 therefore differs from 500 only where the original's own routes do.
@@ -13,14 +12,14 @@ from typing import ClassVar
 
 
 class ContivError(Exception):
-    """Base of all errors the project raises on purpose."""
+    """Base of all errors that the project raises."""
 
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
 
 
 class Invalid(ContivError):
-    """The request is wrong in itself: bad syntax, bad value, a reference that cannot be."""
+    """The request is invalid: bad syntax, bad value, or a reference to a missing object."""
 
 
 class NotFound(ContivError):
@@ -28,17 +27,17 @@ class NotFound(ContivError):
 
 
 class Conflict(ContivError):
-    """The request clashes with what exists: already there, still in use, not changeable."""
+    """The request conflicts with the current state: exists already, in use, not changeable."""
 
 
 class Exhausted(ContivError):
-    """A pool (addresses, VLANs, VNIs, group ids) has nothing left to give."""
+    """A pool (addresses, VLANs, VNIs, group ids) is exhausted."""
 
 
 class StoreUnavailable(ContivError):
     """The store cannot be reached or does not answer in time; try again later.
 
-    `outcome_unknown` tells a writer that its change may or may not have been applied.
+    `outcome_unknown`: the change may or may not have been applied.
     """
 
     def __init__(self, message: str, *, outcome_unknown: bool = False) -> None:
@@ -47,33 +46,33 @@ class StoreUnavailable(ContivError):
 
 
 class StoreFull(StoreUnavailable):
-    """The store takes no writes until somebody makes room; nothing was written, reads go on."""
+    """The store is full and refuses writes until an operator frees space; reads still work."""
 
 
 class StoreDenied(ContivError):
-    """The store refused us: wrong credentials or missing permission. Retrying does not help."""
+    """The store denied access: wrong credentials, missing permission. Retrying does not help."""
 
 
 class SchemaMismatch(ContivError):
-    """The store is of a layout that this release must not touch. Retrying does not help."""
+    """The store's schema version is not supported by this release. Retrying does not help."""
 
 
 class TooLarge(ContivError):
-    """A request or change exceeds a limit of ours or of the store."""
+    """A request or change exceeds a limit of the project or of the store."""
 
 
 class FenceLost(ContivError):
-    """A fenced commit was refused: somebody else holds the lock now. Nothing was written."""
+    """A fenced commit was refused: the lock has another holder. Nothing was written."""
 
 
 class NotLeader(ContivError):
-    """This netmaster does not lead (any more); ask the leader."""
+    """This netmaster is not the leader; send the request to the leader."""
 
 
 class MasterUnavailable(ContivError):
-    """A netmaster cannot be reached, does not answer in time or hangs up; try another, or later.
+    """A netmaster is unreachable, times out or closes the connection; try another, or later.
 
-    `outcome_unknown` tells the asker that its request may or may not have been carried out.
+    `outcome_unknown`: the request may or may not have been carried out.
     """
 
     def __init__(self, message: str, *, outcome_unknown: bool = False) -> None:
@@ -82,15 +81,15 @@ class MasterUnavailable(ContivError):
 
 
 class MasterRefused(ContivError):
-    """A netmaster answered with an error that no other class of this tree says better."""
+    """A netmaster answered with an error that has no more specific class here."""
 
 
 class AgentUnavailable(ContivError):
-    """The agent of a host is not registered, cannot be reached or does not do what it is asked."""
+    """The agent of a host is not registered, is unreachable or failed a request."""
 
 
 class OrchestratorUnavailable(ContivError):
-    """The API server of Kubernetes cannot be reached, refuses, or says what cannot be read."""
+    """The Kubernetes API server is unreachable, refuses, or sends an unreadable answer."""
 
 
 class SwitchUnavailable(ContivError):
@@ -102,7 +101,7 @@ class SwitchRefused(ContivError):
 
 
 class PeerFailed(ContivError):
-    """The BGP peer of a host cannot be reached, ends the session or breaks its rules."""
+    """The BGP peer of a host is unreachable, ends the session or violates the protocol."""
 
 
 class HostError(ContivError):
@@ -110,6 +109,6 @@ class HostError(ContivError):
 
 
 class UsageError(ContivError):
-    """A daemon's command line is wrong; the original exits 22 (EINVAL) then."""
+    """Invalid command line of a daemon; exits 22 (EINVAL), as the original does."""
 
     exit_code = 22

@@ -1,8 +1,8 @@
-"""What has been missing long enough to be taken for gone (pure; times are the caller's).
+"""Keys that were missing in every scan for a grace period (pure; the caller passes the time).
 
-Whoever looks for leaked state says at each look what it suspects. What was suspected in one look
-and in all since, for a grace period, is due: by two observations at least, and never across a look
-that could not be made (`forget`). Used by netmaster for hosts and by the agent for endpoints.
+A scan for leaked state reports its suspects. A suspect is due once it was reported by that scan and
+all scans before it for a grace period. Used by netmaster for dead hosts and by the agent for
+garbage collection of endpoints.
 """
 
 from collections.abc import Iterable
@@ -12,20 +12,27 @@ K = TypeVar("K")
 
 
 class GracePeriod(Generic[K]):
-    """What was suspected in every look since the last gap, and since when."""
+    """The suspects of every scan since the last reset, and when each was first seen."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._since: dict[K, float] = {}
 
-    def look(self, found: Iterable[K], at: float) -> list[K]:
-        """Take the suspects of a look at a monotonic time; return those that are due."""
+    def observe(self, suspects: Iterable[K], now: float) -> list[K]:
+        """Record the suspects of a scan at a monotonic time; return those that are due."""
         known = self._since
-        self._since = {one: known.get(one, at) for one in found}
+        # A suspect that this scan does not report is dropped: it was seen alive, so its grace
+        # period starts again if it goes missing later.
+        self._since = {key: known.get(key, now) for key in suspects}
+        # At least two scans, even with a grace period of 0: one scan may run in the middle of an
+        # addition or a removal, when half of the state is missing for a moment.
         return [
-            one for one, since in self._since.items() if one in known and since + self._grace <= at
+            key for key, since in self._since.items() if key in known and since + self._grace <= now
         ]
 
-    def forget(self) -> None:
-        """Begin anew: something could not be seen, so nothing is known to have been missing."""
+    def reset(self) -> None:
+        """Start again after a failed scan.
+
+        What a scan could not read is unknown, not missing, so time without a scan never counts.
+        """
         self._since = {}

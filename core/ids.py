@@ -1,8 +1,8 @@
-"""Names and composite ids as types, and the few rules that compose them.
+"""Names and composite ids as types, and the functions that compose them.
 
 The original spells the same pair in two orders: REST keys are `tenant:name`, state ids are
 `network.tenant` and `group:tenant` (docs/original/netmaster-state.md §1). The functions here are
-the only place that knows.
+the only place that encodes these orders.
 """
 
 from typing import NewType
@@ -41,10 +41,9 @@ def network_id(network: NetworkName, tenant: TenantName) -> NetworkId:
 
 
 def split_network_id(nid: NetworkId) -> tuple[NetworkName, TenantName]:
-    """Return (network, tenant); the tenant is what follows the last dot, since names may hold dots.
-
-    Raises ValueError for an id without a dot.
-    """
+    """Return (network, tenant). Raises ValueError for an id without a dot."""
+    # Both names may contain dots, so an id alone is ambiguous. The last dot is right unless the
+    # tenant's name has one.
     network, dot, tenant = nid.rpartition(".")
     if not dot:
         raise ValueError(f"network id {nid!r} is not of the form <network>.<tenant>")
@@ -67,7 +66,7 @@ def object_key(tenant: TenantName, name: str) -> ObjectKey:
 
 
 def docknet_id(tenant: TenantName, network: NetworkName, group: GroupName | None) -> DocknetId:
-    """Return the id of what one docker network stands for; without a group, for a network."""
+    """Return the id of a docker network's record; `group` is None for a whole network."""
     return DocknetId(f"{tenant}.{network}.{group or ''}")
 
 

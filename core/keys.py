@@ -1,9 +1,9 @@
-"""Every key in the store: built here, parsed here, spelled nowhere else.
+"""Every key in the store: built and parsed here only.
 
-Layout and writers are design.md §3; the paths under `obj`, `state`, `oper`, `lock`, `service` and
+The paths under `obj`, `state`, `oper`, `lock`, `service` and
 `master` are the original's (docs/original/netmaster-state.md §1, docs/original/objdb-state.md
 §2-4), with one slash where the original wrote two. Prefixes end with "/". Consul's missing leading
-slash is the consul backend's own business.
+slash is added and removed by the consul backend.
 """
 
 from typing import Final
@@ -30,21 +30,21 @@ VLAN_RESOURCE_OPER: Final = ROOT + "oper/auto-vlan/global"
 VXLAN_RESOURCE: Final = ROOT + "state/auto-vxlan/global"
 VXLAN_RESOURCE_OPER: Final = ROOT + "oper/auto-vxlan/global"
 CLEANUPS: Final = ROOT + "state/cleanup/"
-"""Endpoint clean-ups that are not finished."""
+"""Endpoint clean-ups in progress."""
 ABSENCES: Final = ROOT + "state/absent/"
-"""Hosts without a registered agent, and since when."""
+"""Hosts without a registered agent, with the time since when."""
 DRAINS: Final = ROOT + "state/drained/"
-"""Hosts that are to get no new endpoints."""
+"""Drained hosts: they get no new endpoints."""
 ACI_LAUNCHES: Final = ROOT + "state/aci-launch/"
-"""Application profiles of which the ACI gateway may hold something else than the store."""
+"""Application profiles whose state in the ACI gateway may differ from the store."""
 DOCKNETS: Final = ROOT + "oper/docknet/"
-"""Which docker network stands for what; in swarm mode the agents write them."""
+"""Docker network -> network or group; written by the agents in swarm mode."""
 DOCKNET_DOUBTS: Final = ROOT + "state/docknet-doubt/"
-"""Networks and groups of which docker may hold something else than the store."""
+"""Networks and groups whose state in docker may differ from the store."""
 SCHEMA: Final = ROOT + "master/schema"
-"""The version of everything the leader writes; absent where the original wrote it."""
+"""The schema version of the store; absent in a store that the original wrote."""
 GROUP_ID_CURSOR: Final = ROOT + "state/group-id-cursor"
-"""The last group id handed out: ids go round instead of coming back at once (ADR 10)."""
+"""The last group id allocated: ids are reused as late as possible (ADR 10)."""
 
 GRANTS: Final = ROOT + "ipam/"
 HOSTS: Final = ROOT + "host/"
@@ -63,14 +63,14 @@ LEADER_PREFIXES: Final = (
     DOCKNETS,
     GRANTS,
 )
-"""What the leader writes; a foreign write in here makes it rebuild its view (ADR 9)."""
+"""The prefixes that the leader writes; another writer here makes it rebuild its view (ADR 9)."""
 
 SERVICE_NETMASTER: Final = "netmaster"
 SERVICE_NETMASTER_RPC: Final = "netmaster.rpc"
 SERVICE_NETPLUGIN: Final = "netplugin"
 SERVICE_VTEP: Final = "netplugin.vtep"
 SERVICE_AGENT_REST: Final = "netplugin.rest"
-"""Where an agent can be inspected and told to take an endpoint away; the original assumes 9090."""
+"""An agent's REST server: inspection and endpoint removal; the original assumes port 9090."""
 
 
 def obj(kind: str, key: str) -> str:
@@ -117,17 +117,17 @@ def cleanup(tenant: str, category: str, name: str) -> str:
 
 
 def absence(label: HostLabel) -> str:
-    """Return the key that says since when a host has no agent."""
+    """Return the key of the time since when a host has no agent."""
     return ABSENCES + label
 
 
 def drain(label: HostLabel) -> str:
-    """Return the key that says that a host gets no new endpoints."""
+    """Return the key that marks a host as drained."""
     return DRAINS + label
 
 
 def aci_launch(profile: str) -> str:
-    """Return the key of the doubt about an application profile, by its object key."""
+    """Return the key of the pending ACI update of a profile, by the profile's object key."""
     return ACI_LAUNCHES + profile
 
 
@@ -137,7 +137,7 @@ def docknet(docknet_id: DocknetId) -> str:
 
 
 def docknet_doubt(docknet_id: DocknetId) -> str:
-    """Return the key of the doubt about a docker network."""
+    """Return the key of the pending effect on a docker network."""
     return DOCKNET_DOUBTS + docknet_id
 
 
@@ -175,12 +175,12 @@ def service(name: str, address: str, port: int) -> str:
 
 
 def oper(label: HostLabel, name: str) -> str:
-    """Return the key of something the agent of a host reports."""
+    """Return the key of operational state that the agent of a host reports."""
     return f"{ROOT}oper/{label}/{name}"
 
 
 def commit(writer: str) -> str:
-    """Return the key by which a writer's commits are told apart after an unknown outcome."""
+    """Return a writer's marker key: it identifies the writer's last applied commit."""
     return COMMITS + writer
 
 

@@ -1,9 +1,9 @@
-"""Log lines: events with fields, as the original's text form or as JSON, to stderr or to syslog.
+"""Log lines: events with fields, in the original's text form or as JSON, to stderr or syslog.
 
 Call sites write `log.info("endpoint programmed", extra=fields(endpoint=..., network=...))`. The
 text form is the original's logrus line `time="Nov 20 09:38:15.106224524" level=info msg="…"
-key=value` (docs/original/netmaster-daemon.md §1), the JSON form has one object per line. Field
-names used across the project:
+key=value` (docs/original/netmaster-daemon.md §1); the JSON form is one object per line. Field names
+of the project:
 
 task, host, tenant, network, group, endpoint, container, address, mac, port, ofport, bridge, peer,
 master, service, flag, key, revision, generation, flows, cards, count, seconds, rate, burst, error,
@@ -57,8 +57,8 @@ class TextFormatter(logging.Formatter):
     """The original's logrus text line with its full timestamp."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, and the traceback below it where there is one."""
-        # local time as the original prints it; log lines carry no time zone there
+        """Return one line, followed by the traceback if there is one."""
+        # Local time without a zone, as the original writes it.
         when = datetime.fromtimestamp(record.created)  # noqa: DTZ006
         stamp = f"{when:%b} {when.day:2d} {when:%H:%M:%S}.{int(record.created % 1 * 1e9):09d}"
         level = _GO_LEVEL.get(record.levelno, record.levelname.lower())
@@ -114,7 +114,8 @@ def setup(
     root.handlers[:] = [handler]
     root.setLevel(number)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    # what is no HTTP is told to whoever sent it; a traceback each would let anybody fill the log
+    # aiohttp logs a traceback for each malformed request, so any client could fill the disk. The
+    # client gets a 400 in any case.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
 
 

@@ -1,4 +1,4 @@
-"""Sets of names under keys: what an index of who concerns whom is made of."""
+"""Removal from an index of the form key -> set of names."""
 
 from typing import TypeVar
 
@@ -7,7 +7,7 @@ Name = TypeVar("Name")
 
 
 def discard(index: dict[Key, set[Name]], key: Key, name: Name) -> None:
-    """Take a name out from under a key, if it is there, and the key with its last name."""
+    """Remove a name from the set under a key, if it is there; an empty set is removed too."""
     names = index.get(key)
     if names is not None:
         names.discard(name)

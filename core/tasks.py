@@ -1,11 +1,16 @@
-"""Supervised tasks: the only door to `asyncio.create_task`, the only place with a broad `except`.
+"""Supervised tasks: the only callers of `asyncio.create_task`, the only broad `except` clauses.
 
-A daemon is a `TaskGroup`-like `Supervisor`. An eternal task that ends, by return or by exception,
-is a bug that stops the daemon: the supervisor remembers the first such end and `wait` raises it.
-Finite work that must not be lost but has nobody waiting for it goes through `Supervisor.spawn`,
-whose failures are logged and counted. Steps that cannot be taken back half done go through
-`unbroken`.
+A daemon's tasks belong to one `Supervisor`. An eternal task that ends, by return or by exception,
+is a bug that stops the daemon: the supervisor keeps the first such reason and `wait` raises it.
+Finite background work goes through `Supervisor.spawn`, which logs and counts its failures. Steps
+that must not be cancelled half-way go through `unbroken`.
 """
+
+# Why all tasks start here: asyncio keeps only weak references to tasks and reports the exception
+# of an unawaited task when it is garbage collected, if at all. A watch or a renewal that ended
+# unnoticed would leave a daemon that looks alive and no longer follows the store. So the
+# supervisor holds each task, and the end of an eternal task ends the process: the daemon is
+# restarted and reads its whole state anew, which is simpler than a restart of parts.
 
 import asyncio
 import logging
@@ -36,31 +41,33 @@ class Supervisor:
         self.spawn_failures = 0
 
     def supervise(self, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start an eternal task. If it ends, the supervisor stops and `wait` raises the reason."""
+        """Start an eternal task; its end stops the supervisor, and `wait` raises the reason."""
         return self._start(name, self._eternal(name, coro), coro)
 
     def spawn(self, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start finite work nobody waits for; a failure is logged and counted, never silent."""
+        """Start finite background work; a failure is logged and counted."""
         return self._start(name, self._finite(name, coro), coro)
 
     def stop(self) -> None:
-        """Ask the daemon to end in good order; `wait` returns."""
+        """Request an orderly shutdown; `wait` returns."""
         self._stopping.set()
 
     @property
     def stopping(self) -> bool:
-        """True once stop was asked for or an eternal task has ended."""
+        """True once a stop was requested or an eternal task has ended."""
         return self._stopping.is_set()
 
     async def wait(self) -> None:
-        """Wait until stop is asked for or an eternal task ends; raise the latter's reason."""
+        """Wait until a stop is requested or an eternal task ends; raise the latter's reason."""
         await self._stopping.wait()
         if self._failure is not None:
             raise self._failure
 
     async def close(self) -> None:
         """Cancel all tasks, last started first, and wait for their end."""
-        while self._tasks:  # what is being cancelled may still start something
+        # Last started first: later tasks use what earlier ones provide, such as a connection.
+        # Repeated, because a task may start another one while it handles its cancellation.
+        while self._tasks:
             tasks = list(self._tasks)[::-1]
             for task in tasks:
                 task.cancel()
@@ -72,7 +79,8 @@ class Supervisor:
         task = asyncio.create_task(coro, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
-        # a task cancelled before its first step never touches what it was to run
+        # A task cancelled before its first step never awaits its coroutine; close it, or Python
+        # warns of a coroutine that was never awaited.
         task.add_done_callback(lambda _: work.close())
         return task
 
@@ -80,9 +88,11 @@ class Supervisor:
         try:
             await coro
         except asyncio.CancelledError:
+            # Nothing cancelled this task, so the error comes from inside, for instance from an
+            # awaited task that another one cancelled. The eternal task has ended all the same.
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
-                self._fail(TaskEnded(f"task {name} gave itself up"))
+                self._fail(TaskEnded(f"task {name} cancelled itself"))
             raise
         except BaseException as exc:
             self._fail(_report(name, exc))
@@ -99,6 +109,7 @@ class Supervisor:
             _report(name, exc)
 
     def _fail(self, exc: BaseException) -> None:
+        # The first failure is the cause; later ones are mostly its consequences.
         if self._failure is None:
             self._failure = exc
         self._stopping.set()
@@ -106,7 +117,7 @@ class Supervisor:
 
 @asynccontextmanager
 async def supervisor(*, signals: bool = False) -> AsyncIterator[Supervisor]:
-    """Run a supervisor for the body; with `signals`, SIGTERM and SIGINT ask it to stop."""
+    """Run a supervisor for the body; with `signals`, SIGTERM and SIGINT stop it."""
     sup = Supervisor()
     if signals:
         loop = asyncio.get_running_loop()
@@ -120,7 +131,7 @@ async def supervisor(*, signals: bool = False) -> AsyncIterator[Supervisor]:
 
 @asynccontextmanager
 async def background(name: str, coro: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Run a task for the length of the body, then cancel it; its failure is raised at the end."""
+    """Run a task during the body, then cancel it; its failure is raised when the body ends."""
     task = asyncio.create_task(coro, name=name)
     try:
         yield task
@@ -129,17 +140,18 @@ async def background(name: str, coro: Coroutine[Any, Any, T]) -> AsyncIterator[a
         try:
             await task
         except asyncio.CancelledError:
-            # the task's own end; a cancellation that meets us here is the caller's to see
+            # Two cancellations look alike here: that of the task, which we asked for, and one
+            # of the caller that arrives while we wait. Only the caller's must be raised.
             current = asyncio.current_task()
             if current is not None and current.cancelling():
                 raise
 
 
 def _report(name: str, exc: BaseException) -> BaseException:
-    """Log a task's failure and return its reason: the first of those that came together."""
+    """Log a task's failure and return its reason: the first exception of a group."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
-    if isinstance(exc, ContivError):  # foreseen: its text says it all
+    if isinstance(exc, ContivError):  # expected: its text is enough
         log.error("task failed", extra={"task": name, "error": exc})
     else:
         log.error("task failed", exc_info=exc, extra={"task": name})
@@ -147,10 +159,12 @@ def _report(name: str, exc: BaseException) -> BaseException:
 
 
 async def unbroken(coro: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `coro`, which runs to its end even when the caller is cancelled.
+    """Run `coro` to its end even when the caller is cancelled; return its result.
 
-    The cancellation is raised then; a failure that comes after it is logged.
+    The cancellation is raised afterwards; a failure after it is logged.
     """
+    # Unlike `asyncio.shield` this returns only when the work has ended. The caller's `finally`
+    # clauses and locks thus never run beside work that is still under way.
     task = asyncio.create_task(coro)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -170,8 +184,8 @@ async def guard(
 ) -> T:
     """Return the result of `work()`, or of `on_error(exc)` for any exception but cancellation.
 
-    For the outermost edge of a server alone, where an unforeseen failure must become an answer
-    instead of a dropped connection.
+    For the request handler of a server alone, where an unexpected failure must become an error
+    response instead of a dropped connection.
     """
     try:
         return await work()
@@ -184,7 +198,8 @@ async def guard(
 def backoff(
     first: float = 0.05, limit: float = 2.0, *, jitter: Callable[[], float] = random.random
 ) -> Iterator[float]:
-    """Yield waiting times in seconds: doubling up to `limit`, each up to a quarter shorter."""
+    """Yield delays in seconds: doubling up to `limit`, each up to a quarter shorter."""
+    # The jitter spreads clients that failed together, so that they do not retry together.
     delay = first
     while True:
         yield delay * (1.0 - 0.25 * jitter())

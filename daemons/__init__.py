@@ -1,5 +1,5 @@
-"""What both daemons start with: Go's flag grammar, the host's address, the garbage collector.
+"""Start-up code of both daemons: Go's flag grammar, the host address, the garbage collector.
 
-In come command line and environment; out come checked values. Above `core`, below everything that
-is configured by flags.
+Takes the command line and the environment, returns checked values. Above `core`, below all packages
+that are configured by flags.
 """

@@ -1,15 +1,20 @@
-"""The command line that both daemons share: how flags are read, and the flags they have in common.
+"""The command line of both daemons: how flags are parsed, and their common flags.
 
-Go's habits are kept: `-flag` and `--flag` are the same, a switch is `--switch` or
+The syntax is Go's: `-flag` and `--flag` are the same, a switch is `--switch` or
 `--switch=true`, each flag has aliases and an environment variable
-`CONTIV_<DAEMON>_<NAME>`; the command line wins (docs/original/netmaster-daemon.md §1,
-docs/original/netplugin-agent.md §1.1). Errors have the original's texts and exit with 22. What a
-daemon adds, and what it makes of the values, is in its `settings`.
+`CONTIV_<DAEMON>_<NAME>`; the command line takes precedence (docs/original/netmaster-daemon.md §1,
+docs/original/netplugin-agent.md §1.1). Errors have the original's texts and exit with 22. The
+flags of one daemon, and the meaning of the values, are in its `settings`.
 
-The original had two generations of flags. The later one's win every shared name; `--cluster-store`
-belongs to the older one alone and selects its profile (`Values.older`): mode docker unless given,
+The original had two generations of flags. A name of both has the later meaning; `--cluster-store`
+belongs to the older one only and selects its profile (`Values.older`): mode docker by default,
 forwarding mode from the global object. docs/flags.md lists all flags of both.
 """
+
+# Why not click, as in netctl: Go accepts `-flag` and `--flag` for names of any length and reads
+# `-ab` as one flag `ab`, never as `-a -b`. argparse takes both spellings as they are and is
+# imported faster. Its abbreviations are off: Go has none, and a new flag must not change the
+# meaning of an existing command line.
 
 import argparse
 import logging
@@ -30,7 +35,7 @@ NETWORK_MODES: Final = ("vlan", "vxlan")
 FORWARD_MODES: Final = ("bridge", "routing")
 OLDER_MODE: Final = "docker"
 KERNEL: Final = "kernel"
-"""How the older generation's `-syslog` names this host's own syslog."""
+"""Value of the older generation's `-syslog` for the syslog of this host."""
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
@@ -46,9 +51,9 @@ class Generation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
-    """One flag: its names (the first is canonical), the tail of its variable, its default.
+    """One flag: its names (the first is canonical), its variable's suffix, its default.
 
-    A repeatable flag joins what it is given by commas. A dead one is accepted and does nothing.
+    The values of a repeatable flag are joined by commas. A dead flag is accepted and ignored.
     """
 
     names: tuple[str, ...]
@@ -109,7 +114,8 @@ STORE: Final = (
         generation=Generation.OURS,
     ),
 )
-"""What names the store, and what it asks of a client. A password is never on a command line."""
+"""The store's address and credentials. A password is read from a file: any local user can read
+a command line."""
 
 COMMON: Final = (
     Flag(
@@ -166,9 +172,9 @@ class NetworkOptions:
 
 
 class Values:
-    """What the flags say: from the command line, else the environment, else the default.
+    """Flag values: from the command line, else the environment, else the default.
 
-    `dead` names the flags that were given and do nothing.
+    `dead` holds the names of ignored flags that were given.
     """
 
     def __init__(self, daemon: str, values: Mapping[str, str], dead: Sequence[str] = ()) -> None:
@@ -178,14 +184,14 @@ class Values:
 
     @property
     def older(self) -> bool:
-        """Return whether the older generation's profile is asked for."""
+        """Return whether the older generation's profile is selected."""
         return bool(self._values["cluster-store"])
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
 
     def on(self, name: str) -> bool:
-        """Return a switch. Raises UsageError for a value that is neither true nor false."""
+        """Return a boolean flag. Raises UsageError for any other text."""
         text = self._values[name].lower()
         if text in _TRUE:
             return True
@@ -210,9 +216,9 @@ def read(
     environ: Mapping[str, str],
     version: str,
 ) -> Values | None:
-    """Return the values of `flags`; None where help or version was asked for and printed.
+    """Return the values of `flags`; None after printing help or version.
 
-    Raises UsageError for a command line that cannot be read.
+    Raises UsageError for an invalid command line.
     """
     parser = _parser(daemon, flags)
     known = parser.parse_args(list(arguments))
@@ -240,7 +246,7 @@ def print_version(daemon: str, version: str) -> None:
 
 
 def set_up_logs(values: Values) -> None:
-    """Send log lines where the flags say, and name the flags that do nothing. Raises UsageError."""
+    """Configure logging as the flags say; warn of ignored flags. Raises UsageError."""
     logs.setup(
         level="DEBUG" if values.on("debug") else values["log-level"],
         as_json=values.on("use-json-log"),
@@ -251,16 +257,17 @@ def set_up_logs(values: Values) -> None:
 
 
 def _syslog_url(values: Values) -> str | None:
-    said = values["use-syslog"]
-    if values.older and ("://" in said or said == KERNEL):
-        return values["syslog-url"] if said == KERNEL else said
+    # The older `-syslog` takes a URL or `kernel`, the later `--use-syslog` is a boolean.
+    value = values["use-syslog"]
+    if values.older and ("://" in value or value == KERNEL):
+        return values["syslog-url"] if value == KERNEL else value
     return values["syslog-url"] if values.on("use-syslog") else None
 
 
 def network_options(values: Values) -> NetworkOptions:
     """Return the three modes, checked in the original's order. Raises UsageError.
 
-    In the older profile network and forwarding mode may be "": the cluster's settings say them.
+    In the older profile network and forwarding mode may be "": the global object has them.
     """
     daemon = values.daemon
     if values.older:
@@ -301,15 +308,15 @@ def _parser(daemon: str, flags: Sequence[Flag]) -> argparse.ArgumentParser:
             dest=flag.names[0],
             metavar="value",
             help=f"{flag.help}{default} [${_variable(daemon, flag)}]".replace("%", "%%"),
-            **_reading(flag),
+            **_arity(flag),
         )
     parser.add_argument("--help", "-help", "-h", action="store_true", help="show help")
     parser.add_argument("--version", "-version", "-v", action="store_true", help="print version")
     return parser
 
 
-def _reading(flag: Flag) -> dict[str, Any]:
-    """Return how often a flag may come, and what it may bring."""
+def _arity(flag: Flag) -> dict[str, Any]:
+    """Return argparse's options for the number of values of a flag."""
     if flag.switch:
         return {"nargs": "?", "const": "true"}
     return {"action": "append"} if flag.repeatable else {}
@@ -319,9 +326,9 @@ def _variable(daemon: str, flag: Flag) -> str:
     return f"CONTIV_{daemon.upper()}_{flag.env}"
 
 
-def _choice(daemon: str, what: str, value: str, allowed: tuple[str, ...]) -> str:
+def _choice(daemon: str, setting: str, value: str, allowed: tuple[str, ...]) -> str:
     if not value:
-        raise UsageError(f"{daemon} {what} is not set")
+        raise UsageError(f"{daemon} {setting} is not set")
     if value not in allowed:
-        raise UsageError(f"unknown {daemon} {what}: {value}")
+        raise UsageError(f"unknown {daemon} {setting}: {value}")
     return value

@@ -1,6 +1,7 @@
-"""The address by which others reach this host, when no flag names one (spec §1, "Host default IP").
+"""The default address of this host, used when no flag gives one.
 
-`choose` decides among what the kernel and the resolver say; `default_host_address` asks them.
+`choose` selects it (docs/original/netmaster-daemon.md §1, "Host default IP");
+`default_host_address` queries kernel and resolver.
 """
 
 import fcntl
@@ -12,16 +13,19 @@ from typing import Final
 
 from core.errors import UsageError
 
-_NOT_OURS: Final = ("docker", "veth", "vport", "lo")
+_EXCLUDED_PREFIXES: Final = ("docker", "veth", "vport", "lo")
 _SIOCGIFADDR: Final = 0x8915
 
 
 def choose(resolved: Sequence[str], interfaces: Mapping[str, str]) -> str | None:
-    """Return the host name's first address that a usable interface has, else the first of those.
+    """Return the first resolved address on a usable interface, else the first usable address.
 
     `interfaces` maps each interface to its primary IPv4 address, in the kernel's order.
     """
-    usable = [address for name, address in interfaces.items() if not name.startswith(_NOT_OURS)]
+    # Addresses of docker bridges, veths and the agent's own ports are reachable on this host only.
+    usable = [
+        address for name, address in interfaces.items() if not name.startswith(_EXCLUDED_PREFIXES)
+    ]
     for address in resolved:
         if address in usable and not ipaddress.ip_address(address).is_loopback:
             return address
@@ -29,7 +33,7 @@ def choose(resolved: Sequence[str], interfaces: Mapping[str, str]) -> str | None
 
 
 def default_host_address() -> str:
-    """Return this host's default IPv4 address; UsageError if it has none."""
+    """Return this host's default IPv4 address. Raises UsageError if it has none."""
     address = choose(_resolved(socket.gethostname()), _interfaces())
     if address is None:
         raise UsageError("this host has no usable IPv4 address: name one on the command line")
@@ -39,7 +43,7 @@ def default_host_address() -> str:
 def _resolved(name: str) -> list[str]:
     try:
         return socket.gethostbyname_ex(name)[2]
-    except OSError:  # a host that is not in its own resolver is common
+    except OSError:  # many hosts cannot resolve their own name
         return []
 
 

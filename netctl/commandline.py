@@ -1,10 +1,13 @@
 """click with the command line syntax of the original, which is that of Go's `flag` package.
 
-Every flag has a one-dash and a two-dash form whatever its length, takes its value as the next
-word or behind `=`, and may stand behind positional words; `--` ends flags. Words are rewritten to
-the one form click reads (`--name=value`), then click does the rest: types, defaults, environment,
-help. Nothing here knows what a command does.
+Flags have a one-dash and a two-dash form of any length, take their value from the next word or
+after `=`, and may follow positional words; `--` ends flags. This module knows no command.
 """
+
+# Scripts written for the original must keep working, and click cannot parse its syntax: click reads
+# `-tag` as `-t ag`. So the words are first rewritten to the one form that both agree on
+# (`--name=value`, then `--`, then the positional words). click does the rest: types, defaults,
+# environment, help. The same scan serves completion, where unfinished words are no error.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +18,10 @@ import click
 from netctl.failure import HELP, USAGE, CommandFailed
 
 HELP_NAMES: Final = frozenset({"help", "h"})
-"""What shows a group's help where a command's name is expected."""
+"""Words that show a group's help in place of a command's name."""
 
 COMPLETION_VARIABLE: Final = "_NETCTL_COMPLETE"
-"""The environment variable in which a shell asks for completions: `bash_complete` or the like."""
+"""The environment variable of a completion request, such as `bash_complete`."""
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -26,8 +29,8 @@ Callback = Callable[..., None]
 
 
 def switch(*names: str, help_text: str, **attributes: Any) -> Callable[[Callback], Callback]:
-    """Declare a flag that is true when given, or says so: `-q`, `--quiet=false`."""
-    # not click's own kind of flag, which takes no value and so cannot be switched off
+    """Declare a boolean flag with an optional value: `-q`, `--quiet=false`."""
+    # click's own boolean flags take no value, so they cannot be set to false.
     return click.option(
         *names, type=click.BOOL, default=False, metavar="", help=help_text, **attributes
     )
@@ -35,7 +38,7 @@ def switch(*names: str, help_text: str, **attributes: Any) -> Callable[[Callback
 
 @dataclass(slots=True)
 class Scanned:
-    """A command's words, told apart."""
+    """A command's words, separated into flags and positional words."""
 
     flags: list[tuple[click.Option, str]] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
@@ -43,13 +46,13 @@ class Scanned:
     unknown: str = ""
     """The first flag that the command does not have."""
     unfinished: click.Option | None = None
-    """The flag that ends the words, if it needs a value."""
+    """The last word, if it is a flag without its value."""
     ended: bool = False
-    """Whether a word that follows could not be a flag any more."""
+    """Whether all further words are positional."""
 
 
 def scan(ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = True) -> Scanned:
-    """Return a command's words told apart; nothing is refused.
+    """Separate a command's words; never fails.
 
     Unless `flags_anywhere`, the first positional word ends the flags.
     """
@@ -70,7 +73,7 @@ def scan(ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = Tru
 
 
 def options_of(ctx: click.Context) -> dict[str, click.Option]:
-    """Return the flags of a context's command by their names, aliases included, without dashes."""
+    """Return the flags of a command by name and alias, without dashes."""
     return {
         name.lstrip("-"): param
         for param in ctx.command.get_params(ctx)
@@ -82,32 +85,31 @@ def options_of(ctx: click.Context) -> dict[str, click.Option]:
 def canonical(
     ctx: click.Context, words: Sequence[str], *, flags_anywhere: bool = True
 ) -> list[str]:
-    """Return a command's words as click reads them: `--name=value` flags, then `--`, then the rest.
+    """Return a command's words in click's form: `--name=value` flags, then `--`, then the rest.
 
-    Raises click.UsageError for unknown and for unfinished flags; while a command line is being
-    completed they are left out.
+    Raises click.UsageError for unknown and unfinished flags; during completion they are left out.
     """
     found = scan(ctx, words, flags_anywhere=flags_anywhere)
     if not ctx.resilient_parsing:
         if found.unknown:
             raise click.NoSuchOption(found.unknown, ctx=ctx)
         if found.unfinished is not None:
-            name = _long_name(found.unfinished)
+            name = long_name(found.unfinished)
             raise click.BadOptionUsage(name, f"flag needs an argument: {name}", ctx=ctx)
     flags = (
-        _long_name(option) if option.is_flag else f"{_long_name(option)}={value}"
+        long_name(option) if option.is_flag else f"{long_name(option)}={value}"
         for option, value in found.flags
     )
     return [*flags, "--", *found.rest]
 
 
 def is_switch(option: click.Option) -> bool:
-    """Say whether a flag can stand without a value."""
+    """Return whether a flag can be given without a value."""
     return option.is_flag or option.type is click.BOOL
 
 
 def misuse(message: str) -> CommandFailed:
-    """Return the failure of the running command being called wrongly: message and help."""
+    """Return the failure for a wrong call of the running command: message and help."""
     return CommandFailed(message, HELP, help_text=click.get_current_context().get_help())
 
 
@@ -128,14 +130,15 @@ def _take_flag(
         found.unfinished = option
 
 
-def _long_name(option: click.Option) -> str:
+def long_name(option: click.Option) -> str:
+    """Return the longest name of a flag, with its dashes."""
     return max(option.opts, key=len)
 
 
 class Command(click.Command):
-    """A command with named positional words, or with `None`: any number of them, ignored.
+    """A command with named positional words; with `None`, any number of them is ignored.
 
-    A wrong number, or an empty word, fails with `wrong_words` and the command's help.
+    A wrong number or an empty word fails with `wrong_words` and the command's help.
     """
 
     def __init__(
@@ -151,7 +154,7 @@ class Command(click.Command):
         self.wrong_words = wrong_words
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the flags; the positional words stay in `ctx.args`."""
+        """Parse the flags; the positional words stay in `ctx.args`."""
         return super().parse_args(ctx, canonical(ctx, args))
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -163,7 +166,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return what follows the command's name in its usage line."""
+        """Return the words after the command's name in its usage line."""
         return [*super().collect_usage_pieces(ctx), *(f"[{word}]" for word in self.words or ())]
 
 
@@ -172,7 +175,7 @@ def _keyword(word: str) -> str:
 
 
 class CommandGroup(click.Group):
-    """Commands by name and alias, with `help` among them."""
+    """Commands by name and alias, including `help`."""
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name, context_settings=_CONTEXT, **kwargs)
@@ -192,7 +195,7 @@ class CommandGroup(click.Group):
         return super().get_command(ctx, self._aliases.get(cmd_name, cmd_name))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the flags that stand before the command's name; without a name, show the help."""
+        """Parse the flags before the command's name; without a name, show the help."""
         words = canonical(ctx, args, flags_anywhere=False)
         nameless = words[-1] == "--"
         rest = super().parse_args(ctx, words)
@@ -204,7 +207,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command named first in `args`; help and unknown names end the program."""
+        """Return the command named first in `args`; exit for help and unknown names."""
         topic = args[1:2] if args[0] in HELP_NAMES else args[:1]
         command = self.get_command(ctx, topic[0]) if topic else self
         if command is None:
@@ -227,6 +230,6 @@ class CommandGroup(click.Group):
 
 
 def show_help(command: click.Command, ctx: click.Context, topic: Sequence[str]) -> None:
-    """Print the help of a command that is `ctx`'s own, or the one named `topic` in it."""
+    """Print the help of the context's command, or of its subcommand `topic`."""
     shown = click.Context(command, parent=ctx, info_name=command.name) if topic else ctx
     click.echo(command.get_help(shown))

@@ -1,11 +1,13 @@
-"""What could stand next on a command line: the answers to a shell that completes words.
+"""Shell completion: candidates for the next word of a command line.
 
-In come the shell's words (its script, printed by `netctl completion`, sends them in environment
-variables); out go candidates. The command tree says which commands and flags there are, the tables
-below say what words and flags name; names of objects are asked of netmaster, in a bounded time and
-without complaint: a shell has no place for an error here. The scripts, and the forms in which
-shells want candidates, are click's; the syntax of words is `netctl.commandline`'s.
+Takes the shell's words (its script, printed by `netctl completion`, passes them in environment
+variables) and prints candidates. Commands and flags come from the command tree, names of objects
+from netmaster, as the tables below say. The scripts and output formats are click's; words are
+parsed by `netctl.commandline`.
 """
+
+# A completion never prints an error and never blocks: the user is typing, and any output would end
+# up in the command line. An unreachable netmaster means no candidates.
 
 import os
 import threading
@@ -30,6 +32,7 @@ from netctl.commandline import (
     Command,
     CommandGroup,
     Scanned,
+    long_name,
     options_of,
     scan,
 )
@@ -37,51 +40,51 @@ from netctl.connection import MasterConnection
 from netctl.failure import CommandFailed
 from netctl.render import text
 
-PATIENCE: Final = 2.0
-"""Seconds a shell waits for names at most, whatever keeps netmaster from answering."""
+NAMES_TIMEOUT: Final = 2.0
+"""Seconds a shell waits for names from netmaster."""
 
 Items = list[CompletionItem[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """Objects that a word or a flag names: where they are listed, and which field is the name."""
+class _NameSource:
+    """The objects that a word or flag names: their REST path and the field with the name."""
 
     plural: str
     name: str
     within: str = ""
-    """The field that must hold the word before."""
+    """The field that must equal the preceding word."""
 
 
-_NETWORKS = _Kind("networks", "networkName")
-_GROUPS = _Kind("endpointGroups", "groupName")
-_POLICIES = _Kind("policys", "policyName")
-_NETPROFILES = _Kind("netprofiles", "profileName")
-_CONTRACTS = _Kind("extContractsGroups", "contractsGroupName")
-_TENANTS = _Kind("tenants", "tenantName")
-_HOSTS = _Kind("hosts", "label")
-"""Not objects of the API: they have a list of their own, and no tenant."""
+_NETWORKS = _NameSource("networks", "networkName")
+_GROUPS = _NameSource("endpointGroups", "groupName")
+_POLICIES = _NameSource("policys", "policyName")
+_NETPROFILES = _NameSource("netprofiles", "profileName")
+_CONTRACTS = _NameSource("extContractsGroups", "contractsGroupName")
+_TENANTS = _NameSource("tenants", "tenantName")
+_HOSTS = _NameSource("hosts", "label")
+"""Not REST objects: they have a list of their own and no tenant."""
 
-_KINDS: Final[Mapping[str, _Kind]] = {
-    "app-profile": _Kind("appProfiles", "appProfileName"),
+_NAME_SOURCES: Final[Mapping[str, _NameSource]] = {
+    "app-profile": _NameSource("appProfiles", "appProfileName"),
     "external-contract": _CONTRACTS,
     "external-contracts": _CONTRACTS,
     "from-group": _GROUPS,
     "from-network": _NETWORKS,
     "group": _GROUPS,
     "host": _HOSTS,
-    "hostname": _Kind("Bgps", "hostname"),
+    "hostname": _NameSource("Bgps", "hostname"),
     "netprofile": _NETPROFILES,
     "network": _NETWORKS,
     "networkprofile": _NETPROFILES,
     "policy": _POLICIES,
-    "rule id": _Kind("rules", "ruleId", within="policyName"),
-    "servicename": _Kind("serviceLBs", "serviceName"),
+    "rule id": _NameSource("rules", "ruleId", within="policyName"),
+    "servicename": _NameSource("serviceLBs", "serviceName"),
     "tenant": _TENANTS,
     "to-group": _GROUPS,
     "to-network": _NETWORKS,
 }
-"""By word, and by long name of a flag."""
+"""By positional word and by long name of a flag."""
 
 _CHOICES: Final[Mapping[str, Sequence[str]]] = {
     "action": ("allow", "deny"),
@@ -97,44 +100,44 @@ _CHOICES: Final[Mapping[str, Sequence[str]]] = {
     "shell": ("bash", "fish", "zsh"),
 }
 
-_NAMING: Final = frozenset({"create", "rule-add"})
-"""Commands whose last word names something new."""
+_CREATING: Final = frozenset({"create", "rule-add"})
+"""Commands whose last word is the name of a new object."""
 
-_JOINTS: Final = frozenset({"=", ":"})
-"""What bash takes words apart at, leaving a word of its own."""
+_BASH_BREAKS: Final = frozenset({"=", ":"})
+"""Characters at which bash splits words, as words of their own."""
 
 
-class _Answers(ShellComplete):
-    """Completes words by this module; which shell's is the other base's business."""
+class _Completer(ShellComplete):
+    """Completes words with this module; the other base class formats them for a shell."""
 
     def get_completions(self, args: list[str], incomplete: str) -> Items:
-        """Return what could stand for the incomplete word."""
-        whole = "" if incomplete in _JOINTS else incomplete
+        """Return the candidates for the incomplete word."""
+        whole = "" if incomplete in _BASH_BREAKS else incomplete
         return candidates(self.cli, _rejoined(args), whole)
 
 
-class _Bash(_Answers, BashComplete):
+class _Bash(_Completer, BashComplete):
     """For bash 4.4 and newer."""
 
 
-class _Zsh(_Answers, ZshComplete):
+class _Zsh(_Completer, ZshComplete):
     """For zsh."""
 
 
-class _Fish(_Answers, FishComplete):
+class _Fish(_Completer, FishComplete):
     """For fish."""
 
 
-SHELLS: Final[Mapping[str, type[_Answers]]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+SHELLS: Final[Mapping[str, type[_Completer]]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 
 
 def script(cli: click.Command, shell: str) -> str:
-    """Return the script that makes a shell of SHELLS ask this program."""
+    """Return the script with which a shell of SHELLS calls this program."""
     return SHELLS[shell](cli, {}, "netctl", COMPLETION_VARIABLE).source()
 
 
-def answer(cli: click.Command, instruction: str) -> int:
-    """Print what a shell asked for by `bash_complete` or the like, and return the exit code."""
+def respond(cli: click.Command, instruction: str) -> int:
+    """Print the answer to a request such as `bash_complete`; return the exit code."""
     shell, _, wanted = instruction.partition("_")
     if shell not in SHELLS or wanted not in {"source", "complete"}:
         return 1
@@ -147,33 +150,49 @@ def answer(cli: click.Command, instruction: str) -> int:
     return 0
 
 
-def candidates(cli: click.Command, words: Sequence[str], incomplete: str) -> Items:
-    """Return what could stand for the incomplete word behind the whole ones."""
-    ctx, found = _place(cli, words)
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """A place in a command line: the command, its words so far, the timeout for names."""
+
+    ctx: click.Context
+    scanned: Scanned
+    names_timeout: float
+
+
+def candidates(
+    cli: click.Command,
+    words: Sequence[str],
+    incomplete: str,
+    *,
+    names_timeout: float = NAMES_TIMEOUT,
+) -> Items:
+    """Return the candidates for the incomplete word after the complete ones."""
+    ctx, scanned = _locate(cli, words)
+    if scanned is None:
         return []
-    if found.unfinished is not None:
-        return _values(ctx, _long_name(found.unfinished), found, incomplete)
-    if incomplete.startswith("-") and not found.ended:
+    position = _Position(ctx, scanned, names_timeout)
+    if scanned.unfinished is not None:
+        return _values(position, long_name(scanned.unfinished).lstrip("-"), incomplete)
+    if incomplete.startswith("-") and not scanned.ended:
         flag, equals, begun = incomplete.partition("=")
         option = options_of(ctx).get(flag.lstrip("-"))
         if not equals or option is None:
-            return _flags(ctx, found, incomplete)
-        values = _values(ctx, _long_name(option), found, begun)
+            return _flags(position, incomplete)
+        values = _values(position, long_name(option).lstrip("-"), begun)
         return [CompletionItem(f"{flag}={item.value}") for item in values]
     if isinstance(ctx.command, CommandGroup):
         return _commands(ctx, ctx.command, incomplete)
-    return _word(ctx, found, incomplete)
+    return _word(position, incomplete)
 
 
-def _place(cli: click.Command, words: Sequence[str]) -> tuple[click.Context, Scanned | None]:
-    """Return the command that the words lead to, and what of them is its own."""
+def _locate(cli: click.Command, words: Sequence[str]) -> tuple[click.Context, Scanned | None]:
+    """Return the command of the words, and its own words; None for an unknown command."""
     ctx = cli.make_context("netctl", list(words), resilient_parsing=True)
     while isinstance(ctx.command, CommandGroup):
-        found = scan(ctx, words, flags_anywhere=False)
-        if not found.rest:
-            return ctx, found
-        name, *words = found.rest
+        scanned = scan(ctx, words, flags_anywhere=False)
+        if not scanned.rest:
+            return ctx, scanned
+        name, *words = scanned.rest
         if name in HELP_NAMES:
             continue
         command = ctx.command.get_command(ctx, name)
@@ -188,75 +207,74 @@ def _commands(ctx: click.Context, group: CommandGroup, incomplete: str) -> Items
     return [CompletionItem(n, help=summary) for n, summary in found if n.startswith(incomplete)]
 
 
-def _flags(ctx: click.Context, found: Scanned, incomplete: str) -> Items:
-    given = {option.name for option, _ in found.flags if not option.multiple}
+def _flags(position: _Position, incomplete: str) -> Items:
+    given = {option.name for option, _ in position.scanned.flags if not option.multiple}
     return [
         CompletionItem(name, help=option.help)
-        for option in ctx.command.get_params(ctx)
+        for option in position.ctx.command.get_params(position.ctx)
         if isinstance(option, click.Option) and option.name not in given
         for name in option.opts
         if name.startswith(incomplete)
     ]
 
 
-def _word(ctx: click.Context, found: Scanned, incomplete: str) -> Items:
-    words = ctx.command.words if isinstance(ctx.command, Command) else None
-    place = len(found.rest)
-    if not words or place >= len(words):
+def _word(position: _Position, incomplete: str) -> Items:
+    command = position.ctx.command
+    words = command.words if isinstance(command, Command) else None
+    index = len(position.scanned.rest)
+    if not words or index >= len(words):
         return []
-    if ctx.command.name in _NAMING and place == len(words) - 1:
+    if command.name in _CREATING and index == len(words) - 1:
         return []
-    return _values(ctx, words[place], found, incomplete)
+    return _values(position, words[index], incomplete)
 
 
-def _values(ctx: click.Context, name: str, found: Scanned, incomplete: str) -> Items:
-    kind = _KINDS.get(name)
-    known = _names(ctx, kind, found) if kind else _CHOICES.get(name, ())
+def _values(position: _Position, name: str, incomplete: str) -> Items:
+    source = _NAME_SOURCES.get(name)
+    known = _names(position, source) if source else _CHOICES.get(name, ())
     return [CompletionItem(value) for value in known if value.startswith(incomplete)]
 
 
-def _names(ctx: click.Context, kind: _Kind, found: Scanned) -> Iterable[str]:
+def _names(position: _Position, source: _NameSource) -> Iterable[str]:
+    ctx = position.ctx
     flags = ctx.find_root().params
     master = MasterConnection(url=flags["netmaster"], insecure=flags["insecure"])
     wanted = {}
-    if kind not in {_TENANTS, _HOSTS}:
+    if source not in {_TENANTS, _HOSTS}:
         wanted["tenantName"] = ctx.params.get("tenant") or "default"
-    if kind.within:
-        wanted[kind.within] = found.rest[-1]
+    if source.within:
+        wanted[source.within] = position.scanned.rest[-1]
     names: list[str] = []
 
-    def ask() -> None:
+    def query() -> None:
         with suppress(CommandFailed, MasterRefused, MasterUnavailable):
             client = master.client()
-            found = client.hosts() if kind == _HOSTS else client.list_all(kind.plural)
+            found = client.hosts() if source == _HOSTS else client.list_all(source.plural)
             names.extend(
-                text(item, kind.name)
+                text(item, source.name)
                 for item in found
                 if all(item.get(field, value) == value for field, value in wanted.items())
             )
 
-    # a thread, as nothing else bounds the resolution of a name; it ends with the program
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(PATIENCE)
-    # a name with blanks would reach the shell as several words
+    # A thread, because the resolution of a host name has no timeout of its own. As a daemon
+    # thread it does not delay the exit of the program.
+    thread = threading.Thread(target=query, daemon=True)
+    thread.start()
+    thread.join(position.names_timeout)
+    # A name with a blank would reach the shell as several words.
     return sorted(name for name in names if name.isprintable() and " " not in name)
-
-
-def _long_name(option: click.Option) -> str:
-    return max(option.opts, key=len).lstrip("-")
 
 
 def _rejoined(words: Sequence[str]) -> list[str]:
     whole = list(words)
-    if whole and whole[-1] in _JOINTS:
+    if whole and whole[-1] in _BASH_BREAKS:
         whole.pop()
     joined: list[str] = []
     open_ended = False
     for word in whole:
-        if joined and (open_ended or word in _JOINTS):
+        if joined and (open_ended or word in _BASH_BREAKS):
             joined[-1] += word
         else:
             joined.append(word)
-        open_ended = word in _JOINTS
+        open_ended = word in _BASH_BREAKS
     return joined

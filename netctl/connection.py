@@ -1,7 +1,7 @@
-"""Which netmaster to ask, and how: the global flags and the saved login become a REST client.
+"""Creates the REST client from the global flags and the saved login.
 
-`~/.netctl/config.json` holds the token of a login at the authenticating proxy. It is sent over
-https only, and only the user may read it.
+`~/.netctl/config.json` holds the token of a login at the authenticating proxy. Only the user can
+read it, and it is sent over https only.
 """
 
 import json
@@ -14,18 +14,18 @@ from contivmodel.client_sync import RestClient
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
 
 CONFIG: Final = Path(".netctl") / "config.json"
-"""Below the user's home directory."""
+"""Relative to the user's home directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterConnection:
-    """The netmaster the global flags name."""
+    """The netmaster of the global flags."""
 
     url: str
     insecure: bool
 
     def client(self) -> RestClient:
-        """Return a client with the saved login, if any. Raises CommandFailed if it cannot be."""
+        """Return a client with the saved login, if any. Raises CommandFailed."""
         if not self.url.startswith(("http://", "https://")) or self.url.endswith("/"):
             raise CommandFailed("Error connecting to netmaster", HELP)
         token = saved_token(_config())
@@ -36,12 +36,12 @@ class MasterConnection:
         return RestClient(self.url, token=token or "", insecure=self.insecure)
 
     def anonymous_client(self) -> RestClient:
-        """Return a client without login for what any server shows to anybody."""
+        """Return a client without login, for resources that need none."""
         return RestClient(self.url, insecure=self.insecure)
 
 
 def saved_token(path: Path) -> str | None:
-    """Return the token in a configuration file, or None if there is no file."""
+    """Return the token of a configuration file; None without a file. Raises CommandFailed."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -61,12 +61,13 @@ def saved_token(path: Path) -> str | None:
 
 
 def save_login(answer: bytes) -> None:
-    """Keep the proxy's answer to a login as the user's configuration file."""
+    """Save the proxy's answer to a login as the user's configuration file."""
     path = _config()
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            # a file that others may read must not become one that holds the token
+            # The mode of `open` applies to new files only. Restrict an existing file before the
+            # token is written to it.
             os.fchmod(file.fileno(), 0o600)
             file.truncate()
             file.write(answer)

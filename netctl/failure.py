@@ -1,4 +1,4 @@
-"""How a command fails: the exit codes of the original and the line on stderr.
+"""The exit codes of the original, and its error line on stderr.
 
 Commands raise CommandFailed; `netctl.main` prints it and exits.
 """
@@ -8,34 +8,34 @@ from datetime import datetime
 from typing import Final
 
 USAGE: Final = 0
-"""Wrong flags and unknown commands. The original forgets its CLI library's error and so exits 0."""
+"""Wrong flags and unknown commands: the original ignores its CLI library's error and exits 0."""
 
 HELP: Final = 1
-"""A wrong number of arguments, or a value refused before anything is sent."""
+"""A wrong number of arguments, or a value refused before any request."""
 
 FINDINGS: Final = 1
-"""A check found something."""
+"""A check has findings."""
 
 VERSION: Final = 2
-"""The server's version could not be had."""
+"""The server's version could not be read."""
 
 REQUEST: Final = 3
 """netmaster refused the request or did not answer."""
 
 IO: Final = 4
-"""A local file cannot be read."""
+"""A local file or the terminal cannot be read or written."""
 
 BEHIND: Final = 5
-"""Not every host has applied all that was changed."""
+"""Not every host has applied all changes."""
 
 INTERRUPTED: Final = 130
-"""What a shell reports of a program that SIGINT ended."""
+"""The exit code that a shell reports for a program ended by SIGINT."""
 
 _BARE: Final = re.compile(r"[A-Za-z0-9.-]+")
 
 
 class CommandFailed(Exception):
-    """A command ends here; a help text is for stdout."""
+    """Ends a command with a message for stderr; `help_text` is for stdout."""
 
     def __init__(self, message: str, exit_code: int, *, help_text: str = "") -> None:
         super().__init__(message)
@@ -44,9 +44,9 @@ class CommandFailed(Exception):
 
 
 def error_line(message: str, *, now: datetime, terminal: bool) -> str:
-    """Return the message as the original's logger writes an error, newline included.
+    """Return the message as the original's logger writes an error, with its newline.
 
-    The trailing blank and the unescaped quotes are the logger's own.
+    The trailing blank and the unescaped quotes are those of the logger.
     """
     if terminal:
         return f"\x1b[31mERRO\x1b[0m[0000] {message:<44} \n"

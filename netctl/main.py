@@ -1,7 +1,7 @@
-"""The program `netctl`: global flags, the commands, and how every failure ends.
+"""The program `netctl`: global flags, the commands, and the handling of failures.
 
-Next is `netctl.commandline`, which reads the command line, then one module of `netctl.commands`.
-Results go to stdout, errors to stderr in the original's form; exit codes are `netctl.failure`'s.
+Next is `netctl.commandline`, which parses the command line, then a module of `netctl.commands`.
+Results go to stdout, errors to stderr in the original's form; `netctl.failure` has the exit codes.
 """
 
 import os
@@ -67,7 +67,7 @@ def _show_version(ctx: click.Context, _param: click.Parameter, value: object) ->
 )
 @click.pass_context
 def cli(ctx: click.Context, netmaster: str, *, insecure: bool) -> None:
-    """Remember which netmaster the command shall ask."""
+    """Store the netmaster of the global flags for the command."""
     ctx.obj = MasterConnection(url=netmaster, insecure=insecure)
 
 
@@ -98,9 +98,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code."""
     if instruction := os.environ.get(COMPLETION_VARIABLE):
-        from netctl.completion import answer  # noqa: PLC0415 - a shell asks, no command runs
+        from netctl.completion import respond  # noqa: PLC0415 - for completion requests only
 
-        return answer(cli, instruction)
+        return respond(cli, instruction)
     try:
         ended = cli.main(list(argv), prog_name="netctl", standalone_mode=False)
     except click.UsageError as exc:
@@ -109,19 +109,19 @@ def run(argv: Sequence[str]) -> int:
         return USAGE
     except CommandFailed as exc:
         if str(exc):
-            _complain(str(exc))
+            _print_error(str(exc))
         if exc.help_text:
             click.echo(exc.help_text)
         return exc.exit_code
     except (MasterRefused, MasterUnavailable) as exc:
-        _complain(str(exc))
+        _print_error(str(exc))
         return REQUEST
     except click.Abort:
         return INTERRUPTED
     return ended if isinstance(ended, int) else 0
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     terminal = sys.stderr.isatty()
     line = error_line(message, now=datetime.now(UTC).astimezone(), terminal=terminal)
     click.echo(line, err=True, nl=False)

@@ -1,6 +1,6 @@
-"""Objects as text: aligned tables and indented JSON, as the original prints them.
+"""Formats objects as the original does: aligned tables and indented JSON (pure).
 
-Pure: rows or data in, text out. Which columns a table has is its command's business.
+Each command defines the columns of its table.
 """
 
 import json
@@ -17,8 +17,8 @@ Row = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """How a list of one kind of object is shown: as JSON, as names or as a table."""
+class ListFormat:
+    """The format of a list of objects: as JSON, as names, or as a table with these columns."""
 
     header: Row
     rule: Row
@@ -35,34 +35,35 @@ class Listing:
 
 
 def text(found: Json, name: str) -> str:
-    """Return a field as text, "" if the server left it out; several values are joined by commas."""
+    """Return a field as text, "" if missing; several values are joined by commas."""
     value = found.get(name, "")
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def moment(found: Json, name: str) -> str:
-    """Return a field that holds seconds since 1970 as a time, "-" if the server left it out."""
+    """Return a field with seconds since 1970 as a time, "-" if missing."""
     at = found.get(name)
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else "-"
 
 
 def bracketed(found: Json, name: str) -> str:
-    """Return a field of several values in brackets, blanks between them."""
+    """Return the values of a field in brackets, separated by blanks."""
     return f"[{' '.join(map(str, found.get(name, ())))}]"
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows in aligned columns, as Go's `tabwriter` does with two blanks of padding.
 
-    The last cell of a row is never padded: a row that ends in an empty cell has blanks there.
-    A column reaches over adjacent rows that have it, so a shorter row ends it.
+    The last cell of a row is not padded: a row that ends in an empty cell has trailing blanks.
     """
+    # In tabwriter a column is a block of adjacent rows that have that cell, not the whole table: a
+    # shorter row ends the block, and the rows below it are aligned anew.
     widths: list[list[int]] = [[] for _ in rows]
     for column in range(max((len(row) - 1 for row in rows), default=0)):
         padded = [len(row) - 1 > column for row in rows]
-        for reaches, block in groupby(range(len(rows)), padded.__getitem__):
+        for has_cell, block in groupby(range(len(rows)), padded.__getitem__):
             members = list(block)
-            if reaches:
+            if has_cell:
                 width = max(len(rows[i][column]) for i in members) + _PADDING
                 for i in members:
                     widths[i].append(width)
@@ -75,5 +76,5 @@ def _line(row: Row, widths: Sequence[int]) -> str:
 
 
 def indented(data: Any) -> str:
-    """Return data as JSON of several lines, in the order it came."""
+    """Return data as indented JSON, with fields in their given order."""
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

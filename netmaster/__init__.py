@@ -1,4 +1,6 @@
 """The master: serves the REST model and the address management, and alone writes the records.
 
-`netmaster.api` (edge) -> `netmaster.plan` (decides, pure) -> `netmaster.commit` (the only writer).
+In come REST requests of users and agents; out go answers, and writes to the store.
+`netmaster.api` (HTTP edge) -> `netmaster.plan` (decides, pure) -> `netmaster.commit` (the only
+writer). `netmaster.leadership` runs all of it while this master leads.
 """

@@ -1,8 +1,7 @@
-"""Client of the ACI gateway's REST: the one place that speaks to it.
+"""Client of the ACI gateway's REST API; no other module calls it.
 
-It sends the JSON that `netmaster.plan.external.aci` wrote and tells success from failure;
-`netmaster.external_effects` decides when. The connection is opened for a request and closed behind
-it, for requests are rare.
+It sends the JSON of `netmaster.plan.external.aci` and checks the result;
+`netmaster.external_effects` decides when. Requests are rare, so each has a connection of its own.
 
 Source: docs/original/netmaster-rest.md §3.
 """
@@ -25,7 +24,7 @@ TIMEOUT: Final = 30.0
 
 
 class GatewayFailed(ContivError):
-    """The ACI gateway cannot be reached, or did not do what it was asked."""
+    """The ACI gateway cannot be reached, or refused a request."""
 
 
 class GatewayClient:
@@ -36,16 +35,18 @@ class GatewayClient:
         self._timeout = aiohttp.ClientTimeout(total=timeout)
 
     async def create(self, body: str) -> None:
-        """Have the fabric hold an application profile."""
+        """Create an application profile in the fabric."""
         result, info = await self._post(CREATE, body)
         if result != "success":
             raise GatewayFailed(f"Validation failed. Error: {result} - {info}")
 
     async def delete(self, body: str) -> None:
-        """Have the fabric forget an application profile."""
+        """Delete an application profile from the fabric; a refusal is only logged."""
         result, info = await self._post(DELETE, body)
-        if result != "success":  # as a rule it never knew the profile; that must not keep it
-            log.warning("ACI gateway did not delete", extra=fields(error=f"{result} - {info}"))
+        # A refusal usually means that the gateway never had the profile. As an error it would keep
+        # the profile from being deleted here for ever.
+        if result != "success":
+            log.warning("ACI gateway refused deletion", extra=fields(error=f"{result} - {info}"))
 
     async def _post(self, call: str, body: str) -> tuple[str, str]:
         """Return result and info of an answer."""

@@ -1,9 +1,8 @@
-"""Backup of what the leader owns (intents, records, grants) as one JSON text, and its way back.
+"""Backup and restore of what the leader owns (intents, records, grants), as one JSON text.
 
-`dump` reads a store at one revision. `load` holds the leader lock while it writes, so that no
-master leads meanwhile, and marks the store first: half a load is finished by a second one and
-touched by nobody else. Hosts, services and what agents report are theirs to tell again.
-`netmaster.commands` is the command line of both.
+`dump` reads a store at one revision, `load` writes a backup to a store. Host records, registrations
+and reports are not part of it: their owners write them again. `netmaster.commands` is the command
+line of both.
 """
 
 import asyncio
@@ -21,13 +20,13 @@ from state import schema
 
 LOCK_TTL: Final = 5.0
 LOCK_PATIENCE: Final = 2.0
-"""Seconds to wait for a lock that somebody took between our look and our try."""
+"""Seconds to wait for a lock that was taken after it was found free."""
 
 
 async def dump(backend: Backend) -> str:
     """Return the backup of a store, which may be in use. Raises SchemaMismatch, StoreUnavailable.
 
-    Raises Invalid for a store that no netmaster of this kind has led.
+    Raises Invalid for a store that no netmaster of this release has led.
     """
     values = await _stored(backend)
     schema.check(values.get(keys.SCHEMA))
@@ -38,9 +37,9 @@ async def dump(backend: Backend) -> str:
 
 
 async def load(backend: Backend, text: str, *, replace: bool) -> int:
-    """Make the leader's part of a store what a backup says; return the number of its keys.
+    """Replace the leader's part of a store by a backup; return the number of its keys.
 
-    Raises Conflict while a master leads, or where something is stored and `replace` is not asked;
+    Raises Conflict while a master leads, or for a store that is not empty unless `replace`;
     SchemaMismatch or Invalid for a backup that this release cannot use.
     """
     values = read(text)
@@ -64,7 +63,7 @@ def written(values: Mapping[str, bytes]) -> str:
 
 
 def read(text: str) -> dict[str, bytes]:
-    """Return the keys and values of a backup that a leader could lead on."""
+    """Return the keys and values of a backup, after loading a view from them as a leader would."""
     try:
         backup = json.loads(text)
         version, found = backup["schema"], backup["keys"]
@@ -105,6 +104,9 @@ async def _write(
         raise Conflict(
             f"the store holds {len(before)} keys of netmaster's: --replace gives them up"
         )
+    # The load takes many transactions and may be cut off. The stamp LOADING comes first and CURRENT
+    # last, so that no master leads on half a backup, and a second load can finish it. The lock's
+    # fence keeps a master from writing in between.
     before.pop(keys.SCHEMA, None)
     await backend.commit([_stamp(schema.LOADING)], fence=fence)
     for group in split(_differences(before, values), backend.limits):

@@ -1,7 +1,7 @@
-"""Everything the leader stores, to bytes and back: state records, REST objects and the rest.
+"""Encodes and decodes everything the leader stores. Pure.
 
 State records are `state.codec`'s. A REST object is stored as the original's JSON, with its links
-and without link-sets, which `netmaster.view` derives. What a key holds is known by the key alone.
+and without link-sets, which `netmaster.indexes` derives. The key alone says what it holds.
 """
 
 import json
@@ -28,14 +28,14 @@ from contivmodel.volume_objects import Volume, VolumeProfile
 from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
-from netmaster.plan.model import (
-    Absence,
-    Category,
-    Drain,
+from netmaster.stored import (
+    CleanupCategory,
     EndpointCleanup,
     GroupIdCursor,
-    PendingDocknet,
-    PendingLaunch,
+    HostAbsence,
+    HostDrain,
+    PendingDockerNetwork,
+    PendingProfile,
     Stored,
 )
 from state import codec, schema
@@ -69,7 +69,7 @@ UNREAD: Final = frozenset(
         keys.GLOBAL_OPER,
     }
 )
-"""Written for readers elsewhere; the leader derives what they say."""
+"""Keys that are written for other readers; the leader derives their content and never reads it."""
 
 
 def is_leaders(key: str) -> bool:
@@ -78,7 +78,7 @@ def is_leaders(key: str) -> bool:
 
 
 def encode(stored: Stored) -> bytes:
-    """Return the bytes of what a key holds."""
+    """Return the bytes to store."""
     if isinstance(stored, bytes):
         return stored
     if isinstance(stored, RestObject):
@@ -87,14 +87,16 @@ def encode(stored: Stored) -> bytes:
         return json.dumps({"last": stored.last}).encode()
     if isinstance(stored, schema.SchemaStamp):
         return schema.encode(stored)
-    if isinstance(stored, EndpointCleanup | Absence | Drain | PendingLaunch | PendingDocknet):
+    if isinstance(
+        stored, EndpointCleanup | HostAbsence | HostDrain | PendingProfile | PendingDockerNetwork
+    ):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
 
 
 def decode(key: str, value: bytes) -> Stored:
-    """Return what a key of the leader's holds; Invalid, naming the key, if that cannot be read."""
-    record = codec.decode(key, value)  # first, since there is most of these
+    """Decode the value of a key of the leader; Invalid, naming the key, if that is impossible."""
+    record = codec.decode(key, value)  # first: most keys are of records
     if record is not None:
         return record
     if key in UNREAD:
@@ -122,36 +124,36 @@ def _decode_cleanup(key: str, value: bytes) -> EndpointCleanup:
     fields = RecordFields.parse(key, value)
     return EndpointCleanup(
         tenant=TenantName(fields.text("tenant")),
-        category=fields.choice("category", Category),
+        category=fields.choice("category", CleanupCategory),
         name=fields.text("name"),
         before=fields.number("before"),
     )
 
 
-def _decode_docknet_doubt(key: str, value: bytes) -> PendingDocknet:
+def _decode_docker_network(key: str, value: bytes) -> PendingDockerNetwork:
     fields = RecordFields.parse(key, value)
-    doubt = PendingDocknet(
+    effect = PendingDockerNetwork(
         tenant=TenantName(fields.text("tenant")),
         network=NetworkName(fields.text("network")),
         group=GroupName(fields.text("group")) or None,
     )
-    if doubt.key != key:
-        raise Invalid(f"key {key}: holds the doubt about {doubt.id}")
-    return doubt
+    if effect.key != key:
+        raise Invalid(f"key {key}: holds the pending effect on {effect.id}")
+    return effect
 
 
-def _decode_absence(key: str, value: bytes) -> Absence:
+def _decode_absence(key: str, value: bytes) -> HostAbsence:
     fields = RecordFields.parse(key, value)
     label = keys.after(keys.ABSENCES, key)
     fields.expect("label", label)
-    return Absence(HostLabel(label), fields.real("since"), fields.number("rev"))
+    return HostAbsence(HostLabel(label), fields.real("since"), fields.number("rev"))
 
 
-def _decode_drain(key: str, value: bytes) -> Drain:
+def _decode_drain(key: str, value: bytes) -> HostDrain:
     fields = RecordFields.parse(key, value)
     label = keys.after(keys.DRAINS, key)
     fields.expect("label", label)
-    return Drain(HostLabel(label), fields.real("since"))
+    return HostDrain(HostLabel(label), fields.real("since"))
 
 
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
@@ -168,10 +170,10 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.OBJECTS: _decode_object,
     keys.SCHEMA: lambda _, value: schema.decode(value),
     keys.GROUP_ID_CURSOR: _decode_cursor,
-    keys.ACI_LAUNCHES: lambda key, _: PendingLaunch(keys.after(keys.ACI_LAUNCHES, key)),
-    keys.DOCKNET_DOUBTS: _decode_docknet_doubt,
+    keys.ACI_LAUNCHES: lambda key, _: PendingProfile(keys.after(keys.ACI_LAUNCHES, key)),
+    keys.DOCKNET_DOUBTS: _decode_docker_network,
     keys.CLEANUPS: _decode_cleanup,
     keys.ABSENCES: _decode_absence,
     keys.DRAINS: _decode_drain,
 }
-"""Prefix or key -> how to read what is no state record."""
+"""Prefix or key -> decoder, for all but state records."""

@@ -1,7 +1,7 @@
-"""The commands beside the daemon: `netmaster dump` and `netmaster load`.
+"""The commands beside the daemon: `netmaster dump` and `netmaster load` (`netmaster.backup`).
 
-The backup goes to standard output and comes from standard input; the store is named by the
-daemon's own flags and variables. What a backup is, `netmaster.backup` says.
+The backup is written to standard output and read from standard input. The daemon's own flags and
+environment variables name the store.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ _COMMANDS: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
 
 
 def is_command(arguments: Sequence[str]) -> bool:
-    """Return whether a command line is for one of these, rather than the daemon."""
+    """Return whether a command line is one of these commands, not the daemon's."""
     return bool(arguments) and arguments[0] in _COMMANDS
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Do what the first word says. Raises ContivError."""
+    """Run the command that the first argument names. Raises ContivError."""
     command, known = _COMMANDS[arguments[0]]
     values = flags.read("netmaster", known, arguments[1:], environ, VERSION)
     if values is not None:

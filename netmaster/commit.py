@@ -1,17 +1,16 @@
 """The only writer of the leader's part of the store: decisions go in, fenced transactions come out.
 
-`submit` has a change decided against the view, applies its writes to the view at once and queues
-them; `run` commits what is queued in groups, one group in flight, each fenced by the leader lock
-(ADR 9). The view therefore holds what is committed and what is on its way, and nobody is told
-of a change, or of a refusal that rests on one, before it is committed.
+`submit` decides a change against the view, applies its writes to the view at once and queues them.
+`run` commits what is queued in groups, one group in flight, each fenced by the leader lock (ADR 9).
+The view therefore holds what is committed and what is pending. No caller is told of a change, or of
+a refusal that is based on one, before that change is committed.
 
-Endpoints and addresses share groups, and so do rules, new networks, and new groups, each with their
-like; any other change goes alone, because what follows was decided upon it and must not be written
-if it fails. Whatever puts view and store at
-odds (a refused change, an outcome nobody knows, a write that is not ours) fails all pending changes
-and has the view read again from the store before anything new is decided.
+`netmaster.commit_groups` says which changes may share a group. Any difference between view and
+store fails all pending changes, and the view is read again from the store before anything new is
+decided. Such differences are a refused change, a commit without an answer, and a write by another
+process (`netmaster.foreign_writes`).
 
-What is decided is `netmaster.plan`'s business; who leads is `netmaster.election`'s.
+`netmaster.plan` decides, `netmaster.election` says who leads.
 """
 
 import asyncio
@@ -21,11 +20,9 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Final, TypeVar, cast
 
-from contivmodel.objects import EndpointGroup, Network
 from core import keys
 from core.errors import (
     ContivError,
@@ -38,8 +35,10 @@ from core.errors import (
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import codec
-from netmaster.plan.model import Plan, Write
-from netmaster.progress import Marks
+from netmaster.commit_groups import PrefixSet, shared_prefixes
+from netmaster.foreign_writes import RevisionTracker
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import (
     Absent,
@@ -48,7 +47,6 @@ from objdb.api import (
     Committed,
     Delete,
     Delta,
-    Entry,
     Fence,
     Outcome,
     Put,
@@ -62,122 +60,146 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_LEADER: Final = "Leader not found"
-_SHARING: Final = ((keys.ENDPOINTS, keys.GRANTS), (keys.RULES,))
-"""Changes within one of these prefix sets may share a group; of two sets they may not."""
-_CREATIONS: Final = (
-    (keys.obj(Network.kind, ""), keys.NETWORKS, keys.GRANTS),
-    (keys.obj(EndpointGroup.kind, ""), keys.GROUPS),
-)
-"""The same for changes that only add: what comes with others of its kind is in nobody's way."""
-_PATIENCE: Final = 5.0
-_COMPANY: Final = 0.004
-"""Seconds, about what a commit takes, that the next one waits for as many changes as the last."""
-_FULL_FOR: Final = 5.0
-"""Seconds until a store that was full is tried again; meanwhile no view is spoilt by trying."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitTiming:
+    """Seconds that a committer waits.
+
+    `gather`, about what a commit takes, for as many changes as the last group had; `rebuild` until
+    a caller is refused while the view is read again; `full` until a full store is tried again.
+    """
+
+    gather: float = 0.004
+    rebuild: float = 5.0
+    full: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAuthority:
+    """The right of one leader to write: the lock's fence, and the writer's name to the store.
+
+    `valid_until` returns the monotonic time up to which the lock is certainly held.
+    """
+
+    fence: Fence
+    writer: str
+    valid_until: Callable[[], float]
 
 
 @dataclass(slots=True)
-class _Pending:
-    """A change on its way: what it writes, whom it may share a group with, who waits for it."""
+class _PendingChange:
+    """A change on its way: its writes, the group it may join, and the caller's future."""
 
     writes: tuple[Write, ...]
     ops: tuple[Put | Delete, ...]
-    sharing: tuple[str, ...] | None
+    shared: PrefixSet | None
     done: asyncio.Future[None]
 
 
 class Committer:
     """Decides and commits changes for one term of leadership; `begin` makes one.
 
-    `found` is what the store held when the term began and `news` what has changed since.
-    `valid_until` is the monotonic time up to which we certainly lead.
+    `found` is what the store held when the term began, `reports` what a watch reports since.
     """
+
+    # Invariants:
+    #
+    # * The view is the store as of the last commit plus the writes of `_in_flight` and `_queue`, in
+    #   that order. Only `apply` in `_enqueue` and a rebuild change it. There is no undo: a change
+    #   that fails takes the whole view with it (`_discard_view`), since later decisions saw it.
+    # * One group is in flight at a time. A group behind it may rest on it, and the writer's marker
+    #   that makes a commit apply at most once allows no second one (ADR 1).
+    # * Every commit carries the fence. A leader that lost its lock without noticing, frozen for a
+    #   minute, say, is refused by the store itself, not by its own clock.
+    # * Replies wait for everything that is pending at the time (`_all_seen_committed`), reads and
+    #   refusals included: they too may be based on a change that is not committed yet.
 
     def __init__(
         self,
         backend: Backend,
-        fence: Fence,
-        writer: str,
+        authority: WriteAuthority,
         found: Snapshot,
-        news: AsyncIterator[Snapshot | Delta],
+        reports: AsyncIterator[Snapshot | Delta],
         *,
-        valid_until: Callable[[], float],
+        timing: CommitTiming,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend = backend
-        self._fence = fence
-        self._writer = writer
-        self._news = news
-        self._watched = _Watched()
-        self._view = self._read(found)
-        self._valid_until = valid_until
+        self._authority = authority
+        self._reports = reports
+        self._timing = timing
         self._clock = clock
-        self._queue: deque[_Pending] = deque()
-        self._flying: list[_Pending] = []
+        self._tracker = RevisionTracker()
+        self._view = self._read(found)
+        self._queue: deque[_PendingChange] = deque()
+        self._in_flight: list[_PendingChange] = []
         self._queued = self._finished = 0
         self._barriers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._rebuilds = 0
         self._expected = 0
         self._full: StoreFull | None = None
         self._full_until = 0.0
-        self._usable = asyncio.Event()
-        self._usable.set()
+        self._view_valid = asyncio.Event()
+        self._view_valid.set()
         self._wake = asyncio.Event()
         self._end: ContivError | None = None
-        self._unjudged: list[Snapshot | Delta] = []
+        self._unchecked: list[Snapshot | Delta] = []
 
     @classmethod
     async def begin(
-        cls, backend: Backend, fence: Fence, writer: str, *, valid_until: Callable[[], float]
+        cls, backend: Backend, authority: WriteAuthority, timing: CommitTiming | None = None
     ) -> "Committer":
-        """Read all that is stored, however long the store takes, and return who goes on from it.
+        """Read all that is stored, however long the store takes, and return a committer for it.
 
         Raises Invalid, SchemaMismatch and StoreDenied for a store that cannot be read, NotLeader
         if the backend is closed.
         """
-        news = backend.watch(keys.ROOT)
-        async for found in news:
+        # The watch starts with a snapshot and goes on from its revision, so no write of another
+        # process can fall between the two.
+        reports = backend.watch(keys.ROOT)
+        async for found in reports:
             if isinstance(found, Snapshot):
-                committer = cls(backend, fence, writer, found, news, valid_until=valid_until)
+                committer = cls(backend, authority, found, reports, timing=timing or CommitTiming())
                 log.info("view loaded", extra=fields(revision=found.rev, count=len(found.entries)))
                 return committer
         raise NotLeader(NO_LEADER)
 
     @property
     def view(self) -> View:
-        """Return the view, with what is pending; a rebuild replaces it, so do not keep it."""
+        """Return the view, pending changes included; a rebuild replaces it, so do not keep it."""
         return self._view
 
     @property
-    def marks(self) -> Mapping[str, int]:
-        """Return the last revision of a change under each prefix that agents follow."""
-        return self._watched.marks.revisions
+    def revisions(self) -> Mapping[str, int]:
+        """Return the revision of the last change under each prefix that agents watch."""
+        return self._tracker.prefixes.revisions
 
     async def submit(self, decide: Callable[[View], Plan]) -> object:
-        """Have a change decided and committed, with what follows from it; return the plan's reply.
+        """Decide and commit a change, with all parts of its plan; return the plan's reply.
 
         Raises what `decide` raises; StoreUnavailable if the change may not have been made;
-        NotLeader if it was not made, or nothing can be said, because we lead no more.
+        NotLeader if this master no longer leads, and then the change may have been made or not.
         """
-        plan = await self._carried_out(decide)
+        plan = await self._commit_plan(decide)
         following = plan.then
         while following is not None:
-            following = (await self._carried_out(following)).then
+            following = (await self._commit_plan(following)).then
         return plan.reply
 
-    async def read(self, look: Callable[[View], T]) -> T:
-        """Return what `look` finds in the view, once all of what it saw is committed."""
-        return cast("T", await self.submit(lambda view: Plan((), reply=look(view))))
+    async def read(self, query: Callable[[View], T]) -> T:
+        """Return what `query` computes from the view, once all that it saw is committed."""
+        return cast("T", await self.submit(lambda view: Plan((), reply=query(view))))
 
-    async def settled(self) -> None:
-        """Wait until every change pending now is committed, or has failed and is out of view."""
-        await self._seen_is_committed()
-        await self._until_usable()
+    async def flush(self) -> None:
+        """Wait until every change pending now is committed, or has failed and left the view."""
+        await self._all_seen_committed()
+        await self._until_view_valid()
 
     async def run(self) -> None:
-        """Commit until the term ends; raises the reason (NotLeader when the lock was lost)."""
+        """Commit until the term ends; raises the reason, NotLeader when the lock was lost."""
         try:
-            async with background("foreign writes", self._follow()) as watching:
+            async with background("foreign writes", self._watch_store()) as watching:
                 watching.add_done_callback(lambda _: self._wake.set())
                 while self._end is None and not watching.done():
                     await self._work()
@@ -187,52 +209,62 @@ class Committer:
         finally:
             self._finish(NotLeader(NO_LEADER))
 
-    async def _carried_out(self, decide: Callable[[View], Plan]) -> Plan:
-        """Return the plan for one transaction, once it is committed."""
+    async def _commit_plan(self, decide: Callable[[View], Plan]) -> Plan:
+        """Return the plan for one transaction, once it is committed.
+
+        A reply or refusal that was decided on a view that was discarded since is decided again.
+        """
         while True:
-            await self._until_usable()
+            await self._until_view_valid()
             try:
                 plan = decide(self._view)
             except ContivError:
-                if await self._seen_is_committed():
+                if await self._all_seen_committed():
                     raise
                 continue
             if plan.writes:
+                # `decide`, the update of the view and the place in the queue make one step without
+                # an await in between. So the queue's order is the order of the decisions.
                 self._refuse_if_full(plan.writes)
                 await self._enqueue(plan.writes)
                 return plan
-            if await self._seen_is_committed():
+            if await self._all_seen_committed():
                 return plan
 
     def _refuse_if_full(self, writes: Sequence[Write]) -> None:
-        """Refuse at once what a full store would not take; deletes go on, and make room."""
+        """Raise StoreFull at once for puts while the store is full; deletes go on, and make room.
+
+        Trying would cost every other pending change: a refused commit discards the view.
+        """
         puts = any(write.record is not None for write in writes)
         if puts and self._full is not None and self._clock() < self._full_until:
             raise self._full
 
     async def _work(self) -> None:
         while self._end is None:
-            if not self._usable.is_set():
+            if not self._view_valid.is_set():
                 await self._rebuild()
             elif not self._queue:
                 return
             elif len(self._queue) < self._expected:
-                await self._company()
+                await self._gather_group()
             else:
                 await self._commit(*self._next_group())
 
-    async def _company(self) -> None:
-        """Give those who were answered together the time to come back and be committed together.
+    async def _gather_group(self) -> None:
+        """Wait a moment for as many changes as the last group had.
 
-        Else the first of them goes alone, and the others wait for two commits.
+        The callers of one group are answered together and often submit their next changes
+        together. Without this wait the first would be committed alone, and all others would wait
+        for two commits.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_COMPANY):
+            async with asyncio.timeout(self._timing.gather):
                 while self._queue and len(self._queue) < self._expected:
                     self._wake.clear()
                     await self._wake.wait()
         self._expected = 0
-        self._wake.set()  # whatever else it was set for has not been looked at
+        self._wake.set()  # it may have been set for another reason than the queue
 
     def _enqueue(self, writes: tuple[Write, ...]) -> asyncio.Future[None]:
         ops = tuple(
@@ -241,37 +273,37 @@ class Committer:
             else Put(write.key, codec.encode(write.record))
             for write in writes
         )
-        sharing = _sharing(writes)
         done = asyncio.get_running_loop().create_future()
         applied = False
         try:
             self._view.apply(writes)
             applied = True
         finally:
-            # a plan that does not fit its view is a bug, and has changed half of the view
+            # A plan that does not fit its view is a bug, and has changed half of the view.
             if not applied:
-                self._distrust("a plan did not fit the view")
-        self._queue.append(_Pending(writes, ops, sharing, done))
+                self._discard_view("a plan did not fit the view")
+        self._queue.append(_PendingChange(writes, ops, shared_prefixes(writes), done))
         self._queued += 1
         self._wake.set()
         return done
 
-    def _next_group(self) -> tuple[list[_Pending], list[Change]]:
+    def _next_group(self) -> tuple[list[_PendingChange], list[Change]]:
         """Take the changes of the next commit off the queue."""
-        waiting: list[_Pending] = []
-        sharing = self._queue[0].sharing
+        waiting: list[_PendingChange] = []
+        shared = self._queue[0].shared
         for pending in islice(self._queue, self._backend.limits.budget):
-            # beside a write that a full store may refuse, a delete would be refused with it
-            alone = sharing is None or self._full is not None
-            if waiting and (alone or pending.sharing is not sharing):
+            # In one transaction with a put, a full store would refuse a delete as well.
+            alone = shared is None or self._full is not None
+            if waiting and (alone or pending.shared is not shared):
                 break
             waiting.append(pending)
-        # only the first commit is made now: what comes later may check revisions it makes
+        # Only the first transaction is sent now: the checks of later ones may name revisions that
+        # it will make.
         changes = split(map(self._change, waiting), self._backend.limits)[0]
         return [self._queue.popleft() for _ in changes], changes
 
-    def _change(self, pending: _Pending) -> Change:
-        revs = self._watched.revs
+    def _change(self, pending: _PendingChange) -> Change:
+        revs = self._tracker.revs
         checks = tuple(
             Absent(write.key)
             if write.new
@@ -280,30 +312,32 @@ class Committer:
         )
         return Change(checks, pending.ops)
 
-    async def _commit(self, group: list[_Pending], changes: list[Change]) -> None:
-        self._flying, self._expected = group, len(group)
+    async def _commit(self, group: list[_PendingChange], changes: list[Change]) -> None:
+        self._in_flight, self._expected = group, len(group)
         try:
-            outcomes = await self._backend.commit(changes, fence=self._fence, writer=self._writer)
+            outcomes = await self._backend.commit(
+                changes, fence=self._authority.fence, writer=self._authority.writer
+            )
         except FenceLost as exc:
-            self._lose(exc)
+            self._on_fence_lost(exc)
             return
         except ContivError as exc:
             if isinstance(exc, StoreFull):
-                self._full, self._full_until = exc, self._clock() + _FULL_FOR
+                self._full, self._full_until = exc, self._clock() + self._timing.full
             self._fail(group, exc)
-            self._distrust(f"a commit failed: {exc}")
+            self._discard_view(f"a commit failed: {exc}")
         else:
             if any(isinstance(op, Put) for change in changes for op in change.ops):
                 self._full = None
-            self._note(group, outcomes)
-        self._flying = []
-        self._judge_news()
+            self._finish_group(group, outcomes)
+        self._in_flight = []
+        self._check_reports()
 
-    def _note(self, group: Sequence[_Pending], outcomes: Sequence[Outcome]) -> None:
-        """Tell each change of a commit its outcome."""
+    def _finish_group(self, group: Sequence[_PendingChange], outcomes: Sequence[Outcome]) -> None:
+        """Resolve each change of a group by its outcome."""
         for pending, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Committed):
-                self._watched.committed(pending.ops, outcome.rev)
+                self._tracker.committed(pending.ops, outcome.rev)
                 if not pending.done.done():
                     pending.done.set_result(None)
         refused = [
@@ -313,114 +347,121 @@ class Committer:
         ]
         for pending, key in refused:
             self._fail(
-                [pending], StoreUnavailable(f"{key} was changed by somebody else, try again")
+                [pending], StoreUnavailable(f"{key} was changed by another writer, try again")
             )
         self._finished += len(group) - len(refused)
         self._open_barriers()
         if refused:
-            self._distrust(f"{refused[0][1]} was changed by somebody else")
+            self._discard_view(f"{refused[0][1]} was changed by another writer")
 
     async def _rebuild(self) -> None:
-        """Read the view from the store again, however long the store takes."""
+        """Read the view from the store again, retrying for as long as that takes."""
         try:
             snapshot = await self._snapshot()
         except FenceLost as exc:
-            self._lose(exc)
+            self._on_fence_lost(exc)
             return
         self._view = self._read(snapshot)
-        self._usable.set()
-        log.info("view read again", extra=fields(revision=snapshot.rev))
-        self._judge_news()
+        self._view_valid.set()
+        log.info("view rebuilt", extra=fields(revision=snapshot.rev))
+        self._check_reports()
 
     def _read(self, found: Snapshot) -> View:
-        """Return the view of what was found, which is ours to change from here on."""
+        """Return the view of a snapshot, and restart the tracking of revisions there."""
         view = View.load({key: entry.value for key, entry in found.entries.items()})
-        self._watched.start(found)
+        self._tracker.restart(found)
         return view
 
     async def _snapshot(self) -> Snapshot:
         delays = backoff()
         while True:
             try:
-                # once this has gone through, no copy of a commit we gave up can be applied any more
-                await self._backend.commit([], fence=self._fence, writer=self._writer)
+                # An empty commit first. It moves the writer's marker, so a copy of an earlier
+                # commit whose answer was lost cannot be applied behind the snapshot (ADR 1).
+                await self._backend.commit(
+                    [], fence=self._authority.fence, writer=self._authority.writer
+                )
                 return await self._backend.snapshot(keys.ROOT)
             except StoreUnavailable as exc:
-                log.warning("cannot read the view again yet", extra=fields(error=exc))
+                log.warning("view rebuild failed, retrying", extra=fields(error=exc))
             await asyncio.sleep(next(delays))
 
-    async def _follow(self) -> None:
+    async def _watch_store(self) -> None:
         try:
-            async for item in self._news:
-                self._unjudged.append(item)
-                self._judge_news()
+            async for item in self._reports:
+                self._unchecked.append(item)
+                self._check_reports()
         except StoreDenied as exc:
             self._finish(exc)
         else:
             self._finish(NotLeader(NO_LEADER))
 
-    def _judge_news(self) -> None:
-        """Look for writes that are not ours, unless we cannot know yet which ones are."""
-        if self._flying or not self._usable.is_set():
+    def _check_reports(self) -> None:
+        """Check the watch's reports for foreign writes, unless own ones are not all known yet."""
+        if self._in_flight or not self._view_valid.is_set():
             return
-        news, self._unjudged = self._unjudged, []
-        for item in news:
-            key = self._watched.foreign(item)
+        reports, self._unchecked = self._unchecked, []
+        for item in reports:
+            key = self._tracker.foreign_key(item)
             if key is not None:
-                self._distrust(f"{key} was changed by somebody else")
+                self._discard_view(f"{key} was changed by another writer")
                 return
 
-    def _distrust(self, reason: str) -> None:
-        """Fail all that waits, and have the view read again before anything new is decided."""
-        log.warning("view and store are at odds", extra=fields(error=reason))
+    def _discard_view(self, reason: str) -> None:
+        """Fail all queued changes, and rebuild the view before anything new is decided."""
+        log.warning("view out of sync with store, rebuilding it", extra=fields(error=reason))
         self._rebuilds += 1
-        self._usable.clear()
+        self._view_valid.clear()
         self._wake.set()
         waiting = list(self._queue)
         self._queue.clear()
         self._fail(waiting, StoreUnavailable(f"not done, since {reason}; try again"))
 
-    def _fail(self, failed: Iterable[_Pending], reason: ContivError) -> None:
+    def _fail(self, failed: Iterable[_PendingChange], reason: ContivError) -> None:
         for pending in failed:
             self._finished += 1
             if not pending.done.done():
                 pending.done.set_exception(reason)
         self._open_barriers()
 
-    def _lose(self, reason: FenceLost) -> None:
+    def _on_fence_lost(self, reason: FenceLost) -> None:
         self._finish(NotLeader(NO_LEADER))
-        log.warning("lost the leader lock", extra=fields(error=reason))
+        log.warning("leader lock lost", extra=fields(error=reason))
 
     def _finish(self, reason: ContivError) -> None:
-        """End the term: nothing more is decided, and all who wait are told."""
+        """End the term: nothing more is decided, and all pending changes fail with NotLeader."""
         if self._end is not None:
             return
         self._end = reason
-        waiting = [*self._flying, *self._queue]
+        waiting = [*self._in_flight, *self._queue]
         self._queue.clear()
-        self._flying = []
+        self._in_flight = []
         self._fail(waiting, NotLeader(NO_LEADER))
-        self._usable.set()
+        self._view_valid.set()
         self._wake.set()
 
-    async def _until_usable(self) -> None:
-        if not self._usable.is_set():
+    async def _until_view_valid(self) -> None:
+        if not self._view_valid.is_set():
             try:
-                async with asyncio.timeout(_PATIENCE):
-                    await self._usable.wait()
+                async with asyncio.timeout(self._timing.rebuild):
+                    await self._view_valid.wait()
             except TimeoutError as exc:
                 raise StoreUnavailable("the store is being read again, try again") from exc
         if self._end is not None:
             raise NotLeader(NO_LEADER)
 
-    async def _seen_is_committed(self) -> bool:
-        """Wait for all that is pending now; False if the view was dropped meanwhile."""
+    async def _all_seen_committed(self) -> bool:
+        """Wait for all that is pending now; return False if the view was discarded meanwhile.
+
+        Raises NotLeader unless the lock is certainly still held. Without that check a deposed
+        leader would answer reads, which need no commit, from an outdated view.
+        """
         rebuilds = self._rebuilds
         if self._finished < self._queued:
             barrier = asyncio.get_running_loop().create_future()
             self._barriers.append((self._queued, barrier))
             await barrier
-        if self._end is not None or self._clock() >= self._valid_until():
+        if self._end is not None or self._clock() >= self._authority.valid_until():
             raise NotLeader(NO_LEADER)
         return rebuilds == self._rebuilds
 
@@ -429,74 +470,3 @@ class Committer:
             _, barrier = self._barriers.popleft()
             if not barrier.done():
                 barrier.set_result(None)
-
-
-def _sharing(writes: Sequence[Write]) -> tuple[str, ...] | None:
-    """Return the prefixes of what a change may share a group with; None if it goes alone."""
-    only_adds = all(write.new for write in writes)
-    sets = (*_SHARING, *_CREATIONS) if only_adds else _SHARING
-    return next(filter(partial(_is_within, writes), sets), None)
-
-
-def _is_within(writes: Sequence[Write], prefixes: tuple[str, ...]) -> bool:
-    return all(write.key.startswith(prefixes) for write in writes)
-
-
-class _Watched:
-    """The revisions of the leader's keys, and which changes seen by a watch are not ours.
-
-    Our own commits are known by their revision, and kept until news have come past them. All must
-    be known when news are judged, so that is done while none is in flight.
-    """
-
-    def __init__(self) -> None:
-        self.marks = Marks()
-        self.revs: dict[str, int] = {}
-        self._since = 0
-        self._ours: set[int] = set()
-        self._ours_in_order: deque[int] = deque()
-
-    def start(self, snapshot: Snapshot) -> None:
-        """Begin anew with what the store holds."""
-        self.revs = {
-            key: entry.rev for key, entry in snapshot.entries.items() if codec.is_leaders(key)
-        }
-        for key, rev in self.revs.items():
-            self.marks.note(key, rev)
-        self._since = snapshot.rev
-
-    def committed(self, ops: Iterable[Put | Delete], rev: int) -> None:
-        """Note a change of ours."""
-        if rev not in self._ours:
-            self._ours.add(rev)
-            self._ours_in_order.append(rev)
-        for op in ops:
-            self.marks.note(op.key, rev)
-            if isinstance(op, Put):
-                self.revs[op.key] = rev
-            else:
-                self.revs.pop(op.key, None)
-
-    def foreign(self, news: Snapshot | Delta) -> str | None:
-        """Return a key that somebody else changed; None if all of it is ours or known."""
-        if isinstance(news, Snapshot):
-            puts: Iterable[Entry] = news.entries.values()
-            gone: Iterable[str] = [key for key in self.revs if key not in news.entries]
-        else:
-            puts, gone = news.puts, news.deletes
-        culprit = next((entry.key for entry in puts if self._is_foreign(entry)), None)
-        if culprit is None:
-            # what was put again later than these news reach is not gone
-            culprit = next((key for key in gone if 0 < self.revs.get(key, 0) <= news.rev), None)
-        self._since = max(self._since, news.rev)
-        while self._ours_in_order and self._ours_in_order[0] <= self._since:
-            self._ours.discard(self._ours_in_order.popleft())
-        return culprit
-
-    def _is_foreign(self, entry: Entry) -> bool:
-        return (
-            entry.rev not in self._ours
-            and entry.rev > self._since
-            and self.revs.get(entry.key, 0) < entry.rev
-            and codec.is_leaders(entry.key)
-        )

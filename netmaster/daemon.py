@@ -1,8 +1,8 @@
-"""What netmaster is made of, and how it starts and ends (docs/original/netmaster-daemon.md §2-4).
+"""Composes netmaster, starts and stops it (docs/original/netmaster-daemon.md §2-4).
 
-Listeners come first, so that ports are known before anybody is told of them; then the ofnet RPC,
-the registrations and the candidacy run until SIGTERM or until one of them fails. The store may
-come late. Ending gives up the lock at once; being killed is as safe, only slower to notice.
+The listeners come first, so that their ports are known before they are registered. Then the ofnet
+RPC, the registrations and the candidacy run until SIGTERM or until one of them fails. The store may
+become available later. A stop releases the lock at once; after a kill its lease has to end first.
 """
 
 import logging
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from core import keys
@@ -19,17 +18,22 @@ from core.tasks import supervisor
 from netmaster.aci import GatewayClient
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.proxy import Proxy
-from netmaster.api.routes import RouteAction
 from netmaster.api.server import RestServer
-from netmaster.api.status import info, version_page
+from netmaster.api.status import StatusApi
 from netmaster.docker import DockerClient
-from netmaster.leadership import FOLLOWER, Leadership, LeaderTasks
+from netmaster.leadership import (
+    FOLLOWER,
+    ExternalParties,
+    LeaderSettings,
+    Leadership,
+    MasterContext,
+)
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.settings import ListenAddress, Settings
 from objdb.api import Backend
 from objdb.connect import StoreAddress, connect
 from objdb.registration import Registration
-from objdb.wait_for_store import arrival
+from objdb.wait_for_store import wait_for_store
 from ofnet.rpc import control, jsonrpc
 from state import codec, schema
 from state.records import ServiceInstance
@@ -40,11 +44,11 @@ SERVICE_TTL: Final = 10
 
 
 async def run(settings: Settings, version: str) -> None:
-    """Run netmaster until it is told to stop. Raises ContivError or OSError where it cannot."""
+    """Run netmaster until it is told to stop. Raises ContivError or OSError if it cannot run."""
     async with AsyncExitStack() as undo:
         backend = connect(settings.store)
         undo.push_async_callback(backend.close)
-        # what answers requests is closed when the last of them has ended
+        # Closed after the server: requests in progress at a stop still use these clients.
         answering = await undo.enter_async_context(AsyncExitStack())
         server = RestServer()
         undo.push_async_callback(server.close)
@@ -65,43 +69,50 @@ async def run(settings: Settings, version: str) -> None:
         }
         agents_rest = RegisteredAgents(backend)
         answering.push_async_callback(agents_rest.close)
-        duties = LeaderTasks(
-            mode=settings.mode,
-            flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
-            writer=f"netmaster-{own}",
-            now=_wall_clock,
+        parties = ExternalParties(
             agents=agents_rest,
             reports=agents.nodes,
-            pages={
-                RouteAction.VERSION: partial(version_page, version),
-                RouteAction.INFO: partial(info, backend, lock, own.host),
-                RouteAction.OFNET: partial(_ofnet_page, agents, control.Node(own.host, ofnet.port)),
-            },
-            announce=_announcer(registrations),
             gateway=GatewayClient(settings.aci_gateway),
             docker=DockerClient(settings.docker_socket, settings.plugin_name),
-            dead_host_after=settings.dead_host_after,
-            history=settings.store_history,
+            announce=_announcer(registrations),
         )
-        leadership = Leadership(backend, lock, server, proxy.answer, duties)
+        leadership = Leadership(
+            MasterContext(backend=backend, lock=lock, writer=f"netmaster-{own}", now=_wall_clock),
+            server,
+            proxy.answer,
+            parties=parties,
+            status=StatusApi(
+                version, backend, lock, ofnet=agents, own=control.Node(own.host, ofnet.port)
+            ),
+            settings=_leader_settings(settings),
+        )
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())
-        tasks.supervise("leadership", _stand(settings.store, backend, leadership))
+        tasks.supervise("leadership", _be_candidate(settings.store, backend, leadership))
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         await tasks.wait()
-        log.info("netmaster stops")
+        log.info("netmaster stopping")
 
 
-async def _stand(store: StoreAddress, backend: Backend, leadership: Leadership) -> None:
-    """Stand for leader from when the store is there. Raises what `arrival` and the schema say."""
-    stamp = await arrival(store, backend, keys.SCHEMA)
+def _leader_settings(settings: Settings) -> LeaderSettings:
+    return LeaderSettings(
+        mode=settings.mode,
+        flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
+        dead_host_after=settings.dead_host_after,
+        history=settings.store_history,
+    )
+
+
+async def _be_candidate(store: StoreAddress, backend: Backend, leadership: Leadership) -> None:
+    """Be a candidate once the store answers. Raises as `wait_for_store` and `schema.check` do."""
+    stamp = await wait_for_store(store, backend, keys.SCHEMA)
     schema.check(stamp.value if stamp else None)
     await leadership.run()
 
 
 async def _listen(server: RestServer, settings: Settings) -> ListenAddress:
-    """Open the listeners; return the address at which others find this master."""
+    """Open the listeners; return the address at which masters and agents reach this one."""
     external = await server.listen(settings.external)
     if settings.single_listener:
         return ListenAddress(settings.internal.host, external.port)
@@ -130,10 +141,6 @@ def _announcer(registrations: dict[ServiceInstance, Registration]) -> Callable[[
             registration.update(codec.encode(replace(instance, role=role)))
 
     return announce
-
-
-async def _ofnet_page(agents: control.OfnetMaster, own: control.Node) -> dict[str, object]:
-    return agents.inspect(own)
 
 
 def _wall_clock() -> float:

@@ -1,11 +1,8 @@
-"""Gives hosts up whose agents have been away for too long (docs/original/netmaster-daemon.md §5).
+"""Removes hosts whose agents have been missing for too long (docs/original/netmaster-daemon.md §5).
 
-The service registry says whose agents are there. That an agent is missing is believed only after
-this leader has seen the registry without it at every look for longer than a registration outlives
-its agent: a store that could not be read, or has just come back, proves nothing. What is believed
-is noted in the store (`netmaster.plan.endpoints.dead_hosts`), and what has lasted long enough
-becomes a clean-up (`netmaster.cleanup`). The original ran a timer on every master, which a restart
-lost.
+The service registry says which agents are there. Scans that confirm an absence are stored
+(`netmaster.plan.endpoints.dead_hosts`); an absence that has lasted long enough becomes a clean-up
+(`netmaster.cleanup`). The original ran a timer on every master, which a restart lost.
 """
 
 import asyncio
@@ -13,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -30,18 +28,35 @@ from objdb.registration import TTL
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = TTL / 2
-BELIEF: Final = TTL + LOOK_EVERY
-"""Seconds of looks after which a missing agent is believed to be missing."""
+SCAN_INTERVAL: Final = TTL / 2
+CONFIRMATION: Final = TTL + SCAN_INTERVAL
+"""Seconds of scans without an agent after which its absence is confirmed."""
 RECLAIMED: Final = "endpoints of dead hosts"
-"""How the tally names the endpoints that went."""
+"""Counts the removed endpoints among what was repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The wall clock, for times that are stored, and a monotonic one, for durations."""
+
+    wall: Callable[[], float]
+    monotonic: Callable[[], float] = time.monotonic
 
 
 class DeadHosts:
     """The hosts without agents, as one leader sees them.
 
-    `now` is the wall clock, `clock` a monotonic one; hosts go `after` seconds, 0 for never.
+    Hosts are removed after `after` seconds, 0 for never; `tally` counts the removed endpoints.
     """
+
+    # Why one observation is not enough: a registration is a lease. After a store outage, or a pause
+    # of this process, all leases may have ended although every agent runs and is about to register
+    # again. Removing a host deletes the endpoints of running pods. So an absence counts only once
+    # every scan, for longer than a registration outlives its agent, has seen the registry without
+    # it. A scan that failed or came too late starts that period anew (`GracePeriod`).
+    #
+    # The registry is read once more right before a host is removed, and its record is deleted at
+    # the revision of the scan only: an agent that came back in the meantime wins.
 
     def __init__(
         self,
@@ -51,67 +66,70 @@ class DeadHosts:
         *,
         after: float,
         tally: Counter[str],
-        now: Callable[[], float],
-        clock: Callable[[], float] = time.monotonic,
+        clocks: Clocks,
     ) -> None:
         self._backend = backend
         self._committer = committer
         self._cleanups = cleanups
         self._after = after
         self._tally = tally
-        self._now = now
-        self._clock = clock
-        self._suspects: GracePeriod[tuple[HostLabel, int]] = GracePeriod(BELIEF)
-        self._looked_at = clock()
+        self._clocks = clocks
+        self._suspects: GracePeriod[tuple[HostLabel, int]] = GracePeriod(CONFIRMATION)
+        self._last_scan = clocks.monotonic()
 
     async def run(self) -> None:
-        """Look again and again, until we lead no more."""
+        """Scan periodically until this master no longer leads."""
         while True:
             try:
-                await self.look()
+                await self.scan()
             except NotLeader:
                 return
             except ContivError as exc:
-                self.missed(exc)
-            await asyncio.sleep(LOOK_EVERY)
+                self.on_failed_scan(exc)
+            await asyncio.sleep(SCAN_INTERVAL)
 
-    def missed(self, reason: ContivError) -> None:
-        """Begin anew: a look failed."""
-        self._suspects.forget()
-        log.warning("hosts not looked at", extra=fields(error=reason))
+    def on_failed_scan(self, reason: ContivError) -> None:
+        """Start the confirmation of all absences anew: a scan failed."""
+        self._suspects.reset()
+        log.warning("dead host scan failed, retrying", extra=fields(error=reason))
 
-    async def look(self) -> None:
-        """Look once: note who is missing and who is back, and give up who has been away too long.
+    async def scan(self) -> None:
+        """Scan once: store which agents are missing or back, and remove hosts that are due.
 
-        Raises ContivError when something cannot be read or written; then nothing is believed.
+        Raises ContivError when the store cannot be read or written.
         """
-        at = self._clock()
-        hosts = await host_inventory.look(self._backend)
-        if self._clock() - self._looked_at > 2 * LOOK_EVERY:
-            self._suspects.forget()  # we or the store stood still: nobody looked meanwhile
-        self._looked_at = self._clock()
-        believed = dict(self._suspects.look(hosts.absent.items(), at))
-        await self._note(hosts.absent, believed)
+        clock = self._clocks.monotonic
+        started = clock()
+        hosts = await host_inventory.read(self._backend)
+        if clock() - self._last_scan > 2 * SCAN_INTERVAL:
+            # This process or the store stood still. Leases may have ended in that time only because
+            # they could not be renewed.
+            self._suspects.reset()
+        self._last_scan = clock()
+        confirmed = dict(self._suspects.observe(hosts.absent.items(), started))
+        await self._store_absences(hosts.absent, confirmed)
         if self._after:
-            now = self._now()
+            now = self._clocks.wall()
             found = await self._committer.read(
-                lambda view: dead_hosts.due(view, believed, now, self._after)
+                lambda view: dead_hosts.due(view, confirmed, now, self._after)
             )
-            for missing in found:
-                await self._give_up(missing.label, missing.rev, now - missing.since)
+            for absence in found:
+                await self._remove(absence.label, absence.rev, now - absence.since)
 
-    async def _note(
-        self, absent: Mapping[HostLabel, int], believed: Mapping[HostLabel, int]
+    async def _store_absences(
+        self, absent: Mapping[HostLabel, int], confirmed: Mapping[HostLabel, int]
     ) -> None:
         before = await self._missing()
-        decide = partial(dead_hosts.note, absent=absent, believed=believed, now=self._now())
+        decide = partial(
+            dead_hosts.update, absent=absent, confirmed=confirmed, now=self._clocks.wall()
+        )
         while await self._committer.submit(decide):
             pass
         after = await self._missing()
         for label in after - before:
-            log.warning("agent is missing", extra=fields(host=label))
+            log.warning("agent missing", extra=fields(host=label))
         for label in before - after:
-            log.info("agent is back", extra=fields(host=label))
+            log.info("agent registered again", extra=fields(host=label))
 
     async def _missing(self) -> set[HostLabel]:
         def labels(view: View) -> set[HostLabel]:
@@ -119,11 +137,11 @@ class DeadHosts:
 
         return await self._committer.read(labels)
 
-    async def _give_up(self, label: HostLabel, rev: int, seconds: float) -> None:
-        hosts = await host_inventory.look(self._backend)
+    async def _remove(self, label: HostLabel, rev: int, seconds: float) -> None:
+        hosts = await host_inventory.read(self._backend)
         if hosts.absent.get(label) != rev:
-            return  # it came back while others were given up
-        log.warning("host given up", extra=fields(host=label, seconds=round(seconds)))
-        removed = await self._cleanups.give_up(label, rev)
+            return  # the agent came back while other hosts were removed
+        log.warning("removing dead host", extra=fields(host=label, seconds=round(seconds)))
+        removed = await self._cleanups.remove_host(label, rev)
         self._tally[RECLAIMED] += removed
-        log.warning("endpoints of a dead host reclaimed", extra=fields(host=label, count=removed))
+        log.warning("endpoints of dead host removed", extra=fields(host=label, count=removed))

@@ -1,8 +1,10 @@
-"""Docker's networks: the one place where netmaster speaks to docker (§10).
+"""Client of Docker's networks; no other module of netmaster calls Docker.
 
-What a network is to be like is `netmaster.plan.docker_network`'s, when it is to be there is
-`netmaster.external_effects`'s. The engine is asked for the version it speaks; the connection is
-opened for a request and closed behind it, for requests are rare.
+`netmaster.plan.docker_network` decides what a network looks like, `netmaster.external_effects` when
+it is created. The API version is negotiated with the engine. Requests are rare, so each has a
+connection of its own.
+
+Source: docs/original/netmaster-daemon.md §10.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -16,20 +18,20 @@ from aiohttp import ClientError, ClientTimeout
 from core.errors import Conflict, ContivError
 
 TIMEOUT: Final = 30.0
-"""Seconds for one request: docker asks its drivers meanwhile."""
+"""Seconds for one request, in which Docker calls its drivers."""
 
 NO_CONNECTION: Final = 900
-"""What the library calls the status of an answer that did not come."""
+"""The status in the library's errors when the engine cannot be reached."""
 
 
 class DockerFailed(ContivError):
-    """Docker cannot be reached, or did not do what it was asked."""
+    """Docker cannot be reached, or refused a request."""
 
 
 class DockerClient:
-    """The engine at a socket, and the drivers its networks are to have.
+    """The engine at a socket, and the drivers of the networks that are created.
 
-    The driver of their addresses has the same name unless it is given another one.
+    The IPAM driver is `ipam_driver` if it is given, else it has the network driver's name.
     """
 
     def __init__(
@@ -41,9 +43,9 @@ class DockerClient:
         self._timeout = ClientTimeout(total=timeout)
 
     async def create(self, name: str, wanted: Mapping[str, Any]) -> str:
-        """Have docker hold a network; return its id. One of our driver is taken as it is.
+        """Create a network; return its id. An existing one of this driver is used as it is.
 
-        Raises Conflict where another driver has the name.
+        Raises Conflict if a network of another driver has the name.
         """
         ipam = {**wanted["IPAM"], "Driver": self._ipam_driver}
         body = {**wanted, "Name": name, "Driver": self._driver, "IPAM": ipam}
@@ -56,7 +58,7 @@ class DockerClient:
         return str(found["Id"])
 
     async def delete(self, name: str) -> None:
-        """Have docker hold no network of our driver of that name."""
+        """Delete the network of that name if it exists and has this driver."""
         async with self._engine() as engine:
             found = await _find(engine, name)
             if found is not None and found["Driver"] == self._driver:
@@ -64,7 +66,7 @@ class DockerClient:
 
     @asynccontextmanager
     async def _engine(self) -> AsyncIterator[aiodocker.Docker]:
-        """Open a connection; whatever fails while it is open is a DockerFailed."""
+        """Open a connection; raise DockerFailed for everything that fails while it is open."""
         try:
             async with aiodocker.Docker(self._url, timeout=self._timeout) as engine:
                 yield engine
@@ -84,6 +86,6 @@ class DockerClient:
 
 
 async def _find(engine: aiodocker.Docker, name: str) -> dict[str, Any] | None:
-    """Return the network of a name; docker lists all whose names hold it."""
+    """Return the network of a name; Docker's filter also lists names that contain it."""
     listed = await engine.networks.list(filters={"name": [name]})
     return next((network for network in listed if network["Name"] == name), None)

@@ -1,7 +1,7 @@
-"""The life of a master as a table: (state, input) -> (next state, effects).
+"""Leader election as a table: (state, input) -> (next state, effects).
 
-The daemon feeds what happens and performs the effects in order; it decides nothing itself. An
-input that the table does not know in a state cannot happen there, and is an error.
+`netmaster.leadership` feeds inputs and performs the effects in order; it decides nothing itself. An
+input without an entry for a state cannot happen there, and is an error.
 """
 
 from enum import Enum, auto
@@ -9,58 +9,65 @@ from typing import Final
 
 
 class ElectionState(Enum):
-    """Where a master stands."""
+    """The state of a master."""
 
     FOLLOWER = auto()
-    """Waiting for the lock; requests go to whoever holds it."""
+    """Waits for the lock; forwards requests to its holder."""
     LOADING = auto()
-    """Holds the lock and reads the store; cannot answer yet, and must not ask itself."""
+    """Holds the lock and reads the store; cannot answer yet, and must not forward to itself."""
     LEADER = auto()
     """Holds the lock and answers."""
     LEAVING = auto()
-    """Holds the lock and lets what is under way be committed; takes nothing new."""
+    """Holds the lock until pending changes are committed; accepts no new ones."""
     STOPPED = auto()
 
 
 class Input(Enum):
-    """What happens to a master."""
+    """An event that may change the state."""
 
     ACQUIRED = auto()
-    """The lock became ours."""
+    """This master acquired the lock."""
     LOADED = auto()
     """The view is complete and the start-up changes are committed."""
     FAILED = auto()
-    """Loading or leading failed while the lock was ours, by its own fault or the store's."""
+    """Loading or leading failed while this master held the lock."""
     LOST = auto()
-    """The lock is no longer ours, or a write was refused for that reason."""
+    """The lock was lost, or a write was refused because of that."""
     RETIRE = auto()
-    """The daemon was asked to end while it led."""
+    """The daemon was told to stop while it led."""
     STOP = auto()
-    """The daemon ends."""
+    """The daemon stops."""
 
 
 class Effect(Enum):
-    """What the daemon does about it."""
+    """An action of `netmaster.leadership`."""
 
     REFUSE = auto()
     """Refuse requests while the view is read and the start-up changes are committed."""
     ANSWER = auto()
     """Answer requests from the view."""
     FORWARD = auto()
-    """Send requests to the leader, whoever that is."""
+    """Forward requests to the leader."""
     ANNOUNCE_LEADER = auto()
     ANNOUNCE_FOLLOWER = auto()
-    """Tell the service registry our role."""
-    SETTLE = auto()
-    """Wait, a moment at most, until what is under way is committed."""
+    """Write this master's role to the service registry."""
+    FLUSH = auto()
+    """Wait, a moment at most, until pending changes are committed."""
     RELEASE = auto()
-    """Give up the lock at once."""
+    """Release the lock, so that another master need not wait for its lease to end."""
 
 
 Transition = tuple[ElectionState, tuple[Effect, ...]]
 
 _STEP_DOWN: Final = (Effect.FORWARD, Effect.ANNOUNCE_FOLLOWER)
 
+# Rules that every row keeps:
+#
+# * Requests are refused or forwarded before RELEASE. Else this master could still answer from its
+#   view when the next leader has begun to write.
+# * ANSWER comes only from LOADING, after the start-up changes: no client sees a cluster without its
+#   global object.
+# * LOST has no RELEASE, because there is nothing left to release.
 TABLE: Final[dict[tuple[ElectionState, Input], Transition]] = {
     (ElectionState.FOLLOWER, Input.ACQUIRED): (ElectionState.LOADING, (Effect.REFUSE,)),
     (ElectionState.FOLLOWER, Input.STOP): (ElectionState.STOPPED, ()),
@@ -77,11 +84,11 @@ TABLE: Final[dict[tuple[ElectionState, Input], Transition]] = {
     (ElectionState.LEADER, Input.FAILED): (ElectionState.FOLLOWER, (*_STEP_DOWN, Effect.RELEASE)),
     (ElectionState.LEADER, Input.LOST): (ElectionState.FOLLOWER, _STEP_DOWN),
     (ElectionState.LEADER, Input.STOP): (ElectionState.STOPPED, (Effect.FORWARD, Effect.RELEASE)),
-    (ElectionState.LEADER, Input.RETIRE): (ElectionState.LEAVING, (Effect.FORWARD, Effect.SETTLE)),
+    (ElectionState.LEADER, Input.RETIRE): (ElectionState.LEAVING, (Effect.FORWARD, Effect.FLUSH)),
     (ElectionState.LEAVING, Input.STOP): (ElectionState.STOPPED, (Effect.RELEASE,)),
 }
 
 
 def step(state: ElectionState, happened: Input) -> Transition:
-    """Return the next state and what to do. KeyError for what cannot happen in that state."""
+    """Return the next state and the effects. KeyError for an input that cannot happen there."""
     return TABLE[state, happened]

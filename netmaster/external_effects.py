@@ -1,10 +1,11 @@
-"""Changes that somebody outside must hear of: do, commit, and put right what did not work (D2).
+"""Changes with external side effects (Docker, ACI): record the intent, apply, commit, repair.
 
-Outside are the ACI gateway and, in mode docker, docker. A change whose plan says nothing to them is
-committed as any other. Else the store is told first what is in doubt, then they are told, then the
-change is committed with the end of the doubt and with what they answered. Whatever goes wrong in
-between, a crash included, leaves a doubt, and `settle` has them hold what the store says; the next
-leader does so too.
+External objects are application profiles in the ACI gateway and, in mode docker, Docker networks.
+A change without such effects is committed like any other. Otherwise three steps follow each other:
+the affected objects are stored as pending effects (ADR 4); the operations are performed outside;
+the change is committed together with the end of the pending effects and with what the operations
+returned. A failure at any point, a crash included, leaves pending effects, and `repair` syncs those
+objects with the store. The next leader does so, too.
 """
 
 import asyncio
@@ -19,44 +20,56 @@ from core.logs import fields
 from core.tasks import unbroken
 from netmaster.commit import Committer
 from netmaster.plan import docker_network
-from netmaster.plan.docker_network import Docknet
+from netmaster.plan.docker_network import DockerNetworkOperation
 from netmaster.plan.external import aci, pending_effects
-from netmaster.plan.external.aci import GatewayLaunch
-from netmaster.plan.model import PendingDocknet, PendingEffect, PendingLaunch, Plan, Write
+from netmaster.plan.external.aci import ProfileOperation
+from netmaster.plan.model import Plan
+from netmaster.stored import PendingDockerNetwork, PendingEffect, PendingProfile, Write
 from netmaster.view import View
 
 log = logging.getLogger(__name__)
 
 Decide = Callable[[View], Plan]
-Errand = GatewayLaunch | Docknet
-"""What one of those outside must do about one thing."""
+ExternalOperation = ProfileOperation | DockerNetworkOperation
+"""What the gateway or Docker must do about one object."""
 DOCKER: Final = "docker"
-"""The mode of the cluster in which docker is told of networks."""
+"""The mode of the cluster in which netmaster manages Docker's networks."""
 ATTEMPTS: Final = 5
 
 
 class GatewayApi(Protocol):
-    """What is asked of the gateway; `netmaster.aci` is one."""
+    """The calls to the ACI gateway; implemented by `netmaster.aci`."""
 
     async def create(self, body: str) -> None:
-        """Have the fabric hold an application profile."""
+        """Create an application profile in the fabric."""
 
     async def delete(self, body: str) -> None:
-        """Have the fabric forget an application profile."""
+        """Delete an application profile from the fabric."""
 
 
 class DockerApi(Protocol):
-    """What is asked of docker; `netmaster.docker` is one."""
+    """The calls to Docker; implemented by `netmaster.docker`."""
 
     async def create(self, name: str, wanted: Mapping[str, Any]) -> str:
-        """Have docker hold a network; return its id."""
+        """Create a network unless it exists; return its id."""
 
     async def delete(self, name: str) -> None:
-        """Have docker hold no network of a name."""
+        """Delete the network of a name if it exists."""
 
 
 class ExternalEffects:
-    """Makes changes in store and outside for one term of leadership, one at a time outside."""
+    """Makes changes in the store and outside during one term of leadership."""
+
+    # Invariant: an external object differs from the store only while the store has a pending effect
+    # for it. So the intent is committed before the first operation, and removed in the very
+    # transaction that makes the change: no crash can fall between the change and its removal.
+    #
+    # There is no undo. A failed operation may have been performed all the same (its answer was
+    # lost), and an undo may fail as well. `repair` makes the object what the store says, however
+    # often it is called.
+    #
+    # `_external` lets one change at a time go outside. Two operations on one object could
+    # otherwise reach Docker in another order than their changes reach the store.
 
     def __init__(
         self, committer: Committer, gateway: GatewayApi, docker: DockerApi, *, mode: str
@@ -65,146 +78,168 @@ class ExternalEffects:
         self._gateway = gateway
         self._docker = docker
         self._mode = mode
-        self._outside = asyncio.Lock()
+        self._external = asyncio.Lock()
 
     async def change(self, decide: Decide) -> object:
-        """Have a change decided and made; return the plan's reply.
+        """Decide a change and make it, with its external effects; return the plan's reply.
 
-        Raises what `decide` and those outside raise; then nothing has changed.
+        Raises what `decide`, the gateway and Docker raise; then nothing has changed.
         """
-        reply = await self._committer.submit(lambda view: self._if_silent(view, decide))
-        if not isinstance(reply, _Needed):
+        reply = await self._committer.submit(lambda view: self._plan_if_no_effects(view, decide))
+        if not isinstance(reply, _EffectsNeeded):
             return reply
-        return await unbroken(self._with_errands(decide))
+        # A client that hangs up must not stop the steps half-way.
+        return await unbroken(self._change_with_effects(decide))
 
-    async def settle(self) -> None:
-        """Have those outside hold what the store says of all that is in doubt, where they can."""
-        async with self._outside:
-            await self._settle()
+    async def repair(self) -> None:
+        """Sync all external objects that have a pending effect with the store, where possible."""
+        async with self._external:
+            await self._repair()
 
-    async def _with_errands(self, decide: Decide) -> object:
-        async with self._outside:
+    async def _change_with_effects(self, decide: Decide) -> object:
+        async with self._external:
             for _ in range(ATTEMPTS):
-                needed = await self._committer.submit(lambda view: self._announced(view, decide))
-                if not isinstance(needed, _Needed):
+                needed = await self._committer.submit(lambda view: self._plan_intent(view, decide))
+                if not isinstance(needed, _EffectsNeeded):
                     return needed
-                reply = await self._told(decide, needed)
-                if not isinstance(reply, _Needed):
+                reply = await self._apply(decide, needed)
+                if not isinstance(reply, _EffectsNeeded):
                     return reply
-                await self._settle()
-        raise StoreUnavailable("what must be told outside changes too fast, try again")
+                await self._repair()
+        raise StoreUnavailable("conflicting concurrent changes, try again")
 
-    async def _told(self, decide: Decide, needed: "_Needed") -> object:
-        """Run errands, then commit; return the reply, or what would have been needed instead."""
+    async def _apply(self, decide: Decide, needed: "_EffectsNeeded") -> object:
+        """Perform the operations, then commit the change; return the plan's reply.
+
+        Return the operations that would have been needed instead if the view changed meanwhile.
+        """
         try:
-            for errand in needed.first:
-                await self._run(errand)
-            answers = [await self._run(errand) for errand in needed.errands]
+            for operation in needed.first:
+                await self._perform(operation)
+            results = [await self._perform(operation) for operation in needed.operations]
             return await self._committer.submit(
-                lambda view: self._finished(view, decide, needed, answers)
+                lambda view: self._plan_completion(view, decide, needed, results)
             )
         except ContivError:
-            await self._settle()
+            await self._repair()
             raise
 
-    async def _run(self, errand: Errand) -> str:
-        """Have an errand done; return what is to be noted of it."""
-        match errand:
-            case GatewayLaunch():
-                if errand.known:
-                    await self._gateway.delete(aci.deletion(errand.profile))
-                if errand.wanted is not None:
-                    await self._gateway.create(errand.wanted)
-            case Docknet():
-                if errand.wanted is not None:
-                    return await self._docker.create(errand.name, errand.wanted)
-                await self._docker.delete(errand.name)
+    async def _perform(self, operation: ExternalOperation) -> str:
+        """Perform an operation; return what is to be stored of its result."""
+        match operation:
+            case ProfileOperation():
+                if operation.known:
+                    await self._gateway.delete(aci.deletion(operation.profile))
+                if operation.wanted is not None:
+                    await self._gateway.create(operation.wanted)
+            case DockerNetworkOperation():
+                if operation.wanted is not None:
+                    return await self._docker.create(operation.name, operation.wanted)
+                await self._docker.delete(operation.name)
         return ""
 
-    async def _settle(self) -> None:
+    async def _repair(self) -> None:
         with _logged():
-            for doubt in await self._committer.read(self._doubts):
+            for effect in await self._committer.read(self._pending):
                 with _logged():
-                    await self._settle_one(doubt)
+                    await self._repair_one(effect)
 
-    async def _settle_one(self, doubt: PendingEffect) -> None:
-        errand = await self._committer.read(lambda view: _wish(view, doubt))
-        answer = await self._run(errand)
+    async def _repair_one(self, effect: PendingEffect) -> None:
+        operation = await self._committer.read(lambda view: _sync_operation(view, effect))
+        result = await self._perform(operation)
         await self._committer.submit(
-            lambda view: Plan(_noted(view, [errand], [answer]), reply=None)
+            lambda view: Plan(_completion_writes(view, [operation], [result]), reply=None)
         )
 
-    def _errands(self, view: View, writes: Sequence[Write]) -> tuple[Errand, ...]:
-        launches = aci.launches(view, writes)
-        return (
-            (*launches, *docker_network.errands(view, writes)) if self._mode == DOCKER else launches
-        )
+    def _operations(self, view: View, writes: Sequence[Write]) -> tuple[ExternalOperation, ...]:
+        """Return the external operations that a plan's writes require."""
+        profiles = aci.operations(view, writes)
+        if self._mode != DOCKER:
+            return profiles
+        return (*profiles, *docker_network.operations(view, writes))
 
-    def _doubts(self, view: View) -> list[PendingEffect]:
-        launches = [doubt for doubt in view.doubts.values() if isinstance(doubt, PendingLaunch)]
-        return [*launches, *docker_network.doubtful(view)] if self._mode == DOCKER else [*launches]
+    def _pending(self, view: View) -> list[PendingEffect]:
+        profiles = [
+            effect for effect in view.pending_effects.values() if isinstance(effect, PendingProfile)
+        ]
+        if self._mode != DOCKER:
+            return [*profiles]
+        return [*profiles, *docker_network.pending(view)]
 
-    def _if_silent(self, view: View, decide: Decide) -> Plan:
-        """Return the plan itself if nobody need hear of it, else one without writes."""
+    def _plan_if_no_effects(self, view: View, decide: Decide) -> Plan:
+        """Return the plan itself if it has no external effects, else one without writes."""
         plan = decide(view)
-        found = self._errands(view, plan.writes)
-        return Plan((), reply=_Needed(found)) if found else plan
+        found = self._operations(view, plan.writes)
+        return Plan((), reply=_EffectsNeeded(found)) if found else plan
 
-    def _announced(self, view: View, decide: Decide) -> Plan:
-        """Return the plan that has all be in doubt that the errands are about, if there are any.
+    def _plan_intent(self, view: View, decide: Decide) -> Plan:
+        """Return the plan that stores the pending effects of a change, if it has any.
 
-        Of what is in doubt already, those outside must first hold what the store says.
+        An object with a pending effect from before is synced first: an operation assumes that
+        the object is as the store says.
         """
         plan = decide(view)
-        found = self._errands(view, plan.writes)
+        found = self._operations(view, plan.writes)
         if not found:
             return plan
-        first = [_wish(view, errand.doubt) for errand in found if errand.doubt.key in view.doubts]
-        return Plan(pending_effects.raised(view, found), reply=_Needed(found, first))
+        first = [
+            _sync_operation(view, operation.effect)
+            for operation in found
+            if operation.effect.key in view.pending_effects
+        ]
+        return Plan(pending_effects.recorded(view, found), reply=_EffectsNeeded(found, first))
 
-    def _finished(
-        self, view: View, decide: Decide, told: "_Needed", answers: Sequence[str]
+    def _plan_completion(
+        self, view: View, decide: Decide, performed: "_EffectsNeeded", results: Sequence[str]
     ) -> Plan:
-        """Return the plan with the end of the doubt; one without writes if it has changed."""
+        """Return the plan of the change and the end of its pending effects.
+
+        It has no writes if other operations would be needed now than were performed: the view
+        changed while they ran.
+        """
         plan = decide(view)
-        found = self._errands(view, plan.writes)
-        if found != told.errands:
-            return Plan((), reply=_Needed(found))
-        return Plan((*plan.writes, *_noted(view, found, answers)), plan.reply, plan.then)
+        found = self._operations(view, plan.writes)
+        if found != performed.operations:
+            return Plan((), reply=_EffectsNeeded(found))
+        return Plan(
+            (*plan.writes, *_completion_writes(view, found, results)), plan.reply, plan.then
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Needed:
-    """The reply of a plan that waits for errands; some others may have to be run `first`."""
+class _EffectsNeeded:
+    """The reply of a plan that waits for operations; those in `first` are performed before them."""
 
-    errands: tuple[Errand, ...]
-    first: Sequence[Errand] = ()
-
-
-def _wish(view: View, doubt: PendingEffect) -> Errand:
-    """Return what has those outside hold what the store says."""
-    match doubt:
-        case PendingLaunch():
-            return aci.launched(view, doubt.profile)
-        case PendingDocknet():
-            return docker_network.wish(view, doubt)
+    operations: tuple[ExternalOperation, ...]
+    first: Sequence[ExternalOperation] = ()
 
 
-def _noted(view: View, errands: Sequence[Errand], answers: Iterable[str]) -> tuple[Write, ...]:
-    """Return the writes that say that errands are done, and what they were answered."""
+def _sync_operation(view: View, effect: PendingEffect) -> ExternalOperation:
+    """Return the operation that syncs an external object with the store."""
+    match effect:
+        case PendingProfile():
+            return aci.sync_operation(view, effect.profile)
+        case PendingDockerNetwork():
+            return docker_network.sync_operation(view, effect)
+
+
+def _completion_writes(
+    view: View, operations: Sequence[ExternalOperation], results: Iterable[str]
+) -> tuple[Write, ...]:
+    """Return the writes that end pending effects and record the results of their operations."""
     records = (
         write
-        for errand, answer in zip(errands, answers, strict=True)
-        if isinstance(errand, Docknet)
-        for write in docker_network.recorded(view, errand, answer)
+        for operation, result in zip(operations, results, strict=True)
+        if isinstance(operation, DockerNetworkOperation)
+        for write in docker_network.record_writes(view, operation, result)
     )
-    return (*pending_effects.ended(view, errands), *records)
+    return (*pending_effects.ended(view, operations), *records)
 
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Leave for later what fails."""
+    """Log a failure; its pending effect stays, so the next repair tries again."""
     try:
         yield
     except ContivError as exc:
-        log.warning("those outside and the store are at odds", extra=fields(error=exc))
+        log.warning("external state differs from store", extra=fields(error=exc))

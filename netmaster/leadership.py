@@ -1,15 +1,17 @@
-"""A master's terms as leader: waits for the lock, loads the view, leads until the lock is lost.
+"""A master's terms as leader: wait for the lock, load the view, lead until the lock is lost.
 
-`netmaster.election` says what may happen and what follows; this performs it. One `Committer` lives
-for one term. What requests get is the `RestServer`'s current role, which changes here alone.
+`netmaster.election` is the table of what follows from what; this module performs it. All objects of
+a term are created in `_term` and dropped with it. What answers requests is the `RestServer`'s
+current role, which only this module changes.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from core.errors import (
@@ -22,14 +24,15 @@ from core.errors import (
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster.api.agents import RegisteredAgents
+from netmaster.api.context import LeaderContext
 from netmaster.api.hosts import HostsApi
 from netmaster.api.ipam import IpamApi
 from netmaster.api.leader import Leader
-from netmaster.api.routes import RouteAction
 from netmaster.api.server import RestServer, Role, leaderless
+from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
-from netmaster.commit import Committer
-from netmaster.dead_hosts import DeadHosts
+from netmaster.commit import Committer, WriteAuthority
+from netmaster.dead_hosts import Clocks, DeadHosts
 from netmaster.election import Effect, ElectionState, Input, step
 from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
 from netmaster.plan import schema as schema_stamp
@@ -44,178 +47,230 @@ from ofnet.rpc.control import Node, Report
 
 log = logging.getLogger(__name__)
 
-HOUSEKEEPING_EVERY: Final = 60.0
-"""Seconds between looks for what is overdue or was left undone."""
-
-PARTING: Final = 0.3
-"""Seconds that changes under way may take when the daemon ends, before the lock is given up."""
-
 FOLLOWER: Final = "follower"
 LEADER: Final = "leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderTasks:
-    """What a leader needs to know beside the store.
+class LeadershipTiming:
+    """Seconds: between two runs of the periodic tasks, and for pending changes at shutdown."""
 
-    `mode` is the cluster's; `flags` are what the command line says of the global object; `writer`
-    names this process to the store; `now` is the wall clock; `agents` asks hosts, `reports` has
-    what they say of themselves; `pages` are the other things to see; `announce` tells the service
-    registry our role; `gateway` is the ACI one, `docker` the engine of this host;
-    `dead_host_after` is how many seconds a host keeps its endpoints without an agent, 0 for ever;
-    `history` is how many seconds of its past the store keeps, 0 for all.
+    periodic: float = 60.0
+    flush: float = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderSettings:
+    """What the command line says about leading, and how long a leader waits.
+
+    `mode` is the cluster's; `flags` concern the global object; `dead_host_after` is how many
+    seconds a host keeps its endpoints without an agent, 0 for ever; `history` is how many seconds
+    of its past the store keeps, 0 for all.
     """
 
     mode: str
     flags: StartupFlags
-    writer: str
-    now: Callable[[], float]
-    agents: RegisteredAgents
-    reports: Mapping[Node, Report]
-    pages: Mapping[RouteAction, Callable[[], Awaitable[Mapping[str, object]]]]
-    announce: Callable[[str], None]
-    gateway: GatewayApi
-    docker: DockerApi
     dead_host_after: float
     history: float = 0
+    timing: LeadershipTiming = field(default_factory=LeadershipTiming)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalParties:
+    """The systems that a leader calls or gets reports from.
+
+    `agents` calls the agents of hosts, `reports` is what they report over the control channel;
+    `gateway` is the ACI one, `docker` the engine of this host; `announce` writes this master's role
+    to the service registry.
+    """
+
+    agents: RegisteredAgents
+    reports: Mapping[Node, Report]
+    gateway: GatewayApi
+    docker: DockerApi
+    announce: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterContext:
+    """A master as a candidate: the store, its lock, its name as a writer, and the wall clock."""
+
+    backend: Backend
+    lock: Lock
+    writer: str
+    now: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """What exists only while this master leads."""
+
+    committer: Committer
+    cleanups: Cleanups
+    effects: ExternalEffects
 
 
 class Leadership:
     """One master's candidacy; `run` it for as long as the daemon lives.
 
-    `forward` is the server's role while we do not lead.
+    `forward` is the server's role while this master does not lead.
     """
 
     def __init__(
-        self, backend: Backend, lock: Lock, server: RestServer, forward: Role, duties: LeaderTasks
+        self,
+        master: MasterContext,
+        server: RestServer,
+        forward: Role,
+        *,
+        parties: ExternalParties,
+        status: StatusApi,
+        settings: LeaderSettings,
     ) -> None:
-        self._backend = backend
-        self._lock = lock
+        self._backend = master.backend
+        self._lock = master.lock
+        self._master = master
         self._server = server
         self._forward = forward
-        self._duties = duties
+        self._parties = parties
+        self._status = status
+        self._settings = settings
         self._state = ElectionState.FOLLOWER
-        self._committer: Committer | None = None
-        self._launcher: ExternalEffects | None = None
-        self._cleanups: Cleanups | None = None
-        self._mended: Counter[str] = Counter()
+        self._current: _Term | None = None
+        self._repaired: Counter[str] = Counter()
         server.role = forward
 
     async def run(self) -> None:
-        """Stand for leader again and again; cancelled, give up the lock.
+        """Be a candidate until cancelled, which releases the lock.
 
-        Raises StoreDenied, and SchemaMismatch for a store of another release, once we come to lead.
+        Raises StoreDenied, and SchemaMismatch for a store of another release, when elected.
         """
         pauses = backoff(0.5, 10.0)
         try:
             while True:
                 fence = await self._lock.acquire()
                 await self._on(Input.ACQUIRED)
-                ended = await self._term(fence)
+                ended = await self._lead(fence)
                 await self._on(ended)
                 if ended is Input.FAILED:
+                    # Without a pause this master would win the lock it has just released again and
+                    # again, although another one may be able to lead.
                     await asyncio.sleep(next(pauses))
                 else:
                     pauses = backoff(0.5, 10.0)
         finally:
             await self._on(Input.STOP)
 
-    async def _term(self, fence: Fence) -> Input:
+    async def _lead(self, fence: Fence) -> Input:
         """Lead until the lock is lost, or until leading fails."""
         try:
-            async with AsyncExitStack() as term:
-                lost = await term.enter_async_context(background("lock", self._lock.lost()))
-                committer = self._committer = await self._begin(fence, lost)
-                cleanups = self._cleanups = Cleanups(committer, self._duties.agents.reclaim)
-                running = await term.enter_async_context(background("commits", committer.run()))
-                launcher = self._launcher = self._new_launcher(committer)
-                await self._prepare(committer)
-                await self._on(Input.LOADED)
-                chores = self._keep_house(committer, launcher)
-                await term.enter_async_context(background("chores", chores))
-                await term.enter_async_context(background("clean-ups", cleanups.resume()))
-                absences = self._absences(committer, cleanups)
-                await term.enter_async_context(background("hosts", absences.run()))
-                if self._duties.history:
-                    forgetting = self._backend.forget(self._duties.history)
-                    await term.enter_async_context(background("history", forgetting))
-                try:
-                    await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
-                except asyncio.CancelledError:
-                    await self._on(Input.RETIRE)
-                    raise
+            async with AsyncExitStack() as stack:
+                await self._term(fence, stack)
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
+            # The next attempt would fail in the same way, so the daemon ends with the error instead
+            # of taking the lock from masters that can use the store.
             raise
         except ContivError as exc:
-            log.exception("cannot lead", extra=fields(error=exc))
+            log.exception("leading failed", extra=fields(error=exc))
             return Input.FAILED
         finally:
-            self._committer = self._cleanups = self._launcher = None
+            self._current = None
         return Input.LOST
 
-    def _new_launcher(self, committer: Committer) -> ExternalEffects:
-        duties = self._duties
-        return ExternalEffects(committer, duties.gateway, duties.docker, mode=duties.mode)
+    async def _term(self, fence: Fence, stack: AsyncExitStack) -> None:
+        # The order matters. The loss of the lock is watched before the view is read, since reading
+        # may take longer than the lease. Requests are answered (LOADED) only after the start-up
+        # changes are committed. The stack ends what was started last first, so no task outlives
+        # the committer it uses.
+        lost = await stack.enter_async_context(background("lock", self._lock.lost()))
+        committer = await self._begin(fence, lost)
+        term = self._current = self._new_term(committer)
+        running = await stack.enter_async_context(background("commits", committer.run()))
+        await self._create_required_objects(committer)
+        await self._on(Input.LOADED)
+        for name, start in self._term_tasks(term).items():
+            await stack.enter_async_context(background(name, start()))
+        try:
+            await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._on(Input.RETIRE)
+            raise
 
-    def _absences(self, committer: Committer, cleanups: Cleanups) -> DeadHosts:
-        return DeadHosts(
-            self._backend,
+    def _new_term(self, committer: Committer) -> _Term:
+        parties = self._parties
+        return _Term(
             committer,
-            cleanups,
-            after=self._duties.dead_host_after,
-            tally=self._mended,
-            now=self._duties.now,
+            Cleanups(committer, parties.agents.reclaim),
+            ExternalEffects(committer, parties.gateway, parties.docker, mode=self._settings.mode),
         )
+
+    def _term_tasks(self, term: _Term) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
+        """Return the functions that run beside requests during a term."""
+        dead_hosts = DeadHosts(
+            self._backend,
+            term.committer,
+            term.cleanups,
+            after=self._settings.dead_host_after,
+            tally=self._repaired,
+            clocks=Clocks(self._master.now),
+        )
+        tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
+            "periodic tasks": partial(self._run_periodic_tasks, term),
+            "clean-ups": term.cleanups.resume,
+            "hosts": dead_hosts.run,
+        }
+        if self._settings.history:
+            tasks["history"] = partial(self._backend.compact_history, self._settings.history)
+        return tasks
 
     async def _begin(self, fence: Fence, lost: asyncio.Task[None]) -> Committer:
-        """Return what commits this term's changes; NotLeader if the lock is lost before."""
-        begin = Committer.begin(
-            self._backend,
-            fence,
-            self._duties.writer,
+        """Return the term's committer; NotLeader if the lock is lost while the store is read."""
+        authority = WriteAuthority(
+            fence=fence,
+            writer=self._master.writer,
             valid_until=lambda: self._lock.valid_until,
         )
+        begin = Committer.begin(self._backend, authority)
         async with background("reading", begin) as reading:
             await asyncio.wait((reading, lost), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 raise NotLeader("the lock was lost while the store was read")
             return reading.result()
 
-    async def _prepare(self, committer: Committer) -> None:
-        """Have what must be there, the global object say, exist before anybody asks."""
-        flags = self._duties.flags
+    async def _create_required_objects(self, committer: Committer) -> None:
+        """Create required objects (schema stamp, global, default tenant) before serving."""
+        flags = self._settings.flags
         await committer.submit(schema_stamp.startup)
         await committer.submit(lambda view: global_settings.startup(view, flags))
         await committer.submit(tenant.startup)
 
-    async def _keep_house(self, committer: Committer, launcher: ExternalEffects) -> None:
-        """Do, for ever, what falls due with time and what an earlier change left undone."""
+    async def _run_periodic_tasks(self, term: _Term) -> None:
+        """Do periodically what is due by time, and finish what earlier changes left undone."""
         while True:
-            for chore, decide in self._chores().items():
+            for name, decide in self._periodic_tasks().items():
                 try:
-                    while count := await committer.submit(decide):
-                        log.info(chore, extra=fields(count=count))
+                    while count := await term.committer.submit(decide):
+                        log.info(name, extra=fields(count=count))
                 except NotLeader:
                     return
                 except ContivError as exc:
-                    log.warning("chore failed", extra=fields(task=chore, error=exc))
-            await launcher.settle()
-            await asyncio.sleep(HOUSEKEEPING_EVERY)
+                    log.warning("periodic task failed", extra=fields(task=name, error=exc))
+            await term.effects.repair()
+            await asyncio.sleep(self._settings.timing.periodic)
 
-    def _chores(self) -> Mapping[str, Callable[[View], Plan]]:
-        """Return what is to be done again and again; a reply of 0 says that all is done."""
+    def _periodic_tasks(self) -> Mapping[str, Callable[[View], Plan]]:
+        """Return tasks and their decisions; each is repeated until its reply is 0."""
         return {
-            "reservations reclaimed": lambda view: address.reclaim(view, self._duties.now()),
-            "groups brought in line with their profiles": netprofile.catch_up,
+            "reservations reclaimed": lambda view: address.reclaim(view, self._master.now()),
+            "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
         }
 
     async def _on(self, happened: Input) -> None:
         before, (self._state, effects) = self._state, step(self._state, happened)
         log.info(
-            "leadership",
+            "leadership changed",
             extra=fields(input=happened.name, before=before.name, state=self._state.name),
         )
         for effect in effects:
@@ -230,35 +285,35 @@ class Leadership:
             case Effect.FORWARD:
                 self._server.role = self._forward
             case Effect.ANNOUNCE_LEADER:
-                self._duties.announce(LEADER)
+                self._parties.announce(LEADER)
             case Effect.ANNOUNCE_FOLLOWER:
-                self._duties.announce(FOLLOWER)
-            case Effect.SETTLE:
-                await self._settle()
+                self._parties.announce(FOLLOWER)
+            case Effect.FLUSH:
+                await self._flush()
             case Effect.RELEASE:
                 await self._lock.release()
 
-    async def _settle(self) -> None:
-        if self._committer is not None:
+    async def _flush(self) -> None:
+        if self._current is not None:
             with suppress(TimeoutError, NotLeader, StoreUnavailable):
-                async with asyncio.timeout(PARTING):
-                    await self._committer.settled()
+                async with asyncio.timeout(self._settings.timing.flush):
+                    await self._current.committer.flush()
 
     def _leader(self) -> Leader:
-        if self._committer is None or self._cleanups is None or self._launcher is None:
-            raise NotLeader("no term is under way")
-        duties = self._duties
-        hosts = HostsApi(
-            self._backend, self._committer, self._cleanups, duties.reports, now=duties.now
-        )
-        ipam = IpamApi(self._backend, self._committer, self._mended, now=duties.now)
+        if self._current is None:
+            raise NotLeader("this master leads no term")
+        committer, cleanups = self._current.committer, self._current.cleanups
+        parties, now = self._parties, self._master.now
         return Leader(
-            self._committer,
-            self._launcher.change,
-            mode=duties.mode,
-            now=duties.now,
-            agents=duties.agents,
-            cleanups=self._cleanups,
-            pages=duties.pages,
-            upkeep={**hosts.calls(), **ipam.calls()},
+            LeaderContext(
+                committer=committer,
+                change=self._current.effects.change,
+                mode=self._settings.mode,
+                now=now,
+                agents=parties.agents,
+                cleanups=cleanups,
+                hosts=HostsApi(self._backend, committer, cleanups, parties.reports, now=now),
+                ipam=IpamApi(self._backend, committer, self._repaired, now=now),
+                status=self._status,
+            )
         )

@@ -11,7 +11,7 @@ import uvloop
 
 from core.errors import ContivError
 from daemons import flags
-from daemons.collector import calm_collector
+from daemons.collector import tune_garbage_collector
 from daemons.host_address import default_host_address
 from netmaster import commands, settings
 from netmaster.daemon import run
@@ -35,7 +35,7 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     except (ContivError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code if isinstance(exc, ContivError) else 1
-    calm_collector()
+    tune_garbage_collector()
     try:
         uvloop.run(run(resolved, VERSION))
     except (ContivError, OSError) as exc:

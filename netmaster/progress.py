@@ -1,12 +1,12 @@
-"""What hosts have applied of the leader's changes, from their agents' reports. Pure.
+"""What hosts have applied of the leader's changes, from their agents' reports.
 
-`netmaster.host_inventory` says whose agents are registered, `netmaster.api.hosts` shows what comes
-out.
+`netmaster.host_inventory` reads which agents are registered, `netmaster.api.hosts` shows the
+result. Does no I/O itself.
 
-A host is behind until its agent has realised, under every prefix that agents follow, the last
-revision at which the leader or one before it changed something there. What a former leader deleted
-last is not known, for nothing in the store tells its revision; a later change under the same prefix
-covers it.
+A host is behind until its agent has applied the last change under every prefix that agents watch.
+The revision of that change is the leader's own commit, or what the store showed when its view was
+loaded. What a former leader deleted last is not known, because the store keeps no revision of a
+deleted key; a later change under the same prefix covers it.
 """
 
 import re
@@ -20,36 +20,39 @@ from state.records import HostRecord
 from state.watch import AGENT_PREFIXES
 
 NO_AGENT: Final = "no agent is registered"
-SILENT: Final = "its agent has not reported yet"
+NOT_REPORTED: Final = "its agent has not reported yet"
 
 
-_FOLLOWED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
+_WATCHED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
 
 
 @dataclass(slots=True)
-class Marks:
-    """The last revision at which something was changed, by the prefix that agents follow."""
+class PrefixRevisions:
+    """The revision of the last change under each prefix that agents watch."""
+
+    # Kept by prefix, not by key. An agent has one watch for each prefix, and a watch delivers
+    # changes in order: the revision it has reached covers all earlier changes under the prefix.
 
     revisions: dict[str, int] = field(default_factory=dict)
 
-    def note(self, key: str, rev: int) -> None:
-        """Note that a key was changed."""
-        found = _FOLLOWED.match(key)
+    def update(self, key: str, rev: int) -> None:
+        """Take note of a change of a key at a revision, if agents watch the key."""
+        found = _WATCHED.match(key)
         if found is not None and rev > self.revisions.get(found[0], 0):
             self.revisions[found[0]] = rev
 
 
-def policy_marks(marks: Mapping[str, int]) -> dict[str, int]:
-    """Return the marks of what says which policies hold for an endpoint, and between whom."""
-    return {prefix: marks[prefix] for prefix in _POLICIES if prefix in marks}
+def policy_revisions(revisions: Mapping[str, int]) -> dict[str, int]:
+    """Return the revisions of the prefixes that decide which policies hold for an endpoint."""
+    return {prefix: revisions[prefix] for prefix in _POLICIES if prefix in revisions}
 
 
 _POLICIES: Final = (keys.NETWORKS, keys.GROUPS, keys.GROUP_OBJECTS, keys.RULES, keys.ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownHost:
-    """A host, whether its agent is registered, and what each of that one's ends has said.
+class ObservedHost:
+    """A host, whether its agent is registered, and the last report from each agent address.
 
     `fault` says why the record, which is empty then, cannot be read.
     """
@@ -57,32 +60,34 @@ class KnownHost:
     record: HostRecord
     fault: str = ""
     registered: bool
-    ends: Mapping[Node, Report | None]
+    reports: Mapping[Node, Report | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
-    """What the leader keeps of a host: endpoints, a drain, since when its agent is missing."""
+class HostState:
+    """What the leader stores about a host: endpoints, a drain, since when its agent is missing."""
 
     endpoints: int = 0
     drained: bool = False
     missing_since: float | None = None
 
 
-def behind(marks: Mapping[str, int], reports: Collection[Report | None]) -> str:
+def unapplied_reason(revisions: Mapping[str, int], reports: Collection[Report | None]) -> str:
     """Return why a host with an agent has not applied all that was changed; "" if it has."""
     if not reports or any(report is None or not report.host for report in reports):
-        return SILENT
+        return NOT_REPORTED
     return ", ".join(
-        f"{prefix.removeprefix(keys.ROOT)} at {reached} of {mark}"
-        for prefix, mark in marks.items()
-        if (reached := min(_reached(report, prefix) for report in reports)) < mark
+        f"{prefix.removeprefix(keys.ROOT)} at {reached} of {rev}"
+        for prefix, rev in revisions.items()
+        if (reached := min(_applied(report, prefix) for report in reports)) < rev
     )
 
 
-def state_of(host: KnownHost, marks: Mapping[str, int], upkeep: Upkeep) -> dict[str, Any]:
+def shown_host(
+    host: ObservedHost, revisions: Mapping[str, int], state: HostState
+) -> dict[str, Any]:
     """Return a host as REST shows it."""
-    why = behind(marks, host.ends.values()) if host.registered else NO_AGENT
+    reason = unapplied_reason(revisions, host.reports.values()) if host.registered else NO_AGENT
     record = host.record
     shown = {
         "label": record.label,
@@ -91,25 +96,25 @@ def state_of(host: KnownHost, marks: Mapping[str, int], upkeep: Upkeep) -> dict[
         "uplinkMACs": list(record.uplink_macs),
         "version": record.version,
         "registered": host.registered,
-        "ends": [str(node) for node in host.ends],
-        "applied": not why,
-        "behind": why,
+        "ends": [str(node) for node in host.reports],
+        "applied": not reason,
+        "behind": reason,
         "errors": list(dict.fromkeys(_errors(host))),
-        "endpoints": upkeep.endpoints,
-        "drained": upkeep.drained,
+        "endpoints": state.endpoints,
+        "drained": state.drained,
     }
-    if upkeep.missing_since is not None and not host.registered:
-        shown["missingSince"] = upkeep.missing_since
+    if state.missing_since is not None and not host.registered:
+        shown["missingSince"] = state.missing_since
     return shown
 
 
-def _reached(report: Report | None, prefix: str) -> int:
+def _applied(report: Report | None, prefix: str) -> int:
     return 0 if report is None else report.revisions.get(prefix, 0)
 
 
-def _errors(host: KnownHost) -> Iterator[str]:
+def _errors(host: ObservedHost) -> Iterator[str]:
     if host.fault:
         yield host.fault
-    for report in host.ends.values():
+    for report in host.reports.values():
         if report is not None:
             yield from report.errors

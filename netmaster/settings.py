@@ -1,8 +1,8 @@
-"""What the command line says, checked once and in the original's order.
+"""The settings of the daemon, checked in the original's order.
 
-In come the values `daemons.flags` read; out comes a `Settings` that the daemon can rely on, or
-a UsageError whose text is the original's (docs/original/netmaster-daemon.md §1). It does no I/O:
-the host's own address is an argument.
+In come the values that `daemons.flags` read; out comes a valid `Settings`, or a UsageError with the
+original's text (docs/original/netmaster-daemon.md §1). Does no I/O: the host's own address is an
+argument.
 """
 
 import json
@@ -18,7 +18,7 @@ from objdb.connect import StoreAddress, store_of
 INFRA_TYPES: Final = ("aci", "default")
 ANY_HOST: Final = ("", "0.0.0.0")
 OLDER_CONTROL: Final = ":9999"
-"""The older generation's default, which stands for the host's address and the listen port."""
+"""The older generation's default: the host's address with the port of the listen URL."""
 LONGEST_ABSENCE: Final = 10 * 365 * 86400
 SHORTEST_LEASE: Final = 2
 """Seconds; etcd grants no shorter lease."""
@@ -101,7 +101,7 @@ FLAGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen; port 0 takes a free one."""
+    """An address to listen at; port 0 stands for any free port."""
 
     host: str
     port: int
@@ -112,7 +112,7 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the daemon runs with.
+    """The settings of the daemon.
 
     `internal` is where other masters and the agents reach this one; its host is never empty or
     0.0.0.0.
@@ -121,7 +121,7 @@ class Settings:
     mode: str
     net_mode: str
     fwd_mode: str
-    """"" where the global object alone says it."""
+    """Empty if the global object alone decides."""
     store: StoreAddress
     external: ListenAddress
     internal: ListenAddress
@@ -136,7 +136,7 @@ class Settings:
 
     @property
     def single_listener(self) -> bool:
-        """True where the external listener serves the internal address as well."""
+        """Return whether the external listener covers the internal address as well."""
         covered = self.external.host in {*ANY_HOST, self.internal.host}
         return covered and self.external.port == self.internal.port
 
@@ -144,8 +144,8 @@ class Settings:
 def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     """Return the settings, or raise UsageError for the first flag that is wrong.
 
-    `host_address` gives the host's default address; asked for only where the internal address does
-    not name one.
+    `host_address` returns the host's default address; it is called only if the internal address
+    has no host.
     """
     modes = flags.network_options(values)
     store = store_of(values)
@@ -180,7 +180,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
 def older_addresses(
     listen: str, control: str, host_address: Callable[[], str]
 ) -> tuple[ListenAddress, ListenAddress]:
-    """Return external and internal address by the older generation's rules and in its words."""
+    """Return external and internal address by the older generation's rules, with its texts."""
     external = _older_address("Listen URL", "[IP]:Port", listen)
     wanted = control or OLDER_CONTROL
     internal = _older_address("Control URL", "IP:Port", wanted)

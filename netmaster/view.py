@@ -1,14 +1,15 @@
-"""The leader's own part of the store, in memory: what decisions are made against (ADR 9).
+"""The leader's own part of the store, in memory: what decisions are made against (ADR 9). Pure.
 
-Built from the store's bytes (`View.load`) and kept in step by `apply`, with what is committed and
-what is on its way. Beside the records it keeps indexes, so that a decision about one endpoint
-costs the same among ten endpoints and among ten thousand. No I/O; `netmaster.commit` owns it.
+Built from the store's bytes (`View.load`) and updated by `apply` with committed and pending writes;
+`netmaster.commit` owns it. Beside the records it keeps indexes (`netmaster.indexes`) and pools
+(`netmaster.ipam`), so that a decision about one endpoint costs the same among ten endpoints and
+among ten thousand.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from contivmodel.objects import Link, Network, Policy, RestObject, Rule
+from contivmodel.objects import Link, RestObject
 from core import ids, keys
 from core.addresses import parse_pool
 from core.errors import Invalid
@@ -23,19 +24,19 @@ from core.ids import (
     TenantName,
 )
 from netmaster import codec
-from netmaster.backlinks import Backlinks, policy_key
-from netmaster.ipam.claims import SubnetClaims
+from netmaster.indexes.endpoints import EndpointIndex
+from netmaster.indexes.rest_objects import RestObjects
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
-from netmaster.plan.model import (
-    Absence,
-    Drain,
+from netmaster.stored import (
     EndpointCleanup,
     GroupIdCursor,
-    PendingDocknet,
+    HostAbsence,
+    HostDrain,
+    PendingDockerNetwork,
     PendingEffect,
-    PendingLaunch,
+    PendingProfile,
     Stored,
     Write,
 )
@@ -54,10 +55,14 @@ from state.records import (
 )
 from state.service_providers import Candidate
 
-K = TypeVar("K", bound=str | tuple[str, str])
-
 _Plain = (
-    ServiceRecord | BgpRecord | DocknetRecord | EndpointCleanup | Absence | Drain | PendingEffect
+    ServiceRecord
+    | BgpRecord
+    | DocknetRecord
+    | EndpointCleanup
+    | HostAbsence
+    | HostDrain
+    | PendingEffect
 )
 _LOAD_RANK: Final = {
     **dict.fromkeys(codec.KINDS.values(), 0),
@@ -66,26 +71,51 @@ _LOAD_RANK: Final = {
     GroupRecord: 3,
     GrantRecord: 4,
 }
-"""Pools come before what is taken out of them; whatever is not named comes last."""
+"""The order in which a load puts records: pools before what is allocated from them.
+
+Types that are not listed come last.
+"""
 
 
 class View:
-    """All that the leader has stored, with indexes.
+    """All that the leader has stored, with indexes. Readers never change its attributes.
 
-    Readers look at the attributes and never change them; `apply` does.
+    Endpoints: `network_endpoints`, `group_endpoints`, `host_endpoints`, `same_endpoint_id`,
+    `same_container_id` and `labelled` are indexes of `endpoints`. `orphaned_rules` are those of
+    `netmaster.indexes.rest_objects`.
     """
 
+    # Invariant: applying writes one by one gives the same view as loading a store that has them. A
+    # rebuild after a failure relies on it, and so does the next leader. So every index must follow
+    # from the records, and what does not follow is stored (the cursor of group ids). Exceptions: a
+    # load forgets the last IPv6 address and the highest sequence number of grants if their grants
+    # were released. The tests' `Scene` compares the two views after each step.
+    #
+    # The view is optimistic: it holds writes that are not committed yet, so that the next decision
+    # need not wait for the store. No caller is told before the commit (`netmaster.commit`).
+
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, RestObject]] = {kind: {} for kind in codec.KINDS}
+        self._rest = RestObjects(codec.KINDS)
+        self.objects = self._rest.objects
+        self.claims = self._rest.claims
+        self.orphaned_rules = self._rest.orphaned_rules
+        self._endpoint_index = EndpointIndex()
+        self.endpoints = self._endpoint_index.endpoints
+        self.network_endpoints = self._endpoint_index.by_network
+        self.group_endpoints = self._endpoint_index.by_group
+        self.host_endpoints = self._endpoint_index.by_host
+        self.same_endpoint_id = self._endpoint_index.by_endpoint_id
+        self.same_container_id = self._endpoint_index.by_container_id
+        self.labelled = self._endpoint_index.by_label
+
         self.networks: dict[NetworkId, NetworkRecord] = {}
-        self.endpoints: dict[EndpointKey, EndpointRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.services: dict[ServiceKey, ServiceRecord] = {}
         self.bgps: dict[str, BgpRecord] = {}
         self.cleanups: dict[str, EndpointCleanup] = {}
-        self.absences: dict[HostLabel, Absence] = {}
-        self.drains: dict[HostLabel, Drain] = {}
-        self.doubts: dict[str, PendingEffect] = {}
+        self.absences: dict[HostLabel, HostAbsence] = {}
+        self.drains: dict[HostLabel, HostDrain] = {}
+        self.pending_effects: dict[str, PendingEffect] = {}
         self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
         self.tag_ranges: TagRangesRecord | None = None
@@ -93,36 +123,26 @@ class View:
 
         self.addresses: dict[NetworkId, NetworkAddresses] = {}
         self.reservations: dict[str, GrantRecord] = {}
-        self.network_endpoints: dict[NetworkId, dict[EndpointKey, None]] = {}
-        self.group_endpoints: dict[GroupKey, dict[EndpointKey, None]] = {}
-        self.host_endpoints: dict[HostLabel, dict[EndpointKey, None]] = {}
-        self.same_endpoint_id: dict[str, dict[EndpointKey, None]] = {}
-        self.same_container_id: dict[str, dict[EndpointKey, None]] = {}
-        self.labelled: dict[tuple[str, str], dict[EndpointKey, None]] = {}
         self.network_tags: dict[str, NetworkId] = {}
         self.group_tags: dict[str, GroupKey] = {}
-        self.claims = SubnetClaims()
         self.segments = Segments()
         self.group_ids = GroupIds()
         self.group_id_cursor: GroupIdCursor | None = None
         self.schema: schema.SchemaStamp | None = None
         self.next_seq = 1
-        self.condemned: dict[str, dict[str, Rule]] = {}
-        """Rules that a deleted policy has left in the store, by its key and their keys there."""
-        self._names = Backlinks()
         self._own_vlans: dict[GroupKey, int] = {}
 
     @property
     def is_aci(self) -> bool:
-        """Return whether the fabric is ACI, so that groups are the gateway's business too."""
+        """Return whether the fabric is ACI, so that the gateway must know of groups."""
         return self.global_record is not None and self.global_record.infra_type == "aci"
 
     @classmethod
     def load(cls, values: Mapping[str, bytes]) -> "View":
-        """Return the view of a store's content; keys that are not the leader's are passed over.
+        """Return the view of a store's content; keys that are not the leader's are ignored.
 
-        Raises SchemaMismatch for a store that is not ours to read; Invalid, naming the key, for a
-        value that cannot be read.
+        Raises SchemaMismatch for a store of another release; Invalid, naming the key, for a value
+        that cannot be decoded.
         """
         schema.check(values.get(keys.SCHEMA))
         view = cls()
@@ -138,13 +158,13 @@ class View:
                 raise Invalid(f"key {key}: {exc}") from exc
         for addresses in view.addresses.values():
             addresses.resume()
-        view._condemn_orphans()
+        view._rest.orphan_rules()
         return view
 
     def apply(self, writes: Sequence[Write]) -> None:
-        """Make the changes a plan wants; the plan was made against this very view."""
+        """Apply a plan's writes; the plan was decided against this very view."""
         for write in writes:
-            if write.rev is not None:  # not the leader's key: it is not in here
+            if write.rev is not None:  # another process owns the key, so the view does not hold it
                 continue
             if write.record is None:
                 self._delete(write.key)
@@ -158,38 +178,38 @@ class View:
 
     def listed(self, kind: str) -> bytes:
         """Return all REST objects of a kind as a line of JSON, with their link-sets."""
-        return self._names.listed(kind, self.objects[kind])
+        return self._rest.backlinks.listed(kind, self.objects[kind])
 
     def providers(self, service: ServiceRecord) -> list[Candidate]:
-        """Return who serves a service, in order."""
+        """Return the endpoints that serve a service, in order."""
+        # Endpoints that have all labels are among those of the rarest one.
         selected = [self.labelled.get(label, {}) for label in service.selectors.items()]
         fewest = min(selected, key=len, default={})
         found = (self.candidate(self.endpoints[key]) for key in fewest)
         return service_providers.providers(service, (one for one in found if one is not None))
 
     def candidate(self, endpoint: EndpointRecord) -> Candidate | None:
-        """Return an endpoint as one that may serve; None if its network is gone."""
+        """Return an endpoint as a candidate provider; None if its network is gone."""
         network = self.networks.get(endpoint.network)
         return Candidate(endpoint, network.name, network.tenant) if network else None
 
     def linked(self, stored: RestObject) -> RestObject:
-        """Return an object with the link-sets it has, or will have once it is stored."""
-        return self._names.linked(stored)
+        """Return an object with its link-sets, also one that is not stored yet."""
+        return self._rest.backlinks.linked(stored)
 
     def members(self, kind: str, of: str, key: str) -> Mapping[str, Link]:
-        """Return links to the objects of a kind that name one object, by their keys.
+        """Return links to the objects of a kind that reference one object, by their keys.
 
-        `of` and `key` are the kind and key of the one named.
+        `of` and `key` are the kind and key of the referenced object.
         """
-        return self._names.members(kind, of, key)
+        return self._rest.backlinks.members(kind, of, key)
 
     def _put(self, key: str, record: Stored) -> None:
         match record:
             case GrantRecord():
                 self._put_grant(key, record)
             case EndpointRecord():
-                self._delete_endpoint(record.key)
-                self._put_endpoint(record)
+                self._endpoint_index.put(record)
             case NetworkRecord():
                 self._put_network(record)
             case GroupRecord():
@@ -200,10 +220,10 @@ class View:
                 | BgpRecord()
                 | DocknetRecord()
                 | EndpointCleanup()
-                | Absence()
-                | Drain()
-                | PendingLaunch()
-                | PendingDocknet()
+                | HostAbsence()
+                | HostDrain()
+                | PendingProfile()
+                | PendingDockerNetwork()
             ):
                 self._put_plain(key, record)
             case GlobalRecord():
@@ -217,7 +237,7 @@ class View:
             case schema.SchemaStamp():
                 self.schema = record
             case RestObject():
-                self._put_object(record)
+                self._rest.put(record)
             case bytes():
                 self.unread[key] = record
             case _:
@@ -234,20 +254,20 @@ class View:
                 self.docknets[record.id] = record
             case EndpointCleanup():
                 self.cleanups[key] = record
-            case Absence():
+            case HostAbsence():
                 self.absences[record.label] = record
-            case Drain():
+            case HostDrain():
                 self.drains[record.label] = record
-            case PendingLaunch() | PendingDocknet():
-                self.doubts[key] = record
+            case PendingProfile() | PendingDockerNetwork():
+                self.pending_effects[key] = record
 
     def _delete(self, key: str) -> None:
         if key.startswith(keys.GRANTS):
             self._delete_grant(key)
         elif key.startswith(keys.ENDPOINTS):
-            self._delete_endpoint(EndpointKey(keys.after(keys.ENDPOINTS, key)))
+            self._endpoint_index.remove(EndpointKey(keys.after(keys.ENDPOINTS, key)))
         elif key.startswith(keys.OBJECTS):
-            self._delete_object(key)
+            self._rest.remove(key)
         elif key.startswith(keys.NETWORKS):
             self._delete_network(NetworkId(keys.after(keys.NETWORKS, key)))
         elif key.startswith(keys.GROUPS):
@@ -261,12 +281,12 @@ class View:
             self._delete_plain(key)
 
     def _delete_plain(self, key: str) -> None:
-        """Forget a record that no index and no pool depends on."""
+        """Remove a record that no index and no pool depends on."""
         if key.startswith(keys.SERVICE_LBS):
             del self.services[ServiceKey(keys.after(keys.SERVICE_LBS, key))]
         elif key.startswith(keys.BGPS):
             del self.bgps[keys.after(keys.BGPS, key)]
-        elif key.startswith(keys.DOCKNETS):  # a swarm's guard deletes what is not there
+        elif key.startswith(keys.DOCKNETS):  # the guard of swarm mode deletes what does not exist
             self.docknets.pop(DocknetId(keys.after(keys.DOCKNETS, key)), None)
         elif key.startswith(keys.CLEANUPS):
             del self.cleanups[key]
@@ -275,7 +295,7 @@ class View:
         elif key.startswith(keys.DRAINS):
             del self.drains[HostLabel(keys.after(keys.DRAINS, key))]
         elif key.startswith((keys.ACI_LAUNCHES, keys.DOCKNET_DOUBTS)):
-            del self.doubts[key]
+            del self.pending_effects[key]
         else:
             del self.unread[key]
 
@@ -293,34 +313,7 @@ class View:
         nid, address = keys.parse_grant(key)
         self.addresses[nid].release(address)
         self.reservations.pop(key, None)
-        self._forget_if_empty(nid)
-
-    def _put_endpoint(self, endpoint: EndpointRecord) -> None:
-        key = endpoint.key
-        self.endpoints[key] = endpoint
-        self.network_endpoints.setdefault(endpoint.network, {})[key] = None
-        self.host_endpoints.setdefault(endpoint.homing_host, {})[key] = None
-        self.same_endpoint_id.setdefault(endpoint.endpoint_id, {})[key] = None
-        if endpoint.group_key:
-            self.group_endpoints.setdefault(GroupKey(endpoint.group_key), {})[key] = None
-        if endpoint.container_id:
-            self.same_container_id.setdefault(endpoint.container_id, {})[key] = None
-        for label in _labels(endpoint):
-            self.labelled.setdefault(label, {})[key] = None
-
-    def _delete_endpoint(self, key: EndpointKey) -> None:
-        endpoint = self.endpoints.pop(key, None)
-        if endpoint is None:
-            return
-        _drop(self.network_endpoints, endpoint.network, key)
-        _drop(self.host_endpoints, endpoint.homing_host, key)
-        _drop(self.same_endpoint_id, endpoint.endpoint_id, key)
-        if endpoint.group_key:
-            _drop(self.group_endpoints, GroupKey(endpoint.group_key), key)
-        if endpoint.container_id:
-            _drop(self.same_container_id, endpoint.container_id, key)
-        for label in _labels(endpoint):
-            _drop(self.labelled, label, key)
+        self._drop_addresses_if_unused(nid)
 
     def _put_network(self, network: NetworkRecord) -> None:
         self.networks[network.id] = network
@@ -333,11 +326,12 @@ class View:
         if network is None:
             return
         self.network_tags.pop(network.network_tag, None)
-        self.segments.give(network)
+        self.segments.release(network)
         self.addresses[nid].close()
-        self._forget_if_empty(nid)
+        self._drop_addresses_if_unused(nid)
 
     def _put_group(self, group: GroupRecord) -> None:
+        # A VLAN unlike the network's is the group's own (ACI), and is taken from the VLAN range.
         self.groups[group.key] = group
         self.group_tags[group.group_tag] = group.key
         self.group_ids.take(group.group_id)
@@ -356,10 +350,10 @@ class View:
         if group is None:
             return
         self.group_tags.pop(group.group_tag, None)
-        self.group_ids.give(group.group_id)
+        self.group_ids.release(group.group_id)
         vlan = self._own_vlans.pop(key, None)
         if vlan is not None:
-            self.segments.give_vlan(vlan)
+            self.segments.release_vlan(vlan)
         addresses = self.addresses.get(network_of(group))
         if addresses is not None and addresses.v4 is not None:
             addresses.v4.restore(key)
@@ -370,76 +364,15 @@ class View:
             addresses = self.addresses[nid] = NetworkAddresses()
         return addresses
 
-    def _forget_if_empty(self, nid: NetworkId) -> None:
+    def _drop_addresses_if_unused(self, nid: NetworkId) -> None:
+        # Grants outlive an infra network, whose hosts release their addresses only after it.
         if nid not in self.networks and not self.addresses[nid].grants:
             del self.addresses[nid]
-
-    def _put_object(self, record: RestObject) -> None:
-        objects = self.objects[record.kind]
-        before = objects.get(record.key)
-        if before is not None:
-            self._forget_object(before)
-        objects[record.key] = record
-        self._names.add(record)
-        if isinstance(record, Network):
-            self.claims.add(record)
-
-    def _delete_object(self, key: str) -> None:
-        kind, object_key = keys.parse_obj(key)
-        removed = self.objects[kind].pop(object_key, None)
-        if removed is None:
-            self._forget_condemned(key)
-            return
-        self._forget_object(removed)
-        if isinstance(removed, Policy):
-            for rule in list(self.members(Rule.kind, Policy.kind, removed.key)):
-                self._condemn(rule)
-
-    def _forget_object(self, removed: RestObject) -> None:
-        self._names.remove(removed)
-        if isinstance(removed, Network):
-            self.claims.remove(removed)
-
-    def _condemn_orphans(self) -> None:
-        rules, policies = self.objects[Rule.kind], self.objects[Policy.kind]
-        for rule in list(rules.values()):
-            if isinstance(rule, Rule) and policy_key(rule) not in policies:
-                self._condemn(rule.key)
-
-    def _condemn(self, key: str) -> None:
-        """Take a rule out of sight: its policy is gone, and its own key soon will be."""
-        rule = self.objects[Rule.kind].pop(key)
-        self._names.remove(rule)
-        if isinstance(rule, Rule):
-            place = keys.obj(Rule.kind, key)
-            self.condemned.setdefault(policy_key(rule), {})[place] = rule
-
-    def _forget_condemned(self, key: str) -> None:
-        for policy, rules in self.condemned.items():
-            if key in rules:
-                del rules[key]
-                if not rules:
-                    del self.condemned[policy]
-                return
-        raise Invalid(f"key {key}: there is no such object")
 
 
 def network_of(group: GroupRecord) -> NetworkId:
     """Return the id of a group's network."""
     return ids.network_id(NetworkName(group.network), TenantName(group.tenant))
-
-
-def _labels(endpoint: EndpointRecord) -> Iterable[tuple[str, str]]:
-    """Return what services may select an endpoint by: nothing while its container is not up."""
-    return (endpoint.labels or {}).items() if endpoint.container_id else ()
-
-
-def _drop(index: dict[K, dict[EndpointKey, None]], entry: K, key: EndpointKey) -> None:
-    """Take a key out of an index; an entry without keys goes."""
-    members = index[entry]
-    del members[key]
-    if not members:
-        del index[entry]
 
 
 def _load_rank(stored: tuple[str, Stored]) -> int:

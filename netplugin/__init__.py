@@ -1,4 +1,4 @@
-"""The agent: one per host; realises what the store says in Open vSwitch, and serves CNI.
+"""The agent: one per host; programs Open vSwitch from the store's records, and serves CNI.
 
 Records of the store -> `netplugin.world` (pure) -> `netplugin.bridges` -> `ofnet` (flows, switch).
 CNI call -> `netplugin.cni` -> `netplugin.pods` -> `netplugin.masters`, `netplugin.kernel`,

@@ -1,7 +1,7 @@
-"""The console script. It loads the agent without looking for garbage meanwhile: there is none.
+"""The console script: imports the agent with Python's garbage collector disabled.
 
-A restart waits for nothing but the loading at first, and a sixth of that was collections.
-`daemons.collector` turns them on again. Next: `netplugin.main`.
+Imports create no garbage, and collections took a sixth of the time that a restart spends on them.
+`daemons.collector` enables the collector again. Next: `netplugin.main`.
 """
 
 import gc
@@ -10,6 +10,6 @@ import gc
 def main() -> None:
     """Run the netplugin command; ends the process."""
     gc.disable()
-    from netplugin import main as command  # noqa: PLC0415 - this is the loading
+    from netplugin import main as command  # noqa: PLC0415 - imported with the collector off
 
     command.main()

@@ -14,7 +14,7 @@ import uvloop
 from core.errors import ContivError
 from core.version import VERSION
 from daemons import flags
-from daemons.collector import calm_collector
+from daemons.collector import tune_garbage_collector
 from daemons.host_address import default_host_address
 from netplugin import settings
 from netplugin.commands import cleanup, preflight
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the agent until it is told to stop, or a command; return the exit code."""
+    """Run the agent until SIGTERM or SIGINT, or a command; return the exit code."""
     try:
         if arguments and arguments[0] in _COMMANDS:
             _COMMANDS[arguments[0]](arguments[1:], environ)
@@ -39,7 +39,7 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     except (ContivError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code if isinstance(exc, ContivError) else 1
-    calm_collector()
+    tune_garbage_collector()
     try:
         uvloop.run(run(resolved, VERSION))
     except (ContivError, OSError) as exc:

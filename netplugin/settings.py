@@ -1,8 +1,8 @@
-"""What the agent's command line says, checked once and in the original's order.
+"""The agent's command line, validated once and in the original's order.
 
-In come the values `daemons.flags` read; out comes a `Settings` the daemon can rely on, or a
-UsageError with the original's text (docs/original/netplugin-agent.md §1.1). Beside the original's
-flags every path and port can be set, since several agents live on one test machine (ADR 16).
+In come the values that `daemons.flags` read; out comes a valid `Settings`, or a UsageError with the
+original's text (docs/original/netplugin-agent.md §1.1). Unlike in the original, every path and port
+can be set, since several agents run on one test machine (ADR 16).
 """
 
 import socket

@@ -1,6 +1,7 @@
-"""The store: one protocol (`objdb.api`), its backends, and what is built on the protocol alone.
+"""The store clients: one protocol (`objdb.api`), its backends etcd, consul and memory.
 
-This package holds the project's only store clients. `objdb.connect` turns the endpoints of a
-command line into a backend; `objdb.registration` is the service registry. What the keys and values
-mean is `core.keys`' and `state`'s business.
+`connect` turns the endpoints of a command line into a backend, with `credentials` and `access`.
+`failover`, `keepalive`, `locking` and `writer_marker` are shared by the backends. `registration`
+(service registry), `wait_for_store` and `diagnosis` (start-up) use any backend. Takes and returns
+keys and bytes; their meaning is in `core.keys` and `state`.
 """

@@ -1,13 +1,13 @@
-"""How to reach a store: its members, and what they ask of a client. Backends say what they use."""
+"""How to reach a store: the addresses of its members, TLS and credentials."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """PEM texts: the authority that signed the servers, and our own certificate and key.
+    """PEM texts: the servers' certificate authority, the client's certificate and key.
 
-    Without an authority those that this machine trusts are asked.
+    Without an authority, those that this machine trusts are used.
     """
 
     ca: bytes | None = None
@@ -25,7 +25,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """`host:port` of a store's members; etcd knows users, consul tokens."""
+    """`host:port` of a store's members; `credentials` are for etcd, `token` for consul."""
 
     endpoints: tuple[str, ...]
     tls: Tls | None = None

@@ -1,20 +1,20 @@
-"""What the project asks of a store, and what every backend promises (ADR 9 and ADR 11).
+"""The store protocol: what every backend guarantees (ADR 9 and ADR 11).
 
 A backend is etcd (`objdb.etcd`), consul (`objdb.consul`) or memory (`objdb.memory`); one contract
-suite (`tests/contract`) holds all of them to this page. The promises are the weaker of what etcd
-and consul can give (docs/original/store-notes.md §3), so code above relies on states, never on
-seeing every event.
+suite (`tests/contract`) tests all of them against this page. The guarantees are those that both
+etcd and consul can give (docs/notes/stores.md §3): callers rely on states, never on seeing
+every event.
 
 * Keys are text that starts with "/"; prefixes end with "/". Values are bytes, "" allowed.
 * `rev` is an opaque whole number: equal means unchanged, it grows per key. Revisions of
   different keys may be compared for equality only: all writes of one commit share one. The `rev`
-  of a watch's last news may be compared with that of a commit: it has reached it if and only if
-  all that the commit changed under the watch's prefix has been told.
+  of a watch's last item may be compared with that of a commit: it is at least that high if and
+  only if the watch has delivered all that the commit changed under its prefix.
 * A commit applies each `Change` wholly or not at all; the refusal of one does not touch the
   others. Checks see the state before the commit. A commit puts or deletes a key at most once; the
-  caller keeps to that and to `Limits` (`split` helps, `admit` refuses the rest).
-* A fenced commit fails with `FenceLost` once the lock's holder has changed, for ever, and then
-  writes nothing.
+  caller ensures that and the `Limits` (`split` helps, `admit` refuses violations).
+* A fenced commit fails with `FenceLost` once the lock's holder has changed, and from then on
+  always; it writes nothing.
 * Every call either answers or raises within its time budget: `StoreUnavailable`, `StoreDenied`,
   `FenceLost`, `TooLarge` of `core.errors`, never a client library's error. A put under a lease
   that has ended raises `NotFound` and writes nothing.
@@ -38,9 +38,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything under a prefix at one moment; the first item of a watch, and again after a gap.
+    """Everything under a prefix at one revision; the first item of a watch, repeated after a gap.
 
-    A later snapshot means continuity was lost: what it lacks has been deleted meanwhile.
+    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile.
     """
 
     rev: int
@@ -49,9 +49,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What changed under a prefix, of one or more whole revisions, each key with its last state.
+    """The changes of one or more whole revisions under a prefix, each key with its last state.
 
-    Never older, per key, than what was seen before.
+    Per key, never older than what the watch delivered before.
     """
 
     rev: int
@@ -74,9 +74,12 @@ class Unchanged:
     rev: int
 
 
+Check = Absent | Unchanged
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Operation: set a key. With a lease the key vanishes when the lease ends."""
+    """Operation: set a key. With a lease, the store deletes the key when the lease ends."""
 
     key: str
     value: bytes
@@ -85,7 +88,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Operation: remove a key; removing an absent key is fine."""
+    """Operation: delete a key; an absent key is no error."""
 
     key: str
 
@@ -94,7 +97,7 @@ class Delete:
 class Change:
     """Operations that are applied together if all checks hold, else not at all."""
 
-    checks: tuple[Absent | Unchanged, ...]
+    checks: tuple[Check, ...]
     ops: tuple[Put | Delete, ...]
 
     def keys(self) -> set[str]:
@@ -111,9 +114,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A check of the change did not hold: which one, and what the store has instead."""
+    """A check of the change failed: which one, and the store's current entry."""
 
-    culprit: Absent | Unchanged
+    culprit: Check
     current: Entry | None
 
 
@@ -122,23 +125,24 @@ Outcome = Committed | Refused
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Proof of holding a lock at a moment: commits made with it fail once the holder changed."""
+    """Proof of having held a lock: commits made with it fail once the holder has changed."""
 
     key: str
     token: int | str
 
 
 def nested(change: Change) -> tuple[int, int]:
-    """Return the cost of a change that is a transaction of its own inside the commit (etcd)."""
+    """Return the cost of a change that is a nested transaction of the commit (etcd)."""
     return 1, max(len(change.ops), len(change.checks))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one commit may hold.
+    """The limits of one commit.
 
-    `cost` tells of a change what it adds to the commit, and how wide it is by itself; the sum of
-    the former and the widest of the latter are within `budget`, keys and values within `bytes`.
+    `cost` returns what a change adds to the commit's operations, and the operations of its own
+    nested transaction. The sum of the former plus the largest of the latter must not exceed
+    `budget`; keys and values together must not exceed `bytes`.
     """
 
     budget: int
@@ -147,7 +151,7 @@ class Limits:
 
 
 class Lease(Protocol):
-    """A promise to be alive, kept by renewals that heavy work in the event loop cannot starve."""
+    """A lease with automatic renewals, which a busy event loop cannot delay."""
 
     @property
     def ttl(self) -> float:
@@ -157,25 +161,25 @@ class Lease(Protocol):
     def valid_until(self) -> float:
         """Monotonic time until which the lease certainly holds.
 
-        Counted from before the last successful renewal was *sent*; `time.monotonic()` past this
-        means that somebody else may act already.
+        Counted from before the last successful renewal was *sent*. Once `time.monotonic()` is
+        past it, the store may have dropped the lease and another client may act.
         """
 
     async def lost(self) -> None:
-        """Return when the lease has ended or can no longer be relied on."""
+        """Return when the lease has ended or its validity has expired."""
 
     async def revoke(self) -> None:
-        """End the lease now; its keys vanish. Idempotent, best effort when the store is away."""
+        """End the lease now, which deletes its keys. Idempotent; best effort during an outage."""
 
 
 class Lock(Protocol):
-    """Mutual exclusion by name; the holder's text (an address) can be read by everybody."""
+    """Mutual exclusion by name; every client can read the holder's text (an address)."""
 
     async def acquire(self) -> Fence:
-        """Wait until the lock is ours and return the fence for commits.
+        """Wait until this client holds the lock; return the fence for commits.
 
-        Waiting is by watch, outages are waited out. May be called again after `lost` or `release`:
-        each term has its own fence. Raises StoreDenied when refused.
+        Waits by a watch and through outages. May be called again after `lost` or `release`; each
+        term has its own fence. Raises StoreDenied when refused.
         """
 
     @property
@@ -183,16 +187,16 @@ class Lock(Protocol):
         """As `Lease.valid_until`; 0.0 while the lock is not held."""
 
     async def lost(self) -> None:
-        """Return when the lock is no longer ours (not for `release`)."""
+        """Return when this client has lost the lock (not for `release`)."""
 
     async def release(self) -> None:
-        """Give the lock up at once; a waiter gets it without waiting for the lease to end.
+        """Release the lock; a waiting client gets it without waiting for the lease to expire.
 
-        Idempotent; best effort when the store is away, where the lease ends by itself.
+        Idempotent; best effort during an outage, when the lease expires instead.
         """
 
     async def holder(self) -> str | None:
-        """Return the holder's text as the store has it now; None if nobody holds the lock."""
+        """Return the current holder's text from the store; None if the lock is free."""
 
 
 class Backend(Protocol):
@@ -204,56 +208,74 @@ class Backend(Protocol):
         """Return the key as of now (linearizable); None if absent."""
 
     async def snapshot(self, prefix: str) -> Snapshot:
-        """Return everything under the prefix at one revision, however much it is."""
+        """Return everything under the prefix at one revision, of any size."""
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
     ) -> "list[Outcome]":
         """Apply changes and return one outcome for each, in order.
 
-        With a `writer` (a name no other process uses at the same time, one commit in flight) an
-        unknown outcome is resolved inside: the commit is applied at most once and its true
-        outcome returned, for as long as the store answers within the budget; else it raises
-        StoreUnavailable(outcome_unknown=True). Then the commit may still arrive late; the writer's
-        next commit ends that, and an empty one does so without changing anything.
+        With a `writer` (a name that one process at a time uses, with one commit in flight) the
+        commit is applied at most once and its true outcome is returned, if the store answers
+        within the budget. Otherwise it raises StoreUnavailable(outcome_unknown=True), and the
+        commit may still be applied later. The writer's next commit rules that out; an empty one
+        does so without any change.
 
         Without a writer, a commit whose outcome is unknown raises
         StoreUnavailable(outcome_unknown=True) if it has checks, and is sent again if it has none.
-        A late copy of the latter may overwrite what was written after it: use checks where that
-        matters.
+        A late copy of the latter may overwrite a later write: use checks where that matters.
         """
 
     def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
-        """Yield a Snapshot, then Deltas, and another Snapshot whenever continuity was lost.
+        """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost.
 
-        Ends only when closed; outages are waited out. Raises StoreDenied when refused.
+        Ends only when closed; continues after outages. Raises StoreDenied when refused.
         """
 
     async def lease(self, ttl: float) -> Lease:
-        """Return a new lease that keeps itself alive until revoked or lost."""
+        """Return a new lease, renewed until revoked or lost."""
 
     def lock(self, name: str, holder: str, ttl: float) -> Lock:
         """Return the lock whose key is `name` (from `core.keys`); `holder` is its value."""
 
-    async def forget(self, older_than: float) -> None:
-        """Drop the history older than so many seconds, for ever; a store without one waits.
+    async def compact_history(self, older_than: float) -> None:
+        """Delete revisions older than so many seconds, repeatedly, until cancelled.
 
-        To be run by one process at a time. Watches that hang behind resume with a snapshot.
+        Run by one process at a time. A store without history only waits. Watches that are further
+        behind resume with a snapshot.
         """
 
     async def close(self) -> None:
-        """Stop renewals and watches and close connections. Leases end by themselves."""
+        """Stop renewals and watches and close connections. Leases then expire."""
+
+
+def holds(check: Check, current: Entry | None) -> bool:
+    """Return whether a check holds, given the current entry of its key."""
+    if isinstance(check, Absent):
+        return current is None
+    return current is not None and current.rev == check.rev
+
+
+def delta_of(rev: int, last: Mapping[str, Entry | None]) -> Delta:
+    """Return the last state of each changed key, None if deleted, as a delta."""
+    return Delta(
+        rev,
+        tuple(entry for entry in last.values() if entry is not None),
+        tuple(key for key, entry in last.items() if entry is None),
+    )
 
 
 def split(changes: Iterable[Change], limits: Limits) -> list[list[Change]]:
-    """Cut changes, in order, into commits that hold no key twice and stay within the limits.
+    """Group changes, in order, into commits without duplicate keys and within the limits.
 
-    A single change beyond the limits is returned alone; the backend refuses it as TooLarge.
+    A single change beyond the limits is a group of its own; the backend refuses it as TooLarge.
     """
     groups: list[list[Change]] = []
     keys: set[str] = set()
     used = width = size = 0
     for change in changes:
+        # All checks of a commit see the state before it. So a change that checks a key which an
+        # earlier change writes belongs into the next commit: checked keys count as well.
         touched = change.keys() | {check.key for check in change.checks}
         added, wide = limits.cost(change)
         weight = _weight(change)
@@ -273,7 +295,7 @@ def split(changes: Iterable[Change], limits: Limits) -> list[list[Change]]:
 
 
 def admit(changes: Sequence[Change], limits: Limits) -> None:
-    """Refuse what no backend takes: TooLarge beyond the limits, ValueError for a key twice."""
+    """Raise TooLarge for changes beyond the limits, ValueError for a duplicate key."""
     costs = [limits.cost(change) for change in changes]
     needed = sum(added for added, _ in costs) + max((wide for _, wide in costs), default=0)
     if needed > limits.budget:

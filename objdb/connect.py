@@ -1,9 +1,9 @@
 """From the endpoints of a command line to a backend.
 
-`store_of` takes what the user gave, HEAD's two flags (`parse_endpoints`) or the older single URL
-(`parse_store_url`), and checks it, with the original's messages (docs/original/netmaster-daemon.md
-§1); `connect` makes the backend. What the store asks of us is `objdb.credentials`'s. The original
-used the first endpoint alone; all of them are used here.
+`store_of` parses the two endpoint flags (`parse_endpoints`) or the older single URL
+(`parse_store_url`), with the original's messages (docs/original/netmaster-daemon.md §1); `connect`
+creates the backend. Credentials are in `objdb.credentials`. The original used the first endpoint
+only; here all of them are used.
 """
 
 import json
@@ -25,7 +25,6 @@ from objdb.etcd import EtcdBackend
 
 DEFAULT_ETCD: Final = "http://127.0.0.1:2379"
 
-
 _CONSUL_PEM: Final = ("CONSUL_CACERT", "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY")
 
 
@@ -38,12 +37,12 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is: `host:port` of each member, whether to speak TLS, and as whom."""
+    """The store's address: kind, `host:port` of each member, TLS or not, credential files."""
 
     kind: StoreKind
     members: tuple[str, ...]
     secure: bool
-    identity: CredentialFiles = field(default_factory=CredentialFiles)
+    credential_files: CredentialFiles = field(default_factory=CredentialFiles)
 
     def __str__(self) -> str:
         scheme = "https" if self.secure else "http"
@@ -51,7 +50,7 @@ class StoreAddress:
 
 
 def store_of(values: Values) -> StoreAddress:
-    """Return the store that the flags of either generation name, and who we are to it.
+    """Return the store address and credential files from the flags of either generation.
 
     Raises UsageError.
     """
@@ -63,7 +62,7 @@ def store_of(values: Values) -> StoreAddress:
             f"cluster-store: {url}, etcd: {etcd}, consul: {consul}"
         )
     store = parse_store_url(url) if url else parse_endpoints(values.daemon, etcd, consul)
-    identity = CredentialFiles(
+    files = CredentialFiles(
         ca=values["store-ca"],
         cert=values["store-cert"],
         key=values["store-key"],
@@ -71,16 +70,16 @@ def store_of(values: Values) -> StoreAddress:
         password_file=values["store-password-file"],
     )
     if store.kind is StoreKind.CONSUL:
-        identity.check_unused()
+        files.check_unused()
     else:
-        identity.check(secure=store.secure)
-    return replace(store, identity=identity)
+        files.check(secure=store.secure)
+    return replace(store, credential_files=files)
 
 
 def parse_endpoints(daemon: str, etcd: str, consul: str) -> StoreAddress:
     """Return the store that `--etcd-endpoints` and `--consul-endpoints` name.
 
-    `daemon` is the word the messages name the program by. Raises UsageError.
+    `daemon` is the program's name in the messages. Raises UsageError.
     """
     if etcd and consul:
         raise UsageError(
@@ -95,7 +94,7 @@ def parse_endpoints(daemon: str, etcd: str, consul: str) -> StoreAddress:
 
 
 def parse_store_url(url: str) -> StoreAddress:
-    """Return the store that `--cluster-store` names, `etcd://host:port` say. Raises UsageError."""
+    """Parse `--cluster-store`, such as `etcd://host:port`. Raises UsageError."""
     scheme, found, _ = url.partition("://")
     if not found:
         raise UsageError(f"Invalid state-store URL {json.dumps(url)}")
@@ -107,11 +106,11 @@ def parse_store_url(url: str) -> StoreAddress:
 def connect(store: StoreAddress, *, environ: Mapping[str, str] = os.environ) -> Backend:
     """Return a client of the store; call it inside a running event loop.
 
-    Consul's own variables say what it asks of a client, as they did for the original. Raises
-    UsageError, also for files that cannot be read.
+    Consul's token and certificates come from its own environment variables, as in the original.
+    Raises UsageError, also for unreadable files.
     """
     if store.kind is StoreKind.CONSUL:
-        # 7 MiB and a tenth of a daemon's start, which those on etcd are spared
+        # Imported here: it costs 7 MiB and a tenth of a daemon's start, which etcd users save.
         from objdb.consul import ConsulBackend  # noqa: PLC0415 - see above
 
         return ConsulBackend(consul_access(store, environ))
@@ -121,12 +120,12 @@ def connect(store: StoreAddress, *, environ: Mapping[str, str] = os.environ) -> 
 def tls_context(
     store: StoreAddress, *, environ: Mapping[str, str] = os.environ
 ) -> ssl.SSLContext | None:
-    """Return what speaks TLS with a store as its client does; None where it speaks plainly.
+    """Return the TLS context that the store's client uses; None without TLS.
 
-    Raises UsageError for certificates that cannot be used.
+    Raises UsageError for unusable certificates.
     """
     if store.kind is StoreKind.ETCD:
-        return store.identity.context() if store.secure else None
+        return store.credential_files.context() if store.secure else None
     from objdb.consul import agents  # noqa: PLC0415 - as in `connect`
 
     tls = consul_access(store, environ).tls
@@ -134,18 +133,18 @@ def tls_context(
 
 
 def etcd_access(store: StoreAddress) -> Access:
-    """Return how an etcd is reached. Raises UsageError for files that cannot be read."""
+    """Return address and credentials for etcd. Raises UsageError for unreadable files."""
     return Access(
         endpoints=store.members,
-        tls=store.identity.tls() if store.secure else None,
-        credentials=store.identity.credentials(),
+        tls=store.credential_files.tls() if store.secure else None,
+        credentials=store.credential_files.credentials(),
     )
 
 
 def consul_access(store: StoreAddress, environ: Mapping[str, str]) -> Access:
-    """Return how to reach a consul: token and certificates are named by the environment.
+    """Return address and credentials for consul, the latter from the environment.
 
-    Raises UsageError for certificates that cannot be used.
+    Raises UsageError for unreadable files.
     """
     token = environ.get("CONSUL_HTTP_TOKEN") or None
     if not store.secure:
@@ -166,28 +165,28 @@ def _pem(name: str, path: str | None) -> bytes | None:
         raise UsageError(f"{name}: {exc}") from exc
 
 
-def _address(kind: StoreKind, texts: Iterable[str], complaint: str) -> StoreAddress:
+def _address(kind: StoreKind, texts: Iterable[str], error_prefix: str) -> StoreAddress:
     members: list[str] = []
     schemes: set[str] = set()
     for text in texts:
-        scheme, member = _endpoint(kind, text.strip(), complaint)
+        scheme, member = _endpoint(kind, text.strip(), error_prefix)
         schemes.add(scheme)
         members.append(member)
     if len(schemes) > 1:
-        raise UsageError(f"{complaint}: either all with TLS or none: {', '.join(members)}")
+        raise UsageError(f"{error_prefix}: either all with TLS or none: {', '.join(members)}")
     return StoreAddress(kind, tuple(dict.fromkeys(members)), schemes == {"https"})
 
 
-def _endpoint(kind: StoreKind, text: str, complaint: str) -> tuple[str, str]:
+def _endpoint(kind: StoreKind, text: str, error_prefix: str) -> tuple[str, str]:
     """Return (http or https, host:port) of one endpoint."""
     try:
         parts = urllib.parse.urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError as exc:
-        raise UsageError(f"{complaint}: {text}: {exc}") from exc
+        raise UsageError(f"{error_prefix}: {text}: {exc}") from exc
     if parts.scheme not in {"http", "https", kind}:
-        raise UsageError(f"{complaint}: {text}: want {kind}://host:port or http(s)://host:port")
+        raise UsageError(f"{error_prefix}: {text}: want {kind}://host:port or http(s)://host:port")
     if not host or not port or parts.path.strip("/") or parts.query or parts.username:
-        raise UsageError(f"{complaint}: {text}: want host:port behind the scheme")
+        raise UsageError(f"{error_prefix}: {text}: want host:port behind the scheme")
     member = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return ("https" if parts.scheme == "https" else "http"), member

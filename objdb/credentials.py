@@ -1,8 +1,7 @@
-"""What a store may ask of a client: certificates and a password, named by the command line.
+"""Certificates and password for etcd, from files that the command line names.
 
-In come paths and a name, checked without reading a file; out come the texts of the files as
-`objdb.etcd` wants them, read when a client is made. Secrets are in files alone: a command line can
-be read by everybody on the machine.
+Takes paths and a user name and checks their combination; reads the files when a client is created.
+Secrets come from files only: any local user can read a command line.
 """
 
 import ssl
@@ -24,7 +23,7 @@ class CredentialFiles:
     password_file: str = ""
 
     def check(self, *, secure: bool) -> None:
-        """Raise UsageError for what does not go together."""
+        """Raise UsageError for an invalid combination of settings."""
         if secure and not self.ca:
             raise UsageError(
                 "a store at https:// is checked by its authority's certificate: name its file with "
@@ -41,7 +40,7 @@ class CredentialFiles:
             raise UsageError("--store-user and --store-password-file go together")
 
     def check_unused(self) -> None:
-        """Raise UsageError if anything is named: consul has variables of its own for it."""
+        """Raise UsageError if anything is set: consul has environment variables for it."""
         if self != CredentialFiles():
             raise UsageError(
                 "the --store- flags of certificates and users are for etcd: say what consul asks "
@@ -58,8 +57,8 @@ class CredentialFiles:
         )
 
     def context(self) -> ssl.SSLContext:
-        """Return the certificates as Python's own TLS wants them. Raises UsageError."""
-        self.tls()  # a file that cannot be read is named there
+        """Return the certificates as a TLS context of Python. Raises UsageError."""
+        self.tls()  # its error names the unreadable file; that of `ssl` does not
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.cert:
@@ -70,7 +69,7 @@ class CredentialFiles:
         return context
 
     def credentials(self) -> Credentials | None:
-        """Read the password, less the end of its line. Raises UsageError."""
+        """Read the password without its line end. Raises UsageError."""
         if not self.user:
             return None
         password = _read("store-password-file", self.password_file)

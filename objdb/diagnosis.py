@@ -1,9 +1,12 @@
-"""Why a member of a store does not answer: it may come late, or waiting will not help.
+"""Diagnoses why a member of a store does not answer: not up yet, or misconfigured.
 
-gRPC tells a TLS mistake from a dead server by the text alone (docs/original/store-notes.md §1.2).
-So a member that does not answer is asked a simple thing over HTTP, which etcd serves on the same
-port: what goes wrong with that says what to do. Nothing of it is asked while the store works.
+`examine` sends one plain HTTP request, which etcd serves on the same port as gRPC. Its failure
+tells what to do. Used only while the store does not answer.
 """
+
+# Why a separate request: gRPC reports a TLS mismatch and a dead server with the same code and
+# differs in the text alone (docs/notes/stores.md §1.2); it retries both for ever. HTTP/1.0
+# over a socket of our own shows at which step it fails: connect, handshake, or answer.
 
 import asyncio
 import json
@@ -14,50 +17,51 @@ from typing import Final
 
 from core.errors import StoreDenied, StoreUnavailable
 
-PATIENCE: Final = 3.0
+TIMEOUT: Final = 3.0
 OLDEST: Final = (3, 3)
-"""The first release with nested transactions."""
-_ENOUGH: Final = 4096
+"""The first etcd release with nested transactions."""
+_MAX_ANSWER: Final = 4096
 _NO_SERVERS: Final = b'""'
-"""What an agent of consul's that knows of no leader says."""
+"""The answer of a consul agent that knows no leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreProduct:
-    """A kind of store: what it is asked, who judges the answer, where its certificates are named.
+    """A kind of store: the path to request, the check of the answer, its certificate settings.
 
-    `judge` takes the member, the status line and the body; it raises as `examine` does.
+    `check` takes the member, the status line and the body; it raises as `examine` does. `ca` and
+    `own` name the settings of the authority and of the client's certificate.
     """
 
     path: str
-    judge: Callable[[str, str, bytes], None]
+    check: Callable[[str, str, bytes], None]
     ca: str
     own: str
 
 
 async def examine(kind: StoreProduct, member: str, context: ssl.SSLContext | None) -> None:
-    """Return if the member seems to be all right; without a context it should speak plainly.
+    """Return if the member seems usable; without a context it is expected to speak without TLS.
 
-    Raises StoreUnavailable if it may still come, StoreDenied, saying what to do, if waiting seems
-    not to help. A server that starts or ends may look so for a moment.
+    Raises StoreUnavailable if it may still come up; StoreDenied, with the remedy, if waiting seems
+    useless. A server that starts or stops can cause either for a moment.
     """
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             if context is None:
-                answer = await _plainly(kind, member)
+                answer = await _request_plain(kind, member)
             else:
-                answer = await _with_tls(kind, member, context)
+                answer = await _request_tls(kind, member, context)
     except (OSError, TimeoutError) as exc:
         raise StoreUnavailable(f"store {member}: {exc!s:.200}") from exc
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.partition(b"\r\n")[0].decode(errors="replace")
     if not status or " 5" in status[:10]:
         raise StoreUnavailable(f"store {member}: {status or 'it hangs up'}")
-    kind.judge(member, status, body)
+    kind.check(member, status, body)
 
 
-async def _plainly(kind: StoreProduct, member: str) -> bytes:
-    answer = await _answer(kind, *await _opened(member, None))
+async def _request_plain(kind: StoreProduct, member: str) -> bytes:
+    answer = await _request(kind, *await _connect(member, None))
     if not answer.startswith(b"HTTP/1.0 200") and await _speaks_tls(member):
         raise StoreDenied(
             f"store http://{member} speaks TLS: name it with https://, and its authority's "
@@ -66,20 +70,20 @@ async def _plainly(kind: StoreProduct, member: str) -> bytes:
     return answer
 
 
-async def _with_tls(kind: StoreProduct, member: str, context: ssl.SSLContext) -> bytes:
+async def _request_tls(kind: StoreProduct, member: str, context: ssl.SSLContext) -> bytes:
     try:
-        opened = await _opened(member, context)
+        opened = await _connect(member, context)
     except ssl.SSLCertVerificationError as exc:
         raise StoreDenied(
             f"store https://{member}: its certificate is not accepted, {exc.verify_message}: is "
             f"{kind.ca} its authority's, and does the certificate name this host or address?"
         ) from exc
     except (ssl.SSLError, ConnectionResetError) as exc:
-        if not await _answer(kind, *await _opened(member, None)):
+        if not await _request(kind, *await _connect(member, None)):
             raise
         raise StoreDenied(f"store https://{member} speaks no TLS: name it with http://") from exc
     try:
-        return await _answer(kind, *opened)
+        return await _request(kind, *opened)
     except (ssl.SSLError, ConnectionResetError) as exc:
         raise StoreDenied(
             f"store https://{member} does not accept our certificate: name one that its authority "
@@ -87,7 +91,7 @@ async def _with_tls(kind: StoreProduct, member: str, context: ssl.SSLContext) ->
         ) from exc
 
 
-def _judge_etcd(member: str, status: str, body: bytes) -> None:
+def _check_etcd(member: str, status: str, body: bytes) -> None:
     try:
         version = str(json.loads(body)["etcdserver"])
         release = tuple(int(part) for part in version.split(".")[:2])
@@ -97,8 +101,8 @@ def _judge_etcd(member: str, status: str, body: bytes) -> None:
         raise StoreDenied(f"store {member} is etcd {version}: run etcd 3.4 or later")
 
 
-def _judge_consul(member: str, status: str, body: bytes) -> None:
-    """Judge who leads consul's servers, which it says without a token, as `"address:port"`."""
+def _check_consul(member: str, status: str, body: bytes) -> None:
+    """Check the leader's `"address:port"`, which consul returns without a token."""
     if body.strip() == _NO_SERVERS:
         raise StoreUnavailable(f"store {member}: its servers have no leader")
     try:
@@ -110,27 +114,27 @@ def _judge_consul(member: str, status: str, body: bytes) -> None:
 
 
 ETCD: Final = StoreProduct(
-    path="/version", judge=_judge_etcd, ca="--store-ca", own="--store-cert and --store-key"
+    path="/version", check=_check_etcd, ca="--store-ca", own="--store-cert and --store-key"
 )
 CONSUL: Final = StoreProduct(
     path="/v1/status/leader",
-    judge=_judge_consul,
+    check=_check_consul,
     ca="CONSUL_CACERT",
     own="CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY",
 )
 
 
-async def _opened(
+async def _connect(
     member: str, context: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     host, _, port = member.rpartition(":")
     return await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
 
 
-async def _answer(
+async def _request(
     kind: StoreProduct, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bytes:
-    """Ask a store of this kind; b"" from a server that hangs up."""
+    """Send the request; return b"" if the server closes the connection."""
     try:
         writer.write(f"GET {kind.path} HTTP/1.0\r\n\r\n".encode())
         await writer.drain()
@@ -140,12 +144,12 @@ async def _answer(
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """Return an answer to its end, which in HTTP/1.0 is that of the connection."""
+    """Read an answer up to its end, in HTTP/1.0 the end of the connection."""
     answer = b""
     try:
-        while data := await reader.read(_ENOUGH):
+        while data := await reader.read(_MAX_ANSWER):
             answer += data
-            if len(answer) >= _ENOUGH or not answer.startswith(b"HTTP/"):
+            if len(answer) >= _MAX_ANSWER or not answer.startswith(b"HTTP/"):
                 break
     except (ssl.SSLError, ConnectionResetError):
         if not answer:
@@ -157,9 +161,9 @@ async def _speaks_tls(member: str) -> bool:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        _, writer = await _opened(member, context)
+        _, writer = await _connect(member, context)
     except ssl.SSLError as exc:
-        return "ALERT" in str(exc)  # it misses our certificate
+        return "ALERT" in str(exc)  # it requires a client certificate
     except ConnectionError:
         return False
     writer.close()

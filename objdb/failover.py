@@ -1,8 +1,8 @@
 """Calls to a store of several members: to the current one until it fails, then to the next.
 
-A member that does not answer an attempt in time is left; what was not answered within the budget
-is `StoreUnavailable`. How a member is spoken to, and which of its errors mean that another attempt
-may succeed (`Missed`), is the backend's business.
+A member that does not answer an attempt in time is left. A call without an answer within its budget
+raises `StoreUnavailable`. The backend speaks to the member; it raises `NoAnswer` where another
+attempt may succeed.
 """
 
 import asyncio
@@ -27,14 +27,18 @@ BUDGET: Final = 10.0
 
 
 class Retry(Enum):
-    """What may be done about a request whose answer is missing."""
+    """Whether a request without an answer may be sent again."""
 
+    # "No answer" never means "not applied": the request may have been applied and the answer
+    # lost, or it may be applied later. So whether a retry is safe depends on the request alone,
+    # and only its sender knows. The exception is a request that certainly was not sent
+    # (`NoAnswer.sent`, connection refused): it may always be sent again.
     READ = "it changes nothing: send it again"
     REPEAT = "it is safe to apply twice: send it again; at last its outcome is unknown"
     ONCE = "it must not be applied twice: give up, its outcome is unknown"
 
 
-class Missed(Exception):
+class NoAnswer(Exception):
     """A member did not answer; `sent` unless the request certainly did not reach it."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
@@ -42,19 +46,19 @@ class Missed(Exception):
         self.sent = sent
 
 
-class Addressed(Protocol):
+class Member(Protocol):
     """A member of a store."""
 
     address: str
 
 
-M = TypeVar("M", bound=Addressed)
+M = TypeVar("M", bound=Member)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """How a call is tried: seconds for each attempt and for all of them."""
+class RetryPolicy:
+    """How a call is retried: seconds for each attempt, and for all attempts together."""
 
     retry: Retry = Retry.READ
     attempt: float = ATTEMPT
@@ -72,23 +76,25 @@ class Failover(Generic[M]):
 
     @property
     def current(self) -> M:
-        """The member calls go to now."""
+        """The member that calls go to now."""
         return self.members[self._index]
 
     def rotate(self, failed: M) -> None:
-        """Go on to the next member, unless somebody has left the failed one already."""
+        """Switch to the next member, if the failed one is still the current one."""
+        # Many calls fail at once when a member dies. Only the first may switch: the others would
+        # skip members that nothing has tried yet.
         if self.current is failed:
             self._index = (self._index + 1) % len(self.members)
 
     def interrupted(self) -> bool:
-        """Return whether a CancelledError comes from our closing, not from a cancelled task."""
+        """Return whether a CancelledError comes from `close`, not from a cancelled task."""
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
-    async def retried(self, ask: Callable[[M], Awaitable[T]], effort: Effort) -> T:
-        """Ask one member after the other until one answers or time is up."""
-        stop = time.monotonic() + effort.budget
-        retry = effort.retry
+    async def call_members(self, ask: Callable[[M], Awaitable[T]], policy: RetryPolicy) -> T:
+        """Call one member after the other until one answers or the budget is used up."""
+        stop = time.monotonic() + policy.budget
+        retry = policy.retry
         unknown = False
         for delay in backoff(0.02, 0.25):
             if self.closed:
@@ -96,8 +102,10 @@ class Failover(Generic[M]):
             member = self.current
             try:
                 return await ask(member)
-            except Missed as exc:
+            except NoAnswer as exc:
                 self.rotate(member)
+                # Once one attempt may have reached a member, the outcome stays unknown, even if
+                # all later attempts fail to connect.
                 unknown = unknown or (retry is not Retry.READ and exc.sent)
                 if time.monotonic() > stop or (unknown and retry is Retry.ONCE):
                     raise StoreUnavailable(
@@ -105,6 +113,8 @@ class Failover(Generic[M]):
                     ) from exc
                 log.debug("store did not answer", extra=fields(peer=member.address, error=str(exc)))
             except asyncio.CancelledError:
+                # gRPC cancels its pending calls when a channel is closed. That is an error of
+                # the call, not a cancellation of the calling task, so it must not end that task.
                 if self.interrupted():
                     raise StoreUnavailable(
                         "the store client is closed", outcome_unknown=retry is not Retry.READ

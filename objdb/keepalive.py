@@ -1,8 +1,7 @@
-"""Leases that work in the event loop cannot starve: each is renewed by a thread of its own.
+"""Lease renewals on a thread per lease, independent of the event loop.
 
-`valid_until` is counted from before the renewal was sent; once it has passed, or the store has
-said that the lease is gone, the lease is lost for good and never renewed again. How a lease is
-renewed and ended is the backend's business (`Renewer`, `KeptLease.end`).
+A lease whose validity has passed, or that the store reports as ended, is lost for good and not
+renewed again. The backend renews and ends a lease (`Renewer`, `RenewedLease.end`).
 """
 
 import asyncio
@@ -14,26 +13,43 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
 
-PARTING: Final = 2.0
-"""Seconds we try to take back what would end by itself."""
+# Why a thread: a leader that rebuilds its view, or an agent that computes thousands of flows,
+# blocks the event loop for seconds. A renewal in the loop would come too late, the store would
+# drop the lease, and a healthy leader would lose its lock because it has much to do. The thread
+# gets the interpreter every few milliseconds, also while the loop is busy
+# (tests/integration/objdb/test_outages.py).
+#
+# Why the validity is counted from before the send: the store counts from the moment at which it
+# handles the renewal, which lies between our send and its answer. A count from the answer would
+# be too late by up to a round trip, and this client would trust a lock that another holds already.
+# Counted from the send, `valid_until` is never later than the store's own deadline.
 
-GONE: Final = 0.0
-"""What a store grants a lease that has ended."""
+REVOKE_BUDGET: Final = 2.0
+"""Seconds for an attempt to revoke a lease or release a lock; both expire without it."""
 
-_RETRY: Final = 0.05
+LEASE_ENDED: Final = 0.0
+"""What a store grants for a lease that has ended."""
+
+_RETRY_DELAY: Final = 0.05
 
 Renew = Callable[[float], float | None]
-"""Asks for a renewal, for so many seconds at most; returns what was granted, None if unanswered."""
+"""Requests a renewal within so many seconds; returns the seconds granted, None if unanswered."""
 
 Renewer = AbstractContextManager[Renew]
-"""Opens what the thread needs; an unanswered renewal may have it ask another member next."""
+"""Opens the thread's own connection; after an unanswered renewal it may use another member."""
 
 
 class Keepalive(threading.Thread):
     """Renews one lease until it is stopped or the lease is lost."""
 
     def __init__(
-        self, renewer: Renewer, *, until: float, ttl: float, on_lost: Callable[[], object]
+        self,
+        renewer: Renewer,
+        *,
+        until: float,
+        ttl: float,
+        on_lost: Callable[[], object],
+        stop_requested: threading.Event | None = None,
     ) -> None:
         super().__init__(name="lease", daemon=True)
         self._renewer = renewer
@@ -42,7 +58,7 @@ class Keepalive(threading.Thread):
         self._until = until
         self._lost = False
         self._state = threading.Lock()
-        self._stop_asked = threading.Event()
+        self._stop_requested = stop_requested or threading.Event()
 
     @property
     def valid_until(self) -> float:
@@ -50,51 +66,54 @@ class Keepalive(threading.Thread):
         return self._until
 
     def is_lost(self) -> bool:
-        """Return whether the lease is lost; true for good once its time has passed."""
+        """Return whether the lease is lost; remains true once its validity has passed."""
+        # Permanent, even if the store renewed it after all: a caller that saw the lease expire
+        # has begun to give up its lock and must not find it valid again.
         with self._state:
             self._lost = self._lost or time.monotonic() >= self._until
             return self._lost
 
     def stop(self) -> None:
-        """Ask the thread to end; the lease is no longer renewed."""
-        self._stop_asked.set()
+        """Request the end of the thread; the lease is no longer renewed."""
+        self._stop_requested.set()
 
     def run(self) -> None:
-        """Renew at a third of the time to live, at once again after a failure; tell of the end."""
+        """Renew at a third of the time to live, sooner after a failure; then call `on_lost`."""
+        # A third leaves time for several failed attempts, each at another member, before the end.
         attempt, pause = min(1.0, max(0.3, self._ttl / 5)), self._ttl / 3
         with self._renewer as renew:
-            while not self._stop_asked.wait(pause) and not self.is_lost():
+            while not self._stop_requested.wait(pause) and not self.is_lost():
                 sent = time.monotonic()
                 granted = renew(attempt)
-                renewed = granted is not None and self._note(sent, granted)
-                pause = self._ttl / 3 if renewed else _RETRY
-        if not self._stop_asked.is_set():
+                renewed = granted is not None and self._extend(sent, granted)
+                pause = self._ttl / 3 if renewed else _RETRY_DELAY
+        if not self._stop_requested.is_set():
             self._on_lost()
 
-    def _note(self, sent: float, granted: float) -> bool:
-        """Note what the store granted; return whether the lease goes on."""
+    def _extend(self, sent: float, granted: float) -> bool:
+        """Extend the validity by what the store granted; return whether the lease goes on."""
         with self._state:
-            if self._lost or granted <= GONE or time.monotonic() >= self._until:
+            if self._lost or granted <= LEASE_ENDED or time.monotonic() >= self._until:
                 self._lost = True
             else:
                 self._until = sent + granted
             return not self._lost
 
 
-class KeptLease(ABC):
-    """A lease that is renewed; a `Lease`. `kept` are those of its backend."""
+class RenewedLease(ABC):
+    """A `Lease` with renewals. `active` is the set of its backend's renewed leases."""
 
     def __init__(
-        self, kept: "set[KeptLease]", renewer: Renewer, *, ttl: float, sent: float
+        self, active: "set[RenewedLease]", renewer: Renewer, *, ttl: float, sent: float
     ) -> None:
-        self._kept = kept
+        self._active = active
         self._ttl = ttl
         self._ended = asyncio.Event()
         self._revoked = False
         ended = partial(asyncio.get_running_loop().call_soon_threadsafe, self._ended.set)
-        self._renewal = Keepalive(renewer, until=sent + ttl, ttl=ttl, on_lost=ended)
-        self._renewal.start()
-        kept.add(self)
+        self._keepalive = Keepalive(renewer, until=sent + ttl, ttl=ttl, on_lost=ended)
+        self._keepalive.start()
+        active.add(self)
 
     @property
     def ttl(self) -> float:
@@ -104,17 +123,18 @@ class KeptLease(ABC):
     @property
     def valid_until(self) -> float:
         """Monotonic time until which the lease certainly holds; 0.0 once revoked."""
-        return 0.0 if self._revoked else self._renewal.valid_until
+        return 0.0 if self._revoked else self._keepalive.valid_until
 
     async def lost(self) -> None:
-        """Return when the lease has ended or can no longer be relied on."""
-        while not self._ended.is_set() and not self._renewal.is_lost():
+        """Return when the lease has ended or its validity has expired."""
+        # The validity is checked here too: the thread may be in a renewal when it expires.
+        while not self._ended.is_set() and not self._keepalive.is_lost():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._renewal.valid_until - time.monotonic()):
+                async with asyncio.timeout(self._keepalive.valid_until - time.monotonic()):
                     await self._ended.wait()
 
     async def revoke(self) -> None:
-        """End the lease now; its keys vanish. Idempotent, best effort when the store is away."""
+        """End the lease now, which deletes its keys. Idempotent; best effort during an outage."""
         if self._revoked:
             return
         self._revoked = True
@@ -123,16 +143,16 @@ class KeptLease(ABC):
         await self.end()
 
     async def stop(self) -> None:
-        """Renew no more and wait for the thread's end."""
-        self._renewal.stop()
-        await asyncio.to_thread(self._renewal.join)
-        self._kept.discard(self)
+        """Stop the renewals and wait for the thread's end."""
+        self._keepalive.stop()
+        await asyncio.to_thread(self._keepalive.join)
+        self._active.discard(self)
 
     @abstractmethod
     async def end(self) -> None:
-        """Tell the store that the lease is over; where it is away, log that it ends by itself."""
+        """Revoke the lease in the store; during an outage, log that it will expire."""
 
 
-async def stop_all(kept: set[KeptLease]) -> None:
-    """Renew none of them any more."""
-    await asyncio.gather(*(lease.stop() for lease in kept))
+async def stop_all(leases: set[RenewedLease]) -> None:
+    """Stop the renewals of all leases."""
+    await asyncio.gather(*(lease.stop() for lease in leases))

@@ -1,7 +1,7 @@
-"""A lock: a key that exists under a lease of its holder's; what stores do alike.
+"""A lock: a key that exists under a lease of its holder; the part that etcd and consul share.
 
-`acquire` takes a lease and tries again and again, `lost` waits for the lease's end or the key's.
-How the key is taken, watched and given back is the backend's business.
+`acquire` takes a lease and tries until it holds the key; `lost` waits for the end of the lease or
+of the key. The backend takes, watches and releases the key.
 """
 
 import asyncio
@@ -15,15 +15,23 @@ from core.errors import StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Fence
-from objdb.keepalive import KeptLease
+from objdb.keepalive import RenewedLease
 
 log = logging.getLogger(__name__)
 
-L = TypeVar("L", bound=KeptLease)
+# A lock does not prove that its holder is alone. A process may be stopped right after it checked
+# `valid_until`, wake up when another holds the lock, and send a commit. Two things make that safe:
+#
+# * The holder stops by itself when the validity of its lease ends, which is before the store drops
+#   the lease (objdb.keepalive). So two holders normally do not overlap.
+# * Every commit that relies on the lock carries its `Fence`, which the store compares with the key
+#   in the same transaction. This is what guarantees safety; the lease only bounds the waiting.
+
+L = TypeVar("L", bound=RenewedLease)
 
 
 class KeyLock(ABC, Generic[L]):
-    """A `Lock`; `grant` gives a lease of so many seconds."""
+    """A `Lock`; `grant` returns a new lease of so many seconds."""
 
     def __init__(
         self, grant: Callable[[float], Awaitable[L]], *, key: str, holder: str, ttl: float
@@ -37,12 +45,14 @@ class KeyLock(ABC, Generic[L]):
 
     @property
     def valid_until(self) -> float:
-        """Monotonic time until which the lock is certainly ours; 0.0 while it is not."""
+        """Monotonic time until which this client certainly holds the lock; 0.0 if it does not."""
         return self._lease.valid_until if self._lease is not None and self._fence else 0.0
 
     async def acquire(self) -> Fence:
-        """Wait until the lock is ours and return the fence for commits."""
-        await self._give_up_lease()
+        """Wait until this client holds the lock; return the fence for commits."""
+        # Each term has a lease of its own. The key of an earlier term, if it still exists, ends
+        # with the earlier lease and cannot be taken for the new one.
+        await self._drop_lease()
         self._fence = None
         delays = backoff(0.02, 0.5)
         try:
@@ -50,72 +60,77 @@ class KeyLock(ABC, Generic[L]):
                 try:
                     self._fence = await self._attempt()
                 except StoreUnavailable as exc:
-                    log.warning("lock: store away", extra=fields(key=self._key, error=str(exc)))
+                    log.warning(
+                        "lock: store unavailable, retrying",
+                        extra=fields(key=self._key, error=str(exc)),
+                    )
                     await asyncio.sleep(next(delays))
                     continue
                 if self._fence is not None:
                     return self._fence
         finally:
             if self._fence is None:
-                await self._give_up_lease()
+                await self._drop_lease()
 
     async def lost(self) -> None:
-        """Return when the lock is no longer ours (not for `release`)."""
+        """Return when this client has lost the lock (not for `release`)."""
         lease, fence = self._lease, self._fence
         if lease is None or fence is None:
             return
         async with (
             background("lock lease", lease.lost()) as ended,
-            background("lock key", self.taken(fence)) as taken,
+            background("lock key", self.wait_until_lost(fence)) as taken,
         ):
             await asyncio.wait((ended, taken), return_when=asyncio.FIRST_COMPLETED)
         if self._fence is fence:
             self._fence = None
 
     async def release(self) -> None:
-        """Give the lock up at once; a waiter gets it without waiting for the lease to end."""
+        """Release the lock; a waiting client gets it without waiting for the lease to expire."""
         fence, self._fence = self._fence, None
         if fence is not None:
-            await self.give_back(fence)
-        await self._give_up_lease()
+            await self.unlock(fence)
+        await self._drop_lease()
 
     @abstractmethod
     async def holder(self) -> str | None:
-        """Return the holder's text as the store has it now; None if nobody holds the lock."""
+        """Return the current holder's text from the store; None if the lock is free."""
 
     @abstractmethod
-    async def take(self, lease: L) -> Fence | int | str:
-        """Take the key under a lease; if it is another's, say where to wait from (for `gone`)."""
+    async def try_lock(self, lease: L) -> Fence | int | str:
+        """Take the key under a lease; if it is held, return a position for `wait_until_free`."""
 
     @abstractmethod
-    async def gone(self, since: int | str) -> None:
-        """Return when the key may be free after the moment that `take` named."""
+    async def wait_until_free(self, since: int | str) -> None:
+        """Return when the key may be free, after the position that `try_lock` returned."""
 
     @abstractmethod
-    async def taken(self, fence: Fence) -> None:
-        """Return when the key is certainly not ours any more; outages are waited out."""
+    async def wait_until_lost(self, fence: Fence) -> None:
+        """Return when this client certainly does not hold the key; continues after outages."""
 
     @abstractmethod
-    async def give_back(self, fence: Fence) -> None:
-        """Free the key if it is still ours; best effort."""
+    async def unlock(self, fence: Fence) -> None:
+        """Free the key if this client still holds it; best effort."""
 
     async def _attempt(self) -> Fence | None:
         """Take the key, or wait until it may be free."""
         if self._lease is None or time.monotonic() >= self._lease.valid_until:
-            await self._give_up_lease()
+            await self._drop_lease()
             self._lease = await self._grant(self._ttl)
         lease = self._lease
-        found = await self.take(lease)
+        found = await self.try_lock(lease)
         if isinstance(found, Fence):
             return found
+        # The wait starts at the position that `try_lock` returned, so a release between that
+        # answer and the start of the watch is not missed.
         async with (
             background("lock lease", lease.lost()) as ended,
-            background("lock key", self.gone(found)) as gone,
+            background("lock key", self.wait_until_free(found)) as free,
         ):
-            await asyncio.wait((ended, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ended, free), return_when=asyncio.FIRST_COMPLETED)
         return None
 
-    async def _give_up_lease(self) -> None:
+    async def _drop_lease(self) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
             await lease.revoke()

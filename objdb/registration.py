@@ -1,8 +1,8 @@
-"""The service registry: instances of a service, each under a lease, and who watches them.
+"""The service registry: one key per instance of a service, under a lease.
 
-A `Registration` says what is to be registered; its `run` makes the store say so and keeps it that
-way: new values are written in order, and an instance whose lease was lost is registered anew.
-Values are bytes; what they say is `state.codec`'s business.
+`Registration.run` writes the instance's value to the store and keeps it there: new values are
+written in order, and after the loss of a lease the instance is registered again. Values are bytes,
+encoded by `state.codec`.
 """
 
 import asyncio
@@ -30,74 +30,78 @@ class Registration:
         self._ttl = ttl
         self._wanted = value
         self._lease: Lease | None = None
-        self._asked = asyncio.Event()
-        self._settled = asyncio.Event()
+        self._updated = asyncio.Event()
+        self._synced = asyncio.Event()
 
     def update(self, value: bytes) -> None:
-        """Have another value registered (a role, say); `settled` tells when it is."""
+        """Register another value, such as a new role; `synced` returns once it is written."""
         self._wanted = value
-        self._settled.clear()
-        self._asked.set()
+        self._synced.clear()
+        self._updated.set()
 
-    async def settled(self) -> None:
-        """Wait until the store has what was asked for last."""
-        await self._settled.wait()
+    async def synced(self) -> None:
+        """Wait until the store has the last value."""
+        await self._synced.wait()
 
     async def run(self) -> None:
-        """Keep the store as asked, for ever; cancelled, the instance is taken out."""
+        """Keep the instance registered until cancelled, then deregister it."""
         delays = backoff(0.05, 1.0)
         try:
             while True:
-                self._asked.clear()
+                # Cleared before the value is read: an update during the write wakes the next wait.
+                self._updated.clear()
                 wanted = self._wanted
                 try:
-                    await self._realise(wanted)
+                    await self._write_with_retries(wanted)
                 except (StoreUnavailable, NotFound) as exc:
-                    log.warning("service not written", extra=fields(key=self._key, error=str(exc)))
+                    log.warning(
+                        "service registration failed, retrying",
+                        extra=fields(key=self._key, error=str(exc)),
+                    )
+                    # NotFound: the lease has ended in the store before we noticed.
                     if isinstance(exc, NotFound) or not self._lease_holds():
                         await self._drop_lease()
                     await asyncio.sleep(next(delays))
                     continue
                 delays = backoff(0.05, 1.0)
                 if wanted == self._wanted:
-                    self._settled.set()
-                await self._disturbed()
+                    self._synced.set()
+                await self._wait_for_change()
         finally:
             await self._drop_lease()
 
-    async def _realise(self, wanted: bytes) -> None:
+    async def _write_with_retries(self, wanted: bytes) -> None:
         while not await self._write(wanted):
-            log.info("service key written by another", extra=fields(key=self._key))
+            log.info("service key changed by another writer, retrying", extra=fields(key=self._key))
 
     async def _write(self, value: bytes) -> bool:
-        """Put the value over what is there; False if somebody else wrote meanwhile.
-
-        The check keeps a late copy of an older value from overwriting a newer one.
-        """
+        """Replace the key's value; False if another writer changed it in between."""
         if self._lease is None:
             self._lease = await self._backend.lease(self._ttl)
         current = await self._backend.get(self._key)
+        # Checked, although this client owns the key: an earlier put whose answer was lost may
+        # still arrive, and without a check it would overwrite a newer value.
         check = Absent(self._key) if current is None else Unchanged(self._key, current.rev)
         change = Change((check,), (Put(self._key, value, self._lease),))
         (outcome,) = await self._backend.commit([change])
         return isinstance(outcome, Committed)
 
-    async def _disturbed(self) -> None:
-        """Wait until something else is wanted or the lease is lost."""
+    async def _wait_for_change(self) -> None:
+        """Wait for an update or for the loss of the lease."""
         if self._lease is None:
             return
         async with (
             background("service lease", self._lease.lost()) as lost,
-            background("service asked", self._until_asked()) as asked,
+            background("service update", self._wait_for_update()) as updated,
         ):
-            await asyncio.wait((lost, asked), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((lost, updated), return_when=asyncio.FIRST_COMPLETED)
         if not self._lease_holds():
-            log.warning("service lease lost, registering anew", extra=fields(key=self._key))
-            self._settled.clear()
+            log.warning("service lease lost, registering again", extra=fields(key=self._key))
+            self._synced.clear()
             await self._drop_lease()
 
-    async def _until_asked(self) -> None:
-        await self._asked.wait()
+    async def _wait_for_update(self) -> None:
+        await self._updated.wait()
 
     def _lease_holds(self) -> bool:
         return self._lease is not None and time.monotonic() < self._lease.valid_until

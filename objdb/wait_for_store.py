@@ -1,8 +1,8 @@
-"""A daemon's first word with its store: waits for one that is late, gives up one that is no use.
+"""A daemon's start: waits for a store that is not up yet, fails for one that is misconfigured.
 
-In come the address and a client; out comes one key once the store has answered. A store that
-refuses us, that speaks another language or is of another kind, ends the wait with what to do; gRPC
-alone would wait for ever (`objdb.diagnosis`). Whether the content is ours is the caller's.
+Takes the address and a client; returns one key as soon as the store answers. Wrong credentials, a
+TLS mismatch or a server of another kind end the wait with an error that names the remedy; gRPC
+alone would retry for ever (`objdb.diagnosis`). The caller checks what the key holds.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from objdb.diagnosis import CONSUL, ETCD, examine
 log = logging.getLogger(__name__)
 
 FIRST_ANSWER: Final = 2.0
-"""Seconds before we look why there is no answer."""
+"""Seconds without an answer before the store is examined."""
 CERTAIN: Final = 2
-"""Looks in a row that must find the store of no use: one that starts or ends may look so."""
+"""Examinations in a row that must fail for good: a server that starts or stops can fail one."""
 
 
-async def arrival(store: StoreAddress, backend: Backend, key: str) -> Entry | None:
-    """Return what a key holds as soon as the store answers.
+async def wait_for_store(store: StoreAddress, backend: Backend, key: str) -> Entry | None:
+    """Return the entry of a key as soon as the store answers.
 
-    Raises StoreDenied, saying what to do, where waiting does not help.
+    Raises StoreDenied, with the remedy, where waiting does not help.
     """
     began, denials = time.monotonic(), 0
     pauses = backoff(0.2, 3.0)
@@ -39,7 +39,7 @@ async def arrival(store: StoreAddress, backend: Backend, key: str) -> Entry | No
         except (StoreUnavailable, TimeoutError) as exc:
             reason: Exception = exc
         try:
-            await _examined(store)
+            await _examine_members(store)
             denials = 0
         except StoreUnavailable as exc:
             reason, denials = exc, 0
@@ -52,22 +52,23 @@ async def arrival(store: StoreAddress, backend: Backend, key: str) -> Entry | No
         await asyncio.sleep(next(pauses))
 
 
-async def _examined(store: StoreAddress) -> None:
-    """Return if a member seems to be all right; else raise what is wrong with the last of them.
+async def _examine_members(store: StoreAddress) -> None:
+    """Return if one member seems usable; else raise the last member's error.
 
-    One that may come is worth waiting for, whatever is wrong with the others.
+    StoreUnavailable takes precedence: a member that may come up is worth the wait, even if another
+    one is misconfigured.
     """
     kind = ETCD if store.kind is StoreKind.ETCD else CONSUL
     context = tls_context(store)
-    late: StoreUnavailable | None = None
+    unavailable: StoreUnavailable | None = None
     denied: StoreDenied | None = None
     for member in store.members:
         try:
             await examine(kind, member, context)
         except StoreUnavailable as exc:
-            late = exc
+            unavailable = exc
         except StoreDenied as exc:
             denied = exc
         else:
             return
-    raise late or denied or AssertionError("a store has members")
+    raise unavailable or denied or AssertionError("a store has members")

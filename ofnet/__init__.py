@@ -1,7 +1,9 @@
-"""The OpenFlow layer: from a World to flows, and from flows to a switch.
+"""The OpenFlow layer: makes flows from a World and reconciles the switches with them.
 
-`ofnet.world` has the types of what a switch must know; `ofnet.pipelines` turns a World into flows
-(pure); `ofnet.diff` compares them with what the switch reports; `ofnet.channel.switch` alone talks
-to the switch. `ofnet.rpc.jsonrpc` is the JSON-RPC control channel between netmaster and agents.
-Nothing here knows the store, REST or the host's kernel.
+In come Worlds (`ofnet.world`) and their changes. `ofnet.pipelines` makes the flows of each object,
+`ofnet.desired` adds them up, `ofnet.flow_sync` compares them with the switch's (`ofnet.diff`) and
+sends the difference (`ofnet.channel`). `ofnet.agent` puts this together for one bridge and answers
+packets (`ofnet.packetin`, `ofnet.names`, `ofnet.services`). `ofnet.bgp` is the BGP speaker,
+`ofnet.rpc` the control channel between masters and agents. Nothing here knows the store, REST or
+the host's kernel.
 """

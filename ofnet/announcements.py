@@ -1,52 +1,61 @@
-"""Which local endpoints are announced by gratuitous ARP, and when.
+"""Which local endpoints are announced by gratuitous ARP (GARP), and when.
 
-Switches outside learn from an announcement on which port an address is: of the vlan bridge, in
-bridge mode; elsewhere nothing is announced. In come Worlds with what changed; out go frames for one
-card of the uplink that works. A new endpoint is announced once, on its network's VLAN; the
-endpoints of a group, on the group's own VLAN, in `ROUNDS` rounds after one of them came and after
-its application profile was launched; all of them when there is an uplink again and when ARP begins
-to be flooded.
+Physical switches learn from an announcement at which port an address is. Only the vlan bridge in
+bridge mode announces. In come Worlds with what changed; out go frames for one working NIC of the
+uplink.
+
+* A new endpoint is announced once, on its network's VLAN.
+* The endpoints of a group are announced on the group's own VLAN, in `ROUNDS` rounds: after one of
+  them came, and after the group's application profile was launched.
+* All endpoints are announced when an uplink works again and when ARP begins to be flooded.
 
 Pure: `ofnet.garp_sender` has the clock.
 
-Source: docs/original/ofnet-pipelines.md, GARP.
+Source: docs/original/ofnet-pipelines.md §8.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from core.ids import EndpointKey
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.openflow.actions import Output, tag
 from ofnet.packetin import PacketOut
 from ofnet.tables import Mode, mode_of
-from ofnet.uplink_choice import way_out
+from ofnet.uplink_choice import choose_uplink
 from ofnet.world import ArpMode, Bridge, LocalEndpoint, World
 
 ROUNDS: Final = 15
 
 
 class Announcements:
-    """What is still to be announced on one bridge."""
+    """The announcements of one bridge that are not sent yet."""
+
+    # An endpoint is announced when physical switches may have learned its address elsewhere: it is
+    # new here, or its MAC, address, group or VLAN changed (`_visible_identity`), or all their
+    # learned addresses may be gone with the link. A record that changed otherwise is not announced:
+    # every broadcast reaches all hosts of the VLAN. One working NIC of several is enough, so only
+    # the first one that comes up announces all endpoints.
 
     def __init__(self, bridge: Bridge, world: World) -> None:
         self._bridge = bridge
         self._world = world
-        self._once: set[EndpointKey] = set()
+        self._new: set[EndpointKey] = set()
         self._rounds: dict[int, int] = {}
 
     def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World."""
         before, self._world = self._world, world
         if mode_of(self._bridge, world.fwd_mode) is not Mode.VLAN:
-            self._once.clear()
+            self._new.clear()
             self._rounds.clear()
-        elif _heard_anew(before, world):
+        elif _must_announce_all(before, world):
             self._add(set(world.local))
         else:
-            names = world.local.keys() if changes.everything else changes.local
-            self._add({key for key in names if _moved(before, world, key)})
+            changed = map(EndpointKey, changes.names(ObjectKind.LOCAL))
+            names = world.local.keys() if changes.everything else changed
+            self._add({key for key in names if _is_new(before, world, key)})
             for group, number in world.launches.items():
                 if before.launches.get(group, 0) != number:
                     self._rounds[group] = ROUNDS
@@ -56,13 +65,13 @@ class Announcements:
         """True while groups are to be announced again."""
         return bool(self._rounds)
 
-    def once(self) -> list[PacketOut]:
-        """Return the announcements of what came, and count them as made."""
-        keys, self._once = self._once, set()
+    def take_new(self) -> list[PacketOut]:
+        """Return the announcements of new endpoints; they are not due any more."""
+        keys, self._new = self._new, set()
         return list(self._frames(keys))
 
-    def next_round(self) -> list[PacketOut]:
-        """Return one round of what groups have still to be announced, and count it as made."""
+    def take_round(self) -> list[PacketOut]:
+        """Return the next round of announcements of groups; they have one round less to go."""
         groups = self._rounds
         self._rounds = {group: left - 1 for group, left in groups.items() if left > 1}
         members = (one for one in self._world.local.values() if one.group_id in groups)
@@ -70,7 +79,7 @@ class Announcements:
         return [frame for frame in sent if frame is not None]
 
     def _add(self, keys: set[EndpointKey]) -> None:
-        self._once |= keys
+        self._new |= keys
         for key in keys:
             endpoint = self._world.local[key]
             if endpoint.group_vlan:
@@ -85,28 +94,28 @@ class Announcements:
                 yield frame
 
     def _announce(self, endpoint: LocalEndpoint, vlan: int) -> PacketOut | None:
-        """Return the announcement of an endpoint, None if there is nowhere to send it."""
-        uplink = way_out(self._world.uplinks, endpoint.mac)
+        """Return the announcement of an endpoint; None without a working uplink."""
+        uplink = choose_uplink(self._world.uplinks, endpoint.mac)
         if uplink is None:
             return None
         frame = packets.arp_announcement(endpoint.mac, endpoint.ip)
         return PacketOut(data=frame, actions=(*tag(vlan), Output(uplink.ofport)))
 
 
-def _heard_anew(before: World, after: World) -> bool:
-    """Tell whether others can hear announcements, or need them, that did not before."""
+def _must_announce_all(before: World, after: World) -> bool:
+    """Return whether announcements reach the physical network, or are needed, since this change."""
     connected = any(uplink.up for uplink in after.uplinks)
     was_connected = any(uplink.up for uplink in before.uplinks)
     floods = after.arp_mode is ArpMode.FLOOD and before.arp_mode is not ArpMode.FLOOD
     return floods or (connected and not was_connected)
 
 
-def _moved(before: World, after: World, key: EndpointKey) -> bool:
-    """Tell whether an endpoint is here now that was not, or was another to those outside."""
-    return key in after.local and _seen(before, key) != _seen(after, key)
+def _is_new(before: World, after: World, key: EndpointKey) -> bool:
+    """Return whether an endpoint is new here, or has changed what the physical network sees."""
+    return key in after.local and _visible_identity(before, key) != _visible_identity(after, key)
 
 
-def _seen(world: World, key: EndpointKey) -> tuple[object, ...] | None:
+def _visible_identity(world: World, key: EndpointKey) -> tuple[object, ...] | None:
     endpoint = world.local.get(key)
     if endpoint is None:
         return None

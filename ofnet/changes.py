@@ -1,16 +1,16 @@
-"""Which objects of a World a change touches: what must be recomputed, and nothing else.
+"""Which objects of a World a change affects, so that only these are recomputed. Pure.
 
-The agent's World builder says which objects it altered (`Changes`); `affected` adds what depends
-on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. Nothing here knows a flow.
+In come the objects that the agent's World builder changed (`Changes`); `affected` adds the objects
+that depend on them. `ofnet.desired` and `ofnet.directory` recompute exactly these. `KINDS` declares
+each kind of object: where a World holds it, and what depends on it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import IPv4Network
-from typing import NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple
 
-from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.world import FwdMode, World
 
 
@@ -44,9 +44,12 @@ class ObjectKind(IntEnum):
     ROUTE = 13
     """A prefix learned by BGP, and the way to the peer itself."""
 
+    PEER = 14
+    """The MAC address another host's uplinks send by; it owns no flows."""
+
 
 class ObjectId(NamedTuple):
-    """One object of a World."""
+    """One object of a World; kinds of which there is one object have no name."""
 
     kind: ObjectKind
     name: str = ""
@@ -60,63 +63,112 @@ class Changes:
     mode.
     """
 
-    networks: frozenset[NetworkId] = frozenset()
-    local: frozenset[EndpointKey] = frozenset()
-    access: frozenset[EndpointKey] = frozenset()
-    remote: frozenset[EndpointKey] = frozenset()
-    vteps: frozenset[HostLabel] = frozenset()
-    peer_macs: frozenset[HostLabel] = frozenset()
-    rules: frozenset[str] = frozenset()
-    services: frozenset[str] = frozenset()
-    served: frozenset[str] = frozenset()
-    routes: frozenset[IPv4Network] = frozenset()
-    host_port: bool = False
-    uplinks: bool = False
-    router: bool = False
+    objects: frozenset[ObjectId] = frozenset()
     everything: bool = False
+
+    @classmethod
+    def of(cls, kind: ObjectKind, names: Iterable[str] = ("",)) -> "Changes":
+        """Return the change of the named objects of a kind, or of the only one of its kind."""
+        return cls(objects=frozenset(_ids(kind, names)))
+
+    def names(self, kind: ObjectKind) -> frozenset[str]:
+        """Return the names of the changed objects of a kind."""
+        return frozenset(oid.name for oid in self.objects if oid.kind is kind)
 
     def __or__(self, other: "Changes") -> "Changes":
         """Return the changes of both."""
         return Changes(
-            networks=self.networks | other.networks,
-            local=self.local | other.local,
-            access=self.access | other.access,
-            remote=self.remote | other.remote,
-            vteps=self.vteps | other.vteps,
-            peer_macs=self.peer_macs | other.peer_macs,
-            rules=self.rules | other.rules,
-            services=self.services | other.services,
-            served=self.served | other.served,
-            routes=self.routes | other.routes,
-            host_port=self.host_port or other.host_port,
-            uplinks=self.uplinks or other.uplinks,
-            router=self.router or other.router,
+            objects=self.objects | other.objects,
             everything=self.everything or other.everything,
         )
 
     def __bool__(self) -> bool:
-        return self != Changes()
+        return self.everything or bool(self.objects)
 
 
 EVERYTHING = Changes(everything=True)
 
+Dependents = Callable[[World, Set[str]], Iterator[ObjectId]]
+"""Yields what must be recomputed with the named objects of a kind, given the new World."""
+
+
+def _none(_world: World, _names: Set[str]) -> Iterator[ObjectId]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSpec:
+    """How a World holds the objects of one kind, and what depends on them.
+
+    `field` is the World's mapping that has the objects by their names; None for a kind of which
+    there is one object. A kind that owns no flows is never computed itself.
+    """
+
+    field: str | None = None
+    dependents: Dependents = _none
+    owns_flows: bool = True
+
+
+def _all_of(*kinds: ObjectKind) -> Dependents:
+    return lambda world, _names: chain.from_iterable(_present(kind, world) for kind in kinds)
+
+
+def _of_uplinks(world: World, _names: Set[str]) -> Iterator[ObjectId]:
+    yield ObjectId(ObjectKind.ROUTER)
+    for kind in (ObjectKind.NETWORK, ObjectKind.LOCAL, ObjectKind.REMOTE, ObjectKind.ROUTE):
+        yield from _present(kind, world)
+
+
+def _of_vteps(world: World, hosts: Set[str]) -> Iterator[ObjectId]:
+    yield from _present(ObjectKind.NETWORK, world)
+    yield from _present(ObjectKind.FLOOD, world)
+    yield from _behind(world, hosts)
+
+
+def _behind(world: World, hosts: Set[str]) -> Iterator[ObjectId]:
+    keys = (key for key, remote in world.remote.items() if remote.host in hosts)
+    return _ids(ObjectKind.REMOTE, keys)
+
+
+def _of_networks(world: World, networks: Set[str]) -> Iterator[ObjectId]:
+    yield from _ids(ObjectKind.FLOOD, networks)
+    local = (key for key, one in world.local.items() if one.network in networks)
+    yield from _ids(ObjectKind.LOCAL, local)
+    remote = (key for key, one in world.remote.items() if one.network in networks)
+    yield from _ids(ObjectKind.REMOTE, remote)
+
+
+def _of_local(world: World, _names: Set[str]) -> Iterator[ObjectId]:
+    # The new World does not say which network a removed endpoint was on, so all are recomputed.
+    if world.fwd_mode is FwdMode.BRIDGE:
+        yield from _present(ObjectKind.FLOOD, world)
+
+
+KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
+    ObjectKind.PIPELINE: KindSpec(),
+    ObjectKind.UPLINKS: KindSpec(dependents=_of_uplinks),
+    ObjectKind.HOST_PORT: KindSpec(dependents=_all_of(ObjectKind.LOCAL, ObjectKind.ACCESS)),
+    ObjectKind.VTEP: KindSpec(field="vteps", dependents=_of_vteps),
+    ObjectKind.NETWORK: KindSpec(field="networks", dependents=_of_networks),
+    ObjectKind.LOCAL: KindSpec(field="local", dependents=_of_local),
+    ObjectKind.REMOTE: KindSpec(field="remote"),
+    ObjectKind.FLOOD: KindSpec(field="networks"),
+    ObjectKind.RULE: KindSpec(field="rules"),
+    ObjectKind.ACCESS: KindSpec(field="access"),
+    ObjectKind.SERVICE: KindSpec(field="services"),
+    ObjectKind.SERVED: KindSpec(field="served"),
+    ObjectKind.ROUTER: KindSpec(),
+    ObjectKind.ROUTE: KindSpec(field="routes"),
+    ObjectKind.PEER: KindSpec(field="peer_macs", dependents=_behind, owns_flows=False),
+}
+"""The one place that declares a kind; `ofnet.pipelines` has the flows of each."""
+
 
 def objects(world: World) -> Iterator[ObjectId]:
     """Yield every object of a World that may own flows."""
-    yield ObjectId(ObjectKind.PIPELINE)
-    yield ObjectId(ObjectKind.UPLINKS)
-    yield ObjectId(ObjectKind.HOST_PORT)
-    yield from _ids(ObjectKind.VTEP, world.vteps)
-    yield from _ids(ObjectKind.NETWORK, world.networks)
-    yield from _ids(ObjectKind.LOCAL, world.local)
-    yield from _ids(ObjectKind.REMOTE, world.remote)
-    yield from _ids(ObjectKind.FLOOD, world.networks)
-    yield from _ids(ObjectKind.RULE, world.rules)
-    yield from _ids(ObjectKind.ACCESS, world.access)
-    yield from _ids(ObjectKind.SERVICE, world.services)
-    yield from _ids(ObjectKind.SERVED, world.served)
-    yield ObjectId(ObjectKind.ROUTER)
-    yield from _ids(ObjectKind.ROUTE, map(str, world.routes))
+    for kind, spec in KINDS.items():
+        if spec.owns_flows:
+            yield from _present(kind, world)
 
 
 def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[ObjectId]:
@@ -128,48 +180,19 @@ def affected(world: World, changes: Changes, known: Iterable[ObjectId]) -> set[O
     """
     if changes.everything:
         return {*objects(world), *known}
-    out = {
-        *_ids(ObjectKind.NETWORK, changes.networks),
-        *_ids(ObjectKind.VTEP, changes.vteps),
-        *_ids(ObjectKind.LOCAL, changes.local),
-        *_ids(ObjectKind.REMOTE, changes.remote),
-        *_ids(ObjectKind.FLOOD, changes.networks),
-        *_ids(ObjectKind.RULE, changes.rules),
-        *_ids(ObjectKind.ACCESS, changes.access),
-        *_ids(ObjectKind.SERVICE, changes.services),
-        *_ids(ObjectKind.SERVED, changes.served),
-        *_ids(ObjectKind.ROUTE, map(str, changes.routes)),
-    }
-    if changes.uplinks:
-        out.add(ObjectId(ObjectKind.UPLINKS))
-        out.update(_ids(ObjectKind.NETWORK, world.networks))
-        out.update(_ids(ObjectKind.LOCAL, world.local))
-        out.update(_ids(ObjectKind.REMOTE, world.remote))
-        out.update(_ids(ObjectKind.ROUTE, map(str, world.routes)))
-    if changes.router or changes.uplinks:
-        out.add(ObjectId(ObjectKind.ROUTER))
-    if changes.host_port:
-        out.add(ObjectId(ObjectKind.HOST_PORT))
-        out.update(_ids(ObjectKind.LOCAL, world.local))
-        out.update(_ids(ObjectKind.ACCESS, world.access))
-    if changes.vteps:
-        out.update(_ids(ObjectKind.NETWORK, world.networks))
-    if changes.vteps or (changes.local and world.fwd_mode is FwdMode.BRIDGE):
-        # which network a pod that is gone was on, the new World does not say
-        out.update(_ids(ObjectKind.FLOOD, world.networks))
-    if changes.networks or changes.vteps or changes.peer_macs:
-        out.update(_dependents(world, changes))
+    names: dict[ObjectKind, set[str]] = {}
+    for oid in changes.objects:
+        names.setdefault(oid.kind, set()).add(oid.name)
+    out = {oid for oid in changes.objects if KINDS[oid.kind].owns_flows}
+    for kind, changed in names.items():
+        out.update(KINDS[kind].dependents(world, changed))
     return out
 
 
-def _dependents(world: World, changes: Changes) -> Iterator[ObjectId]:
-    networks, hosts = changes.networks, changes.vteps | changes.peer_macs
-    for key, local in world.local.items():
-        if local.network in networks:
-            yield ObjectId(ObjectKind.LOCAL, key)
-    for key, remote in world.remote.items():
-        if remote.network in networks or remote.host in hosts:
-            yield ObjectId(ObjectKind.REMOTE, key)
+def _present(kind: ObjectKind, world: World) -> Iterator[ObjectId]:
+    """Yield the objects of a kind that a World has."""
+    field = KINDS[kind].field
+    return _ids(kind, ("",) if field is None else map(str, getattr(world, field)))
 
 
 def _ids(kind: ObjectKind, names: Iterable[str]) -> Iterator[ObjectId]:

@@ -1,9 +1,8 @@
-"""The desired state of one bridge: which flows must exist, kept up to date object by object.
+"""The desired state of one bridge: which flows must exist, kept up to date object by object. Pure.
 
-Flows(World) is the sum of what the pipeline says for each object. A change recomputes its own
-objects (`ofnet.changes.affected`) and yields the difference. A flow claimed by several objects (a
-moved pod is known on two hosts for a moment) is decided by `ofnet.ownership`. `ofnet.agent` owns
-the instance; nothing here does I/O.
+In come Worlds with their changes; out go the flows to add and to delete. The desired flows are the
+sum of what the pipeline (`ofnet.pipelines`) yields for each object of the World. `ofnet.agent` owns
+the instance.
 """
 
 import struct
@@ -22,10 +21,10 @@ from ofnet.world import Bridge, World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowDelta:
-    """What a change did: flows to add (or to put in another's place) and flows that are gone.
+    """The effect of a change: flows to add (or to replace others with) and flows to delete.
 
-    `touched` has every flow key of the objects concerned, changed or not; `faults` says which of
-    these objects cannot be turned into flows, and why.
+    `touched` has every flow key of the recomputed objects, changed or not; `faults` has those of
+    them that cannot be turned into flows, with the reason.
     """
 
     add: tuple[Flow, ...] = ()
@@ -37,33 +36,40 @@ class FlowDelta:
 class Desired:
     """All flows one bridge must have.
 
-    An object with impossible values (a MAC that is none, a group beyond its bits) has no flows and
-    is in `faults`; it does no harm to the others.
+    An object with impossible values (text that is no MAC, a group id of more than 15 bits) has no
+    flows and is in `faults`; the others are not affected.
     """
+
+    # Invariant: `flows` equals what a new instance computes from the same World, however many
+    # updates led here. Three things hold it up. A pipeline function depends on its object and the
+    # World alone. `ofnet.changes.affected` names every object whose function reads something that
+    # changed; a new dependency in a pipeline needs a line there. A flow that several objects yield
+    # (a moved pod has a record on two hosts for a moment) goes to the smallest object id
+    # (`ofnet.ownership`), not to the last one.
 
     def __init__(self, bridge: Bridge) -> None:
         self.faults: dict[ObjectId, str] = {}
-        self._bridge = bridge
-        self._claims: Ownership[FlowKey, Flow] = Ownership()
+        self.bridge = bridge
+        self._ownership: Ownership[FlowKey, Flow] = Ownership()
 
     @property
     def flows(self) -> Mapping[FlowKey, Flow]:
         """The current state."""
-        return self._claims.values
+        return self._ownership.values
 
     def update(self, world: World, changes: Changes) -> FlowDelta:
         """Take over a changed World and return how the flows differ from before."""
-        pipeline = PIPELINES[mode_of(self._bridge, world.fwd_mode)]
-        known = chain(self._claims.owners(), tuple(self.faults))
+        pipeline = PIPELINES[mode_of(self.bridge, world.fwd_mode)]
+        known = chain(self._ownership.owners(), tuple(self.faults))
         fresh = {oid: self._flows(pipeline, oid, world) for oid in affected(world, changes, known)}
         before: dict[FlowKey, Flow | None] = {}
         for oid, flows in fresh.items():
-            old = self._claims.claimed(oid)
+            old = self._ownership.claimed(oid)
             for key in (*old, *flows):
-                before.setdefault(key, self._claims.values.get(key))
-            self._claims.claim(oid, flows)
+                before.setdefault(key, self._ownership.values.get(key))
+            self._ownership.claim(oid, flows)
         faults = {oid: self.faults[oid] for oid in fresh.keys() & self.faults.keys()}
-        return _delta(before, self._claims.values, faults)
+        return _delta(before, self._ownership.values, faults)
 
     def _flows(self, pipeline: Pipeline, oid: ObjectId, world: World) -> dict[FlowKey, Flow]:
         try:

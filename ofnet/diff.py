@@ -1,11 +1,13 @@
-"""Compares what a switch must have with what it reports.
+"""Compares the desired flows with those a switch reports, and orders changes safely. Pure.
 
-A cookie identifies a flow's content, so (table, cookie) is all that is looked at. All flows on our
-bridges are ours: what is reported and not wanted is deleted, whoever made it.
+A flow's cookie is a digest of its content (`ofnet.flows`), so (table, cookie) is all that is
+compared. Bridges belong to the agent alone: a reported flow that is not desired is deleted, also
+one that the agent did not add.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ofnet.changes import ObjectKind
@@ -14,15 +16,27 @@ from ofnet.tables import TableId
 
 
 class FlowStamp(NamedTuple):
-    """How a flow is named to a switch when it is to be deleted: all of that table and cookie."""
+    """What identifies a flow in a dump and in a deletion: its table and its cookie."""
 
     table: int
     cookie: int
 
 
+class Deletions(Enum):
+    """Which flows that are not desired may be deleted from the switch."""
+
+    NONE = auto()
+    """The desired flows are incomplete: a source of the World has not been read yet."""
+
+    ALL_BUT_ROUTES = auto()
+    """Routes learned by BGP may still be missing from the desired flows."""
+
+    ALL = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What to add and what to delete, in this order, so that no packet meets a gap."""
+    """What to add and then to delete, in this order, so that a replaced flow leaves no gap."""
 
     add: tuple[Flow, ...]
     delete: tuple[FlowStamp, ...]
@@ -30,47 +44,56 @@ class Difference:
     def __bool__(self) -> bool:
         return bool(self.add or self.delete)
 
-    def sparing(self, owner: ObjectKind) -> "Difference":
-        """Return the same, without deletions of what objects of a kind own."""
-        kept = tuple(stamp for stamp in self.delete if owner_of(stamp.cookie) != owner)
-        return Difference(add=self.add, delete=kept)
+    def restricted_to(self, deletions: Deletions) -> "Difference":
+        """Return the same without the deletions that are not allowed."""
+        # A flow that is missing from incomplete knowledge may carry traffic, so it stays until its
+        # absence is certain. Additions are made in any case.
+        match deletions:
+            case Deletions.NONE:
+                return Difference(add=self.add, delete=())
+            case Deletions.ALL_BUT_ROUTES:
+                allowed = (one for one in self.delete if owner_of(one.cookie) != ObjectKind.ROUTE)
+                return Difference(add=self.add, delete=tuple(allowed))
+            case Deletions.ALL:
+                return self
 
 
-_JUDGES: Final = (TableId.POLICY, TableId.DST_GRP)
-_DOORS: Final = (TableId.INPUT, TableId.VLAN)
-_BETWEEN: Final = sorted(set(TableId) - {*_JUDGES, *_DOORS}, reverse=True)
+_POLICY_TABLES: Final = (TableId.POLICY, TableId.DST_GRP)
+_ENTRY_TABLES: Final = (TableId.INPUT, TableId.VLAN)
+_OTHER_TABLES: Final = sorted(set(TableId) - {*_POLICY_TABLES, *_ENTRY_TABLES}, reverse=True)
 _PLACE: Final[Mapping[int, int]] = {
-    table: place for place, table in enumerate((*_JUDGES, *_BETWEEN, *_DOORS))
+    table: place for place, table in enumerate((*_POLICY_TABLES, *_OTHER_TABLES, *_ENTRY_TABLES))
 }
-"""Rules first, then whom they are about, then where packets leave; last where they come in."""
+"""The order of additions: policy rules, destination groups, forwarding, then packet input."""
 
 
 def additions_in_order(flows: Iterable[Flow]) -> list[Flow]:
-    """Return flows in an order in which no packet passes that is denied in the end.
-
-    Packets come in between any two additions. Of two flows in a table the stronger goes first.
-    """
+    """Return flows in an order in which no packet passes that the final flows deny."""
+    # Packets arrive between any two additions. A pod's packets enter the tables by its flows in
+    # tables 0 and 1, so these come last: until then every rule, group and output is in place. Of
+    # two flows in one table the higher priority goes first: a broad "allow" must not be effective
+    # before the narrower "deny" above it.
     return sorted(flows, key=lambda flow: (_PLACE[flow.table], -flow.priority))
 
 
 def deletions_in_order(stamps: Iterable[FlowStamp]) -> list[FlowStamp]:
-    """Return what is deleted in the contrary order; what is foreign, if in no table of ours, first.
+    """Return deletions in the opposite order; flows in tables that no pipeline uses come first.
 
-    The stamps do not say priorities: within a table nothing is promised.
+    A stamp has no priority, so within a table the order is undefined.
     """
     return sorted(stamps, key=lambda stamp: -_PLACE.get(stamp.table, len(_PLACE)))
 
 
 def difference(desired: Iterable[Flow], reported: Iterable[FlowStamp]) -> Difference:
-    """Return what turns the reported flows into the desired ones.
-
-    A cookie of ours that is reported twice in a table was put on a flow that is not ours; both go,
-    and the next comparison brings ours back.
-    """
+    """Return the changes that turn the reported flows into the desired ones."""
+    # Two flows of one table have the same cookie only if their content is the same, and then they
+    # are one flow. A stamp that is reported twice means that a flow was added by hand with a
+    # copied cookie. A deletion by stamp removes both; the comparison that follows every
+    # correction adds the desired one again.
     seen: set[FlowStamp] = set()
-    twice: set[FlowStamp] = set()
+    duplicates: set[FlowStamp] = set()
     for stamp in reported:
-        (twice if stamp in seen else seen).add(stamp)
+        (duplicates if stamp in seen else seen).add(stamp)
     add = []
     for flow in desired:
         stamp = FlowStamp(flow.table, flow.cookie)
@@ -78,4 +101,4 @@ def difference(desired: Iterable[Flow], reported: Iterable[FlowStamp]) -> Differ
             seen.discard(stamp)
         else:
             add.append(flow)
-    return Difference(add=tuple(add), delete=tuple(sorted(seen | twice)))
+    return Difference(add=tuple(add), delete=tuple(sorted(seen | duplicates)))

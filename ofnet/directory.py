@@ -1,7 +1,8 @@
-"""Who has which address and which port: what answering a packet needs of a World.
+"""Indexes of a World by address and by port, for handling packets. Pure.
 
-Kept up to date object by object like the flows, so that an ARP request costs a look-up however
-many endpoints there are. `ofnet.packetin` reads it.
+In come Worlds with their changes, out of which the indexes are kept up to date object by object,
+as the flows are: a packet costs one look-up however many endpoints there are. `ofnet.packetin` and
+`ofnet.services` read them.
 """
 
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ Address = tuple[int, IPv4Address | IPv6Address]
 """An address within a VRF."""
 
 
-class Behind(NamedTuple):
-    """What is behind a port of the bridge: an endpoint with its network, or something else."""
+class Attachment(NamedTuple):
+    """What is attached to a port of the bridge: an endpoint with its network, or something else."""
 
     kind: ObjectKind
     endpoint: LocalEndpoint | None = None
@@ -28,18 +29,22 @@ class Behind(NamedTuple):
 
 
 class Directory:
-    """Addresses of endpoints and routers, and what is behind each port of the bridge.
+    """Addresses of endpoints and routers, and what is attached to each port of the bridge.
 
-    The gateway of a routed network is this host's router; that of a bridged one is somebody outside
-    whom nobody here knows (`ofnetAgent.go: AddNetwork`).
+    The gateway of a routed network is this host's router. That of a bridged network is on the
+    physical network, and unknown here (`ofnetAgent.go: AddNetwork`).
     """
+
+    # Both indexes are `Ownership` maps, because two objects can claim one key for a while: a pod
+    # that moved is local here and still recorded as remote. The winner is the same
+    # as in `ofnet.desired`, so an answer given here agrees with the flows.
 
     def __init__(self) -> None:
         self._addresses: Ownership[Address, Endpoint | None] = Ownership()
-        self._ports: Ownership[int, Behind] = Ownership()
+        self._ports: Ownership[int, Attachment] = Ownership()
 
     def update(self, world: World, changes: Changes) -> set[Address]:
-        """Take over a changed World; return the addresses of which something changed."""
+        """Take over a changed World; return the addresses whose owner may have changed."""
         known = chain(self._addresses.owners(), self._ports.owners())
         touched: set[Address] = set()
         for oid in affected(world, changes, known):
@@ -51,15 +56,15 @@ class Directory:
         return touched
 
     def knows(self, vrf: int, address: IPv4Address | IPv6Address) -> bool:
-        """Return whether an endpoint, here or elsewhere, or a router of ours has the address."""
+        """Return whether an endpoint, local or remote, or this host's router has the address."""
         return (vrf, address) in self._addresses.values
 
     def endpoint(self, vrf: int, address: IPv4Address | IPv6Address) -> Endpoint | None:
-        """Return the endpoint, here or elsewhere, that has the address."""
+        """Return the endpoint, local or remote, that has the address."""
         return self._addresses.values.get((vrf, address))
 
-    def behind(self, ofport: int) -> Behind | None:
-        """Return what is behind a port."""
+    def attachment(self, ofport: int) -> Attachment | None:
+        """Return what is attached to a port."""
         return self._ports.values.get(ofport)
 
 
@@ -87,25 +92,25 @@ def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:
             return None
 
 
-def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, Behind]]:
+def _ports(oid: ObjectId, world: World) -> Iterator[tuple[int, Attachment]]:
     match oid.kind:
         case ObjectKind.LOCAL:
             endpoint = world.local.get(EndpointKey(oid.name))
             network = world.networks.get(endpoint.network) if endpoint is not None else None
             if endpoint is not None and network is not None:
-                yield endpoint.ofport, Behind(ObjectKind.LOCAL, endpoint, network)
+                yield endpoint.ofport, Attachment(ObjectKind.LOCAL, endpoint, network)
         case ObjectKind.VTEP:
             vtep = world.vteps.get(HostLabel(oid.name))
             if vtep is not None:
-                yield vtep.ofport, Behind(ObjectKind.VTEP)
+                yield vtep.ofport, Attachment(ObjectKind.VTEP)
         case ObjectKind.HOST_PORT:
             if world.host_port is not None:
-                yield world.host_port.ofport, Behind(ObjectKind.HOST_PORT)
+                yield world.host_port.ofport, Attachment(ObjectKind.HOST_PORT)
         case ObjectKind.ROUTER:
             if world.router is not None:
-                yield world.router.ofport, Behind(ObjectKind.ROUTER)
+                yield world.router.ofport, Attachment(ObjectKind.ROUTER)
         case ObjectKind.UPLINKS:
             for uplink in world.uplinks:
-                yield uplink.ofport, Behind(ObjectKind.UPLINKS)
+                yield uplink.ofport, Attachment(ObjectKind.UPLINKS)
         case _:
             return

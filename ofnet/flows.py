@@ -1,7 +1,7 @@
-"""A flow: a table's entry as a frozen value that knows its bytes, its cookie and its text.
+"""A flow: a table's entry as a frozen value with its bytes, its cookie and its text.
 
-Two flows are the same exactly if their cookies are: the cookie is a digest of the content, so the
-switch's report of (table, cookie) says everything a comparison needs (`ofnet.diff`).
+The cookie is a digest of the content: two flows are equal exactly if their cookies are. A dump of
+(table, cookie) is therefore enough for a comparison (`ofnet.diff`). Pure.
 """
 
 import struct
@@ -19,20 +19,20 @@ _CONTENT_HEAD: Final = struct.Struct(">BH")
 
 
 def owner_of(cookie: int) -> int | None:
-    """Return the kind of object that owns a flow of ours, None for a foreign one."""
+    """Return the kind of object that owns a flow; None for a flow this agent did not make."""
     return cookie >> 48 & 0xFF if cookie >> 56 == COOKIE_MAGIC else None
 
 
 class FlowKey(NamedTuple):
-    """What OpenFlow calls the same flow: adding under an existing key replaces its instructions."""
+    """A flow's identity in OpenFlow: adding under an existing key replaces the instructions."""
 
     table: TableId
     priority: int
     match: bytes
 
 
-class Undeclared(ValueError):
-    """A flow matches, does, writes or goes to something its table does not declare."""
+class UndeclaredFlow(ValueError):
+    """A flow has a match, an action, a write or a next table that its table does not declare."""
 
 
 class _Content(NamedTuple):
@@ -46,15 +46,19 @@ class _Content(NamedTuple):
     """The match and the instructions as a flow-mod carries them."""
 
     cookie: int
-    """64 bits: 0xC0, the owner's kind, 48 bits of blake2b over all the rest."""
+    """64 bits: 0xC0, the owner's kind, 48 bits of blake2b over all before it."""
 
 
 class Flow(_Content):
-    """One flow. Raises Undeclared on building what `ofnet.tables` does not allow.
+    """One flow. Raises UndeclaredFlow on building what `ofnet.tables` does not declare."""
 
-    A tuple, since a host that starts makes tens of thousands of them: a frozen dataclass takes
-    half as long again to build.
-    """
+    # A tuple, because an agent that starts makes tens of thousands of flows, and a frozen dataclass
+    # takes half as long again to build.
+    #
+    # The cookie covers content and owner. So a flow that changes in any way gets another cookie: an
+    # old flow is deleted by its stamp without touching its successor, and a comparison needs no
+    # decoding of matches and actions. The owner's kind stands outside the digest, in clear, because
+    # some flows must be found by it in a dump: routes of BGP and clients of services.
 
     __slots__ = ()
 
@@ -66,7 +70,7 @@ class Flow(_Content):
         match: Match,
         instructions: Instructions,
     ) -> Self:
-        """Check the flow against its table's declaration, pack it and sign it."""
+        """Check the flow against its table's declaration, pack it and compute its cookie."""
         _check(table, match, instructions)
         wire = match.wire + instructions.wire
         digest = blake2b(_CONTENT_HEAD.pack(table, priority) + wire, digest_size=6).digest()
@@ -85,11 +89,11 @@ class Flow(_Content):
 def _check(table: TableId, match: Match, instructions: Instructions) -> None:
     declared = TABLES[table]
     if not match.names <= declared.matches:
-        raise Undeclared(f"table {table:d} does not match {match}")
+        raise UndeclaredFlow(f"table {table:d} does not match {match}")
     if not instructions.names <= declared.actions:
-        raise Undeclared(f"table {table:d} does not do {instructions}")
+        raise UndeclaredFlow(f"table {table:d} does not do {instructions}")
     metadata, following = instructions.metadata, instructions.goto
     if metadata is not None and metadata.mask & ~declared.writes:
-        raise Undeclared(f"table {table:d} does not write metadata {metadata}")
+        raise UndeclaredFlow(f"table {table:d} does not write metadata {metadata}")
     if following is not None and following not in declared.next:
-        raise Undeclared(f"table {table:d} does not go to table {following:d}")
+        raise UndeclaredFlow(f"table {table:d} does not go to table {following:d}")

@@ -1,8 +1,7 @@
-"""Sends the announcements of one bridge when they are due.
+"""Sends the gratuitous ARPs (GARPs) of one bridge when they are due.
 
-`ofnet.agent` tells of changed Worlds (`note`) and of the end of their realisation (`wake`); what is
-announced is `ofnet.announcements`' decision. Nothing is sent before the switch has its flows, so
-that who answers reaches the pod.
+In come changed Worlds (`update`) and the end of their realisation (`wake`), both from
+`ofnet.agent`; out go frames to `ofnet.channel.switch`. `ofnet.announcements` decides which.
 """
 
 import asyncio
@@ -17,11 +16,18 @@ from ofnet.packetin import PacketOut
 from ofnet.world import Bridge, World
 
 PERIOD: Final = 3.0
-"""Seconds between rounds."""
+"""Seconds between two rounds."""
 
 
 class GarpSender:
     """The announcements of one bridge; `ready` returns when the switch has its flows."""
+
+    # Nothing is announced before the switch is in sync: an announcement draws traffic to this host
+    # at once, and the flows that deliver it to the pod must be there first.
+    #
+    # An announcement may be lost and nothing acknowledges it, so groups are announced in rounds.
+    # One loop paces the rounds of all groups. The original starts another loop with each call
+    # (`vlanBridge.go: InjectGARPs`), which sends the same number in bursts.
 
     def __init__(
         self,
@@ -34,42 +40,42 @@ class GarpSender:
         self._switch = switch
         self._stats = stats
         self._ready = ready
-        self._book = Announcements(bridge, world)
-        self._came = asyncio.Event()
-        self._armed = asyncio.Event()
+        self._announcements = Announcements(bridge, world)
+        self._new = asyncio.Event()
+        self._rounds_due = asyncio.Event()
 
-    def note(self, world: World, changes: Changes) -> None:
+    def update(self, world: World, changes: Changes) -> None:
         """Take over a changed World."""
-        self._book.update(world, changes)
+        self._announcements.update(world, changes)
 
     def wake(self) -> None:
-        """Send what is due, as soon as the switch has its flows."""
-        self._came.set()
-        if self._book.rounds_left:
-            self._armed.set()
+        """Send what is due as soon as the switch has its flows."""
+        self._new.set()
+        if self._announcements.rounds_left:
+            self._rounds_due.set()
 
     async def run(self, *, period: float = PERIOD) -> None:
         """Send announcements, for ever."""
         async with asyncio.TaskGroup() as sending:
-            sending.create_task(self._at_once())
-            sending.create_task(self._in_rounds(period))
+            sending.create_task(self._send_new())
+            sending.create_task(self._send_rounds(period))
 
-    async def _at_once(self) -> None:
+    async def _send_new(self) -> None:
         while True:
-            await self._came.wait()
-            self._came.clear()
+            await self._new.wait()
+            self._new.clear()
             await self._ready()
-            self._send(self._book.once())
+            self._send(self._announcements.take_new())
 
-    async def _in_rounds(self, period: float) -> None:
+    async def _send_rounds(self, period: float) -> None:
         while True:
-            await self._armed.wait()
+            await self._rounds_due.wait()
             await self._ready()
-            sent = self._book.next_round()
+            sent = self._announcements.take_round()
             self._stats["GARPSent"] += len(sent)
             self._send(sent)
-            if not self._book.rounds_left:
-                self._armed.clear()
+            if not self._announcements.rounds_left:
+                self._rounds_due.clear()
             await asyncio.sleep(period)
 
     def _send(self, frames: Sequence[PacketOut]) -> None:

@@ -1,7 +1,7 @@
-"""What an agent shows of a bridge, in the shape of the original's `/inspect/driver`. Pure.
+"""Reports a bridge in the shape of the original's `/inspect/driver`. Pure.
 
-Times of origin and counters of objects are not part of a World: the former are Go's zero time,
-of the latter only those exist that this agent counts.
+A World has no creation times and no counters of objects: times are Go's zero time, and only the
+counters that this agent keeps are reported.
 """
 
 import base64
@@ -13,19 +13,19 @@ from typing import Any, Final
 from core.ids import split_network_id
 from ofnet.openflow.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.services.stats import shown
+from ofnet.services.stats import proxy_state
 from ofnet.tables import Mode
 from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 INTERNAL: Final = 2
-"""The original's bit for an endpoint that is neither BGP's nor outside."""
+"""The original's bit for an endpoint inside the cluster."""
 
 _NO_TIME: Final = "0001-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentIdentity:
-    """Who the agent is to others: its tunnel address, its RPC port and its masters."""
+    """The agent's tunnel address, its RPC port and its masters."""
 
     local_ip: str = ""
     port: int = 0
@@ -63,13 +63,13 @@ def bridge_report(
         "ArpMode": str(world.arp_mode),
         "Stats": dict(sorted(stats.items())),
         "ErrStats": {},
-        "Datapath": _datapath(mode, shown(world, clients)),
+        "Datapath": _datapath(mode, proxy_state(world, clients)),
     }
 
 
 def _endpoints(world: World, identity: AgentIdentity) -> Iterator[dict[str, Any]]:
     for network in world.networks.values():
-        # in bridge mode the gateway is somebody outside
+        # in bridge mode the gateway is on the physical network
         if network.gateway is not None and world.fwd_mode is FwdMode.ROUTING:
             yield _entry(network, network.gateway)
     endpoints: list[LocalEndpoint | RemoteEndpoint] = [*world.local.values()]
@@ -128,7 +128,7 @@ def _vrf_name(network: Network) -> str:
 
 
 def tenants(world: World) -> dict[int, str]:
-    """Return the names of tenants by their VRFs."""
+    """Return the names of tenants by VRF id."""
     return {network.vrf: _vrf_name(network) for network in world.networks.values()}
 
 

@@ -1,8 +1,7 @@
 """A map in which several owners may claim one key, and the smallest owner id wins.
 
-The outcome depends on who claims what, never on the order of events, which is what makes an
-incremental computation equal one from scratch. `ofnet.desired` (flows) and `ofnet.directory`
-(addresses, ports) are made of it.
+`ofnet.desired` (flows by key) and `ofnet.directory` (endpoints by address and by port) are such
+maps. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,16 @@ V = TypeVar("V")
 
 
 class Ownership(Generic[K, V]):
-    """`values` holds each claimed key with the winner's value."""
+    """`values` has each claimed key with the winner's value."""
+
+    # Invariant: `values` is a function of the current claims alone, never of the order in which
+    # they came. This makes an incremental update equal a computation from scratch, which the agent
+    # relies on after a restart: it must want the same flows as the agent before it, or every
+    # restart would rewrite flows. So the rule is a total order on owners (smallest id wins; kinds
+    # are ordered by precedence in `ofnet.changes.ObjectKind`), not "the last one wins".
+    #
+    # Nearly every key has one owner. `_rivals` therefore has an entry for contested keys alone,
+    # with all of their claims, the winner's too; `_winners` and `values` have every key.
 
     def __init__(self) -> None:
         self.values: dict[K, V] = {}
@@ -24,7 +32,7 @@ class Ownership(Generic[K, V]):
         self._rivals: dict[K, dict[ObjectId, V]] = {}
 
     def owners(self) -> Iterable[ObjectId]:
-        """Return everybody who claims something."""
+        """Return the owners that claim at least one key."""
         return self._claimed.keys()
 
     def claimed(self, owner: ObjectId) -> Iterable[K]:

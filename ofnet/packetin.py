@@ -1,14 +1,21 @@
-"""What a packet sent to the controller leads to: counters and at most one packet out. Pure.
+"""Handles packets sent to the controller: counters and at most one packet out. Pure.
 
-Who is known is answered by the switch (`ofnet.pipelines.neighbours`). Here come the questions it
-has no answer for, and those that no pod asks in its own name. Bridged networks ask on for an
-unknown address beyond this host, as the original does; routed ones leave it unanswered. What comes
-from beyond a bridged network's host is answered for the pods of this host alone. The host's own
-questions are answered with the router's MAC, whatever they are for.
+ARP. The switch answers requests for known addresses itself (`ofnet.pipelines.neighbours`); only
+requests without an answer come here. On bridged networks a pod's request for an unknown address is
+sent on beyond this host, as in the original; on routed networks it stays unanswered. A request from
+beyond this host is answered for this host's pods alone. The host's own requests are answered with
+the router's MAC, for any address.
 
-Intercepted DNS is answered by `ofnet.names`, or sent on untouched (VLAN 4093 through the tables).
-Counter names are the original's; those ending in `-ERROR` are its error counters.
+DNS. Intercepted requests are answered by `ofnet.names`, or sent through the tables untouched (on
+VLAN 4093). Counter names are the original's; those ending in `-ERROR` are its error counters.
 """
+
+# What pods can make the agent do. Every frame here was built by a pod or arrived from the network,
+# so it is parsed as untrusted input and leads to at most one packet out. No look-up scans the
+# endpoints. No frame changes state, with one exception outside this module: ARP from the BGP
+# peer's network (`uplink_arp`), which only an uplink delivers. With the source guard on, an ARP or
+# DNS request in another pod's name is counted and dropped. An address conflict probe and an
+# announcement get no answer, because an answer would make the pod give up its own address.
 
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
@@ -17,7 +24,7 @@ from typing import Final
 from ofnet import names
 from ofnet.changes import ObjectKind
 from ofnet.channel.wire import PacketIn
-from ofnet.directory import Behind, Directory
+from ofnet.directory import Attachment, Directory
 from ofnet.names import Resolver
 from ofnet.openflow import oxm, packets
 from ofnet.openflow.actions import (
@@ -32,16 +39,16 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.packets import Arp
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
-from ofnet.uplink_choice import way_out
+from ofnet.uplink_choice import choose_uplink
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
-_NOBODY: Final = IPv4Address(0)
+_UNSPECIFIED: Final = IPv4Address(0)
 _BRIDGED: Final = frozenset({Mode.VLAN, Mode.VXLAN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketOut:
-    """A frame and what the switch shall do with it, as if it had come in on `in_port`."""
+    """A frame and its actions; the switch treats it as received on `in_port`."""
 
     data: bytes
     actions: tuple[PacketAction, ...]
@@ -50,12 +57,12 @@ class PacketOut:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """The counters a packet bumps and what is sent."""
+    """The counters a packet increments and what is sent."""
 
     counters: tuple[str, ...] = ()
     send: PacketOut | None = None
-    heard: Arp | None = None
-    """What somebody beyond the uplink said of itself, of whom a route may lead to."""
+    uplink_arp: Arp | None = None
+    """An ARP packet from the BGP peer's network: its sender may be the next hop of a route."""
 
 
 def react(
@@ -63,21 +70,22 @@ def react(
     mode: Mode,
     directory: Directory,
     world: World,
-    resolve: Resolver = names.nobody,
+    resolve: Resolver = names.no_resolver,
 ) -> Reaction:
-    """Return what a packet leads to; a packet nobody understands leads to nothing."""
+    """Return the reaction to a packet; an unknown or broken one leads to nothing."""
     kind = packets.ether_type(packet.data)
     if kind == oxm.ETH_ARP:
         return _arp(packet, mode, directory, world)
     if kind == oxm.ETH_IPV4 and packets.is_udp_to(packet.data, DNS_PORT):
-        behind = directory.behind(packet.in_port)
-        return _refusal(packet, mode, behind, world) or _dns(packet, behind, resolve)
+        attachment = directory.attachment(packet.in_port)
+        rejected = _reject_dns(packet, mode, attachment, world)
+        return rejected or _dns(packet, attachment, resolve)
     return Reaction()
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """An ARP request, and what there is to answer it from."""
+class _ArpRequest:
+    """An ARP request, and the state from which it is answered."""
 
     packet: PacketIn
     arp: Arp
@@ -87,105 +95,105 @@ class _Question:
 
 
 _Answer = tuple[str, PacketOut | None]
-"""How a question is counted, and what follows."""
+"""The counter of a request, and the packet out if there is one."""
 
 
 def _arp(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> Reaction:
     request = packets.parse_arp(packet.data)
     if request is None:
         return Reaction()
-    heard = request if _from_router_network(packet, directory, world) else None
+    uplink_arp = request if _from_router_network(packet, directory, world) else None
     if request.operation != packets.ARP_REQUEST:
-        return Reaction(("ArpPktRcvd", "ArpRespRcvd"), heard=heard)
-    counter, out = _asked(_Question(packet, request, mode, directory, world))
-    return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out, heard)
+        return Reaction(("ArpPktRcvd", "ArpRespRcvd"), uplink_arp=uplink_arp)
+    counter, out = _answer(_ArpRequest(packet, request, mode, directory, world))
+    return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out, uplink_arp)
 
 
 def _from_router_network(packet: PacketIn, directory: Directory, world: World) -> bool:
-    """Tell whether a packet came from where the BGP peer is: in by an uplink, without a tag."""
-    behind = directory.behind(packet.in_port)
-    outside = behind is not None and behind.kind is ObjectKind.UPLINKS
+    """Return whether a packet came from the BGP peer's network: by an uplink, without a tag."""
+    attachment = directory.attachment(packet.in_port)
+    outside = attachment is not None and attachment.kind is ObjectKind.UPLINKS
     return outside and world.router is not None and not packets.is_tagged(packet.data)
 
 
-def _asked(question: _Question) -> _Answer:
-    packet, request = question.packet, question.arp
-    if request.sender_ip in {_NOBODY, request.target_ip}:
-        # a duplicate-address probe or an announcement: an answer would deny the asker its own
+def _answer(request: _ArpRequest) -> _Answer:
+    packet, arp = request.packet, request.arp
+    if arp.sender_ip in {_UNSPECIFIED, arp.target_ip}:
+        # an address conflict probe or an announcement
         return "ArpProbe", None
-    match question.directory.behind(packet.in_port):
-        case Behind(ObjectKind.HOST_PORT):
-            reply = packets.arp_reply(request, ROUTER_MAC)
+    match request.directory.attachment(packet.in_port):
+        case Attachment(ObjectKind.HOST_PORT):
+            reply = packets.arp_reply(arp, ROUTER_MAC)
             return "ArpReqRespSent", PacketOut(data=reply, actions=(Output(packet.in_port),))
-        case Behind(ObjectKind.LOCAL, LocalEndpoint() as pod, Network() as network):
-            return _asked_by(pod, network, question)
-        case Behind(ObjectKind.UPLINKS | ObjectKind.VTEP) if question.mode in _BRIDGED:
-            return _asked_from_outside(question)
-        case Behind(ObjectKind.UPLINKS | ObjectKind.ROUTER):
+        case Attachment(ObjectKind.LOCAL, LocalEndpoint() as pod, Network() as network):
+            return _answer_pod(pod, network, request)
+        case Attachment(ObjectKind.UPLINKS | ObjectKind.VTEP) if request.mode in _BRIDGED:
+            return _answer_outside(request)
+        case Attachment(ObjectKind.UPLINKS | ObjectKind.ROUTER):
             return "ArpReqUnknownDest", None
         case _:
             return "ArpReqInvalidPortVlan", None
 
 
-def _asked_by(pod: LocalEndpoint, network: Network, question: _Question) -> _Answer:
-    """Have whoever is beyond this host hear a pod's question for an address nobody here knows."""
-    mode, request = question.mode, question.arp
-    if question.world.guard and not _is_own(request, pod):
+def _answer_pod(pod: LocalEndpoint, network: Network, request: _ArpRequest) -> _Answer:
+    """Send a pod's request for an unknown address on, beyond this host."""
+    mode, arp = request.mode, request.arp
+    if request.world.guard and not _is_own(arp, pod):
         return "ArpReqSpoofed", None
-    known = question.directory.knows(network.vrf, request.target_ip)
-    outputs = _ways_out(pod, mode, question.world)
+    known = request.directory.knows(network.vrf, arp.target_ip)
+    outputs = _outputs_beyond_host(pod, mode, request.world)
     if known or not outputs:
         return "ArpReqUnknownDest", None
-    # a group that a fabric gives a VLAN of its own is on that outside
+    # the physical network has a group on its own VLAN, if an ACI fabric gave it one
     own = replace(network, vlan=pod.group_vlan or network.vlan)
     actions = (*_marks(own, mode), *outputs)
-    packet = question.packet
+    packet = request.packet
     return "ArpReqReinject", PacketOut(data=packet.data, actions=actions, in_port=packet.in_port)
 
 
-def _is_own(request: Arp, asker: LocalEndpoint) -> bool:
-    return request.sender_ip == asker.ip and request.sender_mac.lower() == asker.mac.lower()
+def _is_own(arp: Arp, sender: LocalEndpoint) -> bool:
+    return arp.sender_ip == sender.ip and arp.sender_mac.lower() == sender.mac.lower()
 
 
-def _asked_from_outside(question: _Question) -> _Answer:
-    """Count a question from beyond this host as the original does, and answer for a pod here.
+def _answer_outside(request: _ArpRequest) -> _Answer:
+    """Count a request from beyond this host as the original does; answer it for a pod here.
 
-    (`vlanBridge.go`, `vxlanBridge.go`: `processArp`. There no frame of a tunnel finds its network,
-    for it is looked for by a tag that such frames do not have.)
+    (`vlanBridge.go`, `vxlanBridge.go`: `processArp`. The original looks up the network of a
+    tunnel's frame by a tag that such frames do not have, and so never finds it.)
     """
-    packet, request, directory = question.packet, question.arp, question.directory
-    network = _network(packet, question.mode, question.world)
+    packet, arp, directory = request.packet, request.arp, request.directory
+    network = _network(packet, request.mode, request.world)
     if network is None:
         return "ArpReqInvalidPortVlan", None
-    outside = "Vtep" if question.mode is Mode.VXLAN else "Uplink"
-    match directory.endpoint(network.vrf, request.target_ip):
+    outside = "Vtep" if request.mode is Mode.VXLAN else "Uplink"
+    match directory.endpoint(network.vrf, arp.target_ip):
         case LocalEndpoint() as wanted:
-            reply = packets.arp_reply(request, wanted.mac)
-            back = (*_marks(network, question.mode), Output(packet.in_port))
+            reply = packets.arp_reply(arp, wanted.mac)
+            back = (*_marks(network, request.mode), Output(packet.in_port))
             return "ArpReqRespSent", PacketOut(data=reply, actions=back)
         case RemoteEndpoint():
             return f"ArpReqNonLocalDestFrom{outside}", None
-        case None if directory.knows(network.vrf, request.sender_ip):
+        case None if directory.knows(network.vrf, arp.sender_ip):
             return f"ArpReqUnknownDestFrom{outside}", None
         case None:
             return "ArpRequestUnknownSrcDst", None
 
 
 def _network(packet: PacketIn, mode: Mode, world: World) -> Network | None:
-    """Return the network whose VNI or VLAN a packet from outside bears."""
+    """Return the network of a packet from beyond this host, by its VNI or VLAN."""
     vxlan = mode is Mode.VXLAN
     mark = packet.tunnel_id if vxlan else packets.vlan(packet.data)
     known = world.networks.values() if mark else ()
     return next((one for one in known if mark == (one.vni if vxlan else one.vlan)), None)
 
 
-def _ways_out(asker: LocalEndpoint, mode: Mode, world: World) -> tuple[Output, ...]:
-    """Return what sends a question to all who are beyond this host; nothing does if it routes."""
+def _outputs_beyond_host(sender: LocalEndpoint, mode: Mode, world: World) -> tuple[Output, ...]:
+    """Return the outputs to all other hosts and the physical network; none in routing modes."""
     match mode:
         case Mode.VXLAN:
             return tuple(Output(vtep.ofport) for vtep in world.vteps.values())
         case Mode.VLAN:
-            uplink = way_out(world.uplinks, asker.mac)
+            uplink = choose_uplink(world.uplinks, sender.mac)
             return (Output(uplink.ofport),) if uplink is not None else ()
         case _:
             return ()
@@ -196,19 +204,21 @@ def _marks(network: Network, mode: Mode) -> tuple[Action, ...]:
     return (SetField("tunnel_id", network.vni),) if mode is Mode.VXLAN else tag(network.vlan)
 
 
-def _refusal(packet: PacketIn, mode: Mode, behind: Behind | None, world: World) -> Reaction | None:
-    """Return what is done about a DNS request that is no pod's own; None if it is."""
-    if behind is not None and behind.kind is ObjectKind.VTEP:
+def _reject_dns(
+    packet: PacketIn, mode: Mode, attachment: Attachment | None, world: World
+) -> Reaction | None:
+    """Return the reaction to a DNS request that no pod of this host sent; None for a pod's own."""
+    if attachment is not None and attachment.kind is ObjectKind.VTEP:
         return Reaction(("dnsPktVtep-ERROR",))
     if mode in {Mode.VLAN, Mode.VLROUTER} and packets.is_tagged(packet.data):
         return Reaction(("dnsPktUplink-ERROR",))
-    if world.guard and not _is_from(packet.data, behind):
+    if world.guard and not _is_from(packet.data, attachment):
         return Reaction(("dnsPktSpoofed-ERROR",))
     return None
 
 
-def _dns(packet: PacketIn, behind: Behind | None, resolve: Resolver) -> Reaction:
-    answer = names.answer(packet.data, behind, resolve)
+def _dns(packet: PacketIn, attachment: Attachment | None, resolve: Resolver) -> Reaction:
+    answer = names.answer(packet.data, attachment, resolve)
     if answer.frame is not None:
         back = PacketOut(data=answer.frame, actions=(Output(packet.in_port),))
         return Reaction(answer.counters, back)
@@ -220,9 +230,9 @@ def _dns(packet: PacketIn, behind: Behind | None, resolve: Resolver) -> Reaction
     return Reaction((*answer.counters, "dnsPktForward"), again)
 
 
-def _is_from(frame: bytes, behind: Behind | None) -> bool:
-    """Tell whether a pod sent a frame in its own name."""
-    if behind is None or behind.endpoint is None:
+def _is_from(frame: bytes, attachment: Attachment | None) -> bool:
+    """Return whether a frame has the MAC and the address of the pod at its port."""
+    if attachment is None or attachment.endpoint is None:
         return False
-    pod = behind.endpoint
+    pod = attachment.endpoint
     return packets.source(frame) == (pod.mac.lower(), pod.ip)

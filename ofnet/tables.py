@@ -1,11 +1,18 @@
-"""Every table of every pipeline, declared once: what it may match, do, write and go to.
+"""The tables of the pipelines: what each may match, do, write and go to. Pure.
 
-`ofnet.flows.Flow` refuses what its table does not declare, so a pipeline cannot send a packet
-where the story of the tables does not lead. Ids and priorities are the original's. A packet from
-a local endpoint visits 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8); from a tunnel or an uplink 0, 1, 2,
-if a known pod sent it 4 and 5, 6, then 9 or 7; from the host's own port 0, 2, 6, 7; from a pod's
-interface to its host 0, 8. Questions for neighbours go from 0 to 10 and 11.
+Ids and priorities are the original's. The paths of packets through the tables:
+
+* from a local endpoint: 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8);
+* from a tunnel or an uplink: 0, 1, 2, then 4 and 5 if a known endpoint sent it, 6, then 9 or 7;
+* from the host's own port: 0, 2, 6, 7;
+* from a pod's interface to its host: 0, 8;
+* ARP and ND requests: 0, 10, 11.
 """
+
+# `ofnet.flows.Flow` refuses a flow outside its table's declaration. The declarations are therefore
+# the whole graph of the pipelines: no module can build a flow that goes to a table its stage does
+# not lead to, or that overwrites metadata of another stage. `next` has higher numbers alone, as
+# OpenFlow requires.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +51,7 @@ class TableId(IntEnum):
 
     INPUT = 0
     VLAN = 1
-    ARRIVALS = 2
+    INGRESS_GROUP = 2
     SRV_PROXY_DNAT = 3
     DST_GRP = 4
     POLICY = 5
@@ -66,9 +73,9 @@ class Priority(IntEnum):
     GUARD_EXCEPT = 8
     UNLISTED = 9
     PORT = 10
-    OWN_ANSWER = 90
+    HAIRPIN_REPLY = 90
     SHORTEST_PREFIX = 20
-    """Of a route to everywhere; each bit of a prefix adds one."""
+    """Of a default route; each bit of a prefix adds one."""
 
     HOST_PORT = 99
     MATCH = 100
@@ -76,7 +83,7 @@ class Priority(IntEnum):
     EXEMPT = 102
     UNTAGGED = 102
     TAGGED = 103
-    QUESTION = 110
+    REQUEST = 110
     ANNOUNCEMENT = 111
     NEIGHBOURS = 200
     OWN_ARP = 300
@@ -84,10 +91,10 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One table's contract.
+    """The declaration of one table.
 
-    `writes` are the metadata bits its flows may set; `misses` says what happens to a packet no
-    flow matches, for each pipeline that has the table.
+    `writes` has the metadata bits its flows may set; `misses` has the instructions for packets that
+    match no flow, for each mode that has the table.
     """
 
     id: TableId
@@ -108,7 +115,7 @@ _CONNECTION: Final = frozenset(
     {"eth_type", "metadata", "ip_proto", "ipv4_src", "ipv4_dst"}
     | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
 )
-"""What tells connections to services, and the answers, from each other."""
+"""The fields that identify requests to services and their replies."""
 
 _DECLARED: Final = (
     Table(
@@ -121,7 +128,7 @@ _DECLARED: Final = (
         actions=frozenset({"output", "pop_vlan"}),
         writes=VRF.mask | RX_VTEP.mask,
         next=frozenset(
-            {TableId.VLAN, TableId.ARRIVALS, TableId.IP, TableId.HOST_SNAT, TableId.NEIGHBOURS}
+            {TableId.VLAN, TableId.INGRESS_GROUP, TableId.IP, TableId.HOST_SNAT, TableId.NEIGHBOURS}
         ),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
@@ -131,13 +138,13 @@ _DECLARED: Final = (
         actions=frozenset({"ip_dscp", "push_vlan", "vlan_vid"}),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask,
         next=frozenset(
-            {TableId.ARRIVALS, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
+            {TableId.INGRESS_GROUP, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
         ),
-        # vlan mode lets unknown ports through, the others drop what they do not know
+        # vlan mode forwards packets of unknown ports, as the original does; the others drop them
         misses={**_everywhere(DROP), Mode.VLAN: goto(TableId.DST_GRP)},
     ),
     Table(
-        id=TableId.ARRIVALS,
+        id=TableId.INGRESS_GROUP,
         matches=frozenset({"in_port", "eth_type", "ipv4_dst", "metadata", "ipv4_src", "ipv6_src"}),
         actions=frozenset({"eth_dst", "ipv4_dst", "output"}),
         writes=VRF.mask | SOURCE_GROUP.mask,

@@ -1,6 +1,6 @@
-"""Which card of the uplink the agent's own frames leave by (docs/original/ofnet-pipelines.md §8).
+"""Chooses the uplink NIC for the agent's own frames (docs/original/ofnet-pipelines.md §8). Pure.
 
-Pure. What the switch sends is its own choice: NORMAL's, or `ofnet.openflow.actions.OutputFirst`'s.
+For all other packets the switch chooses: NORMAL, or `ofnet.openflow.actions.OutputFirst`.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
 
 
-def way_out(uplinks: Sequence[Uplink], mac: str) -> Uplink | None:
-    """Return the card for frames from a MAC address: always the same among those that work.
+def choose_uplink(uplinks: Sequence[Uplink], mac: str) -> Uplink | None:
+    """Return the NIC for frames from a MAC address, None if no NIC works.
 
-    As in the original the 32-bit FNV-1a hash of the address' text chooses.
+    The 32-bit FNV-1a hash of the MAC's text chooses among the working ones, as in the original.
     """
     working = [uplink for uplink in uplinks if uplink.up]
     return working[fnv1a(mac.encode()) % len(working)] if working else None

@@ -1,8 +1,8 @@
-"""What a switch must know: the types every pipeline is a function of.
+"""The World: the state of the cluster from which the flows of a bridge are made. Pure.
 
-The agent fills a World from store records and from its host (`netplugin.world.builder`); pipelines
-read it and know nothing else. All values are immutable; a change is a new value, and what it
-touches is recomputed (ADR 11).
+The agent fills it from store records and from its host (`netplugin.world.builder`); pipelines read
+it and know nothing else. All values are immutable: a change is a new World, with the ids of what
+changed beside it (`ofnet.changes`, ADR 11).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ofnet.openflow.fields import Flags
 
 
 class FwdMode(StrEnum):
-    """Whether endpoints meet at layer 2 or through a distributed router."""
+    """Whether endpoints are connected at layer 2 or by a distributed router."""
 
     BRIDGE = "bridge"
     ROUTING = "routing"
@@ -52,10 +52,10 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalEndpoint:
-    """An endpoint whose port is on this host; `nat_ip` is its address on the host's private net.
+    """An endpoint on this host; `nat_ip` is its address on the host's private network.
 
-    `group_vlan` is the VLAN of its group, which is the network's unless a fabric gives groups their
-    own; 0 without a group.
+    `group_vlan` is the VLAN of its group: the network's, unless an ACI fabric gave the group one of
+    its own; 0 without a group.
     """
 
     key: EndpointKey
@@ -102,7 +102,7 @@ class HostPort:
 
     @property
     def address(self) -> IPv4Address:
-        """The host's own address on the private network: the last."""
+        """The host's own address on the private network: the last one."""
         return self.subnet.broadcast_address - 1
 
 
@@ -118,10 +118,10 @@ class AccessPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplink:
-    """A network card that ties the vlan bridge to the physical VLANs.
+    """A NIC that connects the vlan bridge to the physical network.
 
-    Several are the cards of one bond and have one MAC address, that of the first. `up` says that
-    frames may leave by it; flows do not ask, for the switch knows.
+    Several are the NICs of one bond and have one MAC address, that of the first. `up` says that
+    frames can leave by it; it matters for the agent's own frames, not for flows.
     """
 
     ofport: int
@@ -131,9 +131,9 @@ class Uplink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
-    """`inb01`, by which this host speaks BGP with the peer on its network.
+    """`inb01`, the host's interface for BGP with the peer on its network.
 
-    `peer_mac` is None until the peer was heard of.
+    `peer_mac` is None until the peer has answered ARP.
     """
 
     ofport: int
@@ -145,10 +145,10 @@ class Router:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What packets between groups may do; 0 and None stand for any.
+    """A policy rule: allows or denies packets between groups; 0 and None mean any.
 
-    `priority` is 1..100 with the greatest first. Addresses of both ends are of one family. Ports
-    and flags count for the protocols that have them.
+    `priority` is 1..100; the greatest wins. Both addresses are of one family. Ports and flags apply
+    to the protocols that have them.
     """
 
     id: str
@@ -166,7 +166,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """A port of a service, of TCP (6) or UDP (17), and the one its providers have for it."""
+    """A port of a service, TCP (6) or UDP (17), with the port of its providers."""
 
     protocol: int
     port: int
@@ -175,9 +175,9 @@ class ServicePort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service: an address of nobody's, and who serves what is sent there.
+    """A service: a virtual address, and the providers for packets to it.
 
-    `vrf` is that of its clients, 0 for those of every tenant. Without providers it does nothing.
+    `vrf` is that of its clients, 0 for clients of every tenant. Without providers it has no flows.
     """
 
     key: str
@@ -189,12 +189,12 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A pod of this host that is a client of a service, and the provider that serves it.
+    """A pod of this host that is a client of a service, with its provider.
 
-    `mac` is the provider's if it is on the client's own network, `vlan` that network's. The answers
-    of `ports` are known by the provider's port. Where another service has the same provider answer
-    the same client from the same port, they are known by the client's port as well, connection by
-    connection; and so are those of `direct` ones, to the provider under its own address.
+    `vlan` is that of the client's network; `mac` is the provider's if it is on that network too.
+    Replies of `ports` are identified by the provider's port alone. Each of `connections` (port of
+    the service, port of the client) is identified by the client's port too, because another service
+    has the same replies; so is each of `direct`, the connections to the provider's own address.
     """
 
     service: str
@@ -211,15 +211,15 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Everything one bridge of this host has to realise.
+    """Everything that one bridge of this host has to realise.
 
-    `peer_macs` has the MAC of each other host's uplink, where routed vlan traffic is sent to.
-    `served` is the bridge's own: `ofnet.services.proxy` fills it in.
-    `routes` has the MAC of the next hop of each prefix learned by BGP, once that is known; while
-    `learning`, those that are still to be told again stay on the switch.
-    `launches` counts how often the fabric was told of a group, by its id. With
-    `guard` pods are held to their own addresses. `complete` is False until every source has been
-    read once; nothing may be deleted from a switch on the word of an incomplete World (ADR 11).
+    * `peer_macs`: the MAC of each other host's uplink, to which routed vlan traffic is sent.
+    * `served`: the clients of services on this bridge, filled in by `ofnet.services.proxy`.
+    * `routes`: the next hop's MAC of each prefix learned by BGP, once that is known.
+    * `launches`: how often a group was announced to the ACI fabric, by group id.
+    * `guard`: pods send from their own addresses only (`ofnet.pipelines.source_guard`).
+    * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
+    * `complete`: every source has been read once. No flow may be deleted before (ADR 11).
     """
 
     fwd_mode: FwdMode

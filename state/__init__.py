@@ -1,6 +1,7 @@
-"""Records at rest and in motion: what the store's bytes mean.
+"""The records in the store: their types, their JSON, and what is computed from them.
 
-`state.records` has the types, `state.codec` their JSON under the original's names, `state.derive`
-everything that is computed instead of stored (ADR 18), `state.watch` the typed snapshot+delta
-stream the agents and the leader's view are built on.
+`records` has the types, `codec` (with `reading` and `creation`) their JSON with the original's
+names, `intents` the REST objects that agents read, `schema` the version of the store. `derive`,
+`policy_rules` and `service_providers` compute what is not stored (ADR 18). `watch` turns store
+watches into one queue of typed events for the agents and the leader's view.
 """

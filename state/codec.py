@@ -1,9 +1,20 @@
-"""Records to bytes and back: the original's JSON names and field sets, nowhere else.
+"""Records to bytes and back, with the original's JSON names and fields.
 
-`encode` writes every field of the original's record; counters and bitmaps hold their
-creation-time value (`state.creation`). `decode` finds the record type by the key: the table at
-the end is the one place that knows which prefix holds what. Next is `state.watch`.
+`encode` writes all fields of the original's record. `decode` selects the record type by the key,
+from the table `DECODERS` at the end. Used by `state.watch` and netmaster.
 """
+
+# The original's names stay, odd as they are ("DSCP" beside "networkName", "tenantname"): external
+# tools read these keys, and an upgrade from the original finds its own records. No other module
+# spells them.
+#
+# Counters and bitmaps that the original rewrites with each endpoint are written once, with the
+# value they have at creation (`state.creation`). A write per endpoint would make all endpoints of a
+# network change the same key, so creations would conflict with each other. The true values are
+# computed (`state.derive`).
+#
+# Where a record repeats its id, the decoder compares it with the key. A record under a wrong key is
+# refused: key and fields would name two different objects.
 
 import json
 from collections.abc import Callable
@@ -41,18 +52,18 @@ def encode(record: Record | ServiceInstance) -> bytes:
 
 
 def decode(key: str, value: bytes) -> Record | None:
-    """Return the record stored under a key; None if this kind of key holds no record.
+    """Return the record stored under a key; None if the key holds no record.
 
-    Raises Invalid, naming the key, if the value is not what the key demands.
+    Raises Invalid, which names the key, for a malformed value or one of another key.
     """
     decoder = decoder_of(key)
     return decoder(key, value) if decoder else None
 
 
 def tag_resources(ranges: TagRangesRecord) -> dict[str, bytes]:
-    """Return the VLAN and VXLAN resource records and gstate.Oper as they are at creation.
+    """Return the VLAN and VXLAN resource records and gstate.Oper, with all tags free.
 
-    Every tag is free then. Raises Invalid when the ranges cannot be read.
+    Raises Invalid for malformed ranges.
     """
     start = creation.vxlan_start(ranges.vxlans)
     vlans = creation.tag_set(ranges.vlans, creation.VLANS).encode()
@@ -103,7 +114,8 @@ def decode_endpoint(key: str, value: bytes) -> EndpointRecord:
     fields = RecordFields.parse(key, value)
     epid = keys.after(keys.ENDPOINTS, key)
     fields.expect("id", epid)
-    # read all at once: there is no other record of which a leader or an agent reads so many
+    # All texts in one call: endpoints are the most numerous records, and their decoding dominates
+    # the start of a leader or an agent.
     network, endpoint_id, service, group, ip, ip6, mac, host, intf, vtep, container, name = (
         fields.each_text(_ENDPOINT_TEXTS)
     )
@@ -418,7 +430,9 @@ def _dump(value: dict[str, Any]) -> bytes:
 
 
 def _bounded(fields: RecordFields, first: str, last: str) -> bool:
-    """Say whether a network was written as a range; see `NetworkRecord.bounded`."""
+    """Return whether a network was written as a range; see `NetworkRecord.bounded`."""
+    # No field tells. A range that ends with its subnet is distinguished by its bitmap: there the
+    # addresses below the range are marked as used.
     subnet, length = fields.text("subnetIP"), fields.number("subnetLen")
     if not 0 <= length <= 32:
         raise Invalid(f"record {fields.key}: subnetLen is {length}")
@@ -434,7 +448,7 @@ def _bounded(fields: RecordFields, first: str, last: str) -> bool:
 
 
 def _subnet_len(fields: RecordFields) -> int:
-    """Return the prefix length of a pool's network, which the length of the map tells."""
+    """Return the prefix length of a pool's network, derived from the length of its bitmap."""
     try:
         length = bitset.decode_length(fields.text("epgIpAllocMap"))
     except ValueError as exc:
@@ -471,12 +485,12 @@ DECODERS: Final[dict[str, Decoder]] = {
     keys.GLOBAL_CONFIG: decode_global,
     keys.TAG_RANGES: decode_tag_ranges,
 }
-"""Prefix (or whole key) -> decoder, what there is most of first; nothing else holds a record."""
+"""Prefix (or whole key) -> decoder, the most numerous first; no other key holds a record."""
 _PREFIXES: Final = tuple(item for item in DECODERS.items() if item[0].endswith("/"))
 
 
 def decoder_of(key: str) -> Decoder | None:
-    """Return the decoder for a key; None if this kind of key holds no record."""
+    """Return the decoder for a key; None if the key holds no record."""
     whole = DECODERS.get(key)
     if whole is not None:
         return whole

@@ -1,7 +1,7 @@
-"""Values the original rewrites all the time and we write once: as they are at creation.
+"""Values at creation of what the original updates continuously and this code writes once (pure).
 
-Allocation bitmaps of networks and groups, and the VLAN/VXLAN resource records (ADR 18). Pure;
-`state.codec` puts them into JSON. The true values are `state.derive`'s.
+Allocation bitmaps of networks and groups, and the VLAN/VXLAN resource records (ADR 18).
+`state.codec` puts them into JSON. `state.derive` computes the true values.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ from core.errors import Invalid
 from state.records import GroupRecord, NetworkRecord
 
 MAP_LIMIT: Final = 1 << 20
-"""Longest bitmap we store. That of a /8 alone would exceed what etcd accepts in one request."""
+"""Longest stored bitmap in bits. That of a /8 would exceed etcd's limit for one request."""
 
 VLANS: Final = 4096
 VXLANS: Final = 16384
@@ -21,10 +21,10 @@ LOCAL_VLANS: Final = "1-4094"
 
 
 def network_map(network: NetworkRecord) -> BitSet:
-    """Return a fresh network's allocation map: what is never assigned, and the gateway.
+    """Return a new network's allocation map: unassignable addresses and the gateway.
 
-    These are the network address, the broadcast address and, for a bounded network, everything
-    outside its range. Maps of subnets wider than /12 are cut to `MAP_LIMIT`.
+    Unassignable are the network address, the broadcast address and, for a bounded network, the
+    addresses outside its range. Maps of subnets wider than /12 are cut to `MAP_LIMIT`.
     """
     size = 1 << 32 - network.subnet_len
     bits = bitset.span(0, 0, size) | bitset.span(size - 1, size - 1, size)
@@ -44,17 +44,17 @@ def is_bounded(network: NetworkRecord) -> bool:
 
 
 def bounded_by_map(first: int, taken: BitSet) -> bool:
-    """Return whether a map tells that the hosts below number `first` are never assigned.
+    """Return whether a map marks all hosts below number `first` as used.
 
-    Needed for a range that ends with its subnet; its `first`..`last` is also what a subnet
-    written with host bits has.
+    It identifies a range that ends with its subnet: `first`..`last` alone could also be a subnet
+    written with host bits.
     """
     below = bitset.span(1, first - 1, taken.length)
     return bool(below.bits) and below.bits & taken.bits == below.bits
 
 
 def group_map(group: GroupRecord) -> BitSet:
-    """Return a fresh group's allocation map: all but its pool; empty without a pool."""
+    """Return a new group's allocation map: all addresses but its pool; empty without a pool."""
     if not group.ip_pool:
         return BitSet()
     size = 1 << 32 - group.subnet_len
@@ -65,7 +65,7 @@ def group_map(group: GroupRecord) -> BitSet:
 
 
 def ipv6_map(network: NetworkRecord) -> dict[str, bool] | None:
-    """Return a fresh network's IPv6 allocation map: the gateway's host number, if there is one."""
+    """Return a new network's IPv6 allocation map: the gateway's host number, if there is one."""
     if not network.ipv6_gateway:
         return None
     gateway = int(ipaddress.IPv6Address(network.ipv6_gateway))
@@ -76,7 +76,7 @@ def ipv6_map(network: NetworkRecord) -> dict[str, bool] | None:
 def tag_set(ranges: str, size: int, *, offset: int = 0) -> BitSet:
     """Return the tags of `a-b,c-d`, each `offset` lower, within 1..size-1.
 
-    Raises Invalid when the text is not such a list.
+    Raises Invalid for a malformed list.
     """
     tags = BitSet(0, size)
     for item in ranges.split(","):
@@ -89,7 +89,7 @@ def tag_set(ranges: str, size: int, *, offset: int = 0) -> BitSet:
 
 
 def vxlan_start(ranges: str) -> int:
-    """Return what is subtracted from a VNI to get its number in the VXLAN resource's map."""
+    """Return the offset of a VNI in the VXLAN resource's map. Raises Invalid."""
     first = ranges.partition("-")[0].strip()
     if not first.isdecimal():
         raise Invalid(f"invalid tags {ranges}, correct '10-50,70-100'")

@@ -1,9 +1,15 @@
-"""What is computed instead of stored: allocation lists, counters, tags in use (ADR 18).
+"""Values that are computed instead of stored: allocation lists, counters, tags in use (ADR 18).
 
-Pure functions from records and plain addresses to what REST replies show. Lists have the
+Pure functions from records and plain addresses to the values in REST replies. Lists have the
 original's form `a-b, c`: whole runs as one item, ascending (docs/original/netmaster-state.md §5).
 IPv4 only; the original lists no IPv6 addresses.
 """
+
+# Why computed: each value follows from the grants and records. A stored copy must change with every
+# endpoint, in the same transaction, and a crash between two writes would leave it wrong for good.
+#
+# All lists are intervals: a /8 network has 16 million addresses, and a set of them per request
+# would cost seconds. The functions below merge, cut and complement runs of whole numbers instead.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +24,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class AddressLists:
-    """`allocatedIPAddresses` and `availableIPAddresses`; "" where there is none."""
+    """`allocatedIPAddresses` and `availableIPAddresses`; "" if there are none."""
 
     allocated: str
     available: str
@@ -37,8 +43,8 @@ def network_addresses(
 ) -> AddressLists:
     """Return a network's lists from its granted addresses and its groups' pools (`a-b`).
 
-    A pool counts as allocated whole. What lies outside the network's range is not shown as
-    allocated, and is never available if the range bounds the network.
+    All addresses of a pool count as allocated. Addresses outside the network's range are not shown
+    as allocated, and are not available if the network is bounded.
     """
     size = 1 << 32 - network.subnet_len
     subnet = ipv4(network.subnet)
@@ -63,7 +69,7 @@ def group_addresses(pool: str, granted: Iterable[str]) -> AddressLists:
 
 
 def address_count(grants: Iterable[GrantRecord]) -> int:
-    """Return `allocatedAddressesCount` of a network: every address held but by its gateways."""
+    """Return `allocatedAddressesCount` of a network: all grants except those of its gateways."""
     return sum(grant.owner is not GrantOwner.GATEWAY for grant in grants)
 
 
@@ -98,6 +104,7 @@ def pool_span(pool: str) -> Span:
 def _merged(spans: Iterable[Span]) -> list[Span]:
     runs: list[Span] = []
     for first, last in sorted(spans):
+        # Adjacent runs are merged too: the original writes `1-3`, not `1, 2-3`.
         if runs and first <= runs[-1][1] + 1:
             runs[-1] = (runs[-1][0], max(runs[-1][1], last))
         else:

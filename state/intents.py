@@ -1,10 +1,8 @@
-"""REST objects as agents need them: a group's policies, their rules, application profiles.
+"""REST objects that agents read: policies of groups, their rules, application profiles.
 
-Also which profiles an ACI fabric is being told of.
-
-Everything else about a REST object is netmaster's business. The objects are the original's JSON,
-under the original's keys. What rules mean is `state.policy_rules`' business; all other keys are
-`state.codec`'s.
+Also the profiles with a pending update of the ACI fabric. The objects are the original's JSON under
+the original's keys; agents read only the fields below. `state.policy_rules` expands rules,
+`state.codec` decodes all other keys.
 """
 
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from state.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """The names of the policies of a group's tenant that hold for the group."""
+    """The policies of a group, by name; they belong to the group's tenant."""
 
     tenant: TenantName
     group: GroupName
@@ -34,7 +32,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The names of the groups of an application profile's tenant that it holds."""
+    """The groups of an application profile, by name; they belong to the profile's tenant."""
 
     tenant: TenantName
     name: str
@@ -48,17 +46,17 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A fabric is being told of a profile, named by its key; it is gone when that is over."""
+    """A pending update of the ACI fabric for a profile, named by its key; deleted when done."""
 
     profile: str
 
 
 Fact = Record | Attachment | PolicyRule | Profile | Launch
-"""What an agent reads in the store."""
+"""Everything that an agent reads in the store."""
 
 
 def decode(key: str, value: bytes) -> Fact | None:
-    """Return the fact stored under a key; None if this kind of key holds none. Raises Invalid."""
+    """Return the fact stored under a key; None if the key holds none. Raises Invalid."""
     if key.startswith(keys.RULES):
         return decode_rule(key, value)
     if key.startswith(keys.GROUP_OBJECTS):

@@ -1,13 +1,21 @@
-"""What the rules of policies mean for switches: the expansion of a user's rule into ofnet rules.
+"""Expands a user's policy rule into ofnet rules, which a switch can match.
 
-Groups, networks and rules come in; for every group a policy holds for, each rule becomes an ofnet
-rule for the packets it is about and, if it names a port, one for the packets that answer them.
-Pure, and stored nowhere (ADR 18): netmaster shows the result, agents turn it into flows.
-
-A rule is expanded wholly or not at all. It means nothing while the group or the network at its
-other end does not exist: a name that nobody has must not become "anybody". An address range becomes
-the fewest blocks a switch can match, one ofnet rule for each.
+Takes groups, networks and rules. For each group of the policy, a rule becomes an ofnet rule for its
+packets and, if it names a port, one for the replies. Pure, and not stored (ADR 18): netmaster shows
+the result, agents turn it into flows.
 """
+
+# A rule whose remote group or network does not exist expands to nothing. 0 and "" mean "any" in an
+# ofnet rule, so an unresolved name must never become one of them: an allow rule for one group would
+# allow everybody. It expands once the object exists.
+#
+# A TCP rule without a port matches only packets that open a connection (`NEW_CONNECTION`). Without
+# the flags it would also match replies to connections that were opened from the other side, and a
+# deny rule for one direction would break both.
+#
+# A rule with a port needs another one for the replies, which have that port as their source port.
+#
+# An address range becomes the smallest set of blocks with a mask, one ofnet rule for each.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,16 +36,15 @@ TCP: Final = 6
 UDP: Final = 17
 PROTOCOLS: Final[Mapping[str, int]] = {"": 0, "icmp": 1, "igmp": 2, "tcp": TCP, "udp": UDP}
 NEW_CONNECTION: Final = "syn,!ack"
-"""What a rule for all of TCP is about: packets that open a connection, and not the answers to
-connections that were opened the other way."""
+"""The TCP flags of a rule without a port: packets that open a connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
-    """A rule of a policy as its user wrote it; 0 and None stand for any.
+    """A policy rule as its user wrote it; 0 and None mean any.
 
-    `group` and `network` are of the rule's tenant and name the other end: where packets come from
-    (`in`) or go to (`out`).
+    `group` and `network` belong to the rule's tenant and name the remote end: the source of packets
+    (`in`) or their destination (`out`).
     """
 
     tenant: TenantName
@@ -56,10 +63,10 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfnetRule:
-    """What a flow of the policy table is made of; 0 and "" stand for any.
+    """The match and action of a flow of the policy table; 0 and "" mean any.
 
-    Groups are numbers, addresses are written `a` or `a/len`, `priority` is 1..100 with the
-    greatest first. Ports count for TCP and UDP alone.
+    Groups are ids, addresses are written `a` or `a/len`, `priority` is 1..100, the highest first.
+    Ports apply to TCP and UDP only.
     """
 
     rule_id: str
@@ -76,8 +83,8 @@ class OfnetRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The groups and networks there are: whom names stand for."""
+class RuleScope:
+    """The existing groups and networks, to which the names in rules resolve."""
 
     groups: Mapping[GroupKey, GroupRecord]
     networks: Mapping[NetworkId, NetworkRecord]
@@ -98,9 +105,9 @@ def policy_rule(
     source: str,
     destination: str,
 ) -> PolicyRule:
-    """Return a rule from the words of its REST object, "" for what it does not name.
+    """Return a rule from the fields of its REST object; "" means not given.
 
-    Raises ValueError, or Invalid for an address nobody can read.
+    Raises ValueError for a malformed protocol or address.
     """
     return PolicyRule(
         tenant=TenantName(tenant),
@@ -118,37 +125,37 @@ def policy_rule(
     )
 
 
-def expand(group: GroupRecord, rule: PolicyRule, known: Known) -> tuple[OfnetRule, ...]:
-    """Return the ofnet rules of a rule for one of the groups that its policy holds for.
+def expand(group: GroupRecord, rule: PolicyRule, scope: RuleScope) -> tuple[OfnetRule, ...]:
+    """Return the ofnet rules of a rule for one group of its policy.
 
-    There are none while the other end does not exist.
+    Empty while the remote group or network does not exist.
     """
-    ends = _ends(group, rule, known)
+    ends = _ends(group, rule, scope)
     if ends is None:
         return ()
     prefix = f"{group.tenant}:{group.name}:{rule.tenant}:{rule.policy}"
     prefix = f"{prefix}:{rule.tenant}:{rule.policy}:{rule.rule_id}"
-    asked, answer = ("inRx", "inTx") if rule.direction == "in" else ("outTx", "outRx")
-    expanded = list(_requests(f"{prefix}:{asked}", rule, ends))
+    requests, replies = ("inRx", "inTx") if rule.direction == "in" else ("outTx", "outRx")
+    expanded = list(_request_rules(f"{prefix}:{requests}", rule, ends))
     if rule.port and rule.protocol in {TCP, UDP}:
-        expanded += _answers(f"{prefix}:{answer}", rule, ends)
+        expanded += _reply_rules(f"{prefix}:{replies}", rule, ends)
     return tuple(expanded)
 
 
 def expand_all(
-    holding: Iterable[tuple[GroupRecord, Iterable[PolicyRule]]], known: Known
+    attachments: Iterable[tuple[GroupRecord, Iterable[PolicyRule]]], scope: RuleScope
 ) -> dict[str, OfnetRule]:
-    """Return all ofnet rules by their ids, given groups with the rules that hold for them."""
+    """Return all ofnet rules by id, given groups with the rules of their policies."""
     return {
         expanded.rule_id: expanded
-        for group, rules in holding
+        for group, rules in attachments
         for rule in rules
-        for expanded in expand(group, rule, known)
+        for expanded in expand(group, rule, scope)
     }
 
 
 def protocol_number(text: str) -> int:
-    """Return the number of a protocol's name, or of digits; ValueError if there is none such."""
+    """Return the number of a protocol's name or digits. Raises ValueError."""
     number = PROTOCOLS[text] if text in PROTOCOLS else int(text)
     if not 0 <= number <= 255:
         raise ValueError(f"there is no protocol {text}")
@@ -157,9 +164,9 @@ def protocol_number(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Where packets come from and where they go: group numbers, and blocks of addresses.
+    """Source and destination of packets: group ids and blocks of addresses.
 
-    A network has IPv6 addresses too; what the rule says of the other end is IPv4 or nothing.
+    Only a network has an IPv6 block; the rule's own addresses are IPv4.
     """
 
     src_group: int
@@ -170,15 +177,15 @@ class _Ends:
     destination6: str = ""
 
 
-def _ends(group: GroupRecord, rule: PolicyRule, known: Known) -> _Ends | None:
+def _ends(group: GroupRecord, rule: PolicyRule, scope: RuleScope) -> _Ends | None:
     remote, network = 0, None
     if rule.group:
-        other = known.groups.get(group_key(rule.group, rule.tenant))
+        other = scope.groups.get(group_key(rule.group, rule.tenant))
         if other is None:
             return None
         remote = other.group_id
     if rule.network:
-        network = known.networks.get(network_id(rule.network, rule.tenant))
+        network = scope.networks.get(network_id(rule.network, rule.tenant))
         if network is None:
             return None
     block6 = _network_block6(network) if network is not None else ""
@@ -190,7 +197,7 @@ def _ends(group: GroupRecord, rule: PolicyRule, known: Known) -> _Ends | None:
     return _Ends(group.group_id, remote, _blocks(rule.source), destinations, destination6=block6)
 
 
-def _requests(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
+def _request_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
     for part_id, source, destination in _parts(rule_id, ends):
         yield OfnetRule(
             rule_id=part_id,
@@ -206,15 +213,15 @@ def _requests(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule
         )
 
 
-def _answers(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
-    for part_id, asker, answerer in _parts(rule_id, ends):
+def _reply_rules(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]:
+    for part_id, client, server in _parts(rule_id, ends):
         yield OfnetRule(
             rule_id=part_id,
             priority=rule.priority,
             src_group=ends.dst_group,
             dst_group=ends.src_group,
-            src_address=answerer,
-            dst_address=asker,
+            src_address=server,
+            dst_address=client,
             protocol=rule.protocol,
             src_port=rule.port,
             action=rule.action,
@@ -222,7 +229,7 @@ def _answers(rule_id: str, rule: PolicyRule, ends: _Ends) -> Iterator[OfnetRule]
 
 
 def _parts(rule_id: str, ends: _Ends) -> Iterator[tuple[str, str, str]]:
-    """Yield id, source and destination of each match a rule is made of."""
+    """Yield id, source and destination of each match of a rule."""
     pairs = list(product(ends.sources, ends.destinations))
     for part, (source, destination) in enumerate(pairs, start=1):
         yield _part_id(rule_id, part, len(pairs)), source, destination
@@ -231,7 +238,7 @@ def _parts(rule_id: str, ends: _Ends) -> Iterator[tuple[str, str, str]]:
 
 
 def _part_id(rule_id: str, part: int, parts: int) -> str:
-    """Return the original's id for a rule that is one match; it has none for the others."""
+    """Return the original's id if the rule is one match; the others are numbered."""
     return rule_id if parts == 1 else f"{rule_id}:{part}"
 
 

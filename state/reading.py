@@ -1,7 +1,7 @@
-"""Strict reading of one JSON object: types are checked, unknown fields are let through.
+"""Strict decoding of one JSON object: types are checked, unknown fields are ignored.
 
-A field that is missing or null has its type's zero value, as Go's decoder leaves it (records of
-older generations lack some fields). Every error is `Invalid` and names the key and the field.
+A missing or null field has its type's zero value, as in Go: records of older generations lack some
+fields. Every error is `Invalid` and names the key and the field.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The records in the store, as immutable values.
 
-Field names are ours; the original's JSON names are `state.codec`'s. Which key holds which record
-is `core.keys`. Counters and bitmaps that the original rewrites with every endpoint are not here:
-the codec writes their creation-time value (ADR 18) and `state.derive` computes the true one.
+`state.codec` maps field names to the original's JSON names; `core.keys` has the keys. Counters and
+bitmaps that the original rewrites with every endpoint are left out: the codec writes their value at
+creation (ADR 18) and `state.derive` computes the true one.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Encap(StrEnum):
 
 
 class NetworkType(StrEnum):
-    """`infra` networks give the host itself an interface."""
+    """An `infra` network has an interface on each host itself."""
 
     DATA = "data"
     INFRA = "infra"
@@ -46,9 +46,9 @@ class NetworkRecord:
     is the literal address the user gave (`10.1.1.77/24` -> `10.1.1.77`). `pkt_tag` is the VLAN on
     the host (local VLAN of a vxlan network), `ext_pkt_tag` the VNI (0 for vlan networks).
 
-    `bounded` tells `10.1.1.77-10.1.1.255/24` (nothing outside the range is assigned) from
-    `10.1.1.77/24` (the whole subnet is), which share `first` and `last`. It matters only where
-    `last` is the subnet's last address, and is read back False where both mean the same.
+    `bounded` distinguishes `10.1.1.77-10.1.1.255/24` (only the range is assigned) from
+    `10.1.1.77/24` (the whole subnet is), which share `first` and `last`. It matters only if `last`
+    is the subnet's last address, and is read back False where both mean the same.
     """
 
     tenant: TenantName
@@ -141,7 +141,7 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BgpRecord:
-    """CfgBgpState: a host's router address and the neighbour it speaks to."""
+    """CfgBgpState: a host's router address and its BGP neighbour."""
 
     hostname: str
     router_ip: str
@@ -151,12 +151,12 @@ class BgpRecord:
 
 
 DEFAULT_PRIVATE_SUBNET: Final = "172.19.0.0/16"
-"""The network that stands for pods on each host, until somebody sets another."""
+"""The default private subnet of pods on each host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalRecord:
-    """GlobConfig: what agents need to know of the global object."""
+    """GlobConfig: the settings of the global object that agents use."""
 
     infra_type: str
     fwd_mode: str
@@ -174,7 +174,7 @@ class TagRangesRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocknetRecord:
-    """DnetOperState: the docker network that stands for a network, or for a group of it."""
+    """DnetOperState: the docker network of a network, or of a group in it."""
 
     tenant: TenantName
     network: NetworkName
@@ -188,7 +188,7 @@ class DocknetRecord:
 
 
 class GrantOwner(StrEnum):
-    """Who holds an address."""
+    """The kind of an address's owner."""
 
     GATEWAY = "gateway"
     RESERVATION = "reservation"
@@ -198,10 +198,10 @@ class GrantOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRecord:
-    """One address held (ADR 10); the key has the network and the address.
+    """One allocated address (ADR 10); the key has the network and the address.
 
-    `seq` grows with every grant of the cluster: it tells two grants of one address apart and
-    orders them (the IPv6 allocator goes on behind the newest).
+    `seq` grows with every grant of the cluster: it distinguishes two grants of one address and
+    orders them (the IPv6 allocator continues after the newest).
     """
 
     owner: GrantOwner
@@ -213,7 +213,7 @@ class GrantRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
-    """A host that runs an agent; outlives the agent and its leases (ADR 12)."""
+    """A host with an agent; the record survives the agent's leases (ADR 12)."""
 
     label: HostLabel
     control_ip: str

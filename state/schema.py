@@ -1,8 +1,8 @@
-"""Which layout of the store this release reads and writes, and what to do about another one.
+"""The schema version of the store that this release reads and writes (pure).
 
-The version stands under one key, `core.keys.SCHEMA`. A store without it is empty or as the
-original leaves it, which can be read; the first leader stamps it (`netmaster.plan.schema`). While
-a backup is loaded the stamp says so, and nobody leads on half a store. Pure.
+The version is under one key, `core.keys.SCHEMA`. A store without it is empty or was written by the
+original, which this release can read; the first leader writes the version
+(`netmaster.plan.schema`). While a backup is loaded the stamp is marked, and no netmaster leads.
 """
 
 import json
@@ -13,12 +13,12 @@ from core import keys
 from core.errors import Invalid, SchemaMismatch
 
 VERSION: Final = 1
-"""To be raised by any change that an older netmaster would read wrongly."""
+"""Raise it with any change that an older netmaster would misread."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaStamp:
-    """What the key holds; `loading` while a backup is only half there."""
+    """The value of the key; `loading` while a backup is loaded only in part."""
 
     version: int
     loading: bool = False
@@ -35,7 +35,7 @@ def encode(stamp: SchemaStamp) -> bytes:
 
 
 def decode(value: bytes) -> SchemaStamp:
-    """Return the stamp; Invalid if it cannot be read."""
+    """Decode a stamp. Raises Invalid."""
     try:
         fields = json.loads(value)
         version, loading = fields["version"], fields.get("loading", False)
@@ -47,7 +47,7 @@ def decode(value: bytes) -> SchemaStamp:
 
 
 def check(value: bytes | None) -> None:
-    """Raise SchemaMismatch, saying what to do, unless a store with this stamp can be led."""
+    """Raise SchemaMismatch, with the remedy, unless a netmaster may lead on this store."""
     if value is None:
         return
     check_version(value)
@@ -58,7 +58,7 @@ def check(value: bytes | None) -> None:
 
 
 def check_version(value: bytes) -> None:
-    """Raise SchemaMismatch, saying what to do, for a layout this release does not read."""
+    """Raise SchemaMismatch, with the remedy, for another version than this release's."""
     stamp = decode(value)
     if stamp.version > VERSION:
         raise SchemaMismatch(

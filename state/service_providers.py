@@ -1,9 +1,9 @@
-"""Who serves a service: containers whose labels are selected, derived and never stored.
+"""The providers of a service: endpoints selected by labels; computed, never stored (pure).
 
-An endpoint provides for a service of its tenant while its container runs (it has a container id)
-and has every label that the service selects. The order in which they came does not matter. The
-original keeps the lists in CfgServiceLBState and SvcProvider and rewrites them with each container
-(docs/original/netmaster-state.md §8). Pure; used by netmaster's replies and by agents.
+An endpoint is a provider of a service of its tenant while its container runs (it has a container
+id) and has all labels of the service's selector. The original keeps the lists in CfgServiceLBState
+and SvcProvider and rewrites them with each container (docs/original/netmaster-state.md §8). Used by
+netmaster's replies and by agents.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from state.records import EndpointRecord, ServiceRecord
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An endpoint with the names of its network and its tenant."""
+    """An endpoint with its network and tenant."""
 
     endpoint: EndpointRecord
     network: NetworkName
@@ -23,12 +23,12 @@ class Candidate:
 
     @property
     def provider_id(self) -> str:
-        """`<address>:<tenant>`, by which the original names a provider."""
+        """`<address>:<tenant>`, the original's id of a provider."""
         return f"{self.endpoint.ip_address}:{self.tenant}"
 
 
 def provides(candidate: Candidate, service: ServiceRecord) -> bool:
-    """Return whether an endpoint serves a service."""
+    """Return whether an endpoint is a provider of a service."""
     labels = candidate.endpoint.labels
     if not candidate.endpoint.container_id or not labels or candidate.tenant != service.tenant:
         return False
@@ -36,18 +36,18 @@ def provides(candidate: Candidate, service: ServiceRecord) -> bool:
 
 
 def providers(service: ServiceRecord, candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return who serves a service, ordered by the endpoints' keys."""
+    """Return the providers of a service, ordered by endpoint key."""
     serving = [candidate for candidate in candidates if provides(candidate, service)]
     return sorted(serving, key=lambda candidate: candidate.endpoint.key)
 
 
 def services_of(candidate: Candidate, services: Iterable[ServiceRecord]) -> list[ServiceKey]:
-    """Return the ids of the services an endpoint serves, in order."""
+    """Return the sorted ids of the services of which an endpoint is a provider."""
     return sorted(service.key for service in services if provides(candidate, service))
 
 
 def provider_fields(candidate: Candidate, services: Iterable[ServiceKey]) -> Mapping[str, object]:
-    """Return a provider as the original's JSON names it."""
+    """Return a provider with the original's JSON names."""
     endpoint = candidate.endpoint
     return {
         "IPAddress": endpoint.ip_address,

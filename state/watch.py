@@ -1,14 +1,10 @@
-"""Records in motion: several watched prefixes as one queue of typed events.
+"""Several watched prefixes as one queue of typed events.
 
-`objdb` tells snapshots and deltas of bytes, one stream for each prefix. A `RecordFeed` decodes
-them, finds by difference what a later snapshot lacks, and keeps for its one reader what has
-changed since it last asked: each key at most once, with its last state, so the queue is bounded by
-what the store holds. Behind the changes of a prefix stands up to which revision they tell of it:
-prefixes are streams of their own, and a quiet one stays low. Which key holds which fact is
-`state.intents`' knowledge. Next is the agent's `netplugin.world.builder` or the leader's view.
+Takes the snapshots and deltas of `objdb`, one stream per prefix, and delivers the changes of
+records to one reader. `state.intents` decodes the values. Next is the agent's
+`netplugin.world.builder` or the leader's view.
 
-A key of no known kind and a value that cannot be decoded are logged and counted; the last good
-record of such a key stays in force until the key is deleted.
+Unknown keys and undecodable values are logged and counted.
 """
 
 import asyncio
@@ -26,6 +22,21 @@ from state.intents import Fact
 
 log = logging.getLogger(__name__)
 
+# The queue has each key at most once: `_pending` holds the record that the reader knew when the key
+# first changed, `_current` the record now. An event is the difference of the two when it is taken.
+# So a slow reader costs memory for as many keys as the store has, not for each change, and a key
+# that changes and changes back causes no event.
+#
+# A resync (a later snapshot after lost events) has no delete events. What the snapshot lacks was
+# deleted, so it is compared with all keys known under its prefix, undecodable ones included.
+#
+# `Reached` follows the changes that it covers: a reader that has taken Reached(prefix, rev) has all
+# changes under that prefix up to `rev`. It is queued anew behind each item, never left in place.
+# Each prefix has its own stream and its own revision; a prefix without changes keeps an old one.
+#
+# A value that cannot be decoded leaves the last good record in force until the key is deleted. One
+# bad write must not remove a network from a host while its pods use it.
+
 AGENT_PREFIXES: Final = (
     keys.MASTER_CONFIG,
     keys.NETWORKS,
@@ -39,15 +50,15 @@ AGENT_PREFIXES: Final = (
     keys.BGPS,
     keys.ENDPOINTS,
 )
-"""What an agent follows."""
+"""The prefixes that an agent watches."""
 
 _SLICE: Final = 500
-"""Records decoded at a stretch; a large snapshot must not hold the event loop."""
+"""Records decoded before the event loop runs other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A record is there, new or different; `previous` is the one the reader knew."""
+    """A record is new or changed; `previous` is the one that the reader knew."""
 
     key: str
     record: Fact
@@ -56,7 +67,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A record is gone; `record` is the one the reader knew."""
+    """A record was deleted; `record` is the one that the reader knew."""
 
     key: str
     record: Fact
@@ -64,9 +75,9 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """All that happened under a prefix up to a revision has been told.
+    """All changes under a prefix up to a revision have been delivered.
 
-    The first one of a prefix says that it was read as a whole.
+    The first one of a prefix means that its snapshot has been delivered.
     """
 
     prefix: str
@@ -77,45 +88,45 @@ Event = Changed | Removed | Reached
 
 
 class RecordFeed:
-    """Follows prefixes for one reader; `run` is supervised, `take` gives the events."""
+    """Watches prefixes for one reader; run `run` as a supervised task, read with `take`."""
 
     def __init__(self, backend: Backend, prefixes: Sequence[str] = AGENT_PREFIXES) -> None:
         self._backend = backend
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Fact] = {}
         self._pending: dict[str, Fact | Reached | None] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._unread = set(prefixes)
         self.unknown = 0
-        """How often a key of no known kind was seen."""
+        """Number of values under unknown keys."""
         self.undecodable = 0
-        """How often a value could not be decoded."""
+        """Number of undecodable values."""
         self.unreadable: dict[str, str] = {}
-        """The keys whose values cannot be decoded now, with the reason."""
+        """The keys with an undecodable value now -> reason."""
 
     @property
     def complete(self) -> bool:
-        """True once every prefix has been read and what was found has been taken."""
+        """True once the snapshots of all prefixes have been taken by the reader."""
         return not self._unread
 
     @property
     def records(self) -> Mapping[str, Fact]:
-        """The last good record of every key, including what has not been taken yet."""
+        """The last good record of every key, including changes that are not taken yet."""
         return self._current
 
     async def run(self) -> None:
-        """Follow all prefixes, for ever."""
+        """Watch all prefixes until cancelled."""
         async with asyncio.TaskGroup() as group:
             for prefix in self._prefixes:
                 group.create_task(self._follow(prefix), name=f"watch {prefix}")
 
     async def take(self, limit: int = 5000) -> list[Event]:
-        """Wait for news and return them in order, at most `limit`."""
+        """Wait for events and return at most `limit` of them, in order."""
         while True:
-            await self._news.wait()
+            await self._changed.wait()
             events = [event for key in self._first(limit) if (event := self._event(key))]
             if not self._pending:
-                self._news.clear()
+                self._changed.clear()
             if events:
                 return events
 
@@ -123,7 +134,7 @@ class RecordFeed:
         return [key for key, _ in zip(self._pending, range(limit), strict=False)]
 
     def _event(self, key: str) -> Event | None:
-        """Take one key off the queue; None if it is again as the reader knew it."""
+        """Take a key off the queue; None if its record is as the reader knew it."""
         known = self._pending.pop(key)
         if isinstance(known, Reached):
             self._unread.discard(known.prefix)
@@ -141,9 +152,9 @@ class RecordFeed:
                 case Delta():
                     await self._put_all(item.puts)
                     self._remove_all(item.deletes)
-            self._pending.pop(prefix, None)  # behind everything that was found now
+            self._pending.pop(prefix, None)  # requeued behind the changes of this item
             self._pending[prefix] = Reached(prefix, item.rev)
-            self._news.set()
+            self._changed.set()
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
         known = [*self._current, *self.unreadable]
@@ -167,9 +178,9 @@ class RecordFeed:
                 del self._current[key]
 
     def _mark(self, key: str) -> None:
-        """Remember what the reader knows of a key that is about to change."""
+        """Queue a key that is about to change, with the record that the reader knows."""
         self._pending.setdefault(key, self._current.get(key))
-        self._news.set()
+        self._changed.set()
 
     def _decoded(self, entry: Entry) -> Fact | None:
         try:
@@ -177,10 +188,10 @@ class RecordFeed:
         except Invalid as exc:
             self.undecodable += 1
             self.unreadable[entry.key] = str(exc)
-            log.warning("record not readable", extra=fields(key=entry.key, error=str(exc)))
+            log.warning("record not decodable", extra=fields(key=entry.key, error=str(exc)))
             return None
         self.unreadable.pop(entry.key, None)
         if record is None:
             self.unknown += 1
-            log.warning("key of no known kind", extra=fields(key=entry.key))
+            log.warning("unknown key", extra=fields(key=entry.key))
         return record

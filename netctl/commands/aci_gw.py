@@ -1,4 +1,4 @@
-"""`netctl aci-gw`: how the gateway to an ACI fabric is set up."""
+"""`netctl aci-gw`: settings of the ACI gateway."""
 
 import click
 
@@ -63,7 +63,7 @@ def _set(
     enforce_policies: str,
     include_common_tenant: str,
 ) -> None:
-    # every setting is written, so that what is stored need not be asked for
+    # All settings are written, so the stored ones need not be read first.
     body = {
         "name": _KEY,
         "pathBindings": path_bindings,

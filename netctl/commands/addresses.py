@@ -1,10 +1,10 @@
-"""Which texts are addresses, for the commands that check them before anything is sent."""
+"""Validation of addresses, for commands that check them before a request."""
 
 import ipaddress
 
 
 def is_ipv4(text: str) -> bool:
-    """Say whether a text is an IPv4 address as A.B.C.D."""
+    """Return whether a text is an IPv4 address as A.B.C.D."""
     try:
         ipaddress.IPv4Address(text)
     except ValueError:
@@ -13,7 +13,7 @@ def is_ipv4(text: str) -> bool:
 
 
 def is_ipv6(text: str) -> bool:
-    """Say whether a text is an IPv6 address, without a zone."""
+    """Return whether a text is an IPv6 address, without a zone."""
     try:
         return ipaddress.IPv6Address(text).scope_id is None
     except ValueError:
@@ -21,6 +21,6 @@ def is_ipv6(text: str) -> bool:
 
 
 def is_interface4(text: str) -> bool:
-    """Say whether a text is an IPv4 address with a prefix length, as A.B.C.D/len."""
+    """Return whether a text is an IPv4 address with a prefix length, as A.B.C.D/len."""
     address, _, length = text.partition("/")
     return is_ipv4(address) and length.isascii() and length.isdigit() and int(length) <= 32

@@ -1,19 +1,19 @@
-"""`netctl app-profile`: groups that make up an application."""
+"""`netctl app-profile`: the groups of an application."""
 
 import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import Kind
+from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
-from netctl.render import Json, Listing, indented, text
+from netctl.render import Json, ListFormat, indented, text
 
 _NAME_REQUIRED = "Profile name required"
-_KIND = Kind(
+_RESOURCE = TenantResource(
     plural="appProfiles",
     word="app-profile",
     name_required=_NAME_REQUIRED,
-    listing=Listing(
+    list_format=ListFormat(
         header=("Tenant", "AppProfile", "Groups"),
         rule=("------", "----------", "------"),
         name="appProfileName",
@@ -68,7 +68,7 @@ def _create(master: MasterConnection, tenant: str, app_profile: str, group: str)
 def _update(master: MasterConnection, tenant: str, app_profile: str, group: str) -> None:
     client = master.client()
     key = f"{tenant}:{app_profile}"
-    # writing alone would create a profile that is not there
+    # A write alone would create a missing profile.
     client.read("appProfiles", key)
     client.write("appProfiles", key, _body(tenant, app_profile, group))
 
@@ -91,7 +91,7 @@ def _list_groups(
     app_profile: str,
     *,
     as_json: bool,
-    all_items: bool,  # noqa: ARG001 - taken and without effect, as in the original
+    all_items: bool,  # noqa: ARG001 - ignored, as in the original
     quiet: bool,  # noqa: ARG001 - likewise
 ) -> None:
     found = master.client().read("appProfiles", f"{tenant}:{app_profile}")
@@ -100,6 +100,6 @@ def _list_groups(
 
 app_profile.add(_create)
 app_profile.add(_update)
-app_profile.add(_KIND.remover("Delete an application profile"), "delete")
-app_profile.add(_KIND.lister("List Application Profiles"), "list")
+app_profile.add(_RESOURCE.remover("Delete an application profile"), "delete")
+app_profile.add(_RESOURCE.lister("List Application Profiles"), "list")
 app_profile.add(_list_groups, "group-list")

@@ -1,4 +1,4 @@
-"""`netctl bgp`: the router each host peers with."""
+"""`netctl bgp`: the BGP neighbour of each host."""
 
 import click
 
@@ -6,10 +6,10 @@ from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
 from netctl.commands.addresses import is_interface4, is_ipv4
 from netctl.connection import MasterConnection
-from netctl.render import Listing, indented, text
+from netctl.render import ListFormat, indented, text
 
 _NAME_REQUIRED = "Host name required"
-_LISTING = Listing(
+_FORMAT = ListFormat(
     header=("HostName", "RouterIP", "AS", "Neighbor", "NeighborAS"),
     rule=("---------", "--------", "-------", "--------", "-------"),
     name="hostname",
@@ -31,7 +31,7 @@ bgp = CommandGroup("bgp", help="router capability configuration")
 @click.pass_obj
 def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
     found = master.client().list_all("Bgps")
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
 
 
 @click.command(

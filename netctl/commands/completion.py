@@ -1,4 +1,4 @@
-"""`netctl completion`: the script that makes a shell complete netctl's words."""
+"""`netctl completion`: the completion script of a shell."""
 
 import click
 
@@ -15,7 +15,7 @@ _SHELL_REQUIRED = "Shell required: bash, zsh or fish"
 )
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a shell's script, to be read by it at its start."""
+    """Print the script, which the shell reads at its start."""
     from netctl.completion import SHELLS, script  # noqa: PLC0415 - no other command needs it
 
     if shell not in SHELLS:

@@ -1,4 +1,4 @@
-"""`netctl endpoint`: what is attached to the networks."""
+"""`netctl endpoint`: the endpoints of networks."""
 
 import click
 
@@ -19,7 +19,7 @@ endpoint = CommandGroup("endpoint", help="Endpoint Inspection")
 @click.pass_obj
 def _inspect(master: MasterConnection, epid: str) -> None:
     found = master.client().inspect("endpoints", epid)
-    # the server echoes the id asked for (an endpoint's or a container's); it was never shown
+    # The server echoes the requested id (of an endpoint or a container); the original hides it.
     shown = {name: value for name, value in found.get("Oper", {}).items() if name != "key"}
     click.echo(indented(found | {"Oper": shown}), nl=False)
 

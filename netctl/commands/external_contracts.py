@@ -4,17 +4,17 @@ import click
 
 from netctl.commandline import Command, CommandGroup, switch
 from netctl.commands import flags
-from netctl.commands.tenancy import of_tenant
+from netctl.commands.tenancy import list_of_tenant
 from netctl.connection import MasterConnection
 from netctl.failure import HELP, CommandFailed
-from netctl.render import Listing, bracketed, text
+from netctl.render import ListFormat, bracketed, text
 
 _NAME_REQUIRED = "Contracts group name required"
-_LISTING = Listing(
+_FORMAT = ListFormat(
     header=("Tenant", "Name", "", "Type", "", "Contracts"),
     rule=("------", "------", "", "------", "", "-------"),
     name="contractsGroupName",
-    # one cell less than the header, as in the original
+    # One cell less than the header, as in the original.
     row=lambda found: (
         text(found, "tenantName"),
         text(found, "contractsGroupName"),
@@ -36,8 +36,8 @@ external_contracts = CommandGroup("external-contracts", help="External contracts
 def _list(
     master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
 ) -> None:
-    found = of_tenant(master.client(), "extContractsGroups", tenant, all_items=all_items)
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+    found = list_of_tenant(master.client(), "extContractsGroups", tenant, all_items=all_items)
+    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the number type of Go's flags."""
+"""Flags of several commands, and the number type of Go's flags."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -46,7 +46,7 @@ def _set(
     arp_mode: str,
     private_subnet: str,
 ) -> None:
-    asked = {
+    given = {
         "networkInfraType": fabric_mode,
         "vlans": vlan_range,
         "vxlans": vxlan_range,
@@ -56,7 +56,7 @@ def _set(
     }
     client = master.client()
     current = client.read("globals", _KEY)
-    client.write("globals", _KEY, current | {name: value for name, value in asked.items() if value})
+    client.write("globals", _KEY, current | {name: value for name, value in given.items() if value})
 
 
 global_settings.add(info_command("Show global information", "globals", _LINES))

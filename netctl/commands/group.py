@@ -4,16 +4,16 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import Kind
+from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
-from netctl.render import Listing, text
+from netctl.render import ListFormat, text
 
 _NAME_REQUIRED = "EndpointGroup name required"
-_KIND = Kind(
+_RESOURCE = TenantResource(
     plural="endpointGroups",
     word="group",
     name_required=_NAME_REQUIRED,
-    listing=Listing(
+    list_format=ListFormat(
         header=("Tenant", "Group", "Network", "IP Pool", "CfgdTag", "Policies", "Network profile"),
         rule=("------", "-----", "-------", "-------", "-------", "--------", "---------------"),
         name="groupName",
@@ -78,6 +78,6 @@ def _create(
 
 
 group.add(_create)
-group.add(_KIND.inspector("Inspect a EndpointGroup"))
-group.add(_KIND.remover("Delete an endpoint group"), "delete")
-group.add(_KIND.lister("List endpoint groups"), "list")
+group.add(_RESOURCE.inspector("Inspect a EndpointGroup"))
+group.add(_RESOURCE.remover("Delete an endpoint group"), "delete")
+group.add(_RESOURCE.lister("List endpoint groups"), "list")

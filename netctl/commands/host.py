@@ -1,4 +1,4 @@
-"""`netctl host`: what the cluster's hosts have applied, which get endpoints, and which go."""
+"""`netctl host`: the hosts of the cluster: their state, drain and removal."""
 
 import time
 from typing import Final
@@ -10,10 +10,10 @@ from netctl.commandline import Command, CommandGroup, misuse, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import BEHIND, CommandFailed
-from netctl.render import Listing, indented, moment, text
+from netctl.render import ListFormat, indented, moment, text
 
-LOOK_EVERY: Final = 0.2
-"""Seconds between two looks while waiting."""
+POLL_INTERVAL: Final = 0.2
+"""Seconds between two requests while waiting."""
 
 _NAME_REQUIRED: Final = "Host name required"
 
@@ -22,7 +22,7 @@ _COLUMNS = (
     *("Applied", "Drained", "Endpoints", "Errors"),
 )
 
-_LISTING = Listing(
+_FORMAT = ListFormat(
     header=_COLUMNS,
     rule=tuple("-" * len(column) for column in _COLUMNS),
     name="label",
@@ -48,7 +48,7 @@ host = CommandGroup("host", help="Hosts of the cluster")
 @click.pass_obj
 def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
     found = master.client().hosts()
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
 
 
 @click.command(
@@ -67,7 +67,7 @@ def _inspect(master: MasterConnection, host: str) -> None:
 def _applied(master: MasterConnection, *, wait: float) -> None:
     if not wait >= 0:
         raise misuse("Seconds to wait must not be negative")
-    found = _settled(master.client(), wait)
+    found = wait_until_applied(master.client(), wait)
     late = [host for host in found if not host.get("applied")]
     click.echo(f"applied on {len(found) - len(late)} of {len(found)} hosts")
     for host in late:
@@ -107,16 +107,19 @@ def _remove(master: MasterConnection, host: str, *, force: bool) -> None:
     master.client().remove_host(host, force=force)
 
 
-def _settled(client: RestClient, wait: float) -> list[Json]:
-    """Return the hosts once all have applied everything, or as they are after that time."""
+def wait_until_applied(
+    client: RestClient, wait: float, *, interval: float = POLL_INTERVAL
+) -> list[Json]:
+    """Return the hosts once all have applied all changes, at the latest after `wait` seconds."""
     end = time.monotonic() + wait
     while not _all_applied(found := client.hosts()) and time.monotonic() < end:
-        time.sleep(LOOK_EVERY)
+        time.sleep(interval)
     return found
 
 
 def _all_applied(hosts: list[Json]) -> bool:
-    """Say whether every host whose agent is registered has applied everything."""
+    """Return whether all hosts with a registered agent have applied all changes."""
+    # A host without an agent cannot apply anything; to wait for it would never end.
     return all(host.get("applied") for host in hosts if host.get("registered"))
 
 

@@ -1,4 +1,4 @@
-"""`netctl ipam`: whether addresses are held by whom they should be, and mending it."""
+"""`netctl ipam`: checks and fixes address grants without a user."""
 
 import click
 
@@ -19,14 +19,14 @@ ipam = CommandGroup("ipam", help="Addresses of the cluster")
 @flags.as_json
 @click.pass_obj
 def _check(master: MasterConnection, *, fix: bool, as_json: bool) -> None:
-    """Exit with 1 where there are findings, after a fix with 1 where some are left."""
+    """Exit with 1 if there are findings, with `--fix` if findings remain."""
     client = master.client()
     answer = client.fix_ipam() if fix else client.check_ipam()
     if as_json:
         click.echo(indented(answer), nl=False)
     else:
-        for mended in answer.get("fixed", ()):
-            click.echo(f"Fixed: {' '.join(_row(mended)[:4])}: {text(mended, 'remedy')}")
+        for fixed in answer.get("fixed", ()):
+            click.echo(f"Fixed: {' '.join(_row(fixed)[:4])}: {text(fixed, 'remedy')}")
         if found := answer.get("findings", ()):
             click.echo(table([_HEADER, _RULE, *map(_row, found)]), nl=False)
     if answer.get("findings"):

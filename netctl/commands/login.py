@@ -1,7 +1,7 @@
-"""`netctl login`: swap a name and a password for a token at the authenticating proxy.
+"""`netctl login`: obtains a token from the authenticating proxy with user name and password.
 
-Both are read from standard input, the password without echo. The proxy's answer is kept as it came;
-`netctl.connection` finds the token in it.
+Both are read from standard input, the password without echo. The proxy's answer is saved unchanged;
+`netctl.connection` reads the token from it.
 """
 
 import sys
@@ -52,7 +52,7 @@ def _credentials() -> tuple[str, str]:
     if not username:
         raise CommandFailed("you must specify a username", REQUEST)
     click.echo("Password: ", nl=False)
-    password = _unseen_line(sys.stdin)
+    password = _line_without_echo(sys.stdin)
     click.echo()
     return username, password
 
@@ -64,15 +64,15 @@ def _line(stdin: TextIO) -> str:
     return line.removesuffix("\n")
 
 
-def _unseen_line(terminal: TextIO) -> str:
+def _line_without_echo(terminal: TextIO) -> str:
     try:
         shown = termios.tcgetattr(terminal)
     except termios.error as exc:
         raise CommandFailed(str(exc.args[1]).lower(), IO) from exc
-    unseen = [*shown]
-    unseen[3] &= ~termios.ECHO
-    try:  # an interrupt may come as soon as the echo is off
-        termios.tcsetattr(terminal, termios.TCSADRAIN, unseen)
+    hidden = [*shown]
+    hidden[3] &= ~termios.ECHO
+    try:  # the echo is switched off inside: an interrupt right after it must restore it
+        termios.tcsetattr(terminal, termios.TCSADRAIN, hidden)
         return _line(terminal)
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, shown)

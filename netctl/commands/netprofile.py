@@ -6,9 +6,9 @@ import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import Kind
+from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
-from netctl.render import Json, Listing, Row, text
+from netctl.render import Json, ListFormat, Row, text
 
 _NAME_REQUIRED = "Net profile name required"
 _UNITS = (("g", "Gbps"), ("m", "Mbps"), ("k", "Kbps"))
@@ -29,11 +29,11 @@ def _shortened(bandwidth: str) -> str:
     return f"{number[0] if number else ''}{unit}"
 
 
-_KIND = Kind(
+_RESOURCE = TenantResource(
     plural="netprofiles",
     word="netprofile",
     name_required=_NAME_REQUIRED,
-    listing=Listing(
+    list_format=ListFormat(
         header=("Name", "Tenant", "Bandwidth", "DSCP", "burst size"),
         rule=("------", "------", "---------", "--------", "----------"),
         name="profileName",
@@ -78,6 +78,6 @@ def _create(
 
 
 netprofile.add(_create)
-netprofile.add(_KIND.remover("Delete a network profile"), "delete")
-netprofile.add(_KIND.lister("List network profile"), "list")
-netprofile.add(_KIND.inspector("inspect network profile"))
+netprofile.add(_RESOURCE.remover("Delete a network profile"), "delete")
+netprofile.add(_RESOURCE.lister("List network profile"), "list")
+netprofile.add(_RESOURCE.inspector("inspect network profile"))

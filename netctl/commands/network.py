@@ -5,9 +5,9 @@ import click
 from netctl.commandline import Command, CommandGroup, misuse
 from netctl.commands import flags
 from netctl.commands.addresses import is_ipv4, is_ipv6
-from netctl.commands.tenancy import Kind
+from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
-from netctl.render import Json, Listing, Row, text
+from netctl.render import Json, ListFormat, Row, text
 
 _NAME_REQUIRED = "Network name required"
 
@@ -27,11 +27,11 @@ def _row(found: Json) -> Row:
     )
 
 
-_KIND = Kind(
+_RESOURCE = TenantResource(
     plural="networks",
     word="network",
     name_required=_NAME_REQUIRED,
-    listing=Listing(
+    list_format=ListFormat(
         header=(
             "Tenant",
             "Network",
@@ -124,7 +124,7 @@ def _create(
     click.echo(f"Creating network {tenant}:{network}")
 
 
-network.add(_KIND.lister("List networks"), "list")
-network.add(_KIND.inspector("Inspect a Network"))
-network.add(_KIND.remover("Delete a network", saying="Deleting network"), "delete")
+network.add(_RESOURCE.lister("List networks"), "list")
+network.add(_RESOURCE.inspector("Inspect a Network"))
+network.add(_RESOURCE.remover("Delete a network", saying="Deleting network"), "delete")
 network.add(_create)

@@ -1,19 +1,19 @@
-"""`netctl policy`: policies and their rules. The rules' own commands are in `rule`."""
+"""`netctl policy`: policies. The commands of their rules are in `rule`."""
 
 import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags, rule
-from netctl.commands.tenancy import Kind
+from netctl.commands.tenancy import TenantResource
 from netctl.connection import MasterConnection
-from netctl.render import Listing, text
+from netctl.render import ListFormat, text
 
 _NAME_REQUIRED = "Policy name required"
-_KIND = Kind(
+_RESOURCE = TenantResource(
     plural="policys",
     word="policy",
     name_required=_NAME_REQUIRED,
-    listing=Listing(
+    list_format=ListFormat(
         header=("Tenant", "Policy"),
         rule=("------", "------"),
         name="policyName",
@@ -36,9 +36,9 @@ def _create(master: MasterConnection, tenant: str, policy: str) -> None:
 
 
 policy.add(_create)
-policy.add(_KIND.remover("Delete a policy", saying="Deleting policy"), "delete")
-policy.add(_KIND.lister("List policies"), "list")
-policy.add(_KIND.inspector("Inspect a policy"))
+policy.add(_RESOURCE.remover("Delete a policy", saying="Deleting policy"), "delete")
+policy.add(_RESOURCE.lister("List policies"), "list")
+policy.add(_RESOURCE.inspector("Inspect a policy"))
 policy.add(rule.list_rules)
 policy.add(rule.remove)
 policy.add(rule.add)

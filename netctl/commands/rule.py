@@ -1,7 +1,7 @@
 """`netctl policy rule-ls`, `rule-add` and `rule-rm`: the rules of a policy.
 
-Which flags a direction does not have is known here, so that such a rule is refused before anything
-is sent; whether values make sense is the server's to say.
+A flag that does not apply to the rule's direction is refused before a request, as in the original.
+The server validates the values.
 """
 
 from collections.abc import Sequence
@@ -136,7 +136,7 @@ def _row(found: Json, ends: Sequence[str]) -> Row:
 @flags.tenant
 @click.pass_obj
 def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> None:
-    """Remove a rule, silently."""
+    """Remove a rule; prints nothing."""
     master.client().delete("rules", f"{tenant}:{policy}:{rule_id}")
 
 
@@ -222,7 +222,7 @@ def add(
     port: int,
     action: str,
 ) -> None:
-    """Add a rule, silently, unless its flags do not fit its direction."""
+    """Add a rule; prints nothing. Fails for flags that do not apply to its direction."""
     body = {
         "tenantName": tenant,
         "policyName": policy,
@@ -239,13 +239,13 @@ def add(
         "port": port,
         "action": action,
     }
-    if refusal := _misfit(body):
-        raise CommandFailed(refusal, HELP)
+    if error := _direction_error(body):
+        raise CommandFailed(error, HELP)
     master.client().write("rules", f"{tenant}:{policy}:{rule_id}", body)
 
 
-def _misfit(rule: Json) -> str:
-    """Return what is wrong with a rule for its direction, "" for nothing."""
+def _direction_error(rule: Json) -> str:
+    """Return the error of a rule whose flags do not apply to its direction, else ""."""
     match rule["direction"]:
         case "in":
             wrong = [flag for name, flag in _NOT_INCOMING.items() if rule[name]]

@@ -1,15 +1,15 @@
-"""`netctl service`: an address in front of the endpoints that labels select."""
+"""`netctl service`: services, a virtual address for endpoints selected by labels."""
 
 import click
 
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
-from netctl.commands.tenancy import of_tenant
+from netctl.commands.tenancy import list_of_tenant
 from netctl.connection import MasterConnection
-from netctl.render import Listing, bracketed, indented, text
+from netctl.render import ListFormat, bracketed, indented, text
 
 _NAME_REQUIRED = "Service name required"
-_LISTING = Listing(
+_FORMAT = ListFormat(
     header=("ServiceName", "Tenant", "Network", "Selectors"),
     rule=("---------", "--------", "-------", "-------"),
     name="serviceName",
@@ -39,14 +39,14 @@ def _list(
     master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
 ) -> None:
     client = master.client()
-    found = of_tenant(client, "serviceLBs", tenant or _DEFAULT_TENANT, all_items=all_items)
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+    found = list_of_tenant(client, "serviceLBs", tenant or _DEFAULT_TENANT, all_items=all_items)
+    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
 
 
 @click.command(
     "inspect",
     cls=Command,
-    # the original's words; it shows a service
+    # The original's text; the command shows a service.
     help="Inspect a Network",
     words=("servicename",),
     wrong_words="Service group name required",

@@ -1,4 +1,4 @@
-"""The `info` command of what exists once in a cluster: one labelled line for each setting."""
+"""The `info` command of cluster-wide objects: one labelled line per setting."""
 
 from collections.abc import Iterable
 
@@ -10,15 +10,15 @@ from netctl.connection import MasterConnection
 from netctl.render import indented, text
 
 
-def info_command(what: str, plural: str, lines: Iterable[tuple[str, str]]) -> click.Command:
-    """Return `info`, which shows the objects at `/api/v1/<plural>/`.
+def info_command(help_text: str, plural: str, lines: Iterable[tuple[str, str]]) -> click.Command:
+    """Return the command `info`, which shows the objects at `/api/v1/<plural>/`.
 
-    `lines` are pairs of a label, with what separates it from the value, and a property's name;
-    with `--json` the objects are shown whole.
+    `lines` are pairs of a label, with its separator, and a field's name; `--json` shows the whole
+    objects.
     """
     shown = tuple(lines)
 
-    @click.command("info", cls=Command, help=what)
+    @click.command("info", cls=Command, help=help_text)
     @flags.tenant
     @flags.all_items
     @flags.as_json
@@ -27,7 +27,7 @@ def info_command(what: str, plural: str, lines: Iterable[tuple[str, str]]) -> cl
         master: MasterConnection,
         *,
         as_json: bool,
-        tenant: str,  # noqa: ARG001 - taken and without effect, as in the original
+        tenant: str,  # noqa: ARG001 - ignored, as in the original
         all_items: bool,  # noqa: ARG001 - likewise
     ) -> None:
         found = master.client().list_all(plural)

@@ -1,4 +1,4 @@
-"""What belongs to a tenant by name: the commands that are the same for all kinds of it."""
+"""The commands that are the same for all kinds of objects of a tenant: ls, inspect, rm."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from contivmodel.client_sync import Json, RestClient
 from netctl.commandline import Callback, Command
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import Listing, indented
+from netctl.render import ListFormat, indented
 
 
-def of_tenant(client: RestClient, plural: str, tenant: str, *, all_items: bool) -> list[Json]:
-    """Return the objects of a tenant, or of all tenants; the tenant must exist in either case."""
+def list_of_tenant(client: RestClient, plural: str, tenant: str, *, all_items: bool) -> list[Json]:
+    """Return the objects of a tenant, or of all tenants; the tenant must exist in both cases."""
     client.read("tenants", tenant)
     found = client.list_all(plural)
     return found if all_items else [f for f in found if f.get("tenantName") == tenant]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of object that tenants have.
+class TenantResource:
+    """A kind of object that belongs to a tenant.
 
-    `plural` is its name in REST paths, `word` what the command line calls an object's name,
-    `name_required` what is said where that is missing.
+    `plural` is its name in REST paths, `word` the positional word with an object's name,
+    `name_required` the message if that word is missing.
     """
 
     plural: str
     word: str
     name_required: str
-    listing: Listing
+    list_format: ListFormat
 
     def lister(self, help_text: str) -> click.Command:
         """Return the command `ls`."""
@@ -44,8 +44,8 @@ class Kind:
         def ls(
             master: MasterConnection, tenant: str, *, all_items: bool, as_json: bool, quiet: bool
         ) -> None:
-            found = of_tenant(master.client(), self.plural, tenant, all_items=all_items)
-            click.echo(self.listing.show(found, as_json=as_json, quiet=quiet), nl=False)
+            found = list_of_tenant(master.client(), self.plural, tenant, all_items=all_items)
+            click.echo(self.list_format.show(found, as_json=as_json, quiet=quiet), nl=False)
 
         return ls
 
@@ -62,7 +62,7 @@ class Kind:
         return inspect
 
     def remover(self, help_text: str, *, saying: str = "") -> click.Command:
-        """Return the command `rm`; what it says, if anything, ends with the object's key."""
+        """Return the command `rm`; it prints `saying`, if given, and the object's key."""
 
         @self._named("rm", help_text)
         @flags.tenant

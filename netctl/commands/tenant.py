@@ -5,10 +5,10 @@ import click
 from netctl.commandline import Command, CommandGroup
 from netctl.commands import flags
 from netctl.connection import MasterConnection
-from netctl.render import Listing, indented, text
+from netctl.render import ListFormat, indented, text
 
 _NAME_REQUIRED = "Tenant name required"
-_LISTING = Listing(
+_FORMAT = ListFormat(
     header=("Name", ""),
     rule=("------", ""),
     name="tenantName",
@@ -24,7 +24,7 @@ tenant = CommandGroup("tenant", help="Tenant manipulation tools")
 @click.pass_obj
 def _list(master: MasterConnection, *, quiet: bool, as_json: bool) -> None:
     found = master.client().list_all("tenants")
-    click.echo(_LISTING.show(found, as_json=as_json, quiet=quiet), nl=False)
+    click.echo(_FORMAT.show(found, as_json=as_json, quiet=quiet), nl=False)
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""`netctl version`: what this program and the server are."""
+"""`netctl version`: the versions of this program and of the server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def own_version() -> str:
 @click.command(cls=Command, help="Version Information")
 @click.pass_obj
 def version(master: MasterConnection) -> None:
-    """Print both versions; the server is asked first, so that a failure prints none."""
+    """Print both versions; the server's is read first, so that a failure prints neither."""
     try:
         server = master.anonymous_client().version()
     except (MasterRefused, MasterUnavailable) as exc:

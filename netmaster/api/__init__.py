@@ -1,6 +1,8 @@
 """The HTTP edge: bytes in, bytes out.
 
-`server` listens and hands each request to the master's current role: `leader` (which finds the
-target with `routes` and asks `objects`, `endpoints` or `status`) or `proxy`, which sends it on.
-`replies` has the shapes of answers. Decisions are `netmaster.plan`'s, writes `netmaster.commit`'s.
+`server` listens and hands each request to the master's current role: `proxy` forwards it to the
+leader; `leader` finds its route in `route_table` and calls the route's handler (`handlers`).
+Handlers use `objects` and `endpoints` (bodies to decisions), `hosts`, `ipam` and `status`
+(answers), `agents` (calls to hosts) and `replies` (shapes of answers). `openapi` documents the same
+table. Decisions are made by `netmaster.plan`, writes by `netmaster.commit`.
 """

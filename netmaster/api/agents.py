@@ -1,7 +1,7 @@
-"""What masters ask of agents over their REST routes: the state of BGP, to take an endpoint away.
+"""Calls the REST routes of agents: inspect BGP, tear an endpoint down.
 
-An agent is found in the service registry, by its host's label and on the port it registered.
-Answers come back as data; every failure is an AgentUnavailable that names the host.
+An agent is found in the service registry by its host's label, at the port it registered. Answers
+come back as data; every failure is an AgentUnavailable that names the host.
 """
 
 import json
@@ -22,31 +22,31 @@ CONNECT_TIMEOUT: Final = 3.0
 ANSWER_TIMEOUT: Final = 10.0
 
 _TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "access denied"}
-"""What the original says of an agent's refusals."""
+"""The original's texts for refusals of an agent."""
 
 
 class RegisteredAgents:
-    """The agents of all hosts."""
+    """The agents of all hosts; `answer_timeout` is seconds for a whole request."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, *, answer_timeout: float = ANSWER_TIMEOUT) -> None:
         self._backend = backend
         self._session = ClientSession(
-            timeout=ClientTimeout(total=ANSWER_TIMEOUT, sock_connect=CONNECT_TIMEOUT),
+            timeout=ClientTimeout(total=answer_timeout, sock_connect=CONNECT_TIMEOUT),
             cookie_jar=DummyCookieJar(),
         )
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         await self._session.close()
 
     async def vteps(self) -> dict[HostLabel, str]:
-        """Return where the tunnel of each known host ends."""
+        """Return the address of each known host's tunnel endpoint (VTEP)."""
         found = await self._backend.snapshot(keys.HOSTS)
         hosts = (codec.decode_host(key, entry.value) for key, entry in found.entries.items())
         return {host.label: host.vtep_ip for host in hosts}
 
     async def bgp(self, host: str) -> dict[str, Any]:
-        """Return the state of a host's first BGP neighbour, and its routes."""
+        """Return the state of a host's first BGP neighbor, and its routes."""
         body = await self._ask("GET", host, "/inspect/bgp")
         try:
             return bgp_state(json.loads(body))
@@ -54,7 +54,7 @@ class RegisteredAgents:
             raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
 
     async def reclaim(self, endpoint: EndpointRecord) -> None:
-        """Have the endpoint's host take it away; one it does not have is no error."""
+        """Have the endpoint's host tear it down, if it has it."""
         path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
         await self._ask("DELETE", endpoint.homing_host, path)
 
@@ -80,11 +80,11 @@ class RegisteredAgents:
 
 
 def bgp_state(inspected: dict[str, Any] | None) -> dict[str, Any]:
-    """Return an agent's BGP state under the names of REST; an agent without BGP says null."""
+    """Return an agent's BGP state under the names of REST; None stands for an agent without BGP."""
     oper: dict[str, Any] = {}
     if inspected is None:
         return oper
-    # Go reads the names of fields in any case, and agents of the original say them in lower
+    # Agents of the original write these names in lower case, which Go's decoder accepts.
     found = {name.lower(): value for name, value in inspected.items()}
     peers, routes = found.get("peers") or [], found.get("dsts") or []
     if peers:

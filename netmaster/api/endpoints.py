@@ -1,10 +1,10 @@
-"""The agents' routes `/plugin/*`: bodies to decisions, their results to answers.
+"""The agents' routes `/plugin/*`: from a body to a decision, and from its reply to an answer.
 
-Bodies and answers are docs/original/netmaster-daemon.md §7's. The time an address was given at is
-part of the decision, so a clock reading is an argument.
+Bodies and answers are docs/original/netmaster-daemon.md §7's. A grant records when it was made,
+so the time of the request is an argument.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from contivmodel.rpc import (
 )
 from contivmodel.wire import decode, dumps, escaped
 from netmaster.api.objects import SWARM
-from netmaster.api.routes import RouteAction
 from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Plan
 from netmaster.view import View
@@ -28,10 +27,11 @@ JSON_TYPE: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What is to be decided, and how its reply is written.
+class AgentCall:
+    """The decision of a request, and how its reply is encoded.
 
-    Some also tell how far the store has come with policies (`contivmodel.client.REVISIONS_HEADER`).
+    With `tells_revisions` the answer also has the store revisions of the policies that hold for
+    the endpoint (`contivmodel.client.REVISIONS_HEADER`); the agent waits until it applied them.
     """
 
     decide: Callable[[View], Plan]
@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """When something is asked, in wall-clock seconds, and the mode of the cluster."""
+    """The time of a request in wall-clock seconds, and the mode of the cluster."""
 
     now: float
     mode: str
@@ -52,55 +52,47 @@ def is_json(content_type: str) -> bool:
     return content_type == JSON_TYPE or content_type.partition(";")[0].strip().lower() == JSON_TYPE
 
 
-def create_endpoint(body: bytes, at: CallContext) -> Call:
-    """Give an endpoint its addresses and its record."""
+def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
+    """Create an endpoint and grant its addresses."""
     request = decode(CreateEndpointRequest, body)
-    return Call(
+    return AgentCall(
         lambda view: endpoint.create(view, request, at.now), _endpoint_config, tells_revisions=True
     )
 
 
-def update_endpoint(body: bytes, _: CallContext) -> Call:
-    """Note that an endpoint's container started or died."""
+def update_endpoint(body: bytes, _: CallContext) -> AgentCall:
+    """Record that an endpoint's container started or died."""
     request = decode(UpdateEndpointRequest, body)
-    return Call(
+    return AgentCall(
         lambda view: endpoint.update(view, request),
         lambda address: dumps(None if address is None else {"IPAddress": address}),
     )
 
 
-def delete_endpoint(body: bytes, _: CallContext) -> Call:
-    """Take an endpoint and its addresses back."""
+def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
+    """Delete an endpoint and release its addresses."""
     request = decode(DeleteEndpointRequest, body)
-    return Call(lambda view: endpoint.delete(view, request), _endpoint_config)
+    return AgentCall(lambda view: endpoint.delete(view, request), _endpoint_config)
 
 
-def allocate_address(body: bytes, at: CallContext) -> Call:
-    """Reserve an address; IPv6 stands in the field named for IPv4."""
+def allocate_address(body: bytes, at: CallContext) -> AgentCall:
+    """Reserve an address; an IPv6 address is answered in the field named for IPv4, too."""
     request = decode(AllocAddressRequest, body)
     decide = address.allocate_in_swarm if at.mode == SWARM else address.allocate
-    return Call(
+    return AgentCall(
         lambda view: decide(view, request, at.now),
         lambda given: dumps({"NetworkID": request.network_id, "IPv4Address": given}),
     )
 
 
-def release_address(body: bytes, _: CallContext) -> Call:
-    """Give a reserved address back."""
+def release_address(body: bytes, _: CallContext) -> AgentCall:
+    """Release a reserved address."""
     request = decode(ReleaseAddressRequest, body)
-    return Call(lambda view: address.release(view, request), dumps)
+    return AgentCall(lambda view: address.release(view, request), dumps)
 
 
-NewCall = Callable[[bytes, CallContext], Call]
-"""(body, when and where) -> what is asked for; Invalid for a body that cannot be read."""
-
-CALLS: Final[Mapping[RouteAction, NewCall]] = {
-    RouteAction.CREATE_ENDPOINT: create_endpoint,
-    RouteAction.UPDATE_ENDPOINT: update_endpoint,
-    RouteAction.DELETE_ENDPOINT: delete_endpoint,
-    RouteAction.ALLOCATE_ADDRESS: allocate_address,
-    RouteAction.RELEASE_ADDRESS: release_address,
-}
+ReadCall = Callable[[bytes, CallContext], AgentCall]
+"""Turns a body into a call; raises Invalid for a body that cannot be decoded."""
 
 
 def _endpoint_config(record: EndpointRecord) -> bytes:

@@ -1,23 +1,24 @@
-"""`/hosts` and what is under it: hosts are shown, get no endpoints, or go altogether.
+"""Answers about hosts (`/hosts` and below): list, drain, undrain and remove them.
 
-`netmaster.host_inventory` knows which hosts there are, `netmaster.progress` what they have applied;
-`netmaster.plan.endpoints.drain` and `netmaster.cleanup` do what is asked.
+`netmaster.host_inventory` reads which hosts there are, `netmaster.progress` computes what they have
+applied; `netmaster.plan.endpoints.drain` and `netmaster.cleanup` make the changes.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
+from contivmodel.schema import TEXT, Schema
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import HostLabel
 from core.logs import fields
 from netmaster import host_inventory
-from netmaster.api.routes import RouteAction, Target
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
+from netmaster.host_inventory import HostInventory
 from netmaster.plan.endpoints import drain
-from netmaster.plan.endpoints.cleanup import REMOVE_ANYHOW
-from netmaster.progress import KnownHost, Upkeep, state_of
+from netmaster.plan.endpoints.cleanup import FORCE_HINT
+from netmaster.progress import HostState, ObservedHost, shown_host
 from netmaster.view import View
 from objdb.api import Backend
 from ofnet.rpc.control import Node, Report
@@ -25,12 +26,44 @@ from state.records import HostRecord
 
 log = logging.getLogger(__name__)
 
+_TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
+_HOST_FIELDS: Final[Mapping[str, Schema]] = {
+    "label": TEXT,
+    "controlIP": TEXT,
+    "vtepIP": TEXT,
+    "uplinkMACs": _TEXTS,
+    "version": TEXT,
+    "registered": {"type": "boolean"},
+    "ends": _TEXTS,
+    "applied": {"type": "boolean"},
+    "behind": {**TEXT, "description": "why the host has not applied all that was changed"},
+    "errors": _TEXTS,
+    "endpoints": {"type": "integer", "minimum": 0},
+    "drained": {"type": "boolean"},
+}
+_MISSING_SINCE: Final[Schema] = {
+    "type": "number",
+    "description": "since when its agent is not registered, in seconds since 1970, where known",
+}
+
+
+def _some_of_a_host(*names: str) -> Schema:
+    return {"type": "object", "properties": {name: _HOST_FIELDS[name] for name in names}}
+
+
+HOST_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {**_HOST_FIELDS, "missingSince": _MISSING_SINCE},
+    "required": list(_HOST_FIELDS),
+}
+DRAINED_SCHEMA: Final = _some_of_a_host("label", "drained", "endpoints")
+REMOVED_SCHEMA: Final = _some_of_a_host("label", "endpoints")
+
 
 class HostsApi:
     """The hosts during one term.
 
-    `reports` is what agents say of themselves, kept by the control channel; `now` is the wall
-    clock.
+    `reports` is what agents report over the control channel; `now` is the wall clock.
     """
 
     def __init__(
@@ -48,108 +81,98 @@ class HostsApi:
         self._reports = reports
         self._now = now
 
-    def calls(self) -> Mapping[RouteAction, Callable[[Target], Awaitable[object]]]:
-        """Return what answers to which action."""
-        return {
-            RouteAction.HOSTS: self._all,
-            RouteAction.HOST: self._one,
-            RouteAction.DRAIN: self._drain,
-            RouteAction.DRAINED: self._drained,
-            RouteAction.UNDRAIN: self._undrain,
-            RouteAction.REMOVE_HOST: self._remove,
-        }
+    async def all(self) -> list[dict[str, Any]]:
+        """Return the hosts that have a record, by label."""
+        hosts = await host_inventory.read(self._backend)
+        return await self._shown(hosts, hosts.records)
 
-    async def _all(self, _: Target) -> object:
-        hosts = await host_inventory.look(self._backend)
-        return await self._shown(hosts, hosts.stored)
-
-    async def _one(self, target: Target) -> object:
-        """Return a host that has a record."""
-        label = HostLabel(target.key)
-        hosts = await host_inventory.look(self._backend)
-        if label not in hosts.stored:
+    async def one(self, label: HostLabel) -> dict[str, Any]:
+        """Return a host; NotFound for one without a record."""
+        hosts = await host_inventory.read(self._backend)
+        if label not in hosts.records:
             raise _not_found(label)
         (shown,) = await self._shown(hosts, [label])
         return shown
 
+    async def drain(self, label: HostLabel) -> dict[str, Any]:
+        """Give a host no new endpoints; return what `drained` does."""
+        await self._check_known(label)
+        await self._committer.submit(lambda view: drain.drain(view, label, self._now()))
+        log.info("host drained", extra=fields(host=label))
+        return await self.drained(label)
+
+    async def undrain(self, label: HostLabel) -> dict[str, Any]:
+        """Give a host new endpoints again; return what `drained` does."""
+        await self._check_known(label)
+        await self._committer.submit(lambda view: drain.undo(view, label))
+        log.info("host undrained", extra=fields(host=label))
+        return await self.drained(label)
+
+    async def drained(self, label: HostLabel) -> dict[str, Any]:
+        """Return whether a host is drained; also for one of which only the drain is left."""
+        await self._check_known(label)
+        found = await self._committer.read(lambda view: _host_state(view, label))
+        return {"label": label, "drained": found.drained, "endpoints": found.endpoints}
+
+    async def remove(self, label: HostLabel, *, force: bool) -> dict[str, Any]:
+        """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
+        await self._check_known(label)
+        hosts = await host_inventory.read(self._backend)
+        if label in hosts.services and not force:
+            raise Conflict(
+                f"host {label} has a running agent; stop its netplugin, {FORCE_HINT.format(label)}"
+            )
+        removed = await self._cleanups.remove_host(
+            label, hosts.revision(label), undrain=True, unused=not force
+        )
+        log.info("host removed", extra=fields(host=label, count=removed))
+        return {"label": label, "endpoints": removed}
+
     async def _shown(
-        self, hosts: host_inventory.HostInventory, labels: Iterable[HostLabel]
+        self, hosts: HostInventory, labels: Iterable[HostLabel]
     ) -> list[dict[str, Any]]:
         """Return hosts that have a record as REST shows them."""
-        known = [self._known_host(hosts, label) for label in labels]
-        upkeep = await self._committer.read(
-            lambda view: [_upkeep(view, host.record.label) for host in known]
+        observed = [self._observed(hosts, label) for label in labels]
+        states = await self._committer.read(
+            lambda view: [_host_state(view, host.record.label) for host in observed]
         )
-        marks = self._committer.marks
-        return [state_of(host, marks, one) for host, one in zip(known, upkeep, strict=True)]
+        revisions = self._committer.revisions
+        return [
+            shown_host(host, revisions, state) for host, state in zip(observed, states, strict=True)
+        ]
 
-    def _known_host(self, hosts: host_inventory.HostInventory, label: HostLabel) -> KnownHost:
+    def _observed(self, hosts: HostInventory, label: HostLabel) -> ObservedHost:
         record, fault = HostRecord(label=label, control_ip="", vtep_ip="", vxlan_port=0), ""
         try:
             record = hosts.record(label)
-        except Invalid as exc:  # the others' are as good as before
+        except Invalid as exc:  # the other hosts are shown all the same
             fault = str(exc)
-        return KnownHost(
+        return ObservedHost(
             record=record,
             fault=fault,
             registered=label in hosts.services,
-            ends={node: self._reports.get(node) for node in hosts.ends(label)},
+            reports={node: self._reports.get(node) for node in hosts.agent_nodes(label)},
         )
 
-    async def _drain(self, target: Target) -> object:
-        label = await self._mentioned(target)
-        await self._committer.submit(lambda view: drain.drain(view, label, self._now()))
-        log.info("host drained", extra=fields(host=label))
-        return await self._drained(target)
+    async def _check_known(self, label: HostLabel) -> None:
+        """Raise NotFound for a host without record, agent, endpoints and drain."""
 
-    async def _undrain(self, target: Target) -> object:
-        label = await self._mentioned(target)
-        await self._committer.submit(lambda view: drain.undo(view, label))
-        log.info("host drained no more", extra=fields(host=label))
-        return await self._drained(target)
-
-    async def _drained(self, target: Target) -> object:
-        """Say whether a host is drained, be it that nothing else of it is known any more."""
-        label = await self._mentioned(target)
-        found = await self._committer.read(lambda view: _upkeep(view, label))
-        return {"label": label, "drained": found.drained, "endpoints": found.endpoints}
-
-    async def _remove(self, target: Target) -> object:
-        """Remove a host; Conflict while it has an agent or endpoints, unless that is forced."""
-        label = await self._mentioned(target)
-        hosts = await host_inventory.look(self._backend)
-        if label in hosts.services and not target.force:
-            raise Conflict(
-                f"host {label} has a running agent; stop its netplugin, "
-                f"{REMOVE_ANYHOW.format(label)}"
-            )
-        removed = await self._cleanups.give_up(
-            label, hosts.revision(label), forget=True, unused=not target.force
-        )
-        log.warning("host removed", extra=fields(host=label, count=removed))
-        return {"label": label, "endpoints": removed}
-
-    async def _mentioned(self, target: Target) -> HostLabel:
-        """Return the host that is named, NotFound if nothing is known of it."""
-        label = HostLabel(target.key)
-
-        def mentioned(view: View) -> bool:
+        def is_stored(view: View) -> bool:
             return label in view.drains or label in view.host_endpoints
 
-        if not await self._committer.read(mentioned):
-            hosts = await host_inventory.look(self._backend)
+        if not await self._committer.read(is_stored):
+            hosts = await host_inventory.read(self._backend)
             if label not in hosts.known:
                 raise _not_found(label)
-        return label
 
 
 def _not_found(label: HostLabel) -> NotFound:
     return NotFound(f"host {label} not found")
 
 
-def _upkeep(view: View, label: HostLabel) -> Upkeep:
+def _host_state(view: View, label: HostLabel) -> HostState:
     absence = view.absences.get(label)
-    return Upkeep(
+    return HostState(
         endpoints=len(view.host_endpoints.get(label, ())),
         drained=label in view.drains,
         missing_since=absence.since if absence else None,

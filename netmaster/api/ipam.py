@@ -1,19 +1,16 @@
-"""`/ipam/check` and `/ipam/fix`: what is wrong with the addresses, and mending what is certain.
+"""`/ipam/check` and `/ipam/fix`: find what is wrong with the addresses, repair what is certain.
 
-`netmaster.plan.show.ipam_check` decides; what is mended is logged here and counted. Mended is what
-was wrong at two looks: what comes about between them may be half of what somebody is about to
-write.
+`netmaster.plan.show.ipam_check` decides; what was repaired is logged here and counted.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, cast
 
 from core.logs import fields
 from netmaster import host_inventory
-from netmaster.api.routes import RouteAction, Target
 from netmaster.commit import Committer
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, Place
@@ -22,37 +19,34 @@ from objdb.api import Backend
 log = logging.getLogger(__name__)
 
 GRACE: Final = 1.0
-"""Seconds between the two looks."""
+"""Seconds between the two scans of a repair."""
 
 
 class IpamApi:
     """The addresses during one term.
 
-    `mended` counts what this master has mended so far, by kind; `now` is the wall clock, `sleep`
-    lets time pass.
+    `repaired` counts what this master has repaired so far, by kind; `now` is the wall clock,
+    `sleep` lets time pass.
     """
 
     def __init__(
         self,
         backend: Backend,
         committer: Committer,
-        mended: Counter[str],
+        repaired: Counter[str],
         *,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._backend = backend
         self._committer = committer
-        self._mended = mended
+        self._repaired = repaired
         self._now = now
         self._sleep = sleep
 
-    def calls(self) -> Mapping[RouteAction, Callable[[Target], Awaitable[object]]]:
-        """Return what answers to which action."""
-        return {RouteAction.IPAM_CHECK: self._check, RouteAction.IPAM_FIX: self._fix}
-
-    async def _check(self, _: Target) -> object:
-        hosts = await host_inventory.look(self._backend)
+    async def check(self) -> dict[str, Any]:
+        """Return all findings, the numbers of addresses by owner, and what was repaired so far."""
+        hosts = await host_inventory.read(self._backend)
         now = self._now()
         found, counts = await self._committer.read(
             lambda view: (
@@ -63,22 +57,26 @@ class IpamApi:
         return {
             "findings": [finding.shown() for finding in found],
             "counts": counts,
-            "mended": dict(self._mended),
+            "mended": dict(self._repaired),
         }
 
-    async def _fix(self, target: Target) -> object:
-        """Mend all that is certain; answer what was mended and what is left."""
+    async def fix(self) -> dict[str, Any]:
+        """Repair all that is certain; return what was repaired, and what `check` finds then."""
         fixed: list[IpamFinding] = []
-        places = await self._seen_twice()
+        places = await self._confirmed()
         while part := await self._fix_some(places):
             for finding in part:
-                self._mended[finding.kind] += 1
-                log.warning("address mended", extra=fields(**finding.logged()))
+                self._repaired[finding.kind] += 1
+                log.warning("address repaired", extra=fields(**finding.logged()))
             fixed += part
-        left = await self._check(target)
-        return {"fixed": [finding.shown() for finding in fixed], **cast("dict[str, object]", left)}
+        return {"fixed": [finding.shown() for finding in fixed], **await self.check()}
 
-    async def _seen_twice(self) -> frozenset[Place]:
+    async def _confirmed(self) -> frozenset[Place]:
+        """Return where two scans in a row found something to repair.
+
+        A finding of one scan alone may be half of a change by another writer: a foreign tool that
+        puts a grant first and its endpoint right after it must not lose the grant.
+        """
         first = await self._suspected()
         if not first:
             return first
@@ -89,7 +87,7 @@ class IpamApi:
         return await self._committer.read(lambda view: ipam_check.suspected(view, self._now()))
 
     async def _fix_some(self, places: frozenset[Place]) -> Sequence[IpamFinding]:
-        mended = await self._committer.submit(
+        repaired = await self._committer.submit(
             lambda view: ipam_check.fix(view, self._now(), places)
         )
-        return cast("Sequence[IpamFinding]", mended)
+        return cast("Sequence[IpamFinding]", repaired)

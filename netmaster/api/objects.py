@@ -1,7 +1,6 @@
-"""CRUD of the REST model: bodies to plans, stored objects to answers.
+"""CRUD of the REST model: bodies to plans, stored objects to answers. Pure.
 
-Which plan decides about which kind is one table here. Reading waits until what the view shows is
-committed; writing is the committer's.
+One table here says which plan module decides about which class of objects.
 
 Source: docs/original/netmaster-rest.md §1.
 """
@@ -49,25 +48,25 @@ from netmaster.plan.show import inspect
 from netmaster.view import View
 
 SWARM: Final = "swarm-mode"
-"""The mode of the cluster in which docker's networks come first."""
+"""The mode of the cluster in which Docker's networks are created first."""
 
 Inspect = Callable[[View, str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectClass:
-    """What can be done with the objects of one kind; some have no operational state to inspect."""
+    """The decisions about one class of objects; some have no operational state to inspect."""
 
     model: type[RestObject]
     create: Callable[[View, Any], Plan]
     update: Callable[[View, Any], Plan]
     delete: Callable[[View, str], Plan]
     delete_in_swarm: Callable[[View, str], Plan] | None = None
-    """Where a swarm has a say in it."""
+    """Replaces `delete` in swarm mode."""
     inspect: Inspect | None = None
 
     def deletion(self, mode: str) -> Callable[[View, str], Plan]:
-        """Return what decides about a deletion in a mode of the cluster."""
+        """Return the decision of a deletion in a mode of the cluster."""
         return self.delete_in_swarm or self.delete if mode == SWARM else self.delete
 
 
@@ -170,7 +169,7 @@ KINDS: Final[Mapping[str, ObjectClass]] = {
     )
 }
 ENDPOINTS: Final = "endpoints"
-"""Not an object; can only be inspected."""
+"""Endpoints are no REST objects; they can only be inspected."""
 
 
 def listed(view: View, kind: ObjectClass) -> bytes:
@@ -198,7 +197,7 @@ def inspected(view: View, kind: ObjectClass, key: str, mode: str) -> dict[str, A
 
 
 def inspected_endpoint(view: View, name: str) -> dict[str, Any]:
-    """Return the operational state of an endpoint; there is no object of it."""
+    """Return the operational state of an endpoint, which has no REST object."""
     return {"Oper": without_empty(inspect.endpoint(view, name))}
 
 

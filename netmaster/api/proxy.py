@@ -1,14 +1,14 @@
-"""The follower's role: every request goes to the leader, and its answer comes back.
+"""The follower's role: forwards every request to the leader and its answer back.
 
-The leader is whoever the lock names at that moment. Bodies are streamed both ways, connections to
-the leader are kept, and bounded in number and in how long anybody may keep one waiting. A request
-is sent once: what becomes of it when its connection breaks nobody knows. It knows nothing of what
-is asked.
+The leader is the holder of the lock at that moment. Bodies are streamed both ways. Connections to
+the leader are kept open; their number and every wait are bounded. The proxy knows nothing of what a
+request means.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import (
@@ -33,16 +33,23 @@ from core.tasks import background
 from netmaster.api.replies import error
 from netmaster.commit import NO_LEADER
 
-CONNECTIONS: Final = 64
-FREE_CONNECTION: Final = 60.0
-"""Seconds to wait until one of them is free."""
-CONNECT_TIMEOUT: Final = 3.0
-ANSWER_TIMEOUT: Final = 60.0
-"""Seconds to wait for the leader's next word, and for a client to take it."""
-LEADER_KNOWN: Final = 2.0
-"""Seconds the store may take to say who leads; who asks is told soon to try again later."""
-LEADER_CHECK: Final = 1.0
-"""Seconds between looks whether the one we wait for still leads."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyTiming:
+    """Limits of a proxy: a number of connections, and seconds.
+
+    `free_connection`: until a connection is free. `connect`: to connect. `answer`: for the leader's
+    next bytes, and for a client to read them. `leader_known`: for the store to say who leads.
+    `leader_check`: between two checks that the leader that was asked still leads.
+    """
+
+    connections: int = 64
+    free_connection: float = 60.0
+    connect: float = 3.0
+    answer: float = 60.0
+    leader_known: float = 2.0
+    leader_check: float = 1.0
+
 
 _HOP_BY_HOP: Final = frozenset({
     "connection",
@@ -59,18 +66,25 @@ _HOP_BY_HOP: Final = frozenset({
 
 
 class Proxy:
-    """Sends requests on to the leader; `own` is what the lock would say if that were us."""
+    """Forwards requests to the leader; `own` is the lock's value while this master holds it."""
 
-    def __init__(self, leader: Callable[[], Awaitable[str | None]], own: str) -> None:
+    def __init__(
+        self,
+        leader: Callable[[], Awaitable[str | None]],
+        own: str,
+        timing: ProxyTiming | None = None,
+    ) -> None:
+        timing = timing or ProxyTiming()
+        self._timing = timing
         self._leader = leader
         self._own = own
         self._session = ClientSession(
-            connector=TCPConnector(limit=CONNECTIONS),
+            connector=TCPConnector(limit=timing.connections),
             timeout=ClientTimeout(
                 total=None,
-                connect=FREE_CONNECTION,
-                sock_connect=CONNECT_TIMEOUT,
-                sock_read=ANSWER_TIMEOUT,
+                connect=timing.free_connection,
+                sock_connect=timing.connect,
+                sock_read=timing.answer,
             ),
             middlewares=(_once,),
             cookie_jar=DummyCookieJar(),
@@ -79,30 +93,31 @@ class Proxy:
         )
 
     async def close(self) -> None:
-        """Drop the connections to the leader."""
+        """Close the connections to the leader."""
         await self._session.close()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Return the leader's answer; NotLeader if there is none but ourselves."""
-        leader = await self._who_leads()
+        """Return the leader's answer; NotLeader if there is no other leader than this master."""
+        leader = await self._current_leader()
+        # The lock names this master while it loads its view. Forwarding to itself would be a loop.
         if leader is None or leader == self._own:
             raise NotLeader(NO_LEADER)
         try:
             async with (
                 asyncio.timeout(None) as limit,
-                background("leader asked", self._give_up_when_deposed(leader, limit)),
+                background("leader asked", self._cancel_when_deposed(leader, limit)),
             ):
                 return await self._forward(request, leader)
         except (ClientError, TimeoutError) as exc:
             return error(502, f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}")
 
-    async def _who_leads(self) -> str | None:
+    async def _current_leader(self) -> str | None:
         try:
-            async with asyncio.timeout(LEADER_KNOWN):
+            async with asyncio.timeout(self._timing.leader_known):
                 return await self._leader()
         except TimeoutError as exc:
             raise StoreUnavailable(
-                "the store does not answer, so nobody can say who leads: try again"
+                "the store does not answer, so the leader is unknown: try again"
             ) from exc
 
     async def _forward(self, request: web.BaseRequest, leader: str) -> web.StreamResponse:
@@ -113,37 +128,51 @@ class Proxy:
             data=request.content if request.can_read_body else None,
             allow_redirects=False,
         ) as answer:
-            return await _stream(request, answer)
+            return await _stream(request, answer, self._timing.answer)
 
-    async def _give_up_when_deposed(self, leader: str, limit: asyncio.Timeout) -> None:
-        """End the wait for a leader that is none any more, a frozen one say."""
+    async def _cancel_when_deposed(self, leader: str, limit: asyncio.Timeout) -> None:
+        """End the wait for a leader that was deposed.
+
+        A frozen leader keeps its connections and never answers. Once another master holds the
+        lock, the answer could only be a refusal; the client gets its error now and asks again.
+        """
         while True:
-            await asyncio.sleep(LEADER_CHECK)
-            with suppress(StoreUnavailable):  # then nobody can know who leads
+            await asyncio.sleep(self._timing.leader_check)
+            with suppress(
+                StoreUnavailable
+            ):  # without the store the leader is unknown, so keep waiting
                 if await self._leader() != leader:
                     limit.reschedule(asyncio.get_running_loop().time())
                     return
 
 
 async def _once(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
-    """Send a request, and not again when its connection breaks, as aiohttp does with DELETE."""
+    """Send a request at most once.
+
+    aiohttp repeats idempotent methods, DELETE among them, when a kept connection breaks. The leader
+    may have performed the first one already, and the second would be answered `not found`. Only
+    the client can decide whether to repeat, so it gets the error.
+    """
     try:
         return await send(request)
     except (ClientOSError, ServerDisconnectedError) as exc:
         raise ClientConnectionError(str(exc)) from exc
 
 
-async def _stream(request: web.BaseRequest, answer: ClientResponse) -> web.StreamResponse:
+async def _stream(
+    request: web.BaseRequest, answer: ClientResponse, write_limit: float
+) -> web.StreamResponse:
     reply = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
     await reply.prepare(request)
     try:
         async for chunk in answer.content.iter_any():
-            async with asyncio.timeout(ANSWER_TIMEOUT):
+            async with asyncio.timeout(write_limit):
                 await reply.write(chunk)
         await reply.write_eof()
     finally:
         if not answer.content.at_eof():
-            # the status is out already: a cut connection is the only way left to tell the client
+            # The status is sent already. Only a cut connection can show the client that the rest is
+            # missing.
             request.protocol.force_close()
     return reply
 
@@ -157,7 +186,7 @@ def _forwarded_headers(request: web.BaseRequest) -> CIMultiDict[str]:
 
 
 def _kept(headers: MultiMapping[str]) -> CIMultiDict[str]:
-    """Return headers without those that are for the next one on the way alone (RFC 9110 §7.6.1)."""
+    """Return headers without those that concern one connection only (RFC 9110 §7.6.1)."""
     named = ",".join(headers.getall("Connection", ())).lower().split(",")
     dropped = _HOP_BY_HOP.union(name.strip() for name in named)
     return CIMultiDict(

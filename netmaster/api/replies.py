@@ -23,12 +23,12 @@ def json_reply(value: Any) -> web.Response:
 
 
 def json_body(body: bytes) -> web.Response:
-    """Return JSON that is written already."""
+    """Return JSON that is encoded already."""
     return json_line(body + b"\n")
 
 
 def json_line(line: bytes) -> web.Response:
-    """Return JSON that has its newline."""
+    """Return encoded JSON that ends with a newline."""
     return web.Response(body=line, headers=_JSON)
 
 
@@ -48,9 +48,9 @@ def error(status: int, text: str) -> web.Response:
 
 
 def refusal(exc: ContivError) -> web.Response:
-    """Return one of our own errors with the status its class carries.
+    """Return an error of `core.errors` with the status of its class.
 
-    What the store's absence is to blame for is marked as worth another try.
+    With `Retry-After` if the store was unavailable, for that passes.
     """
     answer = error(exc.http_status, str(exc))
     if isinstance(exc, StoreUnavailable):
@@ -59,7 +59,7 @@ def refusal(exc: ContivError) -> web.Response:
 
 
 def not_found() -> web.Response:
-    """Return what unknown paths and wrong methods get."""
+    """Return the answer to unknown paths and wrong methods."""
     return error(404, NOT_FOUND_TEXT)
 
 

@@ -1,121 +1,116 @@
-"""Which request means what: method and path in, a target out. Pure.
+"""Routes as data, and how a request finds its route. Pure.
+
+A `Route` says what answers a method and a path pattern, and what the OpenAPI document tells of it.
+The one table of routes is `netmaster.api.route_table`; `RouteFinder` dispatches from it and
+`netmaster.api.openapi` documents it, so neither can know a route that the other does not.
 
 Paths, the mandatory trailing slash and the missing 405 are the original's
-(docs/original/netmaster-rest.md §1): whatever is not here is 404.
+(docs/original/netmaster-rest.md §1): what no route matches is 404.
 """
 
 import posixpath
-from enum import Enum, auto
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, TypeVar
 
-API: Final = "/api/v1/"
+from contivmodel.schema import Schema
+from contivmodel.wire import WireModel
 
+H = TypeVar("H")
 
-class RouteAction(Enum):
-    """What a request asks for."""
-
-    LIST = auto()
-    READ = auto()
-    WRITE = auto()
-    DELETE = auto()
-    INSPECT = auto()
-    ALLOCATE_ADDRESS = auto()
-    RELEASE_ADDRESS = auto()
-    CREATE_ENDPOINT = auto()
-    UPDATE_ENDPOINT = auto()
-    DELETE_ENDPOINT = auto()
-    VERSION = auto()
-    INFO = auto()
-    OFNET = auto()
-    SERVICES = auto()
-    SERVICE = auto()
-    CLEAN_UP = auto()
-    OPENAPI = auto()
-    HOSTS = auto()
-    HOST = auto()
-    DRAIN = auto()
-    DRAINED = auto()
-    UNDRAIN = auto()
-    REMOVE_HOST = auto()
-    IPAM_CHECK = auto()
-    IPAM_FIX = auto()
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
 
 
-class Target(NamedTuple):
-    """What is asked for, and of which objects; of a clean-up, the tenant, category and id.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationDoc:
+    """What the OpenAPI document says of a route.
 
-    `force` says that what speaks against it is to be passed over.
+    `answer` is the schema of a successful answer and `media` its content type; `body` is the model
+    of the request's body, None for a request without one.
     """
 
-    action: RouteAction
-    plural: str = ""
-    key: str = ""
-    tenant: str = ""
-    category: str = ""
-    force: bool = False
+    summary: str
+    tag: str
+    answer: Schema = field(default_factory=dict)
+    media: str = JSON
+    body: type[WireModel] | None = None
 
 
-EXACT: Final = {
-    ("POST", "/plugin/allocAddress"): Target(RouteAction.ALLOCATE_ADDRESS),
-    ("POST", "/plugin/releaseAddress"): Target(RouteAction.RELEASE_ADDRESS),
-    ("POST", "/plugin/createEndpoint"): Target(RouteAction.CREATE_ENDPOINT),
-    ("POST", "/plugin/updateEndpoint"): Target(RouteAction.UPDATE_ENDPOINT),
-    ("POST", "/plugin/deleteEndpoint"): Target(RouteAction.DELETE_ENDPOINT),
-    ("GET", "/version"): Target(RouteAction.VERSION),
-    ("GET", "/info"): Target(RouteAction.INFO),
-    ("GET", "/debug/ofnet"): Target(RouteAction.OFNET),
-    ("GET", "/services"): Target(RouteAction.SERVICES),
-    ("GET", "/openapi.json"): Target(RouteAction.OPENAPI),
-    ("GET", "/hosts"): Target(RouteAction.HOSTS),
-    ("GET", "/ipam/check"): Target(RouteAction.IPAM_CHECK),
-    ("POST", "/ipam/fix"): Target(RouteAction.IPAM_FIX),
-}
-_HOST: Final = {"GET": RouteAction.HOST, "DELETE": RouteAction.REMOVE_HOST}
-_DRAIN: Final = {
-    "GET": RouteAction.DRAINED,
-    "POST": RouteAction.DRAIN,
-    "DELETE": RouteAction.UNDRAIN,
-}
-_ITEM: Final = {
-    "GET": RouteAction.READ,
-    "POST": RouteAction.WRITE,
-    "PUT": RouteAction.WRITE,
-    "DELETE": RouteAction.DELETE,
-}
+@dataclass(frozen=True, slots=True)
+class Route(Generic[H]):
+    """What answers requests of a method for paths of a pattern.
+
+    A segment `{name}` of the pattern matches any segment that is not empty.
+    """
+
+    method: str
+    pattern: str
+    handler: H
+    operation: OperationDoc
+
+    @property
+    def parameters(self) -> list[str]:
+        """Return the names of the pattern's parameters, in order."""
+        return [segment[1:-1] for segment in self.pattern.split("/") if _is_parameter(segment)]
 
 
-def find(method: str, path: str) -> Target | None:
-    """Return what a request is for; None if nothing answers to it. The path is percent-decoded."""
-    exact = EXACT.get((method, path))
-    if exact is not None:
-        return exact
-    if not path.startswith(API):
-        return _other(method, path)
-    match path.removeprefix(API).split("/"):
-        case [plural, ""] if method == "GET" and plural:
-            return Target(RouteAction.LIST, plural)
-        case [plural, key, ""] if method in _ITEM and plural and key and plural != "inspect":
-            return Target(_ITEM[method], plural, key)
-        case ["inspect", plural, key, ""] if method == "GET" and plural and key:
-            return Target(RouteAction.INSPECT, plural, key)
-    return None
+class RouteMatch(NamedTuple, Generic[H]):
+    """The route of a request, and the path segments its parameters stand for, by name."""
+
+    route: Route[H]
+    parameters: Mapping[str, str]
 
 
-def _other(method: str, path: str) -> Target | None:
-    match path.split("/"):
-        case ["", "service", key] if method == "GET" and key:
-            return Target(RouteAction.SERVICE, key=key)
-        case ["", "debug", "epcleanup", "tenant", tenant, category, key] if (
-            method == "DELETE" and tenant and category and key
-        ):
-            return Target(RouteAction.CLEAN_UP, key=key, tenant=tenant, category=category)
-        case ["", "hosts", label, "drain"] if method in _DRAIN and label:
-            return Target(_DRAIN[method], key=label)
-        case ["", "hosts", label] if method in _HOST and label:
-            return Target(_HOST[method], key=label)
-        case ["", "hosts", label, "force"] if method == "DELETE" and label:
-            return Target(RouteAction.REMOVE_HOST, key=label, force=True)
-    return None
+class RouteFinder(Generic[H]):
+    """Finds the route of a request; ValueError for two routes with one method and pattern."""
+
+    def __init__(self, routes: Iterable[Route[H]]) -> None:
+        self._exact: dict[tuple[str, str], Route[H]] = {}
+        # A pattern's shape is the set of positions of its parameters. There are few shapes, so
+        # blanking those positions of a path and looking the rest up costs the same for any
+        # number of routes.
+        self._by_shape: dict[tuple[str, _Segments], Route[H]] = {}
+        self._shapes: dict[int, set[frozenset[int]]] = {}
+        for route in routes:
+            self._add(route)
+
+    def find(self, method: str, path: str) -> RouteMatch[H] | None:
+        """Return the route of a request; None if there is none. The path is percent-decoded."""
+        exact = self._exact.get((method, path))
+        if exact is not None:
+            return RouteMatch(exact, {})
+        segments = path.split("/")
+        for shape in self._shapes.get(len(segments), ()):
+            values = [segments[at] for at in sorted(shape)]
+            route = self._by_shape.get((method, _blanked(segments, shape)))
+            if route is not None and all(values):
+                return RouteMatch(route, dict(zip(route.parameters, values, strict=True)))
+        return None
+
+    def _add(self, route: Route[H]) -> None:
+        segments = route.pattern.split("/")
+        shape = frozenset(at for at, segment in enumerate(segments) if _is_parameter(segment))
+        key = route.method, _blanked(segments, shape)
+        if key in self._by_shape or (route.method, route.pattern) in self._exact:
+            raise ValueError(f"{route.method} {route.pattern} is in the table twice")
+        if shape:
+            self._by_shape[key] = route
+            self._shapes.setdefault(len(segments), set()).add(shape)
+        else:
+            self._exact[route.method, route.pattern] = route
+
+
+_Segments = tuple[str | None, ...]
+"""The segments of a path, None where the pattern has a parameter."""
+
+
+def _blanked(segments: list[str], shape: frozenset[int]) -> _Segments:
+    return tuple(None if at in shape else segment for at, segment in enumerate(segments))
+
+
+def _is_parameter(segment: str) -> bool:
+    return segment.startswith("{") and segment.endswith("}")
 
 
 def cleaned(path: str) -> str:

@@ -1,9 +1,8 @@
 """Listeners of a master, and the outermost edge of every request.
 
-A request is handed to the current role (the leader's API or the follower's proxy), which the daemon
-swaps without closing a listener. Nothing gets past here: our own errors become their
-text, anything unforeseen becomes a logged `internal error`, and no client sees a closed connection
-for an answer.
+A request is handed to the current role, the leader's API or the follower's proxy. No exception
+passes this module: an error of `core.errors` becomes its text, any other one a logged `internal
+error`. Every request gets an answer.
 """
 
 import logging
@@ -25,10 +24,10 @@ log = logging.getLogger(__name__)
 MAX_BODY: Final = 1 << 20
 KEEP_ALIVE: Final = 75.0
 SHUTDOWN_TIMEOUT: Final = 0.3
-"""Seconds that requests under way may still take when the daemon ends."""
+"""Seconds for requests in progress when the daemon stops."""
 
 Role = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-"""What answers requests: returns the answer, or raises an error of `core.errors`."""
+"""Answers requests; may raise errors of `core.errors`."""
 
 
 async def leaderless(_: web.BaseRequest) -> web.StreamResponse:
@@ -37,7 +36,10 @@ async def leaderless(_: web.BaseRequest) -> web.StreamResponse:
 
 
 class RestServer:
-    """Listens on any number of addresses and answers in the current role."""
+    """Listens on any number of addresses and answers with the current role.
+
+    A change of `role` takes effect with the next request; connections and listeners stay.
+    """
 
     def __init__(self) -> None:
         self.role: Role = leaderless
@@ -69,22 +71,24 @@ class RestServer:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):
-            return not_found()  # CONNECT, say: a follower would take its host for the leader's
+            return (
+                not_found()
+            )  # such as CONNECT: a follower would connect to the host that it names
         if _waits_to_send(request):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return await self.role(request)
 
 
 def _waits_to_send(request: web.BaseRequest) -> bool:
-    """Tell whether a client sends its body once it is told to; older ones cannot be (RFC 9110)."""
+    """Return whether a client waits for `100 Continue` to send its body (RFC 9110 §10.1.1)."""
     expected = request.headers.get("Expect", "").lower() == "100-continue"
     return expected and request.version >= HttpVersion11
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, however it was announced.
+    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, with or without Content-Length.
 
-    Raises Invalid for one that does not come to its end.
+    Raises Invalid for a body that ends early.
     """
     length = request.content_length
     if length is not None and length > MAX_BODY:
@@ -92,7 +96,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
     try:
         return await request.read()
     except ConnectionError as exc:
-        log.info("client gone", extra=fields(method=request.method, path=request.raw_path))
+        log.info("client disconnected", extra=fields(method=request.method, path=request.raw_path))
         raise Invalid(f"the client is gone, and has not sent its whole body: {exc}") from exc
 
 

@@ -1,29 +1,46 @@
-"""`/version` and `/info`: what this master is and whom it knows.
+"""`/version`, `/info` and the master's part of `/debug/ofnet`.
 
 Source: docs/original/netmaster-daemon.md §8.
 """
 
 from core import keys
 from objdb.api import Backend, Lock
+from ofnet.rpc.control import Node, OfnetMaster
 from state import codec
 
 
-async def version_page(version: str) -> dict[str, str]:
-    """Return what `/version` says; builds carry neither commit nor time."""
-    return {"GitCommit": "", "Version": version, "BuildTime": ""}
+class StatusApi:
+    """What this master tells about itself and the nodes it knows; `own` is its ofnet address."""
 
+    def __init__(
+        self, version: str, backend: Backend, lock: Lock, *, ofnet: OfnetMaster, own: Node
+    ) -> None:
+        self._version = version
+        self._backend = backend
+        self._lock = lock
+        self._ofnet = ofnet
+        self._own = own
 
-async def info(backend: Backend, lock: Lock, own_host: str) -> dict[str, object]:
-    """Return what the leader's `/info` says; the registry names the nodes."""
-    return {
-        "current-state": "leader",
-        "leader-ip": await lock.holder() or "",
-        "local-ip": own_host,
-        "netmaster-nodes": await _hosts(backend, keys.SERVICE_NETMASTER),
-        "netplugin-nodes": await _hosts(backend, keys.SERVICE_NETPLUGIN),
-    }
+    def version(self) -> dict[str, str]:
+        """Return what `/version` says; builds carry neither commit nor time."""
+        return {"GitCommit": "", "Version": self._version, "BuildTime": ""}
 
+    async def info(self) -> dict[str, object]:
+        """Return what the leader's `/info` says, with the nodes in the service registry."""
+        return {
+            "current-state": "leader",
+            "leader-ip": await self._lock.holder() or "",
+            "local-ip": self._own.host,
+            "netmaster-nodes": await self._hosts(keys.SERVICE_NETMASTER),
+            "netplugin-nodes": await self._hosts(keys.SERVICE_NETPLUGIN),
+        }
 
-async def _hosts(backend: Backend, service: str) -> list[str]:
-    found = await backend.snapshot(keys.services(service))
-    return [codec.decode_service(key, entry.value).address for key, entry in found.entries.items()]
+    def ofnet(self) -> dict[str, object]:
+        """Return the control channel's part of `/debug/ofnet`: the agents that are connected."""
+        return self._ofnet.inspect(self._own)
+
+    async def _hosts(self, service: str) -> list[str]:
+        found = await self._backend.snapshot(keys.services(service))
+        return [
+            codec.decode_service(key, entry.value).address for key, entry in found.entries.items()
+        ]

@@ -1,8 +1,8 @@
-"""The addresses that networks claim, of both families: whose claims a new one would overlap.
+"""The subnets of networks, of both families: finds those that a new subnet would overlap.
 
-Networks with their subnets as text come in, keys of networks go out; tenants do not see each
-other's. `netmaster.view` keeps `SubnetClaims` in step with the networks; what is refused then, and
-in which words, is `netmaster.plan.objects.network`'s business.
+Networks with their subnets as text come in, keys of networks go out. Only subnets of one tenant
+must not overlap. `netmaster.view` keeps `SubnetClaims` in sync with the networks;
+`netmaster.plan.objects.network` refuses overlaps.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from netmaster.ipam.intervals import Interval, Intervals
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The addresses a network asks for; `text6` is its IPv6 subnet's address as written.
+    """The subnets of a network; `text6` is its IPv6 subnet's address as written.
 
     Text whose host bits are not zero is made canonical.
     """
@@ -28,14 +28,14 @@ class Claim:
 
 
 class Overlaps(NamedTuple):
-    """Keys of the networks whose claims share an address with one, by family."""
+    """Keys of the networks that overlap a claim, by family."""
 
     v4: frozenset[str]
     v6: frozenset[str]
 
 
 def claim(network: Network) -> Claim:
-    """Return what a network claims; ValueError, in the original's words, if that cannot be read."""
+    """Return the claim of a network; ValueError, in the original's words, for invalid text."""
     try:
         v4 = parse_range(network.subnet)
     except ValueError as exc:
@@ -50,19 +50,19 @@ def claim(network: Network) -> Claim:
 
 
 class SubnetClaims:
-    """What all networks claim, by tenant."""
+    """The claims of all networks, by tenant."""
 
     def __init__(self) -> None:
         self._v4: defaultdict[str, Intervals] = defaultdict(Intervals)
         self._v6: defaultdict[str, Intervals] = defaultdict(Intervals)
 
     def add(self, network: Network) -> None:
-        """Note what a network claims; ValueError if that cannot be read."""
+        """Add the claim of a network; ValueError for invalid text."""
         for intervals, interval in self._parts(network):
             intervals.add(interval, network.key)
 
     def remove(self, network: Network) -> None:
-        """Forget what a network claimed."""
+        """Remove the claim of a network."""
         for intervals, interval in self._parts(network):
             intervals.remove(interval, network.key)
 

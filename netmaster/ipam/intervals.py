@@ -1,8 +1,7 @@
-"""Intervals of whole numbers, each with an owner: who overlaps a given one.
+"""Intervals of integers, each with an owner: finds the owners that overlap a given interval.
 
-Sorted by where they begin, and beside each how far those up to it reach, so that a question costs
-a binary search and the answer. They may overlap each other; where none do, as the subnets of a
-tenant's networks, adding and removing one changes nothing but its own place.
+Intervals may overlap each other. A query costs a binary search and the size of its result. The
+class is an interval tree flattened into two sorted lists.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,23 +14,30 @@ Interval = tuple[int, int]
 class Intervals:
     """Intervals and their owners; an owner may have several."""
 
+    # Invariant: `_spans` is sorted by first number, and `_reach[i]` is the highest last number of
+    # `_spans[:i + 1]`. So a query walks down from the last interval that begins early enough, and
+    # stops at the first index whose reach ends before the queried interval: none below overlaps.
+    #
+    # Both lists change together. If the intervals of a set do not overlap, as the subnets of one
+    # tenant's networks, each reach is the interval's own end and an update changes one entry.
+
     def __init__(self) -> None:
         self._spans: list[tuple[int, int, str]] = []
         self._reach: list[int] = []
 
     def add(self, interval: Interval, owner: str) -> None:
-        """Note an interval."""
+        """Add an interval."""
         span = (*interval, owner)
         index = bisect_left(self._spans, span)
         self._spans.insert(index, span)
         self._reach.insert(index, interval[1])
-        self._mend(index)
+        self._update_reach(index)
 
     def remove(self, interval: Interval, owner: str) -> None:
-        """Forget an interval that was noted."""
+        """Remove an interval that was added."""
         index = bisect_left(self._spans, (*interval, owner))
         del self._spans[index], self._reach[index]
-        self._mend(index)
+        self._update_reach(index)
 
     def overlapping(self, interval: Interval) -> Iterator[str]:
         """Yield the owners of the intervals that share a number with one."""
@@ -42,11 +48,11 @@ class Intervals:
                 yield self._spans[index][2]
             index -= 1
 
-    def _mend(self, index: int) -> None:
-        """Bring the reaches up to date from a place on, as far as they change."""
-        for place in range(index, len(self._spans)):
-            before = self._reach[place - 1] if place else -1
-            reach = max(before, self._spans[place][1])
-            if place > index and reach == self._reach[place]:
+    def _update_reach(self, index: int) -> None:
+        """Recompute the reaches from an index on, as far as they change."""
+        for at in range(index, len(self._spans)):
+            before = self._reach[at - 1] if at else -1
+            reach = max(before, self._spans[at][1])
+            if at > index and reach == self._reach[at]:
                 return
-            self._reach[place] = reach
+            self._reach[at] = reach

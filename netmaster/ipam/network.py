@@ -1,7 +1,7 @@
-"""All addresses of one network, IPv4 and IPv6: the pools, and who holds what.
+"""All addresses of one network, IPv4 and IPv6: its pools and its grants.
 
-Grants outlive their network record where they have to (endpoints of an infra network that was
-deleted, reservations); the pools exist only while the network does.
+Grants may outlive their network's record: those of endpoints of a deleted infra network, and
+reservations. The pools exist only while the network does.
 """
 
 from core.addresses import Subnet, ipv4, ipv6, subnet4, subnet6
@@ -21,7 +21,7 @@ class NetworkAddresses:
         self.v6: Pool6 | None = None
 
     def open(self, network: NetworkRecord) -> None:
-        """Make the pools of a network; addresses that are held already stay held."""
+        """Create the pools of a network; addresses that are held already stay held."""
         self.v4 = _pool(network)
         if network.ipv6_subnet:
             subnet = subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
@@ -31,26 +31,26 @@ class NetworkAddresses:
         self.resume()
 
     def close(self) -> None:
-        """Drop the pools: the network is gone."""
+        """Drop the pools of a deleted network."""
         self.v4 = self.v6 = None
 
     def grant(self, address: str, grant: GrantRecord) -> None:
-        """Note who holds an address."""
+        """Add or replace the grant of an address."""
         if address not in self.grants:
             self._take(address)
         self.grants[address] = grant
 
     def release(self, address: str) -> None:
-        """Note that nobody holds an address."""
+        """Remove the grant of an address."""
         del self.grants[address]
         if ":" in address:
             if self.v6 is not None:
-                self.v6.give(ipv6(address))
+                self.v6.release(ipv6(address))
         elif self.v4 is not None:
-            self.v4.give(ipv4(address))
+            self.v4.release(ipv4(address))
 
     def resume(self) -> None:
-        """Let IPv6 addresses go on behind the newest one that was given before."""
+        """Continue the allocation of IPv6 addresses after the newest grant."""
         given = [
             (grant.seq, address)
             for address, grant in self.grants.items()
@@ -76,5 +76,5 @@ def _pool(network: NetworkRecord) -> Pool:
     subnet = subnet_of(network)
     last = ipv4(network.last)
     bounded = network.bounded or last != subnet.last
-    # a subnet written with host bits (10.1.1.77/24) is assignable from its start
+    # A subnet written with host bits (10.1.1.77/24) is assignable from its start.
     return Pool(subnet, ipv4(network.first) if bounded else subnet.base, last)

@@ -1,7 +1,7 @@
-"""The IPv4 addresses of one network: what is free in the network and in its groups' pools.
+"""The free IPv4 addresses of one network and of its groups' pools.
 
-A group's pool is carved out of its network: the network never gives an address of it, the group
-gives no other. Who holds an address, and the refusals a user sees, are `netmaster.plan.grants`'.
+A group's pool is carved out of its network: the network never allocates an address of it, the group
+no other one. `netmaster.plan.grants` knows the owners and refuses requests.
 """
 
 from bisect import bisect_right, insort
@@ -17,6 +17,10 @@ class Pool:
     The network and the broadcast address are never among them.
     """
 
+    # Invariant: every address belongs to exactly one set of spans, the network's or one group's.
+    # `take` and `release` find it by the address alone, so an address is always released to the
+    # set that it was taken from.
+
     def __init__(self, subnet: Subnet, low: int, high: int) -> None:
         self.subnet = subnet
         self._free = FreeSpans(max(low, subnet.base + 1), min(high, subnet.last - 1))
@@ -24,7 +28,7 @@ class Pool:
         self._bounds: list[tuple[int, int, GroupKey]] = []
 
     def assignable(self, address: int) -> bool:
-        """Return whether the address is one that the network or a group could ever give."""
+        """Return whether the network or a group could ever allocate the address."""
         return self._free.low <= address <= self._free.high
 
     def group_of(self, address: int) -> GroupKey | None:
@@ -44,15 +48,17 @@ class Pool:
         return self._free.first_taken(low, high)
 
     def take(self, address: int) -> None:
-        """Note that an address is held."""
+        """Mark an address as held."""
         self._spans(self.group_of(address)).take(address)
 
-    def give(self, address: int) -> None:
-        """Note that an address is held no more."""
-        self._spans(self.group_of(address)).give(address)
+    def release(self, address: int) -> None:
+        """Mark an address as free."""
+        self._spans(self.group_of(address)).release(address)
 
     def carve(self, group: GroupKey, low: int, high: int) -> None:
         """Set low..high aside for a group."""
+        # Addresses of the pool may be held already: to change a group's record the view restores
+        # its pool and carves it again, while the group's endpoints keep their addresses.
         spans = FreeSpans(low, high)
         while (held := self._free.first_taken(low, high)) is not None:
             spans.take(held)
@@ -62,12 +68,12 @@ class Pool:
         insort(self._bounds, (spans.low, spans.high, group))
 
     def restore(self, group: GroupKey) -> None:
-        """Return a group's pool to the network; nothing happens if the group has none."""
+        """Return the free addresses of a group's pool to the network, if the group has one."""
         spans = self._carved.pop(group, None)
         if spans is not None:
             self._bounds.remove((spans.low, spans.high, group))
             for first, last in spans:
-                self._free.give_span(first, last)
+                self._free.release_span(first, last)
 
     def _spans(self, group: GroupKey | None) -> FreeSpans:
         return self._free if group is None else self._carved.get(group, self._free)

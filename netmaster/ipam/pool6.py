@@ -1,7 +1,7 @@
 """The IPv6 addresses of one network.
 
-The original's order: on from the last one given, round and round, so that a released address
-rests before it is given again (docs/original/netmaster-state.md §5).
+Allocation is round-robin like the original's (docs/original/netmaster-state.md §5): it continues
+after the last address allocated, so a released address is not reused at once.
 """
 
 from typing import Final
@@ -23,28 +23,30 @@ class Pool6:
 
     @property
     def hosts(self) -> int:
-        """Return how many addresses could be given in all."""
+        """Return how many addresses could be allocated in total."""
         return self.subnet.size - 1
 
     def assignable(self, address: int) -> bool:
-        """Return whether the address is one that could ever be given."""
+        """Return whether the address could ever be allocated."""
         return self._free.low <= address <= self._free.high
 
     def following(self) -> int | None:
-        """Return the free address behind the last one given, else the lowest; None if none."""
-        behind = self._free.lowest_from(self._last + 1)
-        return self._free.lowest() if behind is None else behind
+        """Return the free address after the last allocated, else the lowest; None if none is."""
+        after = self._free.lowest_from(self._last + 1)
+        return self._free.lowest() if after is None else after
 
     def take(self, address: int) -> None:
-        """Note that an address is held; the next one follows it if it was due."""
+        """Mark an address as held."""
+        # Only an address that was next in turn moves the turn on. A requested address far ahead
+        # must not: all addresses before it would be skipped.
         if address == self.following():
             self._last = address
         self._free.take(address)
 
-    def give(self, address: int) -> None:
-        """Note that an address is held no more."""
-        self._free.give(address)
+    def release(self, address: int) -> None:
+        """Mark an address as free."""
+        self._free.release(address)
 
     def resume(self, address: int) -> None:
-        """Go on behind an address, the last one given before a restart."""
+        """Continue after an address, the last one allocated before a restart."""
         self._last = address

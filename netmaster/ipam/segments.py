@@ -1,9 +1,8 @@
-"""VLANs, VXLAN network identifiers and local VLANs: ranges, what is in use, which comes next.
+"""VLANs, VXLAN network identifiers (VNI) and local VLANs: ranges, tags in use, the next free one.
 
 A vlan network has a VLAN. A vxlan network has a VNI and a local VLAN, which stands for the VNI
-within a host and comes from a pool of its own (docs/original/netmaster-state.md §3). Tags of
-networks that exist are given in with their records; refusals carry the original's words. On an ACI
-fabric groups have VLANs of their own, from the networks' pool.
+within a host and comes from a pool of its own (docs/original/netmaster-state.md §3). On an ACI
+fabric groups have VLANs of their own, from the networks' pool. Refusals have the original's words.
 """
 
 from collections.abc import Iterable
@@ -45,7 +44,7 @@ class Segment:
 
 
 def parse_range(text: str) -> TagRange:
-    """Return the range `low-high`, sensible or not; Invalid if the text is none."""
+    """Return the range `low-high` unchecked; Invalid for text of another form."""
     first, dash, last = text.partition("-")
     if not (dash and first.isdecimal() and last.isdecimal()):
         raise Invalid(f"invalid tags {text}, correct '10-50,70-100'")
@@ -53,12 +52,12 @@ def parse_range(text: str) -> TagRange:
 
 
 def parse_vlans(text: str) -> TagRange:
-    """Return the range of VLANs `text` spells; Invalid if it is none."""
+    """Return a range of VLANs; Invalid for other text."""
     return _within(text, VLAN_CEILING)
 
 
 def parse_vxlans(text: str) -> TagRange:
-    """Return the range of VNIs `text` spells; Invalid if it is none."""
+    """Return a range of VNIs; Invalid for other text."""
     tags = _within(text, VXLAN_CEILING)
     if tags.high - tags.low > VXLAN_SPREAD:
         raise Invalid(f"does not allow vxlan range to exceed {VXLAN_SPREAD} range {text}")
@@ -70,6 +69,9 @@ class Segments:
 
     Without ranges (there is no global object) nothing is free.
     """
+
+    # Tags in use are kept apart from the free ones: the ranges may change while networks outside
+    # the new ranges exist, and their tags must neither be allocated nor become free by it.
 
     def __init__(self) -> None:
         self.vlans: set[int] = set()
@@ -101,7 +103,7 @@ class Segments:
         self._vxlan_low = vxlans.low if vxlans else 1
 
     def take(self, network: NetworkRecord) -> None:
-        """Note that a network's tags are in use."""
+        """Mark a network's tags as used."""
         if network.encap is Encap.VLAN:
             self.take_vlan(network.pkt_tag)
         else:
@@ -109,24 +111,24 @@ class Segments:
             self._free_vxlans.take(network.ext_pkt_tag)
             self._free_locals.take(network.pkt_tag)
 
-    def give(self, network: NetworkRecord) -> None:
-        """Note that a network's tags are in use no more."""
+    def release(self, network: NetworkRecord) -> None:
+        """Mark a network's tags as free."""
         if network.encap is Encap.VLAN:
-            self.give_vlan(network.pkt_tag)
+            self.release_vlan(network.pkt_tag)
         else:
             self.vxlans.discard(network.ext_pkt_tag)
-            self._free_vxlans.give(network.ext_pkt_tag)
-            self._free_locals.give(network.pkt_tag)
+            self._free_vxlans.release(network.ext_pkt_tag)
+            self._free_locals.release(network.pkt_tag)
 
     def take_vlan(self, vlan: int) -> None:
-        """Note that a VLAN is in use: a network's, or a group's own."""
+        """Mark a VLAN as used, by a network or by a group on an ACI fabric."""
         self.vlans.add(vlan)
         self._free_vlans.take(vlan)
 
-    def give_vlan(self, vlan: int) -> None:
-        """Note that a VLAN is in use no more."""
+    def release_vlan(self, vlan: int) -> None:
+        """Mark a VLAN as free."""
         self.vlans.discard(vlan)
-        self._free_vlans.give(vlan)
+        self._free_vlans.release(vlan)
 
     def choose(self, encap: Encap, requested: int) -> Segment:
         """Return the tags for a new network; `requested` 0 means the lowest free."""
@@ -141,7 +143,7 @@ class Segments:
     def _choose_vlan(self, requested: int) -> int:
         if requested:
             if requested not in self._free_vlans:
-                # a negative number reads as the original's unsigned one
+                # The original prints the tag as unsigned, so a negative one reads as 2**64 less.
                 raise Conflict(f"requested vlan not available - vlan:{requested % UINT64}")
             return requested
         lowest = self._free_vlans.lowest()
@@ -169,7 +171,7 @@ def _within(text: str, ceiling: int) -> TagRange:
     if tags.low < 1:
         raise Invalid(f"invalid range {text}, values less than 1")
     if tags.high > ceiling:
-        # the original says vlan of both kinds
+        # The original says vlan here for VNIs, too.
         raise Invalid(f"invalid range {text}, vlan values exceed {ceiling} max allowed")
     return tags
 

@@ -1,7 +1,7 @@
-"""Sets of free whole numbers, kept as sorted spans: what address pools and tag ranges stand on.
+"""Sets of free integers, kept as sorted spans: the base of address pools and tag ranges.
 
-Taking and giving back one number costs a binary search (and moving a short list's tail); the
-lowest free number is at hand. Numbers may be of any size, so IPv6 host numbers fit as well.
+Taking and releasing one number costs a binary search and the move of a list's tail; the lowest
+free number is the first span's. Numbers may be of any size, so IPv6 host numbers fit as well.
 """
 
 from bisect import bisect_right
@@ -10,6 +10,12 @@ from collections.abc import Iterable, Iterator
 
 class FreeSpans:
     """The free numbers among `low`..`high`; empty if `low` is greater than `high`."""
+
+    # Invariant: the spans are sorted, disjoint and never adjacent (two that touch are joined), so
+    # the set has one representation and its size is that of the holes, not of the subnet. A bitmap
+    # would need 2**64 bits for an IPv6 subnet, and a scan for the lowest free number.
+    #
+    # Firsts and lasts are two lists, because `bisect` then compares plain numbers.
 
     __slots__ = ("_firsts", "_lasts", "high", "low")
 
@@ -39,7 +45,7 @@ class FreeSpans:
         return self._firsts[index + 1] if index + 1 < len(self._firsts) else None
 
     def take(self, number: int) -> None:
-        """Make a number not free; nothing happens if it is not free or out of bounds."""
+        """Remove a number from the free ones, unless it is not free or out of bounds."""
         index = bisect_right(self._firsts, number) - 1
         if index < 0 or number > self._lasts[index]:
             return
@@ -56,7 +62,7 @@ class FreeSpans:
             self._lasts.insert(index + 1, last)
 
     def take_span(self, first: int, last: int) -> None:
-        """Make first..last not free, whatever of it was."""
+        """Remove first..last from the free numbers; some may not be free."""
         if first > last:
             return
         self._replace(
@@ -66,8 +72,8 @@ class FreeSpans:
             if piece[0] <= piece[1]
         )
 
-    def give(self, number: int) -> None:
-        """Make a number free again; nothing happens if it is free already or out of bounds."""
+    def release(self, number: int) -> None:
+        """Make a number free; nothing happens if it is free already or out of bounds."""
         if not self.low <= number <= self.high or number in self:
             return
         index = bisect_right(self._firsts, number)
@@ -84,8 +90,8 @@ class FreeSpans:
             self._firsts.insert(index, number)
             self._lasts.insert(index, number)
 
-    def give_span(self, first: int, last: int) -> None:
-        """Make first..last free, whatever of it was."""
+    def release_span(self, first: int, last: int) -> None:
+        """Make first..last free; some may be free already, and what is out of bounds is ignored."""
         first, last = max(first, self.low), min(last, self.high)
         if first > last:
             return

@@ -1,9 +1,11 @@
-"""What docker is told of networks and groups, and what it keeps from deletion in swarm mode (§10).
+"""Docker's networks: what they must look like, and when swarm mode forbids a deletion.
 
-Pure. In mode docker each data network and each group has a network in docker: from the view and the
-writes of a plan come `Docknet`s, each with what `netmaster.docker` sends;
-`netmaster.external_effects` sees to it that docker and store agree. In swarm mode docker's networks
-come first and the agents write the records, which are but looked at here.
+Pure. In mode docker each data network and each group has a Docker network. From the view and the
+writes of a plan come `DockerNetworkOperation`s, each with what `netmaster.docker` sends;
+`netmaster.external_effects` performs them. In swarm mode Docker's networks are created first and
+the agents write the records, which are only read here.
+
+Source: docs/original/netmaster-daemon.md §10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,100 +16,113 @@ from contivmodel.objects import EndpointGroup, Network, RestObject
 from core import ids, keys
 from core.errors import Conflict
 from core.ids import DEFAULT_TENANT, GroupName, NetworkId, NetworkName, TenantName
-from netmaster.plan.model import PendingDocknet, Write
+from netmaster.stored import PendingDockerNetwork, Write
 from netmaster.view import View
 from state.records import DocknetRecord, Encap, NetworkRecord, NetworkType
 
 
 @dataclass(frozen=True, slots=True)
-class Docknet:
-    """What docker must do about one network: have it, as `wanted` says, or not have it."""
+class DockerNetworkOperation:
+    """The operation that syncs Docker with the store for one network.
 
-    doubt: PendingDocknet
+    `wanted` is the body to create it with; None for a network that is deleted.
+    """
+
+    effect: PendingDockerNetwork
     wanted: Mapping[str, Any] | None
 
     @property
     def name(self) -> str:
-        """Docker's name of it; networks and groups of a tenant share their names."""
-        name = self.doubt.group or self.doubt.network
-        return name if self.doubt.tenant == DEFAULT_TENANT else f"{name}/{self.doubt.tenant}"
+        """The name in Docker, where networks and groups of a tenant share one namespace."""
+        name = self.effect.group or self.effect.network
+        return name if self.effect.tenant == DEFAULT_TENANT else f"{name}/{self.effect.tenant}"
 
 
-def errands(view: View, writes: Sequence[Write]) -> tuple[Docknet, ...]:
-    """Return what a plan's writes mean for docker.
+def operations(view: View, writes: Sequence[Write]) -> tuple[DockerNetworkOperation, ...]:
+    """Return the operations that a plan's writes require.
 
-    Raises Conflict for what would share its record with something else.
+    Raises Conflict for a network whose record would have the key of another one's.
     """
     records = [write.record for write in writes if isinstance(write.record, NetworkRecord)]
     networks = {**view.networks, **{record.id: record for record in records}}
-    return tuple(_errands(view, writes, networks))
+    return tuple(_operations(view, writes, networks))
 
 
-def doubtful(view: View) -> list[PendingDocknet]:
-    """Return everything of which docker may hold something else than the store.
+def pending(view: View) -> list[PendingDockerNetwork]:
+    """Return everything that Docker may hold in another state than the store.
 
-    Beside what is noted, that is every object without a record and record without an object: they
-    came about while docker was not told.
+    That is what is stored as pending, and every object without a record and record without an
+    object: they are left from changes in another mode, when Docker was not told.
     """
-    doubts = {doubt for doubt in view.doubts.values() if isinstance(doubt, PendingDocknet)}
-    recorded = {place_of_record(record) for record in view.docknets.values()}
+    stored = {
+        effect
+        for effect in view.pending_effects.values()
+        if isinstance(effect, PendingDockerNetwork)
+    }
+    recorded = {identity_of_record(record) for record in view.docknets.values()}
     differing = recorded ^ set(_wanted(view))
-    return sorted(doubts | differing, key=lambda place: place.id)
+    return sorted(stored | differing, key=lambda identity: identity.id)
 
 
-def wish(view: View, place: PendingDocknet) -> Docknet:
-    """Return what makes docker hold of a network or a group what the store says."""
-    kind = EndpointGroup.kind if place.group else Network.kind
-    found = view.objects[kind].get(ids.object_key(place.tenant, place.group or place.network))
-    if _has_docknet(found, view) and place_of(found) == place:
-        return Docknet(place, _body(place, view.networks[_network_id(place)]))
-    return Docknet(place, None)
+def sync_operation(view: View, identity: PendingDockerNetwork) -> DockerNetworkOperation:
+    """Return the operation that syncs Docker with the store for one network or group."""
+    kind = EndpointGroup.kind if identity.group else Network.kind
+    key = ids.object_key(identity.tenant, identity.group or identity.network)
+    found = view.objects[kind].get(key)
+    if _has_docker_network(found, view) and identity_of(found) == identity:
+        return DockerNetworkOperation(
+            identity, _body(identity, view.networks[_network_id(identity)])
+        )
+    return DockerNetworkOperation(identity, None)
 
 
-def recorded(view: View, docknet: Docknet, uuid: str) -> tuple[Write, ...]:
-    """Return the writes that say what docker holds once it has done this: the network `uuid`."""
-    place = docknet.doubt
-    key, before = keys.docknet(place.id), view.docknets.get(place.id)
-    if docknet.wanted is None:
+def record_writes(view: View, operation: DockerNetworkOperation, uuid: str) -> tuple[Write, ...]:
+    """Return the writes of the record after an operation; `uuid` is the id Docker gave."""
+    identity = operation.effect
+    key, before = keys.docknet(identity.id), view.docknets.get(identity.id)
+    if operation.wanted is None:
         return (Write(key, None, new=False),) if before else ()
-    record = DocknetRecord(tenant=place.tenant, network=place.network, group=place.group, uuid=uuid)
+    record = DocknetRecord(
+        tenant=identity.tenant, network=identity.network, group=identity.group, uuid=uuid
+    )
     return () if record == before else (Write(key, record, new=before is None),)
 
 
-def unmapped(view: View, place: PendingDocknet, what: str) -> Write:
-    """Return the write that goes with a deletion in swarm mode: docker shall not have `what`.
+def unmapped_guard(view: View, identity: PendingDockerNetwork, what: str) -> Write:
+    """Return the write that guards a deletion in swarm mode: no Docker network must map `what`.
 
-    Raises Conflict where it has.
+    Raises Conflict where one does. The write deletes a record that does not exist, so that the
+    transaction fails if an agent creates it meanwhile.
     """
-    record = view.docknets.get(place.id)
+    record = view.docknets.get(identity.id)
     if record is not None:
         raise Conflict(f"cannot delete {what} mapped to docker network {record.uuid}")
-    return Write(keys.docknet(place.id), None, new=True)
+    return Write(keys.docknet(identity.id), None, new=True)
 
 
-def place_of(obj: Network | EndpointGroup) -> PendingDocknet:
-    """Return where an object's network in docker belongs."""
+def identity_of(obj: Network | EndpointGroup) -> PendingDockerNetwork:
+    """Return the identity of an object's Docker network."""
     group = GroupName(obj.group_name) if isinstance(obj, EndpointGroup) else None
-    return PendingDocknet(TenantName(obj.tenant_name), NetworkName(obj.network_name), group)
+    return PendingDockerNetwork(TenantName(obj.tenant_name), NetworkName(obj.network_name), group)
 
 
-def place_of_record(record: DocknetRecord) -> PendingDocknet:
-    """Return where a recorded network belongs."""
-    return PendingDocknet(record.tenant, record.network, record.group)
+def identity_of_record(record: DocknetRecord) -> PendingDockerNetwork:
+    """Return the identity of a recorded Docker network."""
+    return PendingDockerNetwork(record.tenant, record.network, record.group)
 
 
-def _errands(
+def _operations(
     view: View, writes: Sequence[Write], networks: Mapping[NetworkId, NetworkRecord]
-) -> Iterator[Docknet]:
+) -> Iterator[DockerNetworkOperation]:
     for before, after in _changed(view, writes):
-        if before is None and _has_docknet(after, view):
-            place = place_of(after)
-            _check_id(view, place)
-            yield Docknet(place, _body(place, networks[_network_id(place)]))
+        if before is None and _has_docker_network(after, view):
+            identity = identity_of(after)
+            _check_id(view, identity)
+            yield DockerNetworkOperation(identity, _body(identity, networks[_network_id(identity)]))
         elif after is None and isinstance(before, Network | EndpointGroup):
-            place = place_of(before)
-            if _has_docknet(before, view) or place.id in view.docknets:
-                yield Docknet(place, None)
+            identity = identity_of(before)
+            if _has_docker_network(before, view) or identity.id in view.docknets:
+                yield DockerNetworkOperation(identity, None)
 
 
 def _changed(
@@ -121,42 +136,44 @@ def _changed(
             yield view.objects[kind].get(key), after
 
 
-def _wanted(view: View) -> Iterator[PendingDocknet]:
+def _wanted(view: View) -> Iterator[PendingDockerNetwork]:
     for kind in (Network.kind, EndpointGroup.kind):
         for obj in view.objects[kind].values():
-            if _has_docknet(obj, view):
-                yield place_of(obj)
+            if _has_docker_network(obj, view):
+                yield identity_of(obj)
 
 
-def _has_docknet(obj: RestObject | None, view: View) -> TypeGuard[Network | EndpointGroup]:
-    """Say whether docker has a network for an object; on an ACI fabric it has them of groups."""
+def _has_docker_network(obj: RestObject | None, view: View) -> TypeGuard[Network | EndpointGroup]:
+    """Return whether an object has a Docker network; on an ACI fabric only groups have one."""
     if isinstance(obj, Network):
         return obj.nw_type != NetworkType.INFRA and not view.is_aci
     return isinstance(obj, EndpointGroup)
 
 
-def _check_id(view: View, place: PendingDocknet) -> None:
-    record, doubt = view.docknets.get(place.id), view.doubts.get(place.key)
-    holder = place_of_record(record) if record else doubt
-    if holder not in (None, place):
-        raise Conflict(f"docker network id {place.id} is in use by another network")
+def _check_id(view: View, identity: PendingDockerNetwork) -> None:
+    # Ids join names by dots, and names may contain dots, so two networks may have one id. The
+    # second one would overwrite the record of the first.
+    record, effect = view.docknets.get(identity.id), view.pending_effects.get(identity.key)
+    holder = identity_of_record(record) if record else effect
+    if holder not in (None, identity):
+        raise Conflict(f"docker network id {identity.id} is in use by another network")
 
 
-def _network_id(place: PendingDocknet) -> NetworkId:
-    return ids.network_id(place.network, place.tenant)
+def _network_id(identity: PendingDockerNetwork) -> NetworkId:
+    return ids.network_id(identity.network, identity.tenant)
 
 
-def _body(place: PendingDocknet, network: NetworkRecord) -> dict[str, Any]:
-    """Return what docker is asked for, but for the names of the drivers."""
+def _body(identity: PendingDockerNetwork, network: NetworkRecord) -> dict[str, Any]:
+    """Return the body that creates a network, without the names of the drivers."""
     tag = network.ext_pkt_tag if network.encap is Encap.VXLAN else network.pkt_tag
-    ipam = {"tenant": place.tenant, "network": place.network}
-    if place.group:
-        ipam["group"] = place.group
+    ipam = {"tenant": identity.tenant, "network": identity.network}
+    if identity.group:
+        ipam["group"] = identity.group
     return {
         "CheckDuplicate": True,
         "Attachable": True,
         "EnableIPv6": bool(network.ipv6_subnet),
-        "Options": {"tenant": place.tenant, "encap": network.encap, "pkt-tag": str(tag)},
+        "Options": {"tenant": identity.tenant, "encap": network.encap, "pkt-tag": str(tag)},
         "IPAM": {
             "Config": list(_subnets(network)),
             "Options": ipam,
@@ -165,7 +182,7 @@ def _body(place: PendingDocknet, network: NetworkRecord) -> dict[str, Any]:
 
 
 def _subnets(network: NetworkRecord) -> Iterator[dict[str, str]]:
-    """Yield the whole subnet of each family; of a network that is a range of it, too."""
+    """Yield the whole subnet of each family, also of a network that uses only a range of it."""
     yield _subnet(f"{network.subnet}/{network.subnet_len}", network.gateway)
     if network.ipv6_subnet:
         yield _subnet(f"{network.ipv6_subnet}/{network.ipv6_subnet_len}", network.ipv6_gateway)

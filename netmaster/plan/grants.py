@@ -1,8 +1,8 @@
-"""Who gets which address: the choices and refusals that endpoints, reservations and groups share.
+"""Address allocation for endpoints, reservations and services: choices and refusals.
 
-An address is held by exactly one grant. A requested address must lie in the subnet and be free,
-and in the group's pool if the group has one, else in no pool (the original grants whatever is
-asked for). A reservation may be turned into an endpoint's grant, which `usable` says.
+An address is held by exactly one grant. A requested address must lie in the subnet and be free. It
+must be in the group's pool if the group has one, else in no group's pool; the original checks
+neither. An endpoint may take over the address of a reservation (`convertible`).
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from core.ids import GroupKey
 from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
-from netmaster.plan.model import Write
+from netmaster.stored import Write
 from netmaster.view import View, network_of
 from state.records import GrantOwner, GrantRecord, GroupRecord, NetworkRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """Where an address is to come from: a network and, within it, perhaps a group."""
+class AddressSource:
+    """Where an address is allocated from: a network, or the pool of a group in it."""
 
     network: NetworkRecord
     addresses: NetworkAddresses
@@ -47,8 +47,8 @@ class Ground:
         return self.group.key if self.group is not None and self.group.ip_pool else None
 
 
-def ground(view: View, network: NetworkRecord, group_key: GroupKey | None) -> Ground:
-    """Return where a request's addresses come from; refuses an unknown or foreign group."""
+def address_source(view: View, network: NetworkRecord, group_key: GroupKey | None) -> AddressSource:
+    """Return the source for a request. Refuses a group that is unknown or of another network."""
     nid = network.id
     group = None
     if group_key is not None:
@@ -57,27 +57,27 @@ def ground(view: View, network: NetworkRecord, group_key: GroupKey | None) -> Gr
             raise NotFound("key not found")
         if network_of(group) != nid:
             raise Invalid(f"endpoint group {group_key} belongs to network {network_of(group)}")
-    return Ground(network, view.addresses[nid], group)
+    return AddressSource(network, view.addresses[nid], group)
 
 
-def choose4(place: Ground, requested: str, *, usable: GrantOwner | None = None) -> str:
+def choose4(source: AddressSource, requested: str, *, convertible: GrantOwner | None = None) -> str:
     """Return the requested IPv4 address, or the lowest free one.
 
-    A requested address may be held by a grant of the `usable` kind.
+    A requested address may be held by a grant of the `convertible` owner kind.
     """
     if not requested:
-        return _lowest(place)
-    pool = place.v4
+        return _lowest(source)
+    pool = source.v4
     address = in_subnet4(requested, pool.subnet)
-    if pool.group_of(address) != place.pool_owner or not pool.assignable(address):
+    if pool.group_of(address) != source.pool_owner or not pool.assignable(address):
         raise not_available(requested)
-    _check_holder(place.addresses, requested, usable)
+    _check_holder(source.addresses, requested, convertible)
     return requested
 
 
-def choose6(place: Ground, requested: str, *, usable: GrantOwner | None = None) -> str:
-    """Return the requested IPv6 address, or the one that follows the last one given."""
-    pool = place.v6
+def choose6(source: AddressSource, requested: str, *, convertible: GrantOwner | None = None) -> str:
+    """Return the requested IPv6 address, or the next free one after the last allocated."""
+    pool = source.v6
     if not requested:
         following = pool.following()
         if following is None:
@@ -87,7 +87,7 @@ def choose6(place: Ground, requested: str, *, usable: GrantOwner | None = None) 
     text = ipv6_text(address)
     if not pool.assignable(address):
         raise not_available(text)
-    _check_holder(place.addresses, text, usable)
+    _check_holder(source.addresses, text, convertible)
     return text
 
 
@@ -115,29 +115,32 @@ def in_subnet6(text: str, subnet: Subnet) -> int:
 
 
 def not_available(address: str) -> Conflict:
-    """Return the refusal of an address that is held, or never given."""
+    """Return the refusal of an address that is held or never assigned."""
     return Conflict(f"ip address {address} is not available")
 
 
-def put(place: Ground, address: str, grant: GrantRecord) -> Write:
-    """Return the write that gives an address, be it free or held by a reservation until now."""
-    key = keys.grant(place.network.id, address)
-    return Write(key, grant, new=address not in place.addresses.grants)
+def grant_write(source: AddressSource, address: str, grant: GrantRecord) -> Write:
+    """Return the write of a grant, for a free address or one that a reservation holds."""
+    # The key of a grant is its address. A new grant requires that the key does not exist, so the
+    # store itself refuses a second owner of an address, even from a leader that was deposed and
+    # has not noticed. No lock and no counter protects an address.
+    key = keys.grant(source.network.id, address)
+    return Write(key, grant, new=address not in source.addresses.grants)
 
 
-def _lowest(place: Ground) -> str:
-    owner = place.pool_owner
-    address = place.v4.lowest(owner)
+def _lowest(source: AddressSource) -> str:
+    owner = source.pool_owner
+    address = source.v4.lowest(owner)
     if address is not None:
         return ipv4_text(address)
-    if owner is not None and place.group is not None:
-        where = f"pool {place.group.ip_pool}"
+    if owner is not None and source.group is not None:
+        where = f"pool {source.group.ip_pool}"
     else:
-        where = f"subnet {place.v4.subnet}"
+        where = f"subnet {source.v4.subnet}"
     raise Exhausted(f"auto allocation failed - address exhaustion in {where}")
 
 
-def _check_holder(addresses: NetworkAddresses, text: str, usable: GrantOwner | None) -> None:
+def _check_holder(addresses: NetworkAddresses, text: str, convertible: GrantOwner | None) -> None:
     grant = addresses.grants.get(text)
-    if grant is not None and grant.owner is not usable:
+    if grant is not None and grant.owner is not convertible:
         raise not_available(text)

@@ -1,9 +1,10 @@
-"""The MAC addresses of those that routes lead to: the BGP peer and the next hops it tells of.
+"""Resolves next hops to MAC addresses: the BGP peer and the next hops of its routes.
 
-In come the addresses wanted and what is heard of them (ARP, by `ofnet.packetin`); `ask` sends a
-question. Unknown ones are asked for every second, known ones now and then, for another machine may
-have taken the address over. Where not all can be asked for at once, those are that were not for the
-longest time. Who is silent is not forgotten: whether it lives is BGP's business.
+In come the addresses wanted and the ARP packets received (`ofnet.packetin`); `send_request` sends
+an ARP request. An unresolved address is requested in every round, a resolved one now and then,
+since another machine may have taken the address over. Where not all can be requested at once,
+those requested longest ago come first. An address that no longer answers stays resolved:
+BGP decides whether a router is alive.
 """
 
 import asyncio
@@ -12,71 +13,79 @@ from heapq import nsmallest
 from ipaddress import IPv4Address
 from typing import Final
 
-EVERY: Final = 1.0
+INTERVAL: Final = 1.0
+"""Seconds between rounds of requests."""
 REFRESH: Final = 30
-"""Rounds after which known addresses are asked for again."""
+"""Rounds after which a resolved address is requested again."""
 AT_ONCE: Final = 100
-"""Questions in a round: a peer may tell of any number of next hops."""
+"""Requests in one round: a peer may announce any number of next hops."""
 
 
 class NextHops:
-    """Who is wanted, and who is known."""
+    """The wanted addresses and the MAC addresses of those resolved."""
 
-    def __init__(self, ask: Callable[[IPv4Address], None]) -> None:
-        self._ask = ask
+    def __init__(
+        self, send_request: Callable[[IPv4Address], None], *, interval: float = INTERVAL
+    ) -> None:
+        self._send_request = send_request
+        self._interval = interval
         self._wanted: frozenset[IPv4Address] = frozenset()
         self._macs: dict[IPv4Address, str] = {}
-        self._asked: dict[IPv4Address, int] = {}
-        self._news = asyncio.Event()
+        self._requested: dict[IPv4Address, int] = {}
+        self._changed = asyncio.Event()
 
     @property
     def macs(self) -> Mapping[IPv4Address, str]:
-        """The MAC addresses known of those that are wanted."""
+        """The MAC addresses of the wanted addresses that are resolved."""
         return self._macs
 
     @property
     def complete(self) -> bool:
-        """Tell whether all that are wanted are known."""
+        """True when all wanted addresses are resolved."""
         return self._wanted <= self._macs.keys()
 
     def want(self, addresses: frozenset[IPv4Address]) -> None:
-        """Have these known, and no others."""
+        """Resolve these addresses and no others."""
         if addresses != self._wanted:
             self._wanted = addresses
             self._macs = {one: mac for one, mac in self._macs.items() if one in addresses}
-            self._asked = {one: when for one, when in self._asked.items() if one in addresses}
-            self._news.set()
+            self._requested = {
+                one: round_ for one, round_ in self._requested.items() if one in addresses
+            }
+            self._changed.set()
 
-    def hear(self, address: IPv4Address, mac: str) -> bool:
-        """Take over what somebody said of itself; tell whether that is wanted and new."""
+    def put(self, address: IPv4Address, mac: str) -> bool:
+        """Put the sender of an ARP packet; return True if it is wanted and its MAC is new."""
+        # Only wanted addresses are kept: the network of the uplink is not trusted, and a sender
+        # must not be able to fill this table.
         new = address in self._wanted and self._macs.get(address) != mac
         if new:
             self._macs[address] = mac
-            self._news.set()
+            self._changed.set()
         return new
 
-    async def known(self, address: IPv4Address) -> None:
-        """Return when an address is known."""
+    async def wait_for(self, address: IPv4Address) -> None:
+        """Return when an address is resolved."""
         while address not in self._macs:
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     async def run(self) -> None:
-        """Ask, for ever."""
+        """Send requests for ever."""
         rounds = 0
         while True:
             rounds += 1
             for address in self._due(rounds):
-                self._asked[address] = rounds
-                self._ask(address)
-            await asyncio.sleep(EVERY)
+                self._requested[address] = rounds
+                self._send_request(address)
+            await asyncio.sleep(self._interval)
 
     def _due(self, rounds: int) -> list[IPv4Address]:
-        """Return whom to ask for in this round."""
+        """Return the addresses to request in this round."""
 
-        def asked(address: IPv4Address) -> int:
-            return self._asked.get(address, 0)
+        def requested(address: IPv4Address) -> int:
+            return self._requested.get(address, 0)
 
-        again = rounds - REFRESH
-        due = (one for one in self._wanted if one not in self._macs or asked(one) <= again)
-        return nsmallest(AT_ONCE, due, key=asked)
+        refresh = rounds - REFRESH
+        due = (one for one in self._wanted if one not in self._macs or requested(one) <= refresh)
+        return nsmallest(AT_ONCE, due, key=requested)

@@ -1,9 +1,9 @@
 """The two bridges every host has, and which datapath they run on.
 
-`ensure_bridges` makes both as docs/original/ofnet-ovsdb.md §1 has them, with what the original left
-out: a fixed datapath id (a new uplink no longer cuts the controller off), out-of-band control and a
-short back-off. The kernel's datapath is used where the kernel has one, else userspace's; nobody is
-asked.
+`ensure_bridges` makes both as docs/original/ofnet-ovsdb.md §1 describes them, and adds what the
+original left out: a fixed datapath id (without it, Open vSwitch derives the id from the ports, and
+a new uplink disconnects the controller), out-of-band control and a short back-off. The kernel's
+datapath is used if the kernel has one, else the userspace datapath; there is no setting for it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ async def choose_datapath(links: KernelLinks) -> str:
 
 
 def datapath_id(bridge: Bridge, host: HostLabel) -> int:
-    """Return the bridge's datapath id: always the same for a host, 48 bits, never 0."""
+    """Return the bridge's datapath id: fixed for a host and bridge, 48 bits, never 0."""
     digest = hashlib.sha256(f"{host}/{bridge}".encode()).digest()
     return int.from_bytes(digest[:6], "big") | 1
 
@@ -32,7 +32,7 @@ def datapath_id(bridge: Bridge, host: HostLabel) -> int:
 async def ensure_bridges(
     ovsdb: Ovsdb, host: HostLabel, datapath: str, controllers: dict[Bridge, int]
 ) -> None:
-    """Make or correct both bridges; `controllers` has the OpenFlow port each one dials.
+    """Create or correct both bridges; `controllers` has the OpenFlow port each connects to.
 
     Raises SwitchUnavailable or SwitchRefused.
     """

@@ -1,10 +1,11 @@
-"""The host's own port for its pods: `contivh0`, its address, and the masquerading behind it.
+"""The host's own port for its pods: `contivh0`, its address, and masquerading for pods.
 
 The cluster's settings name a private network (`pvtSubnet`, the same on every host). Its last
-address is the host's, on `contivh0` (`netplugin.bridges.host_ports`); a pod behind port N is
-address N of it to its host (`netplugin.world.port_names`; the flows that translate are
-`ofnet.pipelines.vrouter`'s). What pods send beyond the host leaves under its own address by one
-rule of iptables (`netplugin.kernel.iptables`). The World is told once the port is there.
+address is the host's, on `contivh0` (`netplugin.bridges.host_ports`). The host reaches the pod
+behind port N at address N of that network (`netplugin.world.port_names`); the flows of
+`ofnet.pipelines.vrouter` translate it. Traffic from pods to addresses outside the host leaves with
+the host's address, by one iptables rule (`netplugin.kernel.iptables`). Once the port exists it is
+set on the World.
 """
 
 import logging
@@ -13,30 +14,27 @@ from pathlib import Path
 from typing import Final
 
 from core.logs import fields
-from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
-from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.host_ports import HostInterface, InterfaceContext
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
-from netplugin.ovsdb import Ovsdb
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge, HostPort
 
 log = logging.getLogger(__name__)
 
 HOST_VLAN: Final = 2
-"""The port's tag, as in the original; its flows do not ask for it."""
+"""The port's tag, as in the original; no flow matches on it."""
 POSTROUTING: Final = Chain(table="nat", name="POSTROUTING")
 FORWARD: Final = Chain(table="filter", name="FORWARD")
-"""What pods send beyond the host passes it; no rule of ours is in it."""
+"""Traffic from pods to the outside passes it; this agent adds no rule to it."""
 CHAINS: Final = (POSTROUTING,)
-"""The chains that hold its rules."""
+"""The chains that hold this module's rules."""
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 def masquerade(private: IPv4Network) -> IptablesRule:
-    """Return the rule that has pods leave the host under its own address."""
+    """Return the rule that replaces a pod's address by the host's when it leaves the host."""
     return IptablesRule(
         chain=POSTROUTING,
         match=("-s", str(private), "!", "-o", port_names.HOST_PORT),
@@ -45,10 +43,10 @@ def masquerade(private: IPv4Network) -> IptablesRule:
 
 
 def host_interface(private: IPv4Network, address: IPv4Address) -> HostInterface:
-    """Return the host's port on a private network.
+    """Return the host's interface on a private network.
 
-    Pods see their host speak under `address`: answers to its private one are dropped, lest a pod
-    reach what else that network stands for.
+    Connections from the host to its pods have the source `address`, one of the host's. Answers to
+    its private address would be dropped: pods must not reach the other addresses of that network.
     """
     return HostInterface(
         bridge=Bridge.VXLAN,
@@ -63,66 +61,53 @@ def host_interface(private: IPv4Network, address: IPv4Address) -> HostInterface:
 
 
 class HostAccess:
-    """The host's port and what belongs to it. One per agent; `address` is one of the host's."""
+    """The host's port, its routes and rules. One per agent; `address` is one of the host's."""
 
     def __init__(
-        self,
-        *,
-        ovsdb: Ovsdb,
-        host_ports: HostPorts,
-        firewall: Iptables,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        address: IPv4Address,
-        interval: float,
+        self, context: InterfaceContext, *, iptables: Iptables, address: IPv4Address
     ) -> None:
-        self._ovsdb = ovsdb
-        self._host_ports = host_ports
-        self._firewall = firewall
-        self._world = world
-        self._reconciler = reconciler
+        self._context = context
+        self._ovsdb = context.ovsdb
+        self._world = context.world
+        self._iptables = iptables
         self._address = address
-        self._interval = interval
 
     async def run(self) -> None:
-        """Keep all of it, for ever; link and rules are looked at on the interval."""
-        await keep(
-            ReconcileLoop(
-                name="host access",
-                converge=self.converge,
-                facts=self._facts,
-                news=(self._ovsdb.changed, self._reconciler.settings_changed),
-                interval=self._interval,
-            )
-        )
+        """Reconcile port and rules, for ever."""
+        await ReconcileLoop(
+            name="host access",
+            converge=self.converge,
+            observe=self._observe,
+            triggers=(self._ovsdb.changed, self._context.records.settings_changed),
+            interval=self._context.interval,
+        ).run()
 
-    def _facts(self) -> object:
-        return self._world.modes.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
+    def _observe(self) -> object:
+        return self._world.forwarding.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
 
     async def converge(self) -> object:
-        """Make the port and what belongs to it as they should be, once; return how it is then.
+        """Create or correct port and rules, once; return what `observe` then returns.
 
         Raises ContivError.
         """
-        private = self._world.modes.private_subnet
+        private = self._world.forwarding.private_subnet
         if private is None:
-            return self._facts()
+            return self._observe()
         wanted = host_interface(private, self._address)
-        row = await self._host_ports.ensure(wanted)
+        row = await self._context.host_ports.ensure(wanted)
         port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private)
         self._world.endpoints.set_host_port(port)
-        self._reconciler.wake()
-        if await self._firewall.keep([masquerade(private)]):
-            log.info("host access rules made", extra=fields(subnet=private))
+        if await self._iptables.keep([masquerade(private)]):
+            log.info("host access rules added", extra=fields(subnet=private))
         return private, row
 
 
 def forwards(switch: Path = FORWARDING) -> bool:
-    """Tell whether this host forwards packets."""
+    """Return whether this host forwards packets."""
     return switch.read_text(encoding="ascii").strip() != "0"
 
 
 def warn_unless_forwarding(switch: Path = FORWARDING) -> None:
-    """Say so if this host forwards no packets: its pods reach nobody beyond it then."""
+    """Log a warning if this host does not forward packets, which cuts its pods off outside."""
     if not forwards(switch):
-        log.warning("pods reach nobody outside: net.ipv4.ip_forward is 0 on this host")
+        log.warning("pods cannot reach addresses outside: net.ipv4.ip_forward is 0 on this host")

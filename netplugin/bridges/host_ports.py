@@ -1,8 +1,8 @@
-"""Interfaces of the host itself on our bridges: `contivh0` and those of infra networks.
+"""Interfaces of the host itself on the agent's bridges: `contivh0`, `inb01`, infra networks.
 
-In comes what such an interface is to be; out come a port of Open vSwitch's own making (internal),
-its link with MAC, addresses and routes, and its OpenFlow number. Done again, it changes nothing.
-`netplugin.bridges.host_access` and `netplugin.bridges.infra` say which there are.
+In comes the desired interface; out come an internal port of Open vSwitch, its link with MAC,
+addresses and routes, and its OpenFlow number. Repeating it changes nothing. The interfaces are
+decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netplugin.bgp.host`.
 """
 
 import logging
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from core.errors import Conflict, HostError
 from core.logs import fields
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.netlink import Interface
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world import port_names
+from netplugin.world.builder import WorldBuilder
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -23,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInterface:
-    """An interface as it is to be; `owner` stands in the port's external ids."""
+    """The desired interface; `owner` is its endpoint id in the port's external ids."""
 
     bridge: Bridge
     name: str
@@ -35,7 +37,7 @@ class HostInterface:
     routes: Collection[HostRoute]
 
     def spec(self) -> PortSpec:
-        """Return the port it is in Open vSwitch."""
+        """Return the port of the interface in Open vSwitch."""
         return PortSpec(
             name=self.name,
             type="internal",
@@ -44,35 +46,36 @@ class HostInterface:
             external_ids={port_names.ENDPOINT_ID: self.owner},
         )
 
-    def is_made(self, row: PortRow) -> bool:
-        """Tell whether a port is the one to be; its number is the switch's business."""
+    def matches(self, row: PortRow) -> bool:
+        """Return whether a port is as desired, whichever OpenFlow number the switch gave it."""
         spec = self.spec()
-        there = row.bridge, row.type, row.tag, dict(row.external_ids)
-        return there == (self.bridge, spec.type, spec.tag, spec.external_ids)
+        actual = row.bridge, row.type, row.tag, dict(row.external_ids)
+        return actual == (self.bridge, spec.type, spec.tag, spec.external_ids)
 
 
 class HostPorts:
-    """Makes interfaces of the host. One per agent."""
+    """Creates interfaces of the host. One per agent."""
 
     def __init__(self, ovsdb: Ovsdb, links: KernelLinks) -> None:
         self._ovsdb = ovsdb
         self._links = links
 
     async def ensure(self, wanted: HostInterface) -> PortRow:
-        """Have the interface as it is to be, and return its port, which has its OpenFlow number.
+        """Create or correct the interface; return its port, which has its OpenFlow number.
 
-        Raises Conflict when somebody else has its name, and SwitchUnavailable, SwitchRefused or
-        HostError when it cannot be had now.
+        Raises Conflict if another interface has its name, and SwitchUnavailable, SwitchRefused or
+        HostError if it cannot be created now.
         """
         row = self._ovsdb.ports().get(wanted.name)
-        if row is None or not wanted.is_made(row):
-            await self._make(wanted, row)
+        if row is None or not wanted.matches(row):
+            await self._add(wanted, row)
         row = await self._ready(wanted.name)
         if wanted.name not in await self._links.links():
-            # somebody removed the link, which the switch does not see; nor would it see the port
-            # go and come in one step, so that it is made when this is tried again
+            # The link was deleted by hand, which ovs-vswitchd does not notice. Nor would it notice
+            # a port that is deleted and added in one transaction. So the port is deleted here, and
+            # the caller's next attempt adds it again.
             await self._ovsdb.delete_port(wanted.bridge, wanted.name)
-            raise HostError(f"link {wanted.name} was gone, its port is made again")
+            raise HostError(f"link {wanted.name} is missing, its port will be recreated")
         await self._links.configure_host_link(wanted.name, wanted.mac, wanted.addresses)
         await self._links.ensure_routes(wanted.name, wanted.routes)
         return row
@@ -84,12 +87,28 @@ class HostPorts:
             row = self._ovsdb.ports()[name]
         return row
 
-    async def _make(self, wanted: HostInterface, row: PortRow | None) -> None:
+    async def _add(self, wanted: HostInterface, row: PortRow | None) -> None:
+        # An interface that this agent did not create belongs to the administrator.
         if row is None:
-            taken = wanted.name in await self._links.links()
+            foreign = wanted.name in await self._links.links()
         else:
-            taken = row.external_ids.get(port_names.ENDPOINT_ID) != wanted.owner
-        if taken:
-            raise Conflict(f"interface {wanted.name} cannot be made: somebody else's has that name")
+            foreign = row.external_ids.get(port_names.ENDPOINT_ID) != wanted.owner
+        if foreign:
+            raise Conflict(f"interface {wanted.name} cannot be created: the name is in use")
         await self._ovsdb.add_port(wanted.bridge, wanted.spec())
         log.info("host interface added", extra=fields(port=wanted.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceContext:
+    """What the loops that keep interfaces of the host work with.
+
+    `interval` is the number of seconds after which links, routes and rules are checked anyway:
+    nothing reports a change of those.
+    """
+
+    ovsdb: Ovsdb
+    host_ports: HostPorts
+    world: WorldBuilder
+    records: RecordEvents
+    interval: float

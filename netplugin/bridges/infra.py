@@ -1,11 +1,9 @@
-"""Interfaces of the host on infra networks: one each, named like the network.
+"""Interfaces of the host on infra networks: one for each network, with the network's name.
 
-For every network of type `infra` the agent asks netmaster for an endpoint of its host, makes an
-interface of the host for it (`netplugin.bridges.host_ports`) and tells the World. By the one named
-`contivh1` the host reaches the pods of its tenant under their own addresses: it has a route to each
-vxlan network of the tenant, and one to the services of Kubernetes. When the network goes, the
-endpoint is released first and the port taken away then, so that whoever dies in between leaves
-something to begin again with.
+For every network of type `infra` the agent requests an endpoint of its host from netmaster, makes
+an interface of the host for it (`netplugin.bridges.host_ports`) and sets it on the World. Through
+the interface named `contivh1` the host reaches the pods of its tenant at their own addresses: it
+has a route to each vxlan network of the tenant, and one to the services of Kubernetes.
 """
 
 import logging
@@ -16,14 +14,12 @@ from typing import Final
 from core.errors import ContivError, Invalid
 from core.ids import EndpointKey, HostLabel, NetworkId, endpoint_key, split_network_id
 from core.logs import fields
-from netplugin.bridges.host_ports import HostInterface, HostPorts
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
-from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.host_ports import HostInterface, InterfaceContext
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.host_links import HostRoute
 from netplugin.masters.client import MasterApi, WantedEndpoint
-from netplugin.ovsdb import Ovsdb, PortRow
+from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.networks import BRIDGE_OF
 from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
@@ -31,7 +27,7 @@ from state.records import Encap, EndpointRecord, NetworkRecord, NetworkType
 log = logging.getLogger(__name__)
 
 GATEWAY_NAME: Final = "contivh1"
-"""The infra network by which a host reaches its tenant's pods."""
+"""The infra network through which a host reaches its tenant's pods."""
 
 
 class Infra:
@@ -39,27 +35,21 @@ class Infra:
 
     def __init__(
         self,
+        context: InterfaceContext,
         *,
         host: HostLabel,
         master: MasterApi,
-        ovsdb: Ovsdb,
-        host_ports: HostPorts,
-        world: WorldBuilder,
-        reconciler: Reconciler,
         services: IPv4Network | None,
-        interval: float,
     ) -> None:
+        self._context = context
+        self._ovsdb = context.ovsdb
+        self._world = context.world
         self._host = host
         self._master = master
-        self._ovsdb = ovsdb
-        self._host_ports = host_ports
-        self._world = world
-        self._reconciler = reconciler
         self._services = services
-        self._interval = interval
 
     def place(self) -> None:
-        """Tell the World of the interfaces that are there: a restart is to change no flow."""
+        """Set the interfaces that exist already on the World: a restart must change no flow."""
         for network in self._networks():
             record, row = self._record(network), self._rows().get(self._key(network))
             if record is not None and row is not None and row.ofport is not None and row.ofport > 0:
@@ -67,45 +57,44 @@ class Infra:
                 self._world.endpoints.put_port(record.key, port)
 
     async def run(self) -> None:
-        """Keep them, for ever; links and routes are looked at on the interval."""
-        await keep(
-            ReconcileLoop(
-                name="infra networks",
-                converge=self.converge,
-                facts=self._facts,
-                news=(self._ovsdb.changed, self._reconciler.learnt),
-                interval=self._interval,
-            )
-        )
+        """Reconcile the interfaces, for ever."""
+        await ReconcileLoop(
+            name="infra networks",
+            converge=self.converge,
+            observe=self._observe,
+            triggers=(self._ovsdb.changed, self._context.records.records_changed),
+            interval=self._context.interval,
+        ).run()
 
-    def _facts(self) -> object:
-        return self._wanted(), self._rows()
+    def _observe(self) -> object:
+        return self._inputs(), self._rows()
 
-    def _wanted(self) -> object:
-        """Return all that interfaces are made of, but for what their ports are now."""
+    def _inputs(self) -> object:
+        """Return everything that determines the interfaces, except their ports."""
         return [(one, self._record(one), list(self._routed(one))) for one in self._networks()]
 
     async def converge(self) -> object:
-        """Make them as they should be, once, and return how it is then.
+        """Create, correct and remove interfaces, once; return what `observe` then returns.
 
-        One that cannot be made stops no other; raises the last ContivError.
+        One that fails stops no other; raises the last ContivError.
         """
         failure: ContivError | None = None
-        wanted, made = self._wanted(), {}
+        inputs, made = self._inputs(), {}
         for network in self._networks():
             try:
                 made[self._key(network)] = await self._ensure(network)
             except ContivError as exc:
-                log.debug("infra network", extra=fields(network=network.id, error=exc))
+                about = fields(network=network.id, error=exc)
+                log.debug("infra network not configured", extra=about)
                 failure = exc
-        for key, row in self._gone().items():
+        for key, row in self._obsolete().items():
             await self._remove(key, row)
         if failure is not None:
             raise failure
-        return wanted, made
+        return inputs, made
 
-    def _gone(self) -> dict[EndpointKey, PortRow]:
-        """Return the ports of networks that are gone, once absence means that."""
+    def _obsolete(self) -> dict[EndpointKey, PortRow]:
+        """Return the ports of networks that no longer exist; none before the World is complete."""
         wanted = {self._key(network) for network in self._networks()}
         rows = self._rows().items() if self._world.complete else ()
         return {key: row for key, row in rows if key not in wanted}
@@ -134,17 +123,16 @@ class Infra:
     async def _ensure(self, network: NetworkRecord) -> PortRow:
         if len(network.name) > port_names.MAX_NAME:
             raise Invalid(f"infra network {network.id}: no interface can have such a long name")
-        record = self._record(network) or await self._ask(network)
+        record = self._record(network) or await self._request(network)
         if IPv4Address(record.ip_address) not in _subnet(network):
-            # of a network of that name before this one
+            # The record is of an earlier network of this name, which was deleted and created anew.
             await self._master.delete_endpoint(network.tenant, network.name, self._host)
-            record = await self._ask(network)
-        row = await self._host_ports.ensure(self._interface(network, record))
+            record = await self._request(network)
+        row = await self._context.host_ports.ensure(self._interface(network, record))
         self._world.endpoints.put_port(record.key, LocalPort(record=record, ofport=row.ofport or 0))
-        self._reconciler.wake()
         return row
 
-    async def _ask(self, network: NetworkRecord) -> EndpointRecord:
+    async def _request(self, network: NetworkRecord) -> EndpointRecord:
         wanted = WantedEndpoint(
             host=self._host,
             tenant=network.tenant,
@@ -180,7 +168,7 @@ class Infra:
         return row.ofport
 
     def _routed(self, network: NetworkRecord) -> Iterator[IPv4Network]:
-        """Yield the subnets that the host reaches by an infra network, beside its own."""
+        """Yield the subnets routed through an infra network, besides its own."""
         if network.name != GATEWAY_NAME:
             return
         if self._services is not None:
@@ -191,8 +179,9 @@ class Infra:
                 yield _subnet(other)
 
     async def _remove(self, key: EndpointKey, row: PortRow) -> None:
+        # The port goes last: if the agent dies in between, the port is what shows the next one that
+        # there is still an endpoint to release.
         self._world.endpoints.remove_port(key)
-        self._reconciler.wake()
         name, tenant = split_network_id(NetworkId(key.removesuffix(f"-{self._host}")))
         await self._master.delete_endpoint(tenant, name, self._host)
         await self._ovsdb.delete_port(row.bridge, row.name)

@@ -1,8 +1,8 @@
-"""Which of the host's network cards can be its uplink: those the host does not live on.
+"""Which network cards can be the host's uplink: those that the host does not use itself.
 
-What Open vSwitch takes over no longer brings the host its own packets: an address or the default
-route on an uplink cuts the host off, and with it whoever would have to put that right. Facts come
-from `netplugin.kernel.host_links`; next is `netplugin.bridges.uplinks`.
+A card on Open vSwitch no longer delivers packets to the host. An address or the default route on an
+uplink would cut the host off from its administrator. Facts come from
+`netplugin.kernel.host_links`; next is `netplugin.bridges.uplinks`.
 """
 
 import logging
@@ -22,16 +22,15 @@ _REMEDY: Final = (
 
 
 def check_cards(cards: Iterable[Nic], attached: Collection[str]) -> None:
-    """Raise UsageError for a card that the host itself uses.
-
-    Where it is attached to Open vSwitch already the harm is done, and to end would do more: that
-    is a warning.
-    """
+    """Raise UsageError for a card that the host itself uses; `attached` cards are logged only."""
+    # A card on Open vSwitch is cut off already. An agent that refused to start because of it would
+    # leave the host's pods without an agent as well.
     for card in cards:
         for what in _held(card):
             if card.name not in attached:
                 raise UsageError(f"uplink {card.name} has {what} of this host: {_REMEDY}")
-            log.warning("uplink belongs to this host", extra=fields(port=card.name, error=what))
+            about = fields(port=card.name, error=what)
+            log.warning("uplink card is in use by this host", extra=about)
 
 
 def _held(card: Nic) -> list[str]:

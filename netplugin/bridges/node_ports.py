@@ -1,10 +1,10 @@
-"""Node ports of Kubernetes' services: what comes to the host's port goes to a pod of this host.
+"""Node ports of Kubernetes' services: forwarded to one pod of this host each.
 
-A service's node port is served by those of its pods that are here; one of them is chosen and stays
-chosen as long as it serves (`nodeProxy.go`). One rule of iptables for each
-(`netplugin.kernel.iptables`) sends to the pod's address on the host's private network, which
-`ofnet.pipelines.vrouter` translates into its own. Services are `netplugin.kube.feed`'s, pods the
-World's.
+A service's node port is served by its pods on this host; one of them is chosen and stays chosen as
+long as it is ready (`nodeProxy.go`). One iptables rule for each node port
+(`netplugin.kernel.iptables`) forwards to the pod's address on the host's private network, which
+`ofnet.pipelines.vrouter` translates into its own. The services come from `netplugin.kube.feed`, the
+pods from the World.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple
 
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.kube.feed import KubeFeed
@@ -34,7 +34,7 @@ class NodePort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Where a node port leads: a pod of this host, by its private address, for a service."""
+    """The target of a node port: a pod of this host by its private address, and its service."""
 
     service: str
     address: IPv4Address
@@ -46,39 +46,43 @@ def choose(
     private: Mapping[IPv4Address, IPv4Address],
     before: Mapping[NodePort, Chosen],
 ) -> dict[NodePort, Chosen]:
-    """Return where each node port leads; `private` has the pods of this host.
+    """Return the target of each node port.
 
-    A port that two services want is the one's that has it, else the first's by key.
+    `private` has the private addresses of this host's pods by their own, `before` the targets so
+    far. A port that two services want stays with the service that has it; else the first by key
+    gets it.
     """
+    # A target stays as long as it can: another one would break the connections through it.
     chosen: dict[NodePort, Chosen] = {}
-    for here, offers in _offers(services, private).items():
-        held = before.get(here)
-        owner = held.service if held is not None and held.service in offers else min(offers)
-        there = offers[owner]
-        if there:
-            chosen[here] = held if held in there else min(there, key=lambda one: one.address)
+    for port, candidates in _candidates(services, private).items():
+        held = before.get(port)
+        keeps = held is not None and held.service in candidates
+        owner = held.service if held is not None and keeps else min(candidates)
+        targets = candidates[owner]
+        if targets:
+            chosen[port] = held if held in targets else min(targets, key=lambda one: one.address)
     return chosen
 
 
-def _offers(
+def _candidates(
     services: Iterable[KubeService], private: Mapping[IPv4Address, IPv4Address]
 ) -> dict[NodePort, dict[str, list[Chosen]]]:
-    """Return who wants each node port, with the pods of this host that serve it."""
-    offers: dict[NodePort, dict[str, list[Chosen]]] = {}
+    """Return for each node port the services that want it, with their pods on this host."""
+    candidates: dict[NodePort, dict[str, list[Chosen]]] = {}
     for service in services:
         for port in service.ports:
             if port.node_port and port.protocol.lower() in _PROTOCOLS:
                 here = NodePort(port.protocol.lower(), port.node_port)
-                offers.setdefault(here, {})[service.key] = [
+                candidates.setdefault(here, {})[service.key] = [
                     Chosen(service.key, private[address], number)
                     for address, number in port.targets
                     if address in private
                 ]
-    return offers
+    return candidates
 
 
 def rule(here: NodePort, there: Chosen) -> IptablesRule:
-    """Return the rule that has a node port lead to a pod."""
+    """Return the rule that forwards a node port to a pod."""
     protocol, number = here
     return IptablesRule(
         chain=PREROUTING,
@@ -88,46 +92,46 @@ def rule(here: NodePort, there: Chosen) -> IptablesRule:
 
 
 class NodePorts:
-    """Keeps the rules. One per agent."""
+    """The rules of node ports. One per agent."""
 
     def __init__(
         self,
         *,
         feed: KubeFeed,
-        firewall: Iptables,
+        iptables: Iptables,
         world: WorldBuilder,
         reconciler: Reconciler,
         interval: float,
     ) -> None:
         self._feed = feed
-        self._firewall = firewall
+        self._iptables = iptables
         self._world = world
         self._reconciler = reconciler
         self._interval = interval
         self._chosen: dict[NodePort, Chosen] = {}
 
     async def run(self) -> None:
-        """Keep them, for ever; rules are looked at on the interval."""
-        await keep(
-            ReconcileLoop(
-                name="node ports",
-                converge=self.converge,
-                facts=self._wanted,
-                news=(self._feed.changed, self._reconciler.ports_changed),
-                interval=self._interval,
-            )
-        )
+        """Reconcile the rules, for ever."""
+        await ReconcileLoop(
+            name="node ports",
+            converge=self.converge,
+            observe=self._wanted,
+            triggers=(self._feed.changed, self._reconciler.ports_changed),
+            interval=self._interval,
+        ).run()
 
     async def converge(self) -> object:
-        """Make the rules as they should be, once; return what they are for. Raises HostError."""
+        """Add, correct and remove rules, once; return their targets. Raises HostError."""
         wanted = self._wanted()
         if wanted is not None:
-            await self._firewall.keep([rule(*one) for one in wanted.items()])
+            await self._iptables.keep([rule(*one) for one in wanted.items()])
             self._chosen = wanted
         return wanted
 
     def _wanted(self) -> dict[NodePort, Chosen] | None:
-        """Return where node ports are to lead; None until Kubernetes has told of all services."""
+        """Return the targets of the node ports; None before all services have been listed."""
+        # Rules of an earlier run are left alone until then: a service that has not been listed yet
+        # looks like one that was deleted.
         if not self._feed.complete:
             return None
         world = self._world

@@ -1,15 +1,16 @@
-"""Whether long packets pass between this host and the others, as tunnels need them to.
+"""Probes whether packets of the tunnels' size pass between this host and the others.
 
-Somewhere on the way a link may carry less than those at both ends. Then short packets pass and
-long ones vanish, and connections hang as soon as they have something to say
-(docs/original/user-issues.md #21). So each peer is asked, again and again, with a packet as long as
-the longest a tunnel makes, and where that is not answered with a short one: a host that answers the
-short one only is reported. One that answers neither may be away, or not answer echo requests.
+A link on the path may carry less than those at both ends. Then short packets pass and long ones are
+lost, and connections hang as soon as they send more than a few bytes
+(docs/original/user-issues.md #21). So each peer is sent an echo request as long as the longest
+packet of a tunnel. If there is no answer, a short one follows: a host that answers that one only is
+reported. A host that answers neither may be down, or not answer echo requests at all.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -20,19 +21,28 @@ from core.logs import fields
 log = logging.getLogger(__name__)
 
 SHORT: Final = 576
-"""Bytes that every host takes (RFC 791)."""
-AT_ONCE: Final = 16
-FIRST_LOOK: Final = 2.0
-"""Seconds after the peers have changed: a new host is given time to come up."""
+"""Size in bytes that every host accepts (RFC 791)."""
+MAX_CONCURRENT: Final = 16
 
 Probe = Callable[[IPv4Address, int], Awaitable[bool]]
-"""Says whether a packet of so many bytes comes back from an address. Raises HostError."""
+"""Returns whether a packet of so many bytes comes back from an address. Raises HostError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTiming:
+    """Seconds between probes of all peers, and between checks whether peers or size changed.
+
+    A peer that was added is probed after a check, not at once: it is given time to start.
+    """
+
+    interval: float
+    check: float = 2.0
 
 
 class PathMtu:
-    """The ways to other hosts. `peers` are their tunnel ends, `size` is the longest packet.
+    """The paths to other hosts. `peers` are their tunnel ends, `size` is the longest packet.
 
-    `complain` is given what is wrong after each look, by host.
+    `report_faults` is given all faults after each round of probes, by host.
     """
 
     def __init__(
@@ -41,40 +51,44 @@ class PathMtu:
         peers: Callable[[], Mapping[HostLabel, IPv4Address]],
         size: Callable[[], int],
         probe: Probe,
-        interval: float,
-        complain: Callable[[Mapping[HostLabel, str]], None],
+        timing: ProbeTiming,
+        report_faults: Callable[[Mapping[HostLabel, str]], None],
     ) -> None:
         self._peers = peers
         self._size = size
         self._probe = probe
-        self._interval = interval
-        self._complain = complain
-        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._timing = timing
+        self._report_faults = report_faults
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._failed: set[HostLabel] = set()
 
     async def run(self) -> None:
-        """Look again and again, and soon after hosts have come or the size has changed."""
+        """Probe on the interval, and soon after peers or size have changed, for ever."""
         loop = asyncio.get_running_loop()
-        looked_at: object = None
+        probed: object = None
         due = loop.time()
         while True:
             now = (self._peers(), self._size())
-            if now != looked_at or loop.time() >= due:
-                looked_at, due = now, loop.time() + self._interval
-                await self.look()
-            await asyncio.sleep(FIRST_LOOK)
+            if now != probed or loop.time() >= due:
+                probed, due = now, loop.time() + self._timing.interval
+                await self.probe_all()
+            await asyncio.sleep(self._timing.check)
 
-    async def look(self) -> None:
-        """Ask every peer once."""
+    async def probe_all(self) -> None:
+        """Probe every peer once; log and report the faults."""
         size = self._size()
         peers = dict(self._peers())
         faults = await asyncio.gather(*(self._fault(peer, size) for peer in peers.values()))
         found = {host: fault for host, fault in zip(peers, faults, strict=True) if fault}
         for host, fault in found.items():
-            log.warning("path", extra=fields(peer=host, error=fault))
-        self._complain(found)
+            log.warning("path MTU probe failed", extra=fields(peer=host, error=fault))
+        for host in self._failed & (peers.keys() - found.keys()):
+            log.info("path MTU recovered", extra=fields(peer=host))
+        self._failed = set(found)
+        self._report_faults(found)
 
     async def _fault(self, peer: IPv4Address, size: int) -> str:
-        async with self._gate:
+        async with self._slots:
             try:
                 if await self._probe(peer, size) or not await self._probe(peer, SHORT):
                     return ""

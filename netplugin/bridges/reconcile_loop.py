@@ -1,9 +1,10 @@
-"""Keeping something of the host as it should be, whoever changes it.
+"""Repeats an idempotent piece of work, so that one part of the host stays as it should be.
 
-In come what makes it so (idempotent), what can be seen of it, and who brings news; `keep` does the
-work anew after every change, after failures, and on an interval for what nobody reports. Used by
-`netplugin.bridges.host_access`, `netplugin.pods.host_interfaces` and `netplugin.bridges.infra`, and
-its `follow` by `netplugin.pods.pod_ports`; it knows nothing of what is kept.
+In come what does the work, what it depends on, and events that tell of changes; the work is done
+anew after every change, after failures, and on an interval, for changes that raise no event. Used
+by `netplugin.bridges.host_access`, `netplugin.bridges.infra`, `netplugin.bridges.node_ports`,
+`netplugin.pods.host_interfaces` and `netplugin.bgp.host`; `set_on_change` serves loops of other
+shapes too. Nothing here knows what the work is.
 """
 
 import asyncio
@@ -18,56 +19,61 @@ from core.tasks import backoff
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE: Final = 10.0
-"""Seconds between tries of what goes on failing."""
+MAX_BACKOFF: Final = 10.0
+"""Seconds between attempts of work that keeps failing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileLoop:
-    """What is kept: its name in the log, how it is made so, what shows that it has changed.
+    """One piece of work: its name in the log, the work, what it depends on, and its triggers.
 
-    `converge` returns the `facts` as it left them; each of `news` returns an event that the next
-    change sets.
+    `observe` returns the inputs and results of the work as they are now; `converge` returns them as
+    it left them. Each trigger returns an event that the next change sets.
     """
 
     name: str
     converge: Callable[[], Awaitable[object]]
-    facts: Callable[[], object]
-    news: Sequence[Callable[[], asyncio.Event]]
+    observe: Callable[[], object]
+    triggers: Sequence[Callable[[], asyncio.Event]]
     interval: float
 
+    async def run(self) -> None:
+        """Repeat the work, for ever; failures are logged and retried."""
+        due = asyncio.Event()
+        async with asyncio.TaskGroup() as triggers:
+            for changed in self.triggers:
+                triggers.create_task(set_on_change(changed, due))
+            await self._converge_forever(due)
 
-async def keep(upkeep: ReconcileLoop) -> None:
-    """Keep it, for ever; failures are logged and tried again."""
-    look = asyncio.Event()
-    async with asyncio.TaskGroup() as following:
-        for news in upkeep.news:
-            following.create_task(follow(news, look))
-        await _keep(upkeep, look)
+    async def _converge_forever(self, due: asyncio.Event) -> None:
+        waits = backoff(limit=MAX_BACKOFF)
+        while True:
+            try:
+                converged = await self.converge()
+            except ContivError as exc:
+                log.warning("%s not in sync, retrying", self.name, extra=fields(error=exc))
+                await asyncio.sleep(next(waits))
+                continue
+            waits = backoff(limit=MAX_BACKOFF)
+            try:
+                async with asyncio.timeout(self.interval):
+                    # Compared with what `converge` saw, not with what is there now: a change in the
+                    # middle of the work would be taken for its result otherwise. The work's own
+                    # changes raise events as well, and they compare equal.
+                    while self.observe() == converged:
+                        due.clear()
+                        await due.wait()
+            except TimeoutError:
+                continue
 
 
-async def follow(news: Callable[[], asyncio.Event], look: asyncio.Event) -> None:
-    """Set `look` at once and then after every change that `news` tells of, for ever."""
+async def set_on_change(changed: Callable[[], asyncio.Event], due: asyncio.Event) -> None:
+    """Set `due` at once and then after every change, for ever.
+
+    `changed` returns an event that the next change sets. It is taken before `due` is set, so that a
+    change while the work is under way sets `due` again.
+    """
     while True:
-        changed = news()
-        look.set()
-        await changed.wait()
-
-
-async def _keep(upkeep: ReconcileLoop, look: asyncio.Event) -> None:
-    waits = backoff(limit=LONGEST_PAUSE)
-    while True:
-        try:
-            left = await upkeep.converge()
-        except ContivError as exc:
-            log.warning("%s not in step", upkeep.name, extra=fields(error=exc))
-            await asyncio.sleep(next(waits))
-            continue
-        waits = backoff(limit=LONGEST_PAUSE)
-        try:
-            async with asyncio.timeout(upkeep.interval):
-                while upkeep.facts() == left:
-                    look.clear()
-                    await look.wait()
-        except TimeoutError:
-            continue
+        event = changed()
+        due.set()
+        await event.wait()

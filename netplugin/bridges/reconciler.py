@@ -1,45 +1,37 @@
-"""Makes the host what the World says: bridges, tunnel ports and flows. Converges, never replays.
+"""Carries changes of the World to the switches, in rounds.
 
-Facts come in through `apply` (store events), `put_port` / `remove_port` (endpoints of this host)
-and OVSDB's own report. `run_ports` has bridges, uplink and tunnels mended wherever OVSDB differs
-from what should be there; `run_flows` carries the World's changes to `ofnet.agent`, which does the
-same for the switch. All of it may be repeated at any time, and nothing is deleted before the World
-is complete (ADR 11).
+In come changes of the World (`netplugin.world.builder` notifies of the first since it was taken)
+and calls that must know when the switches have them (`flush`, `put_port`, `remove_port`). A round
+stores the VRF ids in OVSDB, takes the World of each bridge and hands it to its `ofnet.agent`, which
+makes flows of it and returns when the switch has acknowledged them. `netplugin.masters.progress`
+is told how far all this has come.
 
-Next modules: `netplugin.world.builder` (facts -> World), `ofnet.agent` (World -> flows -> switch),
-`netplugin.bridges.uplinks` and `netplugin.bridges.tunnels` (ports in OVSDB),
-`netplugin.masters.progress` (how far all this has come). Nothing here knows CNI or REST.
+Ports in OVSDB are `netplugin.bridges.port_reconciler`'s. Nothing here knows CNI or REST.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from core.change_notifier import ChangeNotifier
-from core.errors import ContivError, Exhausted, Invalid, NotFound, SwitchRefused, SwitchUnavailable
-from core.ids import EndpointKey, NetworkId, TenantName
+from core.errors import ContivError, SwitchUnavailable
+from core.ids import EndpointKey, TenantName
 from core.logs import fields
 from core.tasks import backoff
-from netplugin.bridges.tunnels import Tunnels
-from netplugin.bridges.uplinks import Uplinks
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import Ovsdb
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
-from netplugin.world.vrfs import MAX_VRF, external_ids, stored_vrfs
+from netplugin.world.vrfs import external_ids, stored_vrfs
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
-from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
-from state.watch import Changed, Event, Reached, Removed
 
 log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """One per agent; the only one that tells the bridges and the switch what to be.
-
-    `make_bridges` is asked for the bridges again when one is gone from OVSDB.
-    """
+    """The only writer of flows. One per agent; `records` applies the store's events."""
 
     def __init__(
         self,
@@ -47,107 +39,19 @@ class Reconciler:
         ovsdb: Ovsdb,
         world: WorldBuilder,
         agents: Mapping[Bridge, BridgeAgent],
-        make_bridges: Callable[[], Awaitable[None]],
-        uplinks: Uplinks,
-        tunnels: Tunnels,
+        records: RecordEvents,
         progress: Progress,
     ) -> None:
         self._ovsdb = ovsdb
         self._world = world
         self._agents = agents
-        self._make_bridges = make_bridges
-        self._uplinks = uplinks
-        self._tunnels = tunnels
+        self.records = records
         self._progress = progress
-        self._dirty = asyncio.Event()
-        self._ports_dirty = asyncio.Event()
-        self._ports_dirty.set()
-        self._learnt = ChangeNotifier()
-        self._groups = ChangeNotifier()
-        self._settings = ChangeNotifier()
+        self._due = asyncio.Event()
         self._local_ports = ChangeNotifier()
-        self._batch: asyncio.Future[None] | None = None
+        self._waiting: asyncio.Future[None] | None = None
         self._ended = False
-
-    # -- facts from the store ------------------------------------------------------------------
-
-    def apply(self, event: Event) -> None:
-        """Take over a change of the store; flows and tunnel ports follow by themselves.
-
-        A record that cannot be read is reported; the last good one stays in force.
-        """
-        if isinstance(event, Reached):
-            self._progress.told(event.prefix, event.rev)
-        else:
-            self._understand(event)
-        self._dirty.set()
-        self._learnt.tell()
-
-    def _understand(self, event: Changed | Removed) -> None:
-        try:
-            self._learn(event)
-        except Invalid as exc:
-            log.warning("record not understood", extra=fields(error=exc))
-            self._progress.misunderstood(event.key, str(exc))
-        else:
-            self._progress.understood(event.key)
-
-    def _learn(self, event: Changed | Removed) -> None:
-        if isinstance(event, Changed):
-            self._world.put(event.record)
-        else:
-            self._world.remove(event.record)
-        if isinstance(event.record, HostRecord):
-            self._ports_dirty.set()
-        if isinstance(event.record, GroupRecord):
-            self._groups.tell()
-        if isinstance(event.record, GlobalRecord):
-            self._settings.tell()
-
-    def groups_changed(self) -> asyncio.Event:
-        """Return the event that the next change of a group sets: take it, look, then wait."""
-        return self._groups.next
-
-    def settings_changed(self) -> asyncio.Event:
-        """Return the event that the next change of the cluster's settings sets, likewise."""
-        return self._settings.next
-
-    def ports_changed(self) -> asyncio.Event:
-        """Return the event that the next change of an endpoint's port sets, likewise."""
-        return self._local_ports.next
-
-    def learnt(self) -> asyncio.Event:
-        """Return the event that the next change of the store sets, likewise."""
-        return self._learnt.next
-
-    async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
-        """Return a network's record, waiting up to `patience` seconds for the store to tell of it.
-
-        Raises NotFound, or Exhausted for a network this host has no VRF id for.
-        """
-        try:
-            async with asyncio.timeout(patience):
-                while (record := self._world.networks.get(nid)) is None:
-                    await self._learnt.next.wait()
-        except TimeoutError as exc:
-            raise NotFound(f"network {nid} is not known on this host") from exc
-        if not self._world.networks.realised(nid):
-            raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
-        return record
-
-    async def caught_up(self, revisions: Mapping[str, int], patience: float) -> None:
-        """Return when all that the store says up to these revisions, by prefix, is in force here.
-
-        Of policies both switches have it then; endpoints they get before whatever is put next.
-        Raises SwitchUnavailable if that is not so within `patience` seconds.
-        """
-        late = ""
-        try:
-            async with asyncio.timeout(patience):
-                while late := self._progress.late(revisions):
-                    await self._progress.changed().wait()
-        except TimeoutError as exc:
-            raise SwitchUnavailable(f"policies are not in force on this host yet: {late}") from exc
+        world.observe(self._due.set)
 
     # -- endpoints of this host ----------------------------------------------------------------
 
@@ -155,150 +59,123 @@ class Reconciler:
         """Add or change an endpoint's port; return when the switch has acknowledged its flows.
 
         Raises SwitchUnavailable or SwitchRefused; the port stays in the World then, for the
-        caller to take back.
+        caller to remove.
         """
         self._world.endpoints.put_port(key, port)
-        self._local_ports.tell()
+        self._local_ports.notify()
         await self.flush()
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""
         self._world.endpoints.remove_port(key)
-        self._local_ports.tell()
+        self._local_ports.notify()
         await self.flush()
 
-    # -- flows ---------------------------------------------------------------------------------
+    def ports_changed(self) -> asyncio.Event:
+        """Return the event that the next change of an endpoint's port sets."""
+        return self._local_ports.next
+
+    # -- rounds --------------------------------------------------------------------------------
 
     async def flush(self) -> None:
-        """Return when the switch has acknowledged all that was known at the time of the call.
+        """Return when the switch has acknowledged all that the World had at the time of the call.
 
         Concurrent calls share one round. Raises SwitchUnavailable or SwitchRefused.
         """
         if self._ended:
             raise SwitchUnavailable("the agent stops")
-        if self._batch is None:
-            self._batch = asyncio.get_running_loop().create_future()
-        self._dirty.set()
-        await asyncio.shield(self._batch)
+        # A caller joins the round that takes the World next. A round that has taken it already may
+        # lack the caller's change, and its success would prove nothing.
+        if self._waiting is None:
+            self._waiting = asyncio.get_running_loop().create_future()
+        self._due.set()
+        # One caller that is cancelled (a CNI request that timed out) must not cancel the others.
+        await asyncio.shield(self._waiting)
 
-    def wake(self) -> None:
-        """Say that facts changed; nobody waits for the outcome."""
-        self._dirty.set()
+    def on_bridges_recreated(self) -> None:
+        """Begin a round: the VRF ids that were stored on the bridge are gone with it."""
+        self._due.set()
 
-    async def run_flows(self) -> None:
-        """Carry changes of the World to the switch, for ever."""
+    async def run(self) -> None:
+        """Run a round after every change of the World and every `flush`, for ever."""
         waits = backoff()
         try:
             while True:
-                await self._dirty.wait()
-                self._dirty.clear()
-                if await self._round():
+                await self._due.wait()
+                self._due.clear()
+                if await self._run_round():
                     waits = backoff()
                 else:
                     await asyncio.sleep(next(waits))
-                    self._dirty.set()
+                    self._due.set()
         finally:
             self._ended = True
-            batch, self._batch = self._batch, None
-            _settle(batch, SwitchUnavailable("the agent stops"))
+            _resolve(self._take_waiting(), SwitchUnavailable("the agent stops"))
 
-    async def _round(self) -> bool:
-        """Carry what changed to the switch; return False if it could not be handed over yet."""
-        batch, self._batch = self._batch, None
-        handed_over = False
+    async def _run_round(self) -> bool:
+        """Carry the changes to the switches; return False if the World could not be taken yet."""
         try:
-            await self._keep_vrfs()
-            handed_over = True
-            await self._push()
+            await self._store_vrf_ids()
         except ContivError as exc:
-            # nothing is lost: `ofnet.agent` keeps what it was given, the World the rest
+            log.debug("VRF ids not stored, retrying", extra=fields(error=exc))
+            _resolve(self._take_waiting(), exc)
+            return False
+        # The callers and the World are taken together, with no await in between. So this round is
+        # the one that sends the changes of these callers, and they get its outcome. Callers from
+        # here on get that of the next.
+        waiting = self._take_waiting()
+        try:
+            await self._update_switches()
+        except ContivError as exc:
+            # Nothing is lost, so that there is no retry here: the agent of the bridge keeps what it
+            # was given and sends it on connect or at the next audit.
             log.debug("flows not acknowledged", extra=fields(error=exc))
-            _settle(batch, exc)
+            _resolve(waiting, exc)
         except BaseException:
-            _settle(batch, SwitchUnavailable("the agent stops"))
+            _resolve(waiting, SwitchUnavailable("the agent stops"))
             raise
         else:
-            _settle(batch, None)
-        return handed_over
+            _resolve(waiting, None)
+        return True
 
-    async def _push(self) -> None:
-        known = self._progress.known()
-        taken = {b: self._world.take(b) for b in self._agents if self._world.dirty(b)}
+    def _take_waiting(self) -> asyncio.Future[None] | None:
+        waiting, self._waiting = self._waiting, None
+        return waiting
+
+    async def _update_switches(self) -> None:
+        # Both are read without an await between them: the revisions are those of the World taken.
+        revisions = self._world.revisions
+        changed = self._world.take_changed()
         results = await asyncio.gather(
-            *(self._agents[bridge].update(*taken[bridge]) for bridge in taken),
+            *(self._agents[bridge].update(*change) for bridge, change in changed.items()),
             return_exceptions=True,
         )
-        self._progress.handed_over(known)
+        self._progress.handed_over(revisions)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _keep_vrfs(self) -> None:
-        """Keep the VRF ids in OVSDB before any flow speaks of them."""
-        while (kept := self._kept_vrfs()) != (wanted := dict(self._world.vrfs)):
-            ids = external_ids(kept, wanted)
+    async def _store_vrf_ids(self) -> None:
+        """Store the VRF ids in OVSDB, before any flow uses them.
+
+        An agent that died after sending flows with an id that was not stored would give the id to
+        another tenant after its restart, and the flows of both would meet in one VRF. The ids may
+        change while they are written, hence the loop.
+        """
+        while (stored := self._stored_vrf_ids()) != (wanted := dict(self._world.vrfs)):
+            ids = external_ids(stored, wanted)
             await self._ovsdb.set_bridge_external_ids(Bridge.VXLAN, ids)
 
-    def _kept_vrfs(self) -> dict[TenantName, int]:
+    def _stored_vrf_ids(self) -> dict[TenantName, int]:
         return stored_vrfs(self._ovsdb.bridge_external_ids(Bridge.VXLAN))
 
-    # -- tunnel ports --------------------------------------------------------------------------
 
-    async def run_ovsdb(self) -> None:
-        """Pass OVSDB's changes on, for ever: the report is the truth about ports."""
-        while True:
-            changed = self._ovsdb.changed()
-            self._ports_dirty.set()
-            await changed.wait()
-
-    async def run_ports(self) -> None:
-        """Keep bridges and tunnel ports in step with OVSDB and the peers, for ever."""
-        waits = backoff()
-        while True:
-            await self._ports_dirty.wait()
-            self._ports_dirty.clear()
-            try:
-                await self._converge_bridges()
-                await self.converge()
-            except ContivError as exc:
-                log.warning("tunnel ports not in step", extra=fields(error=exc))
-                await asyncio.sleep(next(waits))
-                self._ports_dirty.set()
-            else:
-                waits = backoff()
-
-    async def _converge_bridges(self) -> None:
-        if self._agents.keys() - self._ovsdb.bridges():
-            log.warning("a bridge was gone, made again")
-            await self._make_bridges()
-            self.wake()  # what was kept with the bridge is gone too
-
-    async def converge(self) -> None:
-        """Make the uplink and tunnel ports as they should be, once.
-
-        Raises SwitchUnavailable; or SwitchRefused, when all others are made.
-        """
-        refused: SwitchRefused | None = None
-        try:
-            await self._uplinks.converge()
-        except SwitchRefused as exc:  # which is no reason to be without tunnels
-            refused = exc
-        faults = self._uplinks.faults
-        lost = (f"uplink card {card} is out of use: {why}" for card, why in faults.items())
-        self._progress.show("uplink", lost)
-        await self._tunnels.converge()
-        if any(self._world.dirty(bridge) for bridge in self._agents):
-            self.wake()
-        if refused is not None:
-            raise refused
-
-
-def _settle(batch: asyncio.Future[None] | None, failure: ContivError | None) -> None:
-    """Tell those who wait for a round how it went."""
-    if batch is None:
+def _resolve(waiting: asyncio.Future[None] | None, failure: ContivError | None) -> None:
+    """Pass the outcome of a round to the callers of `flush` that waited for it."""
+    if waiting is None:
         return
     if failure is None:
-        batch.set_result(None)
+        waiting.set_result(None)
     else:
-        batch.set_exception(failure)
-        batch.exception()  # all who waited may have been cancelled
+        waiting.set_exception(failure)
+        waiting.exception()  # marks it as retrieved: all callers may have been cancelled

@@ -1,10 +1,8 @@
-"""The tunnel ports of this host: one for each address another host has. Converges, never replays.
+"""The tunnel ports of this host: one for each address of another host. Converges, never replays.
 
 In come the peers (`netplugin.world.peers`) and OVSDB's own report; out go ports on the vxlan
-bridge, and to the World (`netplugin.world.bridge_state`) those that are ready. Two records with one
-address (a host that was given another label) share a port, and a peer that moves to another address
-gets another port before the old one goes. Nothing is deleted before the World is complete (design
-D4). When to look is `netplugin.bridges.reconciler`'s to say.
+bridge, and to the World (`netplugin.world.bridge_state`) those that are ready.
+`netplugin.bridges.port_reconciler` calls it after every change of either.
 """
 
 import logging
@@ -25,11 +23,12 @@ log = logging.getLogger(__name__)
 def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
     """Return the tunnel ports among a bridge's ports, by the address at their other end.
 
-    A second port to one address, and one without any, stands under its own name: nobody's.
+    A second port to one address, and one without an address, has its own name for a key. No peer
+    matches that key, so the port is obsolete.
     """
-    ours = [row for row in rows.values() if port_names.VTEP_HOST_ID in row.external_ids]
+    created = [row for row in rows.values() if port_names.VTEP_HOST_ID in row.external_ids]
     found: dict[str, PortRow] = {}
-    for row in sorted(ours, key=lambda row: row.name):
+    for row in sorted(created, key=lambda row: row.name):
         remote = row.options.get("remote_ip", row.name)
         found[row.name if remote in found else remote] = row
     return found
@@ -49,7 +48,10 @@ def vtep_options(remote: IPv4Address, vxlan_port: int) -> dict[str, str]:
 
 
 class Tunnels:
-    """The tunnel ports. One per agent; `complain` takes all that is wrong, in place of what was."""
+    """The tunnel ports. One per agent.
+
+    `report_faults` is given all faults after each `converge`, in place of the earlier ones.
+    """
 
     def __init__(
         self,
@@ -57,21 +59,25 @@ class Tunnels:
         ovsdb: Ovsdb,
         world: WorldBuilder,
         vxlan_port: int,
-        complain: Callable[[Iterable[str]], None],
+        report_faults: Callable[[Iterable[str]], None],
     ) -> None:
         self._ovsdb = ovsdb
         self._world = world
         self._vxlan_port = vxlan_port
-        self._complain = complain
+        self._report_faults = report_faults
         self._last_ofport = 0
-        self._told: dict[str, str | None] = {}
+        self._logged: dict[str, str | None] = {}
 
     async def converge(self) -> None:
-        """Make the ports match the peers once; tell the World which of them are ready.
+        """Make the ports match the peers once; set those that are ready on the World.
 
-        One that cannot be made stops no other. Raises SwitchUnavailable or SwitchRefused.
+        One that is refused stops no other. Raises SwitchUnavailable or SwitchRefused.
         """
-        peers = self._world.hosts.tunnel_ends()
+        # A port belongs to an address, not to a host label: two records with one address (a host
+        # that was given another label) must share a port, for Open vSwitch refuses a second tunnel
+        # to the same address. A peer that moves gets a port to its new address first; the old one
+        # is removed afterwards.
+        peers = self._world.peers.tunnel_ends()
         tunnels = self._rows()
         failures: dict[IPv4Address, ContivError] = {}
         try:
@@ -83,7 +89,8 @@ class Tunnels:
                     except SwitchRefused as exc:
                         failures[remote] = exc
         finally:
-            self._show(peers, failures)
+            self._update_world(peers, failures)
+        # A host whose record has not been read yet looks like one that was removed (ADR 11).
         if self._world.complete:
             await self._remove_all_but(peers.values(), tunnels)
         for failure in failures.values():
@@ -109,7 +116,7 @@ class Tunnels:
                 options=vtep_options(remote, self._vxlan_port),
             ),
         )
-        log.info("tunnel added", extra=fields(peer=host, address=remote, port=name))
+        log.info("tunnel port added", extra=fields(peer=host, address=remote, port=name))
 
     async def _remove_all_but(
         self, remotes: Iterable[IPv4Address], tunnels: Mapping[str, PortRow]
@@ -118,9 +125,9 @@ class Tunnels:
         for remote_ip, row in tunnels.items():
             if remote_ip not in wanted:
                 await self._ovsdb.delete_port(Bridge.VXLAN, row.name)
-                log.info("tunnel removed", extra=fields(address=remote_ip, port=row.name))
+                log.info("tunnel port removed", extra=fields(address=remote_ip, port=row.name))
 
-    def _show(
+    def _update_world(
         self, peers: Mapping[HostLabel, IPv4Address], failures: Mapping[IPv4Address, ContivError]
     ) -> None:
         tunnels = self._rows()
@@ -133,17 +140,22 @@ class Tunnels:
                 why = row.error if row is not None else failures.get(address)
                 faults[host] = str(why or "its port is not ready")
             if row is not None:
-                self._tell(host, row)
-        self._complain(f"no tunnel to {peer}: {reason}" for peer, reason in faults.items())
+                self._log_state(host, row)
+        self._report_faults(f"no tunnel to {peer}: {reason}" for peer, reason in faults.items())
         self._world.vxlan.set_vteps(ready)
 
-    def _tell(self, host: HostLabel, row: PortRow) -> None:
-        """Log what OVSDB says of a port, once."""
-        if row.error != self._told.get(row.name):
-            self._told[row.name] = row.error
-            log.warning("tunnel port", extra=fields(peer=host, port=row.name, error=row.error))
+    def _log_state(self, host: HostLabel, row: PortRow) -> None:
+        """Log an error that OVSDB reports of a port, and its end, once each."""
+        if row.error == self._logged.get(row.name):
+            return
+        self._logged[row.name] = row.error
+        if row.error is None:
+            log.info("tunnel port recovered", extra=fields(peer=host, port=row.name))
+        else:
+            about = fields(peer=host, port=row.name, error=row.error)
+            log.warning("tunnel port error", extra=about)
 
 
 def _first_of_each(peers: Mapping[HostLabel, IPv4Address]) -> dict[IPv4Address, HostLabel]:
-    """Return for each address the first host, by label, that has it."""
+    """Return the hosts by address; of several with one address, the first by label."""
     return {address: host for host, address in sorted(peers.items(), reverse=True)}

@@ -1,10 +1,9 @@
-"""The host's uplink: the network cards that tie the vlan bridge to the physical VLANs.
+"""The host's uplink: the network cards that connect the vlan bridge to the physical VLANs.
 
-One card is a trunk of its own name, several are one bond, `uplinkPort`, which speaks LACP
-(docs/original/ofnet-ovsdb.md §3). `converge` makes the port what the command line says and tells
-the World the OpenFlow number of each card and whether frames may leave by it now. A port that is
-right is left as it is, with what an administrator has set on it; ports it did not make are nobody's
-business here. Next is `netplugin.world.bridge_state`.
+One card is a trunk port named like the card; several are one bond, `uplinkPort`, with LACP
+(docs/original/ofnet-ovsdb.md §3). `converge` makes the port what the command line says. It sets the
+OpenFlow number of each card on the World, and whether frames may leave by the card now. Ports that
+this agent did not create are left alone. Next is `netplugin.world.bridge_state`.
 """
 
 import logging
@@ -29,7 +28,7 @@ _NO_MAC: Final = "00:00:00:00:00:00"
 
 
 def is_uplink(row: PortRow) -> bool:
-    """Tell whether a port is an uplink of ours or of the original's."""
+    """Return whether a port is an uplink created by this agent or by the original."""
     return row.name == BOND or row.external_ids.get(port_names.ENDPOINT_ID) == UPLINK_ENDPOINT_ID
 
 
@@ -54,17 +53,19 @@ def attached_cards(rows: Iterable[PortRow]) -> frozenset[str]:
 def usable(row: PortRow, order: Sequence[str] = ()) -> frozenset[str]:
     """Return the names of the cards that frames may leave by.
 
-    They have a link. Of a bond's, those that LACP has found a partner for; where it has found none,
-    the one that Open vSwitch uses alone, for whoever is at the other end takes each for another:
-    the active one, or the first of `order` where flows say in which to try them.
+    They have a link. In a bond, they also have an LACP partner. If no card has one, it is one card
+    alone: the active one of Open vSwitch, or the first with a link of `order`, in which flows try
+    the cards.
     """
     linked = [card for card in cards(row) if card.link_state == "up"]
     if not row.members:
         return frozenset(card.name for card in linked)
     if row.active_mac in {None, _NO_MAC}:
-        return frozenset()  # the bond has not found out yet
+        return frozenset()  # the bond has not chosen an active card yet
     if any(card.lacp_current for card in row.members):
         return frozenset(card.name for card in linked if card.lacp_current)
+    # Without LACP, the switch at the other end takes the cards for separate ports. A MAC address
+    # that sent by two of them would move to and fro there, so a single card is used.
     if order:
         names = {card.name for card in linked}
         return frozenset([name for name in order if name in names][:1])
@@ -90,28 +91,32 @@ class Uplinks:
         self._spec = _spec(tuple(macs)) if macs else None
         self._used: frozenset[str] = frozenset()
         self.faults: Mapping[str, str] = {}
-        """Why which card is out of use, as of the last look."""
+        """Why a card is not used, by its name, as of the last `converge`."""
 
     async def converge(self) -> None:
         """Make the port match the command line, once. Raises SwitchUnavailable, SwitchRefused."""
         try:
-            await self._mend()
+            await self._update_port()
         finally:
-            self._show()
+            self._update_world()
 
-    async def _mend(self) -> None:
+    async def _update_port(self) -> None:
         rows = self._ovsdb.ports(Bridge.VLAN)
-        ours = {name for name, row in rows.items() if is_uplink(row)}
+        obsolete = {name for name, row in rows.items() if is_uplink(row)}
         if self._spec is not None:
-            if not _fits(rows.get(self._spec.name), self._spec):
-                await self._ovsdb.add_port(Bridge.VLAN, self._spec, replaces=ours)
-                log.info("uplink made", extra=fields(port=self._spec.name, cards=list(self._macs)))
-            ours.discard(self._spec.name)
-        for name in ours & self._ovsdb.ports(Bridge.VLAN).keys():
+            # Only the cards are compared: a port with the right ones keeps the settings that an
+            # administrator has made on it. The old port goes in the transaction that adds the new
+            # one, because a card cannot be on two ports, and without a gap in between.
+            if not _has_cards(rows.get(self._spec.name), self._spec):
+                await self._ovsdb.add_port(Bridge.VLAN, self._spec, replaces=obsolete)
+                about = fields(port=self._spec.name, cards=list(self._macs))
+                log.info("uplink added", extra=about)
+            obsolete.discard(self._spec.name)
+        for name in obsolete & self._ovsdb.ports(Bridge.VLAN).keys():
             await self._ovsdb.delete_port(Bridge.VLAN, name)
             log.info("uplink removed", extra=fields(port=name))
 
-    def _show(self) -> None:
+    def _update_world(self) -> None:
         rows = self._ovsdb.ports(Bridge.VLAN)
         row = rows.get(self._spec.name) if self._spec is not None else None
         used = usable(row, self._order()) if row is not None else frozenset()
@@ -119,15 +124,15 @@ class Uplinks:
         self.faults = unusable(row, used) if row is not None else absent
         if used != self._used:
             self._used = used
-            log.info("uplink in use", extra=fields(cards=sorted(used)))
+            log.info("uplink cards in use changed", extra=fields(cards=sorted(used)))
         self._world.vlan.set_uplinks(list(self._ready(row, used)) if row is not None else [])
 
     def _order(self) -> tuple[str, ...]:
-        """Return the order in which flows try the cards; in bridge mode the switch has its own."""
-        return tuple(self._macs) if self._world.modes.fwd_mode is FwdMode.ROUTING else ()
+        """Return the order in which flows try the cards; in bridge mode Open vSwitch decides."""
+        return tuple(self._macs) if self._world.forwarding.fwd_mode is FwdMode.ROUTING else ()
 
     def _ready(self, row: PortRow, used: frozenset[str]) -> Iterator[Uplink]:
-        """Yield the cards in the command line's order; a bond has the MAC address of its first."""
+        """Yield the cards in the command line's order; all have the MAC address of the first."""
         mac = next(iter(self._macs.values()))
         numbers = {card.name: card.ofport for card in cards(row)}
         for name in self._macs:
@@ -147,6 +152,6 @@ def _spec(names: tuple[str, ...]) -> PortSpec:
     )
 
 
-def _fits(row: PortRow | None, spec: PortSpec) -> bool:
-    """Tell whether a port has the cards it should have."""
+def _has_cards(row: PortRow | None, spec: PortSpec) -> bool:
+    """Return whether a port has the cards it should have."""
     return row is not None and {card.name for card in row.members} == set(spec.members)

@@ -1,5 +1,5 @@
-"""CNI on the host: the unix-socket server, the calls it takes and the results it answers with.
+"""CNI on the host: the unix-socket server, its requests and its results.
 
-In come the POSTs of `contivk8s`; `server` listens, `request` checks and types a call, the handler
-(`netplugin.pods.handler`) does the work, `results` builds the CNI result or error object.
+In come the POSTs of `contivk8s`; out go CNI results and error objects. `server` listens, `request`
+validates a call, the handler (`netplugin.pods.handler`) carries it out, `results` builds the reply.
 """

@@ -1,9 +1,9 @@
-"""What a CNI call asks for: the body `contivk8s` posts, checked, as a `PodRequest`.
+"""Validates a CNI call: the body that `contivk8s` posts, as a `PodRequest`.
 
 In comes JSON with the original's fields (docs/original/cni-k8s.md §2) and beside them the container
 id, the raw CNI_ARGS and the network configuration the plugin read from its stdin; out goes a
 `PodRequest` for the `PodHandler` (`netplugin.pods.handler`), or `BadCall` with the code of the CNI
-specification. Pure: whether the namespace or the network exists is found out later.
+specification. Pure: whether the namespace and the network exist is checked later.
 """
 
 import json
@@ -26,7 +26,7 @@ _IFNAME: Final = re.compile(r"[^\s/:]{1,15}")
 
 
 class BadCall(Invalid):
-    """A call that is wrong in itself; `code` is the CNI specification's, `version` the caller's."""
+    """An invalid call; `code` is the CNI specification's, `version` the caller's."""
 
     def __init__(self, code: int, message: str, *, version: str = SUPPORTED[-1]) -> None:
         super().__init__(message)
@@ -52,8 +52,11 @@ class PodRequest:
 def parse(body: bytes, *, adding: bool) -> PodRequest:
     """Return the request in a body. Raises BadCall.
 
-    A DEL is taken with less: what an ADD would have refused was never made.
+    A DEL is validated less strictly than an ADD.
     """
+    # A DEL must succeed for everything that an ADD may have left, with as little as a runtime still
+    # knows: the CNI specification allows a DEL without CNI_NETNS. What the checks of an ADD refuse
+    # was never created.
     fields = _object(body, "request")
     config = _object(fields.get("netconf", "").encode(), "network configuration")
     version = _version(config)
@@ -92,7 +95,7 @@ def _pod_request(
 
 
 def _object(text: bytes, what: str) -> dict[str, Any]:
-    """Return a JSON object; an empty text is an empty one. All members of a request are text."""
+    """Return a JSON object, {} for an empty text. All members of a request must be strings."""
     try:
         value = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as exc:
@@ -130,14 +133,14 @@ def _pod_arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]
     }
 
 
-def _placement(ours: Any) -> tuple[TenantName, NetworkName, GroupName | None]:
+def _placement(contiv: Any) -> tuple[TenantName, NetworkName, GroupName | None]:
     """Return tenant, network and group of the `contiv` object in the network configuration."""
-    if ours is None:
+    if contiv is None:
         return DEFAULT_TENANT, DEFAULT_NETWORK, None
-    if not isinstance(ours, dict):
+    if not isinstance(contiv, dict):
         raise BadCall(INVALID_CONFIG, '"contiv" in the network configuration is not an object')
-    asked = {name: ours.get(name) for name in ("tenant", "network", "group")}
-    # null is as good as absent; other empty values are not names
+    asked = {name: contiv.get(name) for name in ("tenant", "network", "group")}
+    # null means absent; other empty values (0, false, []) are type errors.
     named = {name: "" if value is None else value for name, value in asked.items()}
     wrong = [name for name, value in named.items() if not isinstance(value, str)]
     if wrong:

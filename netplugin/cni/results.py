@@ -1,8 +1,8 @@
-"""What a CNI call is answered with: results and error objects of each protocol version (pure).
+"""CNI results and error objects of each protocol version (pure).
 
-In come a `PodResult` or an error of `core.errors`, out goes the text `contivk8s` prints, and the
-fields of the original's reply around it (`netplugin.cni.server` sends both). Versions 0.3.1 and
-0.4.0 say "version": "4" with each address, 1.0.0 does not.
+In come a `PodResult` or an error of `core.errors`; out goes the text that `contivk8s` prints, and
+the fields of the original's reply around it (`netplugin.cni.server` sends both). Versions 0.3.1 and
+0.4.0 have "version": "4" with each address, 1.0.0 does not.
 """
 
 import json
@@ -34,12 +34,12 @@ _CODES: Final[tuple[tuple[type[errors.ContivError], int], ...]] = (
     (errors.Exhausted, EXHAUSTED),
 )
 _CONTAINER: Final = 1
-"""Index of the container's end in a result's list of interfaces."""
+"""Index of the container's interface in a result's list of interfaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResult:
-    """What an ADD made: addresses with their prefix length, the host's end of the pair by name."""
+    """The result of an ADD: addresses with prefix length, the host's end of the veth by name."""
 
     endpoint_id: str
     mac: str
@@ -52,7 +52,7 @@ class PodResult:
 
 
 def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
-    """Return the reply to an ADD that worked."""
+    """Return the reply to a successful ADD."""
     reply: dict[str, Any] = {"endpointid": result.endpoint_id, "ipaddress": str(result.ipv4)}
     if result.ipv6 is not None:
         reply["ipv6address"] = str(result.ipv6)
@@ -61,22 +61,22 @@ def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
 
 
 def deleted(request: PodRequest) -> dict[str, Any]:
-    """Return the reply to a DEL that worked; a runtime expects no output."""
+    """Return the reply to a successful DEL; a runtime expects no output."""
     return {"endpointid": request.container_id, "cni": ""}
 
 
 def failed(error: errors.ContivError, version: str, *, adding: bool) -> dict[str, Any]:
-    """Return the reply to a call that failed."""
+    """Return the reply to a failed call."""
     return _failure(_phase(error, adding=adding), f"Err: {error}", code(error), version)
 
 
 def crashed(version: str) -> dict[str, Any]:
-    """Return the reply where the agent met a failure nobody foresaw; its log has the rest."""
+    """Return the reply after an unexpected exception; the agent's log has the details."""
     return _failure("Unexpected failure in the agent", "see the agent's log", FAILED, version)
 
 
 def code(error: errors.ContivError) -> int:
-    """Return the CNI error code: the specification's below 100, ours from there on."""
+    """Return the CNI error code: the specification's below 100, Contiv's from 100 on."""
     if isinstance(error, BadCall):
         return error.code
     return next((number for kind, number in _CODES if isinstance(error, kind)), FAILED)
@@ -94,7 +94,7 @@ def _failure(message: str, details: str, number: int, version: str) -> dict[str,
 
 
 def _phase(error: errors.ContivError, *, adding: bool) -> str:
-    """Return the original's word for where it failed."""
+    """Return the original's text for the phase that failed."""
     if isinstance(error, BadCall):
         return "Error parsing request"
     if not adding:

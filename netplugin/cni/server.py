@@ -1,9 +1,9 @@
-"""The door for `contivk8s`: HTTP on a unix socket of this host.
+"""The server for `contivk8s`: HTTP on a unix socket of this host.
 
-In come the original's two calls (docs/original/cni-k8s.md §2), each from a process of root's; they
-are checked by `netplugin.cni.request`, carried out by a `PodHandler` (`netplugin.pods.handler`),
-and answered with what `netplugin.cni.results` builds. Whatever comes in gets an answer: this module
-knows HTTP and nothing of pods.
+In come the original's two calls (docs/original/cni-k8s.md §2), each from a process of root. They
+are validated by `netplugin.cni.request`, carried out by a `PodHandler` (`netplugin.pods.handler`),
+and answered with the reply that `netplugin.cni.results` builds. Every request gets a reply. This
+module knows HTTP and nothing of pods.
 """
 
 import errno
@@ -32,20 +32,23 @@ log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 64 * 1024
 MAX_PATH: Final = 107
-"""Bytes of a unix socket's path that fit the kernel's structure."""
+"""Longest path of a unix socket in bytes (sockaddr_un)."""
 _BACKLOG: Final = 512
 _SHUTDOWN: Final = 1.0
 
 
 class PodHandler(Protocol):
-    """Carries the calls out; one container's calls are serialised by it, not here."""
+    """Carries the calls out, and serialises those of one container.
+
+    Both calls are idempotent: a runtime repeats a call whose reply it did not get.
+    """
 
     async def add(self, request: PodRequest) -> PodResult:
-        """Give the pod its interface, or leave nothing behind and raise a ContivError."""
+        """Create the pod's interface, or leave nothing behind and raise a ContivError."""
         ...
 
     async def delete(self, request: PodRequest) -> None:
-        """Take the pod's interface away; one that does not exist is a success."""
+        """Remove the pod's interface; one that does not exist is a success."""
         ...
 
 
@@ -53,7 +56,7 @@ class PodHandler(Protocol):
 async def serve(path: Path, handler: PodHandler) -> AsyncIterator[None]:
     """Answer CNI calls on the socket at `path` for the length of the body.
 
-    Raises Invalid for a path too long, HostError when the socket cannot be had.
+    Raises Invalid for a path that is too long, HostError when the socket cannot be created.
     """
     endpoint = _Endpoint(handler)
     server = web.Server(endpoint.answer, access_log=None)
@@ -62,22 +65,22 @@ async def serve(path: Path, handler: PodHandler) -> AsyncIterator[None]:
     try:
         site = web.SockSite(runner, listen(path), backlog=_BACKLOG)
         await site.start()
-        log.info("CNI server listens", extra=fields(path=path))
+        log.info("CNI server listening", extra=fields(path=path))
         yield
     finally:
         await runner.cleanup()
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a socket bound to `path`, for root alone; a dead agent's socket makes way.
+    """Return a socket bound to `path`, for root alone; a dead agent's socket is replaced.
 
-    Raises Invalid for a path too long, HostError when somebody listens there or it is no socket.
+    Raises Invalid for a path that is too long, HostError when the socket is in use or another file.
     """
     if len(os.fsencode(path)) > MAX_PATH:
         raise Invalid(f"CNI socket path {path} is longer than {MAX_PATH} bytes: choose a shorter")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make_way(path)
+        _remove_stale_socket(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listener.bind(str(path))
@@ -91,13 +94,15 @@ def listen(path: Path) -> socket.socket:
 
 
 def is_served(path: Path) -> bool:
-    """Say whether an agent listens at a path; one that cannot be asked does."""
+    """Return whether an agent listens at a path; in doubt, it does."""
+    # Only these two errors prove that no process listens. Any other, such as a full backlog, must
+    # not let a second agent take the socket over.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0)
         return probe.connect_ex(str(path)) not in {errno.ECONNREFUSED, errno.ENOENT}
 
 
-def _make_way(path: Path) -> None:
+def _remove_stale_socket(path: Path) -> None:
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise HostError(f"CNI socket {path}: the path exists and is not a socket")
@@ -115,7 +120,8 @@ class _Endpoint:
         self._handler = handler
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Return the reply, whatever the request is."""
+        """Return the reply to any request."""
+        # The socket's mode keeps other users out already; this check does not depend on it.
         if _peer_uid(request) not in {0, os.geteuid()}:
             return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
         verb = next((verb for verb, path in PATHS.items() if path == request.path), None)
@@ -167,7 +173,7 @@ def _verb(*, adding: bool) -> str:
 
 
 def _peer_uid(request: web.BaseRequest) -> int | None:
-    """Return the user at the other end; None when it is gone."""
+    """Return the user id of the other end; None when it has disconnected."""
     peer = request.transport and request.transport.get_extra_info("socket")
     if not peer:
         return None

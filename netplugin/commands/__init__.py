@@ -1,6 +1,6 @@
-"""The commands beside the daemon: `netplugin preflight` and `netplugin cleanup`.
+"""The commands `netplugin preflight` and `netplugin cleanup`.
 
 In come the daemon's own settings; out comes a report or a host without the agent's objects.
 `preflight` runs the checks (`store_checks` has those that ask the store), each of which yields a
-finding of `findings`; `cleanup` removes what an agent made on this host.
+finding of `findings`; `cleanup` removes the objects that an agent created on this host.
 """

@@ -1,9 +1,9 @@
-"""`netplugin cleanup`: takes everything of ours off this host, and nothing else.
+"""`netplugin cleanup`: removes the agent's objects from this host, and nothing else.
 
-Ours are both bridges with their ports (uplinks are let go, not removed), the links of pods' ports,
-marked rules of iptables, the journal of endpoints and the CNI socket. What the cluster knows of the
-host stays until `netctl host rm`. It may be run again, whatever was there or was interrupted; with
-`--dry-run` it only says what it would take away.
+These are both bridges with their ports (uplink NICs are released, not removed), the links of pods,
+marked iptables rules, the journal of endpoints and the CNI socket. The host's records in the store
+stay until `netctl host rm`. The command may be repeated after an interruption; with `--dry-run` it
+only prints what it would remove.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _FLAGS: Final = (*(flag for flag in settings.FLAGS if flag.names[0] in _PLACES),
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What of ours is on this host."""
+    """The agent's objects on this host."""
 
     bridges: tuple[str, ...]
     links: tuple[str, ...]
@@ -62,29 +62,30 @@ class Leftovers:
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Clean this host up, or say what that means. Raises ContivError."""
+    """Clean this host up, or print what would be removed. Raises ContivError."""
     values = flags.read("netplugin", _FLAGS, arguments, environ, VERSION)
     if values is not None:
         asyncio.run(_clean_up(values))
 
 
 async def _clean_up(values: Values) -> None:
-    door = settings.cni_socket(values)
-    _refuse_beside_an_agent(door)
+    cni_socket = settings.cni_socket(values)
+    # First: a running agent would recreate everything while it is being removed.
+    _refuse_beside_an_agent(cni_socket)
     firewall = Iptables((*host_access.CHAINS, *node_ports.CHAINS))
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(KernelLinks()) as links:
             rules = await firewall.found()
-            found = await _find(ovsdb, links, rules, (door, settings.journal_dir(values)))
+            found = await _find(ovsdb, links, rules, (cni_socket, settings.journal_dir(values)))
             sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
             if not values.on("dry-run"):
                 await _remove(ovsdb, links, firewall, found)
 
 
-def _refuse_beside_an_agent(door: Path) -> None:
-    """Raise Conflict while an agent serves the CNI socket: it would make all of it again."""
-    if is_served(door):
-        raise Conflict(f"an agent answers at {door}: stop netplugin first")
+def _refuse_beside_an_agent(cni_socket: Path) -> None:
+    """Raise Conflict while an agent serves the CNI socket."""
+    if is_served(cni_socket):
+        raise Conflict(f"an agent answers at {cni_socket}: stop netplugin first")
 
 
 async def _find(

@@ -1,8 +1,8 @@
-"""What `netplugin preflight` says of a host: a finding for each subject it looks at.
+"""The findings of `netplugin preflight`, one for each check.
 
-A look (`netplugin.commands.preflight`, `netplugin.commands.store_checks`) returns what it found, or
-a `Note` of what an agent can do without, or raises what the agent itself would end or complain
-with.
+A check (`netplugin.commands.preflight`, `netplugin.commands.store_checks`) returns what it found,
+or a `Note` for something that an agent can run without, or raises the error that the agent itself
+would end with or report.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,14 +14,14 @@ from netplugin.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to know: an agent works, and some of what it is there for may not."""
+    """A limitation: an agent starts, but some of its functions may not work."""
 
     found: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one subject; `remedy` says what to do where something is amiss."""
+    """The result of a check; `remedy` is what to do about a fault or limitation."""
 
     subject: str
     found: str
@@ -34,14 +34,14 @@ class Finding:
         return f"{line}\n       -> {self.remedy}" if self.remedy else line
 
 
-Look = Callable[[Settings], Awaitable[str | Note]]
-"""Returns what was found; raises ContivError or OSError where it does not do."""
+Check = Callable[[Settings], Awaitable[str | Note]]
+"""Returns what it found; raises ContivError or OSError for a fault."""
 
 
-async def finding(subject: str, look: Look, remedy: str, wanted: Settings) -> Finding:
-    """Return what a look at a subject finds."""
+async def finding(subject: str, check: Check, remedy: str, wanted: Settings) -> Finding:
+    """Run a check and return its finding."""
     try:
-        found = await look(wanted)
+        found = await check(wanted)
     except (ContivError, OSError) as exc:
         return Finding(subject, str(exc), remedy, lacking=True)
     if isinstance(found, Note):

@@ -1,8 +1,8 @@
-"""`netplugin preflight`: what this host lacks to run an agent, each with the remedy.
+"""`netplugin preflight`: checks whether this host can run an agent, with a remedy for each fault.
 
-It takes the agent's own flags, looks and changes nothing. Each look is a small function, here or in
-`netplugin.commands.store_checks`; what it may say is in `netplugin.commands.findings`. Something
-that is lacking makes it exit with 1; a note does not.
+It takes the agent's own flags and changes nothing. Each check is a small function, here or in
+`netplugin.commands.store_checks`; its result is a `netplugin.commands.findings.Finding`. A fault
+makes the command exit with 1; a note does not.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from netplugin.bridges.nics import check_cards
 from netplugin.bridges.uplinks import attached_cards
 from netplugin.cni.server import is_served
 from netplugin.commands import store_checks
-from netplugin.commands.findings import Finding, Look, Note, finding
+from netplugin.commands.findings import Check, Finding, Note, finding
 from netplugin.kernel import iptables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
@@ -43,7 +43,7 @@ _CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Look at this host and print what was found. Raises HostError if anything is lacking."""
+    """Check this host and print the findings. Raises HostError for a fault."""
     values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
     if values is None:
         return
@@ -55,9 +55,9 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 async def findings_of(wanted: Settings) -> list[Finding]:
-    """Return what all looks find, in order."""
-    looks = (finding(subject, *look, wanted) for subject, look in LOOKS.items())
-    return await asyncio.gather(*looks)
+    """Return the findings of all checks, in order."""
+    checks = (finding(subject, *check, wanted) for subject, check in CHECKS.items())
+    return await asyncio.gather(*checks)
 
 
 async def _rights(_wanted: Settings) -> str:
@@ -118,7 +118,7 @@ async def _programs(_wanted: Settings) -> str:
     found = shutil.which(iptables.PROGRAM)
     if found is None:
         raise HostError(f"no {iptables.PROGRAM}: pods cannot leave the host under its address")
-    await iptables.policy(host_access.POSTROUTING)  # which it can only tell if it works
+    await iptables.policy(host_access.POSTROUTING)  # fails if the program does not work
     return found
 
 
@@ -135,7 +135,7 @@ async def _forwarding(wanted: Settings) -> str | Note:
 
 
 def _bridges(wanted: Settings) -> bool:
-    """Tell whether pods find their gateways without this host."""
+    """Return whether pods reach their gateways without this host (forwarding mode bridge)."""
     return wanted.fwd_mode is FwdMode.BRIDGE
 
 
@@ -182,7 +182,7 @@ async def _directories(wanted: Settings) -> str:
     return f"{wanted.journal}, {wanted.cni_socket.parent}"
 
 
-LOOKS: Final[Mapping[str, tuple[Look, str]]] = {
+CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
     "rights": (_rights, "run as root, or give the unit AmbientCapabilities of these"),
     "Open vSwitch": (
         _switch,
@@ -209,4 +209,4 @@ LOOKS: Final[Mapping[str, tuple[Look, str]]] = {
     "ports": (_ports, "end what uses them, or choose others with the flags named"),
     "directories": (_directories, "choose others with --data-dir and --run-dir"),
 }
-"""Subject -> how to look, and what to do where it is lacking."""
+"""Subject -> check and remedy."""

@@ -1,6 +1,6 @@
-"""What `netplugin preflight` learns of a host from the store: may it join, and with what.
+"""The checks of `netplugin preflight` that read the store: may this host join the cluster.
 
-In come the agent's settings; each look reads the store and compares it with this host. Next is
+In come the agent's settings; each check reads the store and compares it with this host. Next is
 `netplugin.commands.findings`.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 from core import keys
 from core.errors import Conflict, ContivError, HostError, StoreUnavailable
 from core.ids import HostLabel
-from netplugin.bridges.path_mtu import PathMtu
+from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.commands.findings import Note
 from netplugin.kernel import icmp
 from netplugin.kernel.netns import KernelLinks
@@ -24,7 +24,7 @@ from netplugin.world import port_names
 from netplugin.world.conversion import check_global, check_host, private_subnet
 from objdb.api import Backend
 from objdb.connect import connect
-from objdb.wait_for_store import arrival
+from objdb.wait_for_store import wait_for_store
 from ofnet.world import Bridge
 from state import codec, schema
 from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, HostRecord
@@ -33,9 +33,9 @@ STORE_WAIT: Final = 10.0
 
 
 async def store(wanted: Settings) -> str:
-    """Look whether the store answers, and knows no other host of this name."""
+    """Check that the store answers and has no other host of this name."""
     async with _opened(wanted) as backend:
-        stamp = await arrival(wanted.store, backend, keys.SCHEMA)
+        stamp = await wait_for_store(wanted.store, backend, keys.SCHEMA)
         schema.check(stamp.value if stamp else None)
         entry = await backend.get(keys.host(wanted.host))
     record = codec.decode(entry.key, entry.value) if entry else None
@@ -45,7 +45,7 @@ async def store(wanted: Settings) -> str:
 
 
 async def private_network(wanted: Settings) -> str | Note:
-    """Look whether the network that stands for this host's pods leads anywhere else."""
+    """Check that the private network of this host's pods is not routed elsewhere."""
     try:
         private = await _private(wanted)
     except ContivError as exc:
@@ -62,7 +62,7 @@ async def private_network(wanted: Settings) -> str | Note:
 
 
 async def paths(wanted: Settings) -> str | Note:
-    """Look whether the longest packets of tunnels pass to the hosts that are known."""
+    """Check that the longest tunnel packets reach the known hosts."""
     try:
         peers = await _peers(wanted)
     except ContivError as exc:
@@ -71,14 +71,14 @@ async def paths(wanted: Settings) -> str | Note:
         underlay = await underlay_of(links, wanted.vtep_ip, wanted.uplinks)
     size = (wanted.mtu or underlay.carries(Bridge.VXLAN)) + VXLAN_OVERHEAD
     faults: dict[HostLabel, str] = {}
-    ways = PathMtu(
+    path_mtu = PathMtu(
         peers=lambda: peers,
         size=lambda: size,
         probe=partial(icmp.passes, source=wanted.vtep_ip),
-        interval=0,
-        complain=faults.update,
+        timing=ProbeTiming(interval=0),
+        report_faults=faults.update,
     )
-    await ways.look()
+    await path_mtu.probe_all()
     for host, fault in faults.items():
         raise HostError(f"path to {host}: {fault}")
     return f"{len(peers)} other hosts, packets of {size} bytes are not lost where short ones pass"

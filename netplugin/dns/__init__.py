@@ -1,5 +1,5 @@
-"""DNS for pods: answers the questions that `netplugin.world.dns_records` knows.
+"""DNS for pods: answers queries for the names in `netplugin.world.dns_records`.
 
-In come DNS messages that a switch sent up (`ofnet.names`); out go answers. The only package that
-imports dnspython.
+In come DNS messages that a switch sent to the agent (`ofnet.names`); out go answers. The only
+package that imports dnspython.
 """

@@ -1,9 +1,8 @@
-"""Answers the pods' DNS requests for names of their tenant; the only module that knows dnspython.
+"""The name server for pods: answers queries for names of the pod's tenant.
 
-In come the messages that `ofnet.names` takes out of frames, and who has which name
-(`netplugin.world.dns_records`); out go answers, or None: then the request goes on to the server it
-was sent to, which knows the rest of the world (spec: `nameserver.go`). Messages come from pods and
-are untrusted: what cannot be read is no question.
+In come the messages that `ofnet.names` extracts from frames, and the names of each tenant
+(`netplugin.world.dns_records`); out go answers, or None: then the query is forwarded to the server
+it was sent to, which resolves all other names (nameserver.go).
 """
 
 from collections import Counter, defaultdict
@@ -27,14 +26,17 @@ from netplugin.world.dns_records import Address, DnsRecords
 
 TTL: Final = 120
 MAX_RECORDS: Final = 10
+# Queries come from pods and are untrusted, and dnspython parses them in the agent's event loop. The
+# limits are checked before it sees a message: they bound the time that one packet can cost. A query
+# beyond them is not refused but forwarded, like any other that this server does not answer.
 MAX_QUESTION: Final = 512
-"""Bytes; whoever sends a larger message asks for something else than a name."""
+"""Largest query in bytes; a query for a name is smaller."""
 
 MAX_PARTS: Final = 8
-"""Questions and records of a message; usually there are one or two, and each takes its time."""
+"""Largest number of questions and records in a query; usual are one or two."""
 
 _COUNTS: Final = range(4, 12, 2)
-"""Where a message says how many questions and records it has."""
+"""Offsets of the header's four counts of questions and records."""
 
 MAX_MESSAGE: Final = 65535
 
@@ -48,14 +50,14 @@ _FAMILIES: Final[dict[int, tuple[type[Address], ...]]] = {
 class NameServer:
     """One per agent. `resolve` is the resolver of both bridges."""
 
-    def __init__(self, book: DnsRecords) -> None:
-        self._book = book
+    def __init__(self, records: DnsRecords) -> None:
+        self._records = records
         self._stats: defaultdict[TenantName, Counter[str]] = defaultdict(Counter)
         self._turns = count()
 
     def resolve(self, network: NetworkId, message: bytes) -> bytes | None:
-        """Return the answer to a message from a pod of a network; None if it is to go on."""
-        tenant = self._book.tenants.of(network)
+        """Return the answer to a message from a pod of a network; None to forward it."""
+        tenant = self._records.tenants.of(network)
         query = _query(message)
         if query is None:
             self._stats[tenant]["invalidQuery"] += 1
@@ -74,35 +76,35 @@ class NameServer:
         return reply.to_wire(max_size=MAX_MESSAGE)
 
     def report(self) -> dict[str, Any]:
-        """Return names and counters in the original's JSON; nothing is ever left in a queue."""
+        """Return names and counters in the original's JSON; its queues are always empty here."""
         return {
             "serviceQueue": 0,
             "endpointQueue": 0,
-            "dnsRecords": self._book.report(),
+            "dnsRecords": self._records.report(),
             "stats": {tenant: dict(counters) for tenant, counters in self._stats.items()},
         }
 
     def _addresses(self, tenant: TenantName, asked: dns.rrset.RRset) -> Sequence[str] | None:
-        """Return what answers a question; None if nobody here can.
+        """Return the addresses that answer a question; None for an unknown name.
 
-        It is nothing if the name has addresses of the other family only.
+        Empty if the name has addresses of the other family only.
         """
         if asked.rdclass != RdataClass.IN:
             return None
         name = asked.name.to_text(omit_final_dot=True)
         families = _FAMILIES.get(asked.rdtype, ())
-        found = [self._book.lookup(tenant, name, family) for family in families]
+        found = [self._records.lookup(tenant, name, family) for family in families]
         known = [addresses for addresses in found if addresses is not None]
         return next(filter(None, known), []) if known else None
 
     def _some(self, addresses: Sequence[str]) -> list[str]:
-        """Return as many as an answer has, not always the same; dnspython shuffles them."""
+        """Return up to `MAX_RECORDS` addresses, another part of them for each query."""
         first, size = next(self._turns), len(addresses)
         return [addresses[(first + turn) % size] for turn in range(min(size, MAX_RECORDS))]
 
 
 def _query(message: bytes) -> QueryMessage | None:
-    """Return a message as a query; None if it is none, is signed, or cannot be read."""
+    """Return a message as a query; None if it is malformed, signed, or not a query."""
     parts = sum(int.from_bytes(message[at : at + 2], "big") for at in _COUNTS)
     if len(message) > MAX_QUESTION or parts > MAX_PARTS:
         return None
@@ -112,7 +114,7 @@ def _query(message: bytes) -> QueryMessage | None:
         return None
     if not isinstance(query, QueryMessage) or query.opcode() != dns.opcode.QUERY:
         return None
-    if query.flags & dns.flags.QR or query.edns > 0:  # an answer; an EDNS we do not know
+    if query.flags & dns.flags.QR or query.edns > 0:  # a response, or an EDNS version other than 0
         return None
     return query
 

@@ -1,9 +1,8 @@
 """Links, addresses and routes of the host itself; `netplugin.kernel.pod_links` has those of pods.
 
-Each function does one piece of work in the namespace of the thread that calls it, and blocks for as
-long as the kernel works: `netplugin.kernel.netns` has its threads do it. What is there is read by
-pyroute2, changes are requests of `netplugin.kernel.netlink`. What the kernel refuses is a HostError
-that names the link.
+Each function works in the network namespace of the calling thread and blocks while the kernel
+works: `netplugin.kernel.netns` calls it in a thread pool. State is read by pyroute2, changes are
+requests of `netplugin.kernel.netlink`. A refusal of the kernel is a HostError that names the link.
 """
 
 import socket
@@ -21,7 +20,7 @@ from netplugin.kernel import netlink
 from netplugin.kernel.netlink import Address, Interface
 
 ROUTE_PROTOCOL: Final = 201
-"""Who made a route, as the kernel keeps it: a number nobody is known to use."""
+"""The protocol number that marks routes of this agent; no other program is known to use it."""
 
 _MAIN_TABLE: Final = 254
 _SCOPE_LINK: Final = 253
@@ -32,10 +31,7 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic:
-    """A network card of the host, and what of the host's own traffic is on it.
-
-    `addresses` are those that others can reach, with their prefix lengths.
-    """
+    """A NIC of the host, with its global addresses (and prefix lengths) and its default route."""
 
     name: str
     mac: str
@@ -45,7 +41,7 @@ class Nic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRoute:
-    """A route of the host over a link of ours; the host speaks as `source` to who is there."""
+    """A route of the host by one of the agent's links, with its preferred source address."""
 
     subnet: IPv4Network
     source: IPv4Address
@@ -58,23 +54,23 @@ def names() -> frozenset[str]:
 
 def mtus() -> dict[str, int]:
     """Return the MTUs of all links."""
-    with netlink.host_errors("cannot look at the links"), _iproute() as iproute:
+    with netlink.host_errors("cannot read the links"), _iproute() as iproute:
         return {str(link.get("ifname")): int(link.get("mtu")) for link in iproute.get_links()}
 
 
 def configure(name: str, mac: str, addresses: Sequence[Interface]) -> None:
-    """Bring a link up with MAC and addresses; other IPv4 ones of it go."""
+    """Bring a link up with MAC and addresses; remove its other IPv4 addresses."""
     with netlink.host_errors(f"link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
         (link,) = iproute.get_links(index)
         if link.get_attr("IFLA_ADDRESS") != mac or not link["flags"] & _IFF_UP:
-            # the switch looks at all of its ports whenever a link is told anything
+            # Only if it differs: each change of a link makes ovs-vswitchd check all of its ports.
             netlink.change(netlink.link_up(index, mac))
         _correct_addresses(iproute, index, addresses)
 
 
 def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) -> None:
-    """Have a link hold these addresses; they bring no routes with them."""
+    """Set the addresses of a link, without the routes that the kernel would add."""
     right = {(str(address.ip), address.network.prefixlen): address for address in wanted}
     for held in iproute.get_addr(index=index):
         address = held.get("local") or held.get("address"), held["prefixlen"]
@@ -84,15 +80,15 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
 
 
 def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
-    """Have these routes over a link, and no other IPv4 ones."""
+    """Set the IPv4 routes by a link; remove all others."""
     with netlink.host_errors(f"routes of link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
         missing = {(str(route.subnet), str(route.source)) for route in routes}
         for held in iproute.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE):
             subnet = f"{held.get('dst') or '0.0.0.0'}/{held['dst_len']}"
-            ours = subnet, held.get("prefsrc")
-            if held["proto"] == ROUTE_PROTOCOL and ours in missing:
-                missing.remove(ours)
+            present = subnet, held.get("prefsrc")
+            if held["proto"] == ROUTE_PROTOCOL and present in missing:
+                missing.remove(present)
             else:
                 which = {"proto": held["proto"], "scope": held["scope"]}
                 iproute.route("del", dst=subnet, oif=index, **which)
@@ -100,12 +96,12 @@ def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
 
 
 def _add_routes(iproute: Any, index: int, wanted: Iterable[tuple[str, str]]) -> None:
-    """Add routes to subnets, each with its source; one that is refused stops no other."""
-    ours = {"oif": index, "proto": ROUTE_PROTOCOL, "scope": _SCOPE_LINK}
+    """Add routes to subnets, each with its source; continue after one that is refused."""
+    common = {"oif": index, "proto": ROUTE_PROTOCOL, "scope": _SCOPE_LINK}
     refused: NetlinkError | None = None
     for subnet, source in sorted(wanted):
         try:
-            iproute.route("add", dst=subnet, prefsrc=source, **ours)
+            iproute.route("add", dst=subnet, prefsrc=source, **common)
         except NetlinkError as exc:
             refused = exc
     if refused is not None:
@@ -113,19 +109,19 @@ def _add_routes(iproute: Any, index: int, wanted: Iterable[tuple[str, str]]) -> 
 
 
 def routes() -> list[tuple[IPv4Network, str]]:
-    """Return where IPv4 packets go: subnets, each with the name of a link."""
-    with netlink.host_errors("cannot look at the routes"), _iproute() as iproute:
+    """Return the IPv4 routes: subnets, each with the name of a link."""
+    with netlink.host_errors("cannot read the routes"), _iproute() as iproute:
         links = {link["index"]: str(link.get("ifname")) for link in iproute.get_links()}
         return [
-            (IPv4Network((route.get("dst") or "0.0.0.0", route["dst_len"])), links[way])
+            (IPv4Network((route.get("dst") or "0.0.0.0", route["dst_len"])), links[index])
             for route in iproute.get_routes(family=socket.AF_INET, table=_MAIN_TABLE)
-            for way in _ways(route)
-            if way in links
+            for index in _route_links(route)
+            if index in links
         ]
 
 
 def cards(wanted: Iterable[str]) -> tuple[Nic, ...]:
-    """Return network cards by name."""
+    """Return NICs by name."""
     found = []
     for name in wanted:
         with netlink.host_errors(f"uplink {name}"), _iproute() as iproute:
@@ -145,12 +141,12 @@ def _card(iproute: Any, name: str, index: int) -> Nic:
             for held in addresses
             if held["scope"] == _GLOBAL_SCOPE
         ),
-        default_route=any(index in _ways(route) for route in routes),
+        default_route=any(index in _route_links(route) for route in routes),
     )
 
 
-def _ways(route: Any) -> set[int]:
-    """Return the links a route goes by, with those of its several next hops."""
+def _route_links(route: Any) -> set[int]:
+    """Return the link indexes of a route, including those of a multipath route."""
     hops = route.get_attr("RTA_MULTIPATH") or ()
     return {route.get_attr("RTA_OIF"), *(hop["oif"] for hop in hops)}
 
@@ -166,7 +162,7 @@ def holder(address: Address) -> str:
 
 
 def has_family(name: str) -> bool:
-    """Tell whether the kernel speaks a family of generic netlink."""
+    """Tell whether the kernel has a generic netlink family."""
     with GenericNetlinkSocket() as generic:
         try:
             generic.bind(name, None)

@@ -1,9 +1,7 @@
-"""Rules of ours in the host's iptables: the only module that runs that program.
+"""The agent's rules in the host's iptables: the only module that runs that program.
 
-In come rules, whose words name their table, chain and what they do (`netplugin.bridges.host_access`
-says which). Ours carry a comment that says so, and no others are looked at, so that what somebody
-else keeps there stays. Each call waits for the lock of iptables (`-w`), and arguments are a list,
-never a line for a shell.
+In come the rules wanted (`netplugin.bridges.host_access`, `netplugin.bridges.node_ports`); they are
+added, and other rules of this agent removed. Arguments are a list, never a line for a shell.
 """
 
 import asyncio
@@ -20,9 +18,9 @@ PROGRAM: Final = "iptables"
 MARK: Final = "contiv"
 MARKED: Final = ("-m", "comment", "--comment", MARK)
 LOCK_WAIT: Final = "5"
-"""Seconds iptables waits for its lock, as the original does for its node ports."""
+"""Seconds iptables waits for its lock (`-w`), as in the original."""
 LIMIT: Final = 20.0
-"""Seconds one run may take."""
+"""Time limit in seconds of one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IptablesRule:
-    """A rule of ours, as `iptables -S` says it, without the words that make it ours."""
+    """A rule of this agent as `iptables -S` prints it, without the mark."""
 
     chain: Chain
     match: tuple[str, ...]
@@ -43,7 +41,7 @@ class IptablesRule:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The rule with its mark."""
+        """The arguments of the rule, with the mark."""
         return (*self.match, *MARKED, *self.target)
 
     def __str__(self) -> str:
@@ -51,36 +49,41 @@ class IptablesRule:
 
 
 class Iptables:
-    """The rules of ours in some chains, which are all that is ever looked at."""
+    """The agent's rules in some chains.
+
+    Chains are shared with other programs. A rule belongs to this agent only if it carries the
+    comment `MARKED`, and no other rule is ever changed. The state is read from iptables each time,
+    since any program may flush a chain.
+    """
 
     def __init__(self, chains: Collection[Chain]) -> None:
         self._chains = tuple(chains)
 
     async def keep(self, wanted: Collection[IptablesRule]) -> bool:
-        """Have these rules once each and no other of ours; tell whether that was not so.
+        """Set the rules of this agent, each once; return whether anything was changed.
 
         Raises HostError.
         """
         return await asyncio.to_thread(self._keep, wanted)
 
     async def found(self) -> list[str]:
-        """Say which rules of ours are there, duplicates too. Raises HostError."""
+        """Return the rules of this agent as text, with duplicates. Raises HostError."""
         return await asyncio.to_thread(self._found)
 
     def _found(self) -> list[str]:
         if shutil.which(PROGRAM) is None:
-            return []  # who could have made any?
+            return []  # without the program there are no rules of this agent
         return [
             f"{chain.table} {chain.name} {shlex.join(words)}"
             for chain in self._chains
-            for words in _ours(chain)
+            for words in _own_rules(chain)
         ]
 
     def _keep(self, wanted: Collection[IptablesRule]) -> bool:
         changed = False
         for chain in self._chains:
             missing = {rule.words for rule in wanted if rule.chain == chain}
-            for words in _ours(chain):
+            for words in _own_rules(chain):
                 if words in missing:
                     missing.remove(words)
                 else:
@@ -93,15 +96,16 @@ class Iptables:
 
 
 async def policy(chain: Chain) -> str:
-    """Return what becomes of packets that no rule of a chain decides about. Raises HostError."""
+    """Return the policy of a chain. Raises HostError."""
     listed = await asyncio.to_thread(_run, chain, "-S")
     return next((line.split()[2] for line in listed.splitlines() if line.startswith("-P ")), "")
 
 
-def _ours(chain: Chain) -> list[tuple[str, ...]]:
-    # others' comments may be anything, lines without an end among it
-    said = (line for line in _run(chain, "-S").splitlines() if shlex.join(MARKED) in line)
-    listed = (shlex.split(line) for line in said if line.startswith("-A "))
+def _own_rules(chain: Chain) -> list[tuple[str, ...]]:
+    # Lines are filtered before they are parsed: comments of other programs' rules may contain
+    # unbalanced quotes, which `shlex` refuses.
+    marked = (line for line in _run(chain, "-S").splitlines() if shlex.join(MARKED) in line)
+    listed = (shlex.split(line) for line in marked if line.startswith("-A "))
     return [tuple(words[2:]) for words in listed if _is_marked(words)]
 
 
@@ -113,7 +117,7 @@ def _is_marked(words: list[str]) -> bool:
 def _run(chain: Chain, verb: str, words: Iterable[str] = ()) -> str:
     command = [PROGRAM, "-w", LOCK_WAIT, "-t", chain.table, verb, chain.name, *words]
     try:
-        done = subprocess.run(  # noqa: S603 - a list of arguments, of our own making
+        done = subprocess.run(  # noqa: S603 - a list of arguments that the agent builds
             command,
             check=False,
             capture_output=True,

@@ -1,7 +1,7 @@
-"""Network namespaces of pods, and how a thread of the agent gets into one and out again.
+"""Network namespaces of pods: opens them, and moves a thread of the agent into one and back.
 
-`netplugin.kernel.pod_links` works inside. It is the thread that enters, for the moment: pyroute2's
-own way forks. Nothing here knows what is done there.
+`netplugin.kernel.pod_links` works inside. A namespace belongs to a thread, so a worker thread
+enters it with setns(2); pyroute2 would fork a process for that.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def opened(path: str) -> Iterator[int]:
-    """Open a pod's namespace. Raises HostError when the path is none, or is the host's own."""
+    """Open a pod's namespace. Raises HostError for another file or the host's own namespace."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as exc:
@@ -35,6 +35,8 @@ def opened(path: str) -> Iterator[int]:
     try:
         if not _is_netns(descriptor):
             raise HostError(f"{path} is not a network namespace")
+        # A runtime with host networking passes the host's own namespace: configuring it as a pod
+        # would cut this host off.
         if os.fstat(descriptor).st_ino == Path("/proc/thread-self/ns/net").stat().st_ino:
             raise HostError(f"{path} is the host's own network namespace")
         yield descriptor
@@ -44,7 +46,10 @@ def opened(path: str) -> Iterator[int]:
 
 @contextmanager
 def inside(namespace: int) -> Iterator[None]:
-    """Put this thread into a namespace for the body."""
+    """Move the calling thread into a namespace during the body.
+
+    The body must not await: another coroutine on this thread would run in the namespace.
+    """
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _setns(namespace)
@@ -54,7 +59,8 @@ def inside(namespace: int) -> Iterator[None]:
             try:
                 _setns(home)
             except OSError:
-                # this thread would work on a pod's links in the belief they are the host's
+                # The thread returns to the pool and would work on a pod's links instead of the
+                # host's. There is no way to repair that; a restart of the agent is safe (ADR 17).
                 log.critical("cannot return to the host's network namespace", exc_info=True)
                 os._exit(1)
     finally:
@@ -62,12 +68,13 @@ def inside(namespace: int) -> Iterator[None]:
 
 
 def alive(path: str) -> bool:
-    """Tell whether the path is, or may be, that of a network namespace, not the host's own."""
+    """Return False only if the path is certainly not a pod's network namespace."""
     try:
         with opened(path):
             return True
     except HostError as exc:
-        # there may be too many open files, say
+        # Other errors, such as too many open files, say nothing about the namespace. Only a path
+        # that certainly does not exist counts as dead, since its endpoint is then deleted.
         return isinstance(exc.__cause__, OSError) and exc.__cause__.errno not in _NOT_THERE
 
 

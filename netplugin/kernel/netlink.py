@@ -1,10 +1,10 @@
-"""Changes of links, addresses and routes: requests to the kernel, and ways to send some at once.
+"""Netlink requests that change links, addresses and routes, sent in batches.
 
-In come indexes, names and addresses; `send` tells what became of each request, `change` raises what
-the kernel refuses. The codec is pyroute2's, the socket is a plain one: pyroute2's own run an event
-loop for each request, and took three quarters of the time an ADD spends on netlink. Whoever calls
-stands in the namespace it means (`netplugin.kernel.pod_links`, `netplugin.kernel.host_links`), and
-must not be the event loop: the kernel may take its time.
+In come indexes, names and addresses; `send` returns the result of each request, `change` raises the
+first error. The codec is pyroute2's, the socket a plain one: pyroute2's own sockets run an event
+loop for each request, which took three quarters of the time that an ADD spends on netlink. Requests
+apply to the network namespace of the calling thread. They block, so the event loop must not call
+them (`netplugin.kernel.netns`).
 """
 
 import errno
@@ -53,28 +53,28 @@ _REPLIES: Final = 1 << 16
 
 
 def send(*requests: bytes) -> list[int]:
-    """Have the kernel do a few requests, in order; return 0 or an errno for each.
+    """Send requests, which the kernel carries out in order; return 0 or an errno for each.
 
-    One that fails keeps none of the others from being done.
+    A failed request does not stop the following ones.
     """
     if not requests:
-        return []  # the kernel takes no empty message
+        return []  # an empty message would get no reply
     results = dict.fromkeys(range(len(requests)), 0)
     numbered = (_numbered(request, number) for number, request in enumerate(requests))
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as door:
-        door.send(b"".join(numbered))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
+        sock.send(b"".join(numbered))
         left = set(results)
         while left:
-            for number, error in _replies(door.recv(_REPLIES)):
+            for number, error in _replies(sock.recv(_REPLIES)):
                 results[number] = error
                 left.discard(number)
     return list(results.values())
 
 
 def change(*requests: bytes, unless: int = 0) -> None:
-    """Have the kernel do requests in order.
+    """Send requests, which the kernel carries out in order.
 
-    Raises OSError for the first that it refuses, for any reason but `unless`.
+    Raises OSError for the first that fails with any error but `unless`.
     """
     for error in send(*requests):
         if error not in {0, unless}:
@@ -83,7 +83,7 @@ def change(*requests: bytes, unless: int = 0) -> None:
 
 @contextmanager
 def host_errors(what: str) -> Iterator[None]:
-    """Make a HostError that says `what` of whatever the kernel refuses in the body."""
+    """Convert netlink and OS errors of the body to a HostError that begins with `what`."""
     try:
         yield
     except NetlinkError as exc:
@@ -109,11 +109,9 @@ def required_index(name: str) -> int:
 
 
 def veth(name: str, peer: str, namespace: int, mtu: int) -> bytes:
-    """Ask for a veth that is up, whose other end is born in a namespace (a file descriptor).
-
-    Up from the first: ovs-vswitchd, which makes it promiscuous as soon as it sees it, writes back
-    all flags that it has read.
-    """
+    """Create a veth that is up, with its peer in a namespace (a file descriptor)."""
+    # Up from the start: ovs-vswitchd sets the link promiscuous as soon as it sees it, by writing
+    # back all flags that it has read. A link set up in between would be set down again.
     far = {"attrs": _attributes(IFLA_IFNAME=peer, IFLA_NET_NS_FD=namespace, IFLA_MTU=mtu)}
     data = {"attrs": _attributes(VETH_INFO_PEER=far)}
     info = {"attrs": _attributes(IFLA_INFO_KIND="veth", IFLA_INFO_DATA=data)}
@@ -123,14 +121,14 @@ def veth(name: str, peer: str, namespace: int, mtu: int) -> bytes:
 
 
 def link_up(index: int, mac: str | None = None) -> bytes:
-    """Ask for a link to be up, and to have a MAC address."""
+    """Set a link up, and its MAC address."""
     attributes = [] if mac is None else _attributes(IFLA_ADDRESS=mac)
     message = _message(ifinfmsg, attributes, index=index, flags=IFF_UP, change=IFF_UP)
     return _request(message, RTM_NEWLINK)
 
 
 def without_link_local(name: str) -> bytes:
-    """Ask for a link to get no IPv6 address of its own; EAFNOSUPPORT where there is no IPv6."""
+    """Disable the link-local IPv6 address of a link; EAFNOSUPPORT without IPv6."""
     inet6 = {"attrs": _attributes(IFLA_INET6_ADDR_GEN_MODE=_NO_ADDRESS)}
     families = {"attrs": _attributes(AF_INET6=inet6)}
     attributes = _attributes(IFLA_IFNAME=name, IFLA_AF_SPEC=families)
@@ -138,32 +136,32 @@ def without_link_local(name: str) -> bytes:
 
 
 def with_mtu(index: int, mtu: int) -> bytes:
-    """Ask for a link to have an MTU."""
+    """Set the MTU of a link."""
     return _request(_message(ifinfmsg, _attributes(IFLA_MTU=mtu), index=index), RTM_NEWLINK)
 
 
 def in_group(index: int, group: int) -> bytes:
-    """Ask for a link to be in a group."""
+    """Set the group of a link."""
     return _request(_message(ifinfmsg, _attributes(IFLA_GROUP=group), index=index), RTM_NEWLINK)
 
 
 def no_link(index: int) -> bytes:
-    """Ask for a link to go."""
+    """Delete a link."""
     return _request(_message(ifinfmsg, [], index=index), RTM_DELLINK)
 
 
 def no_group(group: int) -> bytes:
-    """Ask for all links of a group to go."""
+    """Delete all links of a group."""
     return _request(_message(ifinfmsg, _attributes(IFLA_GROUP=group)), RTM_DELLINK)
 
 
 def address(index: int, held: Interface, *, routed: bool = True) -> bytes:
-    """Ask for a link to have an address, which it may have already.
+    """Add an address to a link, or replace it.
 
     The kernel adds the route to its subnet, unless `routed` is False.
     """
     text = str(held.ip)
-    # with duplicate address detection an IPv6 address cannot be used for 1.4 s
+    # No duplicate address detection: an IPv6 address could not be used for 1.4 s.
     flags = (IFA_F_NODAD if held.version == 6 else 0) | (0 if routed else _IFA_F_NOPREFIXROUTE)
     message = _message(
         ifaddrmsg,
@@ -176,7 +174,7 @@ def address(index: int, held: Interface, *, routed: bool = True) -> bytes:
 
 
 def default_route(index: int, gateway: Address, *, on_link: bool) -> bytes:
-    """Ask for the default route to leave by a link; `on_link`: the gateway is in no subnet."""
+    """Set the default route by a link; `on_link`: the gateway is in no subnet of it."""
     message = _message(
         rtmsg,
         _attributes(RTA_GATEWAY=str(gateway), RTA_OIF=index),
@@ -190,7 +188,7 @@ def default_route(index: int, gateway: Address, *, on_link: bool) -> bytes:
 
 
 def route(index: int, subnet: IPv4Network) -> bytes:
-    """Ask for a route to a subnet of neighbours, which there may be already."""
+    """Add or replace a route to a directly connected subnet."""
     message = _message(
         rtmsg,
         _attributes(RTA_DST=str(subnet.network_address), RTA_OIF=index),
@@ -232,7 +230,7 @@ def _numbered(request: bytes, number: int) -> bytes:
 
 
 def _replies(data: bytes) -> Iterator[tuple[int, int]]:
-    """Take the kernel's words apart: the number of a request, and what became of it."""
+    """Parse acknowledgements: the number of a request and its errno or 0."""
     at = 0
     while at < len(data):
         length, kind, _, number, _ = _HEADER.unpack_from(data, at)

@@ -1,10 +1,9 @@
-"""Links, addresses and namespaces of this host (ADR 14).
+"""The asyncio client of links, addresses and namespaces of this host (ADR 14).
 
-In come names, paths and addresses, out go interfaces as the kernel has them; `netplugin.pods.add`
-decides which. What is done to the pods' links is `netplugin.kernel.pod_links`, what concerns the
-host's own `netplugin.kernel.host_links`. Both block for as long as the kernel works, so each call
-runs in a small pool of threads, removals in a thread of their own. What the kernel refuses is a
-HostError that names link and namespace.
+In come names, paths and addresses; out go interfaces in the kernel. `netplugin.kernel.pod_links`
+does the work on links of pods, `netplugin.kernel.host_links` on the host's own. Both block while
+the kernel works, so each call runs in a small thread pool. A refusal of the kernel is a HostError
+that names link and namespace.
 """
 
 import asyncio
@@ -29,27 +28,29 @@ _CARRIER: Final = 5.0
 _CARRIER_POLL: Final = 0.0005
 _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1
-_NEWS: Final = 65_536
+_RECEIVE: Final = 65_536
 _WORKERS: Final = 4
 
 
 class KernelLinks:
-    """The links of the namespace the agent runs in, and what hangs on them in the pods'."""
+    """The links of the agent's network namespace, and their peers in those of pods."""
 
     def __init__(self) -> None:
+        # Deletions have a thread of their own: each takes the kernel some 20 ms, and many DELs at
+        # once would occupy the pool while ADDs wait.
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="netlink")
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="netlink-remove")
-        self._doomed: set[str] = set()
+        self._pending: set[str] = set()
         self._stuck: dict[str, str] = {}
         self._removal = asyncio.Lock()
 
     def close(self) -> None:
-        """Let the threads go when they are done."""
+        """End the threads when their work is done."""
         self._pool.shutdown(wait=False)
         self._remover.shutdown(wait=False)
 
     async def add_pod_link(self, spec: PodLink) -> None:
-        """Make the veth, its host end up; a link that has the host end's name makes way."""
+        """Create the veth pair, its host end up; first delete a link of the host end's name."""
         await self._call(pod_links.add, spec)
 
     async def configure_pod(
@@ -60,22 +61,23 @@ class KernelLinks:
         addresses: Sequence[Interface],
         gateways: Sequence[Address],
     ) -> None:
-        """Bring the pod's end up with its addresses and default routes, and loopback with it.
+        """Set the pod's end and loopback up, with its addresses and default routes.
 
-        What is there already is left as it is.
+        What exists already is not changed.
         """
         await self._call(pod_links.configure, netns_path, ifname, mac, addresses, gateways)
 
     async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
-        """Have a pod look for who is in a subnet on one of its links."""
+        """Add a directly connected route to a pod."""
         await self._call(pod_links.route, netns_path, ifname, subnet)
 
     async def passing(self, name: str) -> None:
-        """Return when a link of this host passes what it is given, its other end being up.
+        """Return when a link of this host forwards packets, its other end being up.
 
-        The kernel lets it a moment later, by work of its own; what comes before is dropped. Raises
-        HostError if it never does.
+        Raises HostError after a time limit.
         """
+        # The kernel activates the link asynchronously, a moment after the carrier. Packets before
+        # that are dropped, so an ADD that did not wait could lose its pod's first packet.
         give_up_at = time.monotonic() + _CARRIER
         while not pod_links.running(name):
             if time.monotonic() > give_up_at:
@@ -85,35 +87,37 @@ class KernelLinks:
     async def configure_host_link(
         self, name: str, mac: str, addresses: Sequence[Interface]
     ) -> None:
-        """Bring a link of the host up with MAC and addresses; other IPv4 ones of it go.
+        """Set a link of the host up with MAC and addresses; remove its other IPv4 addresses.
 
-        Routes are `ensure_routes`' alone: the kernel adds none for an IPv4 address.
+        The kernel adds no routes for them: these are set by `ensure_routes`.
         """
         await self._call(host_links.configure, name, mac, addresses)
 
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
-        """Have these routes over a link of ours, and no other IPv4 ones.
+        """Set the IPv4 routes by a link of the agent; remove all others by it.
 
-        Raises HostError when somebody else has a route to one of the subnets.
+        Raises HostError when another program has a route to one of the subnets.
         """
         await self._call(host_links.ensure_routes, name, routes)
 
     async def delete_links(self, names: Iterable[str]) -> None:
-        """Remove links, and with a veth's host end its pod's end; missing ones are gone already.
+        """Delete links; the peer of a veth goes with it. A missing link is a success.
 
-        The kernel takes some 20 ms however many there are, so calls that meet are done in one.
-        Raises HostError when one of the names given is still there; calling again tries again.
+        Raises HostError when one of the links could not be deleted; the call may be repeated.
         """
+        # The kernel takes some 20 ms however many links are deleted. So calls that arrive during a
+        # deletion are collected, and the next holder of the lock deletes all of them at once.
         wanted = set(names)
-        self._doomed |= wanted
+        self._pending |= wanted
         async with self._removal:
-            batch, self._doomed = self._doomed, set()
+            batch, self._pending = self._pending, set()
             if batch:
                 loop = asyncio.get_running_loop()
                 try:
                     stuck = await loop.run_in_executor(self._remover, pod_links.delete, batch)
                 except BaseException:
-                    self._doomed |= batch  # the others' links are theirs to try again
+                    # The batch may contain links of other calls, which still wait for the lock.
+                    self._pending |= batch
                     raise
                 self._stuck = {n: e for n, e in self._stuck.items() if n not in batch} | stuck
         failed = {name: self._stuck[name] for name in sorted(wanted & self._stuck.keys())}
@@ -130,7 +134,7 @@ class KernelLinks:
         return await self._call(host_links.holder, address)
 
     async def routed(self) -> list[tuple[IPv4Network, str]]:
-        """Return where IPv4 packets go: subnets, each with the name of a link of this host."""
+        """Return the IPv4 routes: subnets, each with the name of a link of this host."""
         return await self._call(host_links.routes)
 
     async def mtus(self) -> dict[str, int]:
@@ -138,40 +142,42 @@ class KernelLinks:
         return await self._call(host_links.mtus)
 
     async def set_pod_mtu(self, host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
-        """Give both ends of a pod's link another MTU; the host's last, for it shows what both have.
+        """Set the MTU of both ends of a pod's link.
+
+        The host's end last: its MTU shows that both are set.
 
         Raises HostError.
         """
         await self._call(pod_links.set_mtu, host_name, ifname, netns_path, mtu)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield at once, and then whenever links of this host have changed, for ever."""
+        """Yield at once, and then after every change of links of this host, for ever."""
         loop = asyncio.get_running_loop()
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as news:
-            news.bind((0, _RTMGRP_LINK))
+        with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as events:
+            events.bind((0, _RTMGRP_LINK))
             while True:
                 yield
                 try:
-                    await loop.sock_recv(news, _NEWS)
+                    await loop.sock_recv(events, _RECEIVE)
                     while True:
-                        news.recv(_NEWS)  # what came with it is the same news
+                        events.recv(_RECEIVE)  # further events belong to the same change
                 except BlockingIOError:
                     continue
                 except OSError as exc:
-                    if exc.errno != errno.ENOBUFS:  # some were lost, which is news too
+                    if exc.errno != errno.ENOBUFS:  # events were lost, which is a change too
                         raise HostError(f"cannot follow links: {exc.strerror}") from exc
 
     async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
-        """Return network cards of this host. Raises HostError if one is absent."""
+        """Return NICs of this host. Raises HostError if one is absent."""
         return await self._call(host_links.cards, list(names))
 
     async def netns_alive(self, path: str) -> bool:
-        """Tell whether the path is, or may be, that of a network namespace, not the host's own."""
+        """Return False only if the path is certainly not a pod's network namespace."""
         return await self._call(namespaces.alive, path)
 
     async def has_kernel_datapath(self) -> bool:
-        """Tell whether the kernel has Open vSwitch's datapath; without it there is userspace's."""
+        """Return whether the kernel has Open vSwitch's datapath."""
         return await self._call(host_links.has_family, _OVS_FAMILY)
 
     async def _call(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:

@@ -1,11 +1,9 @@
-"""Links of pods, as against those of the host itself (`netplugin.kernel.host_links`).
+"""Links of pods; `netplugin.kernel.host_links` has those of the host itself.
 
-Each function does one piece of work, in the host's namespace and, where need be, in the pod's
-(`netplugin.kernel.namespaces`), and blocks for as long as the kernel works:
-`netplugin.kernel.netns` has its threads do it. Changes are requests of `netplugin.kernel.netlink`.
-What the kernel refuses is a HostError that names link and namespace.
-
-A pod's end of a veth is born in the pod's namespace: to move a link there takes the kernel 17 ms.
+Each function works in the host's network namespace and, where necessary, in the pod's
+(`netplugin.kernel.namespaces`), and blocks while the kernel works: `netplugin.kernel.netns` calls
+it in a thread pool. Changes are requests of `netplugin.kernel.netlink`. A refusal of the kernel is
+a HostError that names link and namespace.
 """
 
 import ctypes
@@ -35,10 +33,10 @@ _ETHTOOL_STXCSUM: Final = 0x17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLink:
-    """A veth to make: its ends by name, the far one in the namespace at `netns_path`.
+    """A veth pair to create: its ends by name, the pod's in the namespace at `netns_path`.
 
-    `tx_off` makes the pod compute its checksums itself: the userspace datapath does not, and TCP
-    hangs without.
+    `tx_off` disables checksum offload in the pod: the userspace datapath computes no checksums, and
+    TCP would hang.
     """
 
     host_name: str
@@ -49,16 +47,17 @@ class PodLink:
 
 
 def add(spec: PodLink) -> None:
-    """Make the veth, its host end up; a link that has the host end's name makes way."""
+    """Create the veth pair, its host end up; first delete a link of the host end's name."""
     what = f"link {spec.host_name} to {spec.ifname} in {spec.netns_path}"
     with namespaces.opened(spec.netns_path) as namespace, netlink.host_errors(what):
         stale = netlink.index_of(spec.host_name)
         if stale is not None:
             netlink.change(netlink.no_link(stale))
+        # The peer is created in the pod's namespace: moving a link there takes the kernel 17 ms.
         try:
             netlink.change(
                 netlink.veth(spec.host_name, spec.ifname, namespace, spec.mtu),
-                # the host is no neighbour of its pods
+                # The host end needs no address: the host is not on the pod's network.
                 netlink.without_link_local(spec.host_name),
                 unless=errno.EAFNOSUPPORT,
             )
@@ -73,8 +72,8 @@ def add(spec: PodLink) -> None:
 
 
 def _tx_checksum_off(ifname: str) -> None:
-    with _ioctl_door() as door:
-        _ethtool(door, ifname, _ETHTOOL_STXCSUM)
+    with _ioctl_socket() as sock:
+        _ethtool(sock, ifname, _ETHTOOL_STXCSUM)
 
 
 def configure(
@@ -113,7 +112,7 @@ def _enable_ipv6(ifname: str) -> None:
 
 
 def route(netns_path: str, ifname: str, subnet: IPv4Network) -> None:
-    """Have a pod look for who is in a subnet on one of its links."""
+    """Add a directly connected route to a pod: addresses of the subnet are resolved on the link."""
     what = f"route to {subnet} by {ifname} in {netns_path}"
     with (
         namespaces.opened(netns_path) as namespace,
@@ -124,7 +123,7 @@ def route(netns_path: str, ifname: str, subnet: IPv4Network) -> None:
 
 
 def set_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
-    """Give both ends another MTU, the host's last."""
+    """Set the MTU of both ends, the host's last."""
     what = f"MTU of {host_name} and {ifname} in {netns_path}"
     with namespaces.opened(netns_path) as namespace, netlink.host_errors(what):
         with namespaces.inside(namespace):
@@ -133,42 +132,46 @@ def set_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
 
 
 def running(name: str) -> bool:
-    """Tell whether a link has a carrier, and the kernel has drawn its conclusions from that."""
+    """Return whether a link has a carrier and the kernel has marked it as running."""
     request = struct.pack("16sh14x", name.encode(), 0)
-    with netlink.host_errors(f"link {name}"), _ioctl_door() as door:
-        carrier = _ethtool(door, name, _ETHTOOL_GLINK)
-        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(door, _SIOCGIFFLAGS, request))
+    with netlink.host_errors(f"link {name}"), _ioctl_socket() as sock:
+        carrier = _ethtool(sock, name, _ETHTOOL_GLINK)
+        (flags,) = struct.unpack_from("16xh", fcntl.ioctl(sock, _SIOCGIFFLAGS, request))
     return bool(carrier and flags & _IFF_RUNNING)
 
 
-def _ioctl_door() -> socket.socket:
+def _ioctl_socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
-def _ethtool(door: socket.socket, ifname: str, command: int) -> int:
-    """Do a command with the value 0; return the value it leaves."""
+def _ethtool(sock: socket.socket, ifname: str, command: int) -> int:
+    """Run an ethtool command with the value 0; return the resulting value."""
     value = ctypes.create_string_buffer(struct.pack("II", command, 0), 8)
     request = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(value))
-    fcntl.ioctl(door, _SIOCETHTOOL, request)
+    fcntl.ioctl(sock, _SIOCETHTOOL, request)
     return int(struct.unpack("II", value.raw)[1])
 
 
 def delete(names: Collection[str]) -> dict[str, str]:
-    """Remove links; return those still there, with the reason."""
+    """Delete links; return those that could not be deleted, with the reason."""
     present = {name: index for index, name in socket.if_nameindex() if name in names}
     with netlink.host_errors("links to remove"):
         if len(present) > 1:
             try:
                 _delete_group(present.values())
             except OSError as exc:
-                log.warning("links are removed one by one", extra={"error": str(exc)})
+                log.warning(
+                    "links not removed as a group, removing one by one", extra={"error": str(exc)}
+                )
             else:
                 return {}
         return _delete_each(present)
 
 
 def _delete_group(indexes: Iterable[int]) -> None:
-    """Remove many links in one go, by a group nothing else is in."""
+    """Delete many links in one request, by a group of their own."""
+    # The kernel takes some 20 ms for a deletion, however many links it covers. The group number is
+    # random, and large, so that it is no other program's.
     group = secrets.randbits(30) | 1 << 30
     for index in indexes:
         netlink.change(netlink.in_group(index, group), unless=errno.ENODEV)

@@ -1,5 +1,6 @@
 """The Kubernetes API: lists and watches services and their endpoints.
 
-`config` finds API server and credentials, `api` speaks HTTP, `feed` gives what arrives to the World
-(`netplugin.world.kube_services` makes services of it).
+In comes the agent's Kubernetes configuration; out go services in the World. `config` finds the API
+server and credentials, `api` lists and watches over HTTP, `feed` converts objects to services
+(`netplugin.world.kube_services`) and puts them into the World.
 """

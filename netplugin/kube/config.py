@@ -1,11 +1,10 @@
-"""The agent's Kubernetes configuration: the file an installation writes on every host.
+"""The agent's Kubernetes configuration: a file that an installation writes on every host.
 
-In comes its path; out goes where the API server is, and how it knows this agent
-(`netplugin.kube.api` follows its services, if one is named), and the subnet of the cluster's
-services: `netplugin.bridges.infra` routes the host there, `netplugin.pods.add` pods that have no
-gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`). Without a certificate or a token
-of its own an agent shows its service account's token, which Kubernetes changes now and then: it is
-read for every request.
+In comes its path; out go the address of the API server (`netplugin.kube.api`), the agent's
+credentials, and the subnet of the cluster's services, to which `netplugin.bridges.infra` routes the
+host and `netplugin.pods.add` pods without a gateway (docs/original/cni-k8s.md §6,
+`k8sutils.go: GetK8SConfig`). An agent without certificate and token uses its service account's
+token, which Kubernetes rotates: it is read for every request.
 """
 
 import json
@@ -19,20 +18,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from core.errors import OrchestratorUnavailable, UsageError
 
 SERVICES: Final = IPv4Network("10.254.0.0/16")
-"""Where the file does not name a subnet."""
+"""The original's default where the file names no subnet."""
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def _subnet(named: object) -> object:
-    """Return a subnet as it is meant: the original's default, or none if that is what is said."""
+    """Return the subnet named; the default for null, None for an empty value."""
     if named is None:
         return SERVICES
     return IPv4Network(named, strict=False) if named and isinstance(named, str) else named or None
 
 
 class KubeConfig(BaseModel):
-    """What the file says; without one neither a server nor services are known of."""
+    """The content of the file; without one there is neither a server nor a subnet."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,7 +45,7 @@ class KubeConfig(BaseModel):
     token: str = Field("", alias="K8S_TOKEN")
 
     def bearer(self, account: Path) -> str:
-        """Return the token to show, "" for none. Raises OrchestratorUnavailable."""
+        """Return the bearer token, "" for none. Raises OrchestratorUnavailable."""
         if self.token.strip() or self.cert:
             return self.token.strip()
         try:
@@ -55,7 +54,7 @@ class KubeConfig(BaseModel):
             raise OrchestratorUnavailable(f"no token for Kubernetes: {exc}") from exc
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return who is trusted, and our certificate; None without TLS. Raises UsageError."""
+        """Return the TLS context, with CA and certificate; None without TLS. Raises UsageError."""
         if not self.server.startswith("https://"):
             return None
         try:
@@ -63,17 +62,17 @@ class KubeConfig(BaseModel):
             context.load_verify_locations(self.ca)
             if self.cert:
                 context.load_cert_chain(self.cert, self.key)
-        except (OSError, ValueError) as exc:  # no such file, or none of a certificate
+        except (OSError, ValueError) as exc:  # no such file, or not a certificate
             raise UsageError(f"certificates for Kubernetes: {exc}") from exc
         return context
 
 
 def load(path: Path) -> KubeConfig:
-    """Return what a file says, or nothing without one. Raises UsageError."""
+    """Return the content of a file, empty if it does not exist. Raises UsageError."""
     try:
-        said = json.loads(path.read_bytes())
-        return KubeConfig.model_validate({"SVC_SUBNET": None, **said})
+        content = json.loads(path.read_bytes())
+        return KubeConfig.model_validate({"SVC_SUBNET": None, **content})
     except FileNotFoundError:
         return KubeConfig()
-    except (OSError, ValueError, TypeError) as exc:  # TypeError: it is no object
+    except (OSError, ValueError, TypeError) as exc:  # TypeError: not a JSON object
         raise UsageError(f"Kubernetes configuration {path}: {exc}") from exc

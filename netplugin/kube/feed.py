@@ -1,21 +1,20 @@
-"""Keeps the World's services of Kubernetes those that its API server tells of.
+"""Keeps the World's Kubernetes services in sync with the API server.
 
-In come lists and changes (`netplugin.kube.api`), which `netplugin.world.kube_services` makes
-services of; `netplugin.world.builder` is given them, and `netplugin.bridges.reconciler` told of it.
-What cannot be read is reported, and the last good stays in force. While the server is away, all
-stays as it was.
+In come lists and changes (`netplugin.kube.api`), which `netplugin.world.kube_services` converts to
+services; out they go to `netplugin.world.builder`. An invalid object is reported and its last
+valid state stays in force. While the API server is unreachable, all services stay as they were.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
 from core.change_notifier import ChangeNotifier
 from core.errors import Invalid
 from core.logs import fields
-from netplugin.kube.api import KubeApi, Listed, Told
+from netplugin.kube.api import KubeApi, KubeChange, KubeList
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.kube_services import ENDPOINTS, SERVICES, KubeObject, KubeServices, key_of
 
@@ -25,32 +24,31 @@ RESOURCES: Final = (SERVICES, ENDPOINTS)
 
 
 class KubeFeed:
-    """One per agent. `wake` is called when the World has other services."""
+    """One per agent."""
 
-    def __init__(self, api: KubeApi, world: WorldBuilder, wake: Callable[[], None]) -> None:
+    def __init__(self, api: KubeApi, world: WorldBuilder) -> None:
         self._api = api
         self._world = world
-        self._wake = wake
-        self._book = KubeServices()
-        self._unread = set(RESOURCES)
-        self._news = ChangeNotifier()
+        self._services = KubeServices()
+        self._unlisted = set(RESOURCES)
+        self._changed = ChangeNotifier()
 
     @property
     def complete(self) -> bool:
-        """True once all has been listed: what is not there is gone."""
-        return not self._unread
+        """True once every resource has been listed: what is absent does not exist."""
+        return not self._unlisted
 
-    async def listed(self, patience: float) -> bool:
-        """Wait until all has been listed, so many seconds at most; tell whether it has."""
+    async def listed(self, within: float) -> bool:
+        """Wait up to `within` seconds for the first lists; return `complete`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(within):
                 while not self.complete:
-                    await self._news.next.wait()
+                    await self._changed.next.wait()
         return self.complete
 
     def changed(self) -> asyncio.Event:
-        """Return the event that the next change sets: take it, look, then wait."""
-        return self._news.next
+        """Return the event of the next change: take it, read the state, then wait for it."""
+        return self._changed.next
 
     async def run(self) -> None:
         """Follow services and their endpoints, for ever."""
@@ -59,35 +57,34 @@ class KubeFeed:
                 group.create_task(self._follow(resource), name=f"kubernetes {resource}")
 
     async def _follow(self, resource: str) -> None:
-        async for event in self._api.follow(resource):
-            self.take(resource, event)
+        async for event in self._api.list_and_watch(resource):
+            self.apply(resource, event)
 
-    def take(self, resource: str, event: Listed | Told) -> None:
-        """Take over what the server says."""
-        if isinstance(event, Listed):
-            altered = self._book.retain(resource, {key_of(one) for one in event.objects})
+    def apply(self, resource: str, event: KubeList | KubeChange) -> None:
+        """Apply a list or a change of a resource to the World."""
+        if isinstance(event, KubeList):
+            # Only a list shows deletions that happened while there was no watch.
+            altered = self._services.retain(resource, {key_of(one) for one in event.objects})
             altered.update(*(self._put(resource, one) for one in event.objects))
-            self._unread.discard(resource)
-        elif event.gone:
-            altered = self._book.remove(resource, key_of(event.object))
+            self._unlisted.discard(resource)
+        elif event.deleted:
+            altered = self._services.remove(resource, key_of(event.object))
         else:
             altered = self._put(resource, event.object)
-        self._hand_on(altered)
+        self._publish(altered)
 
-    def _put(self, resource: str, said: KubeObject) -> set[str]:
+    def _put(self, resource: str, received: KubeObject) -> set[str]:
         try:
-            return self._book.put(resource, said)
+            return self._services.put(resource, received)
         except Invalid as exc:
-            log.warning("object of kubernetes not understood", extra=fields(error=exc))
+            log.warning("Kubernetes object invalid", extra=fields(error=exc))
             return set()
 
-    def _hand_on(self, altered: Collection[str]) -> None:
+    def _publish(self, altered: Collection[str]) -> None:
         for key in altered:
-            service = self._book.services.get(key)
+            service = self._services.services.get(key)
             if service is not None:
                 self._world.put_kube_service(service)
             else:
                 self._world.remove_kube_service(key)
-        if altered:
-            self._wake()
-        self._news.tell()
+        self._changed.notify()

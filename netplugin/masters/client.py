@@ -1,16 +1,17 @@
-"""The netmasters as this agent sees them: who leads, and asking the leader for endpoints.
+"""Client of the leading netmaster: follows the leader lock and requests endpoints.
 
-`follow` watches the leader lock in the store; while the store is away the last known leader is
-asked. A call waits an election out, but fails soon where nobody has served for longer than one
-takes, so that a runtime hears that it is to try later. `create_endpoint` and `delete_endpoint` may
-be asked again after any failure (netmaster answers the same endpoint twice alike), so a leader that
-dies in between costs the caller time, not correctness. Next module: `contivmodel.client`.
+`follow` watches the leader lock in the store; while the store is unreachable the last known leader
+is used. A call waits for an election to end, but fails soon once no leader has served for longer
+than an election takes, so that the runtime is told to try later. Both requests are idempotent at
+netmaster, so a leader that dies in between costs the caller time, not correctness. Next module:
+`contivmodel.client`.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from contivmodel.client import EndpointConfig, MasterClient
@@ -24,21 +25,27 @@ from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 8.0
-"""Seconds a leader may take over its answer; a runtime waits longer than this."""
-ELECTION = 4.0
-"""Seconds without a leader that serves after which it is no election we wait for."""
-ONE_TRY = 1.0
-"""Seconds a call waits then nevertheless."""
-RETRY = 0.1
-
 _T = TypeVar("_T")
 
 
-class Granted(NamedTuple):
-    """An endpoint, and what this host must have realised for its policies to be in force.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderTiming:
+    """Time limits and pauses, in seconds."""
 
-    `revisions` are the store's, by prefix.
+    answer: float = 8.0
+    """A leader must answer within this time; runtimes wait longer for an ADD."""
+    election: float = 4.0
+    """Without a serving leader for longer than this, it is an outage, not an election."""
+    outage_wait: float = 1.0
+    """A call still waits so long for a leader during an outage."""
+    retry: float = 0.1
+    """Pause between two attempts of one call."""
+
+
+class Granted(NamedTuple):
+    """An endpoint, and the store revisions, by prefix, that this host must have realised.
+
+    At these revisions the policies that netmaster knew when it granted the endpoint are in force.
     """
 
     record: EndpointRecord
@@ -46,10 +53,10 @@ class Granted(NamedTuple):
 
 
 class MasterApi(Protocol):
-    """What this host's endpoints need of netmaster."""
+    """The requests of this host to netmaster."""
 
     async def create_endpoint(self, wanted: "WantedEndpoint") -> Granted:
-        """Return the endpoint, made now or before.
+        """Return the endpoint, created now or by an earlier request.
 
         Raises MasterUnavailable when no leader answered in time, or the ContivError of a refusal.
         """
@@ -57,11 +64,11 @@ class MasterApi(Protocol):
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str
     ) -> None:
-        """Release an endpoint; one that is gone already is no error. Raises as above."""
+        """Release an endpoint; one that does not exist is a success. Raises as above."""
 
 
 class WantedEndpoint:
-    """An endpoint this host wants: on which network, in which group, for which container."""
+    """A request for an endpoint: its network, its group, its container."""
 
     def __init__(
         self,
@@ -84,9 +91,12 @@ class WantedEndpoint:
 
 
 class LeaderClient:
-    """Follows the leader and asks it."""
+    """Follows the leader lock and sends requests to the leader."""
 
-    def __init__(self, backend: Backend, client: MasterClient) -> None:
+    def __init__(
+        self, backend: Backend, client: MasterClient, timing: LeaderTiming | None = None
+    ) -> None:
+        self.timing = timing or LeaderTiming()
         self._backend = backend
         self._client = client
         self._leader: str | None = None
@@ -96,29 +106,29 @@ class LeaderClient:
 
     @property
     def leader(self) -> str | None:
-        """The leader's `ip:port`; None while nobody leads."""
+        """The leader's `ip:port`; None while the lock is free."""
         return self._leader
 
     async def follow(self) -> None:
-        """Keep `leader` in step with the lock, for ever; afterwards nobody is asked any more."""
+        """Keep `leader` in sync with the lock for ever; calls fail once this has ended."""
         try:
             async for item in self._backend.watch(keys.LOCKS):
                 if isinstance(item, Snapshot):
                     entry = item.entries.get(keys.LEADER_LOCK)
-                    self._learn(entry.value if entry is not None else None)
+                    self._set_leader(entry.value if entry is not None else None)
                     continue
                 if keys.LEADER_LOCK in item.deletes:
-                    self._learn(None)
+                    self._set_leader(None)
                 for put in item.puts:
                     if put.key == keys.LEADER_LOCK:
-                        self._learn(put.value)
+                        self._set_leader(put.value)
         finally:
             self._ended = True
             self._known.set()
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         """As `MasterApi.create_endpoint`."""
-        reply = await self._ask(
+        reply = await self._request(
             lambda url: self._client.create_endpoint(wanted.request, base_url=url)
         )
         return Granted(record_of(reply.endpoint), reply.revisions)
@@ -131,14 +141,14 @@ class LeaderClient:
             tenant_name=tenant, network_name=network, endpoint_id=endpoint_id
         )
         try:
-            await self._ask(lambda url: self._client.delete_endpoint(request, base_url=url))
+            await self._request(lambda url: self._client.delete_endpoint(request, base_url=url))
         except NotFound:
-            log.info("endpoint was gone already", extra=fields(endpoint=endpoint_id))
+            log.info("endpoint already released", extra=fields(endpoint=endpoint_id))
 
-    def _learn(self, value: bytes | None) -> None:
+    def _set_leader(self, value: bytes | None) -> None:
         leader = value.decode("utf-8", "replace") if value else None
         if leader != self._leader:
-            log.info("netmaster leader", extra=fields(master=leader or "none"))
+            log.info("netmaster leader changed", extra=fields(master=leader or "none"))
             self._unserved_since = None if leader else time.monotonic()
         self._leader = leader
         if leader is None:
@@ -146,19 +156,29 @@ class LeaderClient:
         else:
             self._known.set()
 
-    async def _ask(self, call: Callable[[str], Awaitable[_T]]) -> _T:
+    # Which failures are retried:
+    #
+    # * A connection refused or broken, and NotLeader: retried until the wait is over. The leader
+    #   changes, and both requests may be repeated, also when the first one was carried out:
+    #   netmaster returns the same endpoint for the same container, and a release is idempotent.
+    # * A leader that accepts the request and stays silent: not retried. A runtime does not
+    #   wait for a second time limit of this length; the ADD is undone and the runtime tries again.
+    # * Any other ContivError is netmaster's decision (exhausted, conflict, ...): it is the caller's
+    #   at once, and shows that a leader serves.
+
+    async def _request(self, call: Callable[[str], Awaitable[_T]]) -> _T:
         give_up_at = time.monotonic() + self._wait()
         while True:
-            leader = await self._leading(give_up_at)
+            leader = await self._wait_for_leader(give_up_at)
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self.timing.answer):
                     answer = await call(f"http://{leader}")
             except TimeoutError as exc:
-                self._unserved()
+                self._note_outage()
                 silent = f"netmaster {leader} does not answer"
                 raise MasterUnavailable(silent, outcome_unknown=True) from exc
             except (MasterUnavailable, NotLeader) as exc:
-                self._unserved()
+                self._note_outage()
                 if time.monotonic() >= give_up_at:
                     raise MasterUnavailable(f"netmaster {leader}: {exc}") from exc
             except ContivError:
@@ -167,25 +187,28 @@ class LeaderClient:
             else:
                 self._unserved_since = None
                 return answer
-            await asyncio.sleep(RETRY)  # the next is learnt from the store meanwhile
+            await asyncio.sleep(self.timing.retry)  # `follow` may see another leader meanwhile
 
     def _wait(self) -> float:
-        """Return how long it is worth waiting for a leader that serves."""
+        """Return how many seconds a call waits for a leader that serves."""
+        # The time of an election is waited for once, by all calls together. Later calls of the same
+        # outage fail soon: a runtime that starts fifty pods must not wait fifty elections.
         if self._unserved_since is None:
-            return ELECTION
-        return max(ONE_TRY, self._unserved_since + ELECTION - time.monotonic())
+            return self.timing.election
+        election_ends = self._unserved_since + self.timing.election
+        return max(self.timing.outage_wait, election_ends - time.monotonic())
 
-    def _unserved(self) -> None:
+    def _note_outage(self) -> None:
         if self._unserved_since is None:
             self._unserved_since = time.monotonic()
 
-    async def _leading(self, give_up_at: float) -> str:
+    async def _wait_for_leader(self, give_up_at: float) -> str:
         try:
             async with asyncio.timeout(give_up_at - time.monotonic()):
                 while self._leader is None and not self._ended:
                     await self._known.wait()
         except TimeoutError as exc:
-            self._unserved()
+            self._note_outage()
             raise MasterUnavailable(
                 "no netmaster leads: start one, or wait for the election"
             ) from exc
@@ -195,7 +218,7 @@ class LeaderClient:
 
 
 def record_of(reply: EndpointConfig) -> EndpointRecord:
-    """Return netmaster's answer as the record it stored."""
+    """Return the record that netmaster stored, from its answer."""
     return EndpointRecord(
         key=EndpointKey(reply.id),
         network=NetworkId(reply.network_id),

@@ -1,16 +1,17 @@
-"""The ofnet control channel of this agent: registered with every master, telling how far it is.
+"""The ofnet control channel of this agent: registers with every master and reports progress.
 
-Masters are the instances of service `netmaster.rpc`; with each of them both bridges register and
-report (ADR 12), and an agent that ends takes them off the masters' lists. Endpoints, peers and
-policies do not come this way but through the store. Next: `netplugin.masters.progress` (what is
-reported), `ofnet.rpc.control` (how it is said), `ofnet.rpc.jsonrpc` (how it is sent).
+Masters are the instances of service `netmaster.rpc`. Both bridges register with each of them and
+report to it (ADR 12); an agent that ends unregisters. Endpoints, peers and policies do not use this
+channel, they come by the store. Next: `netplugin.masters.progress` (what is reported),
+`ofnet.rpc.control` (the messages), `ofnet.rpc.jsonrpc` (the transport).
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, closing
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 from core import keys
 from core.errors import Invalid
@@ -27,36 +28,51 @@ from state import codec
 
 log = logging.getLogger(__name__)
 
-CALL_TIMEOUT: Final = 3.0
-LEAVE_WITHIN: Final = 3.0
-"""Seconds an agent that ends waits for a master."""
-REPORT_EVERY: Final = 0.1
-"""Seconds between two reports to a master; what happens meanwhile is told in one."""
-REPEAT_AFTER: Final = 10.0
-"""Seconds after which a master is told again what has not changed: it may hold a late report."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTiming:
+    """Time limits and pauses, in seconds."""
+
+    call: float = 3.0
+    """A master must answer a call within this time."""
+    leave: float = 3.0
+    """An agent that ends waits so long for each master."""
+    report_every: float = 0.1
+    """Pause between two reports to a master; changes in between share one report."""
+    repeat_after: float = 10.0
+    """An unchanged report is repeated after this time: the master may hold an older one."""
+    first_retry: float = 0.5
+    longest_retry: float = 10.0
+    """Pauses between attempts to reach a master, which grow."""
 
 
 class ControlChannel:
-    """Both bridges' RPC ends, and the masters they are registered with."""
+    """The RPC servers of both bridges, and the masters they are registered with."""
 
     def __init__(
-        self, backend: Backend, host: HostLabel, own_address: str, progress: Progress
+        self,
+        backend: Backend,
+        host: HostLabel,
+        own_address: str,
+        progress: Progress,
+        timing: ControlTiming | None = None,
     ) -> None:
+        self._timing = timing or ControlTiming()
         self._backend = backend
         self._host = host
         self._own = own_address
         self._progress = progress
         self._servers: dict[Bridge, RpcServer] = {}
-        self._meetings: dict[str, asyncio.Task[None]] = {}
+        self._contacts: dict[str, asyncio.Task[None]] = {}
         self.masters: dict[str, Node] = {}
         """Masters by the key of their registration."""
 
     async def start(
         self, wanted: Mapping[Bridge, int], report: Callable[[], Any], stack: AsyncExitStack
     ) -> None:
-        """Listen on this agent's own address, a port for each bridge; ended with the stack.
+        """Listen on this agent's own address, one port for each bridge, until the stack is closed.
 
-        `report` is what inspection is answered with. Raises RpcFailed.
+        `report` returns the answer to an inspection. Raises RpcFailed.
         """
         methods = OfnetAgent(add_master=self._add_master, inspect=report).methods()
         for bridge, port in wanted.items():
@@ -67,13 +83,13 @@ class ControlChannel:
         stack.push_async_callback(self._leave)
 
     def port(self, bridge: Bridge) -> int:
-        """Return the port a bridge's RPC end listens on."""
+        """Return the port that a bridge's RPC server listens on."""
         return self._servers[bridge].port
 
     async def run(self) -> None:
-        """Register with every master that comes, for ever; one that does not answer stops none."""
+        """Register with every master that appears, for ever; a silent one delays no other."""
         prefix = keys.services(keys.SERVICE_NETMASTER_RPC)
-        async with asyncio.TaskGroup() as meetings:
+        async with asyncio.TaskGroup() as contacts:
             async for item in self._backend.watch(prefix):
                 puts = item.entries.values() if isinstance(item, Snapshot) else item.puts
                 gone = (
@@ -82,56 +98,62 @@ class ControlChannel:
                     else set(item.deletes)
                 )
                 for key in gone:
-                    self._forget(key)
+                    self._drop(key)
                 for entry in puts:
                     master = _node(entry)
                     if master is not None:
-                        # each put counts: a master back at the same place knows nobody any more
-                        self._forget(entry.key)
+                        # Each put counts, also an identical one: a master that restarted at the
+                        # same address has lost its list of agents.
+                        self._drop(entry.key)
                         self.masters[entry.key] = master
-                        self._meetings[entry.key] = meetings.create_task(self._meet(master))
+                        self._contacts[entry.key] = contacts.create_task(
+                            self._stay_in_contact(master)
+                        )
 
-    def _forget(self, key: str) -> None:
+    def _drop(self, key: str) -> None:
         self.masters.pop(key, None)
-        meeting = self._meetings.pop(key, None)
-        if meeting is not None:
-            meeting.cancel()
+        contact = self._contacts.pop(key, None)
+        if contact is not None:
+            contact.cancel()
 
-    async def _meet(self, master: Node) -> None:
-        """Register with a master and keep it informed, for ever."""
-        pauses = _pauses()
-        with closing(RpcClient(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
+    async def _stay_in_contact(self, master: Node) -> None:
+        """Register with a master and send reports for ever."""
+        pauses = self._retry_pauses()
+        with closing(RpcClient(master.host, master.port, timeout=self._timing.call)) as client:
             while True:
                 try:
                     await self._register(client)
-                    log.info("registered with a master", extra=fields(master=master))
-                    pauses = _pauses()
-                    await self._inform(client)
+                    log.info("registered with master", extra=fields(master=master))
+                    pauses = self._retry_pauses()
+                    await self._report(client)
                 except RpcFailed as exc:
-                    log.warning("a master does not answer", extra=fields(master=master, error=exc))
+                    log.warning(
+                        "master does not answer, retrying", extra=fields(master=master, error=exc)
+                    )
                     await asyncio.sleep(next(pauses))
 
-    async def _inform(self, client: RpcClient) -> None:
-        """Report now, whenever something changes and now and then; ends with RpcFailed only."""
-        told = None
+    async def _report(self, client: RpcClient) -> None:
+        """Report now, after each change, and in intervals; ends only by RpcFailed."""
+        reported = None
         while True:
+            # The event is taken before the state is read: a change in between is not lost.
             changed, now = self._progress.changed(), self._progress.standing
-            if now != told:
+            if now != reported:
                 for node in self._nodes():
                     report = Report(
                         node=node, host=self._host, revisions=now.revisions, errors=now.errors
                     )
                     await control.report(client, report)
-                told = now
-            await asyncio.sleep(REPORT_EVERY)
+                reported = now
+            await asyncio.sleep(self._timing.report_every)
             try:
-                async with asyncio.timeout(REPEAT_AFTER):
+                async with asyncio.timeout(self._timing.repeat_after):
                     await changed.wait()
             except TimeoutError:
-                told = None
+                reported = None
 
     async def _add_master(self, master: Node) -> None:
-        with closing(RpcClient(master.host, master.port, timeout=CALL_TIMEOUT)) as client:
+        with closing(RpcClient(master.host, master.port, timeout=self._timing.call)) as client:
             await self._register(client)
 
     async def _register(self, client: RpcClient) -> None:
@@ -139,29 +161,28 @@ class ControlChannel:
             await control.register(client, node)
 
     async def _leave(self) -> None:
-        """Take this agent off every master's list; one that does not answer is not waited for."""
-        async with asyncio.TaskGroup() as partings:
+        """Unregister from every master, within the time limit for each."""
+        async with asyncio.TaskGroup() as tasks:
             for master in self.masters.values():
-                partings.create_task(self._part(master))
+                tasks.create_task(self._unregister(master))
 
-    async def _part(self, master: Node) -> None:
-        with closing(RpcClient(master.host, master.port, timeout=LEAVE_WITHIN)) as client:
+    async def _unregister(self, master: Node) -> None:
+        with closing(RpcClient(master.host, master.port, timeout=self._timing.leave)) as client:
             try:
                 for node in self._nodes():
                     await control.unregister(client, node)
             except RpcFailed as exc:
-                log.info("a master was not told", extra=fields(master=master, error=exc))
+                log.info("not unregistered from master", extra=fields(master=master, error=exc))
 
     def _nodes(self) -> list[Node]:
         return [Node(self._own, server.port) for server in self._servers.values()]
 
-
-def _pauses() -> Iterator[float]:
-    return backoff(first=0.5, limit=10.0)
+    def _retry_pauses(self) -> Iterator[float]:
+        return backoff(first=self._timing.first_retry, limit=self._timing.longest_retry)
 
 
 def _node(entry: Entry) -> Node | None:
-    """Return where a registration says that a master listens; None for an unreadable one."""
+    """Return the address of a master from its registration; None for an unreadable one."""
     try:
         instance = codec.decode_service(entry.key, entry.value)
         return Node.from_json({"HostAddr": instance.address, "HostPort": instance.port})

@@ -1,9 +1,9 @@
-"""How far this host has come, and what is wrong on it: what masters are told (ADR 12).
+"""Progress of this host: the store revisions it has realised, and its faults (ADR 12).
 
-In come the revisions up to which the store has told of each prefix, what rounds carried to the
-bridges, and faults as they are found; out comes what `netplugin.masters.control` reports. A
-revision is realised when both switches have acknowledged the flows of all changes up to it; while a
-flow is refused nothing new is. Nothing here waits or sends.
+In come the revision of each prefix up to which the store has been read, the revisions that were
+handed to the bridges, and faults; out comes what `netplugin.masters.control` reports. A revision is
+realised when both switches have acknowledged the flows of all changes up to it; while a flow is
+refused, no later revision is realised.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from ofnet.world import Bridge
 
 MAX_ERRORS: Final = 20
 MAX_LENGTH: Final = 300
-"""A report stays small whatever is wrong."""
+"""Limits of a report, which stays small however many faults there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostProgress:
-    """The realised revision of each prefix, and what is wrong."""
+    """The realised revision of each prefix, and the faults."""
 
     revisions: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
@@ -40,23 +40,22 @@ class Progress:
         self._handed: Mapping[str, int] = {}
         self._realised: Mapping[str, int] = {}
         self._misunderstood: dict[str, str] = {}
-        self._shown: dict[str, tuple[str, ...]] = {}
+        self._faults: dict[str, tuple[str, ...]] = {}
         self._changed = ChangeNotifier()
         for agent in agents.values():
-            agent.observe(self._look)
+            agent.on_sync_change(self._update)
 
     @property
     def standing(self) -> HostProgress:
-        """What is to be reported now."""
+        """The report of this moment."""
         errors = islice(self._errors(), MAX_ERRORS)
         return HostProgress(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
 
     def late(self, revisions: Mapping[str, int]) -> str:
-        """Return the first prefix that has not been realised up to its revision; "" if all are.
-
-        Of endpoints it is enough to be told: they go to the switches before whatever is put next,
-        and a flow of theirs that is refused is in nobody else's way.
-        """
+        """Return the first prefix that is not realised up to its revision; "" if all are."""
+        # Endpoints need only have been read from the store: the World hands them to the switches
+        # before any port that is put later, and a refused flow of one endpoint does not affect
+        # another.
         there = {**self._realised, keys.ENDPOINTS: self._told.get(keys.ENDPOINTS, 0)}
         behind = (
             f"{prefix} at {reached} of {rev}"
@@ -66,41 +65,39 @@ class Progress:
         return next(behind, "")
 
     def changed(self) -> asyncio.Event:
-        """Return the event that the next change may set: take it, look, then wait."""
+        """Return the event of the next change: take it, read the state, then wait for it."""
         return self._changed.next
 
     def told(self, prefix: str, rev: int) -> None:
-        """Note that the store has told all that happened under a prefix up to a revision."""
+        """Note that all events of a prefix up to a revision have been read."""
         self._told[prefix] = rev
 
-    def known(self) -> Mapping[str, int]:
-        """Return up to where the store has told, to be handed over once a round is through."""
-        return dict(self._told)
-
     def handed_over(self, revisions: Mapping[str, int]) -> None:
-        """Note that the bridges were given all up to these revisions; they may yet lack some."""
+        """Note that the bridges were given all changes up to these revisions."""
         self._handed = revisions
-        self._look()
+        self._update()
 
     def understood(self, key: str) -> None:
-        """Note that a record makes sense, or is gone."""
+        """Note that a record was applied or removed."""
         self._misunderstood.pop(key, None)
 
     def misunderstood(self, key: str, reason: str) -> None:
-        """Note that a record makes no sense."""
+        """Note that a record is invalid, with the reason."""
         self._misunderstood[key] = reason
 
     def show(self, subject: str, faults: Iterable[str]) -> None:
-        """Note all that is wrong with one subject, tunnels say, in place of what was."""
+        """Replace the faults of one subject, such as tunnels."""
         found = tuple(faults)
-        if found != self._shown.get(subject, ()):
-            self._shown[subject] = found
-            self._look()
+        if found != self._faults.get(subject, ()):
+            self._faults[subject] = found
+            self._update()
 
-    def _look(self) -> None:
-        if all(agent.in_step for agent in self._agents.values()):
+    def _update(self) -> None:
+        # A revision is realised for the whole host or not at all: netmaster takes it as "policies
+        # up to here are in force", so one outstanding or refused flow holds the revision back.
+        if all(agent.fully_synced for agent in self._agents.values()):
             self._realised = self._handed
-        self._changed.tell()
+        self._changed.notify()
 
     def _errors(self) -> Iterator[str]:
         for bridge, agent in self._agents.items():
@@ -108,6 +105,6 @@ class Progress:
                 yield f"bridge {bridge}: flow refused: {reason}: {flow}"
             for oid, reason in agent.faults.items():
                 yield f"bridge {bridge}: {oid.name} has no flows: {reason}"
-        yield from chain.from_iterable(self._shown.values())
+        yield from chain.from_iterable(self._faults.values())
         for key, reason in {**self._unreadable, **self._misunderstood}.items():
             yield f"{key}: {reason}"

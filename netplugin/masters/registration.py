@@ -1,8 +1,8 @@
-"""Says in the store that this agent is here: the host record, and its services under leases.
+"""Registers this host in the store: the host record, and the agent's services under leases.
 
 The host record outlives the agent (ADR 12): peers keep their tunnel to a host whose agent is
-down. The registrations are the original's (docs/original/netplugin-agent.md §4) with the ports in
-use; they end with the agent. Next: `objdb.registration`.
+down. The service registrations are the original's (docs/original/netplugin-agent.md §4) with the
+ports in use; they expire with the agent. Next: `objdb.registration`.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from state.records import HostRecord, ServiceInstance
 log = logging.getLogger(__name__)
 
 ANY_HOST: Final = ("", "0.0.0.0")
-LOOK_EVERY: Final = 2.0
-"""Seconds between looks for the host record."""
+CHECK_EVERY: Final = 2.0
+"""Seconds between checks that the host record exists."""
 _RETRY: Final = 2.0
 
 
 def host_record(settings: Settings, uplink_macs: Iterable[str], version: str) -> HostRecord:
-    """Return what the cluster should know of this host."""
+    """Return the record of this host for the cluster."""
     return HostRecord(
         label=settings.host,
         control_ip=str(settings.ctrl_ip),
@@ -41,7 +41,7 @@ def host_record(settings: Settings, uplink_macs: Iterable[str], version: str) ->
 
 
 def instances(settings: Settings, rpc_ports: Sequence[int], version: str) -> list[ServiceInstance]:
-    """Return this agent's services: its RPC ends (vxlan, vlan) and its tunnel end."""
+    """Return this agent's services: its RPC servers (vxlan, vlan) and its tunnel endpoint."""
     control, vtep = str(settings.ctrl_ip), str(settings.vtep_ip)
     ends = [
         *((keys.SERVICE_NETPLUGIN, control, port) for port in rpc_ports),
@@ -61,7 +61,7 @@ def instances(settings: Settings, rpc_ports: Sequence[int], version: str) -> lis
 
 
 def rest_instance(settings: Settings, port: int, version: str) -> ServiceInstance:
-    """Return the service by which masters find this agent's REST routes, on the port in use."""
+    """Return the service of this agent's REST routes, on the port in use."""
     host = settings.rest.host
     return ServiceInstance(
         service=keys.SERVICE_AGENT_REST,
@@ -74,29 +74,37 @@ def rest_instance(settings: Settings, port: int, version: str) -> ServiceInstanc
 
 
 async def put_host_record(backend: Backend, record: HostRecord) -> None:
-    """Write the host record, for as long as it takes the store to be there."""
+    """Write the host record; retry until the store is reachable."""
     put = Put(keys.host(record.label), codec.encode(record))
     for pause in backoff(limit=_RETRY):
         try:
             await backend.commit([Change((), (put,))])
         except StoreUnavailable as exc:
-            log.warning("host record not written", extra=fields(host=record.label, error=exc))
+            log.warning(
+                "host record not written, retrying", extra=fields(host=record.label, error=exc)
+            )
             await asyncio.sleep(pause)
         else:
             return
 
 
 async def keep_host_record(
-    backend: Backend, record: HostRecord, is_known: Callable[[], bool]
+    backend: Backend,
+    record: HostRecord,
+    is_known: Callable[[], bool],
+    *,
+    interval: float = CHECK_EVERY,
 ) -> None:
     """Write the host record again, for ever, whenever the store no longer has it.
 
-    A host that was given up while it was out of reach is there again when it is back.
+    An operator may remove a host that is unreachable; it returns when it is reachable again.
     """
     while True:
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(interval)
         if not is_known():
-            log.warning("host record was gone, written again", extra=fields(host=record.label))
+            log.warning(
+                "host record missing in the store, recreated", extra=fields(host=record.label)
+            )
             await put_host_record(backend, record)
 
 

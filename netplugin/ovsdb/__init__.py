@@ -1,8 +1,9 @@
-"""The door to Open vSwitch's database: the only package that imports `ovs` (ADR 14).
+"""Client of Open vSwitch's database: the only package that imports `ovs` (ADR 14).
 
-`rows` says what is read and written, `table` keeps the ports as they are (pure), `changes` writes
-one change into a transaction, `replica` runs the official IDL on a thread of its own, `client` is
-the asyncio side the agent uses.
+In come `PortSpec`s and `BridgeSpec`s to write; out go `PortRow`s as the database has them. `rows`
+defines these values, `table` assembles ports from the rows of three tables (pure), `changes` writes
+one change into a transaction, `replica` runs the official IDL in a thread, `client` is the asyncio
+side that the agent uses.
 """
 
 from netplugin.ovsdb.client import Ovsdb

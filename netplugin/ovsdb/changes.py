@@ -1,7 +1,7 @@
-"""One change of the database each, written into a transaction of the IDL.
+"""The changes of the database: each function returns one, to be written into an IDL transaction.
 
-A change reads the replica as it is and writes what differs, so it can be done again after a lost
-connection without knowing whether it was applied. Run by `netplugin.ovsdb.replica` on its thread.
+A change reads the replica and writes only what differs. It can therefore be repeated after a lost
+connection without knowing whether it was applied. Run by `netplugin.ovsdb.replica` in its thread.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,7 +12,7 @@ from netplugin.ovsdb.rows import BridgeSpec, PortSpec
 
 
 class Database(Protocol):
-    """What a change may look at: tables of the IDL, and ports found by name."""
+    """What a change reads: the tables of the IDL, and ports by name."""
 
     @property
     def tables(self) -> Any:
@@ -25,21 +25,21 @@ class Database(Protocol):
 
 
 NOBODY: Final = "tcp:127.0.0.1:9"
-"""What is dialed for as long as nobody is to be: the port that discards, on this host."""
+"""A placeholder controller: the discard port of this host, where nothing listens."""
 
 BOND: Final[Mapping[str, Any]] = {
     "bond_mode": ["balance-tcp"],
     "lacp": ["active"],
     "other_config": {"lacp-fallback-ab": "true"},
 }
-"""What makes a port with several devices the original's bond, by the columns of table Port."""
+"""The columns of table Port that make a port with several devices the original's bond."""
 
 OvsdbChange = Callable[[Database, Any], None]
 """Reads the database, writes into the transaction; raises SwitchRefused if it cannot be done."""
 
 
 def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
-    """Make the bridge and its controller, or correct their settings; ports stay as they are."""
+    """Create the bridge and its controller, or correct their settings; ports are not touched."""
 
     def change(db: Database, txn: Any) -> None:
         bridge = _bridge(db, spec.name)
@@ -57,8 +57,8 @@ def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
         _set(bridge, "protocols", sorted(spec.protocols))
         _set(bridge, "fail_mode", [spec.fail_mode])
         _set(bridge, "other_config", config | wanted)
-        ours = [row for row in controllers if row.target == spec.controller][:1]
-        controller = ours[0] if ours else txn.insert(db.tables["Controller"])
+        same = [row for row in controllers if row.target == spec.controller][:1]
+        controller = same[0] if same else txn.insert(db.tables["Controller"])
         _set(controller, "target", spec.controller)
         _set(controller, "connection_mode", ["out-of-band"])
         _set(controller, "max_backoff", [spec.max_backoff_ms])
@@ -72,21 +72,25 @@ def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
 
 
 def hang_up(names: Collection[str]) -> OvsdbChange:
-    """Have bridges dial nobody instead of the controller they have, and the switch say when.
+    """Replace each bridge's controller by a placeholder, and request a confirmation.
 
-    Never none at all: a switch whose last controller goes, or whose first one comes, drops all its
-    flows (Open vSwitch, ofproto/connmgr.c: connmgr_set_controllers).
+    ovs-vswitchd confirms by `cur_cfg` reaching `next_cfg` (`OvsdbView.applied`).
     """
+    # A placeholder, never no controller at all: a switch whose last controller is removed, or whose
+    # first one is added, drops all its flows (Open vSwitch, ofproto/connmgr.c:
+    # connmgr_set_controllers).
 
     def change(db: Database, txn: Any) -> None:
-        dialing = [row for name in names if (row := _bridge(db, name)) and row.controller]
-        for bridge in dialing:
-            nobody = txn.insert(db.tables["Controller"])
-            _set(nobody, "target", NOBODY)
-            _set(nobody, "connection_mode", ["out-of-band"])
-            bridge.controller = [nobody]
-        if dialing:
+        connected = [row for name in names if (row := _bridge(db, name)) and row.controller]
+        for bridge in connected:
+            placeholder = txn.insert(db.tables["Controller"])
+            _set(placeholder, "target", NOBODY)
+            _set(placeholder, "connection_mode", ["out-of-band"])
+            bridge.controller = [placeholder]
+        if connected:
             root = _root(db)
+            # A read-modify-write: with `verify` the transaction fails, and is repeated, if another
+            # client has changed the number meanwhile.
             root.verify("next_cfg")
             root.next_cfg += 1
 
@@ -105,12 +109,14 @@ def delete_bridge(name: str) -> OvsdbChange:
 
 
 def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> OvsdbChange:
-    """Add the port; those it replaces make way, and on whatever bridge those of its names."""
+    """Add a port; first delete the ports it replaces and any port of its names on any bridge."""
     devices = spec.members or (spec.name,)
     former = {spec.name, *devices, *replaces}
 
     def change(db: Database, txn: Any) -> None:
         target = _existing(db, bridge)
+        # In the same transaction: port names are unique in a database, and a device that belonged
+        # to a port (an uplink that becomes part of a bond) is never without one in between.
         for name in former:
             _remove_port(db, name)
         port = txn.insert(db.tables["Port"])
@@ -130,7 +136,7 @@ def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> Ovsdb
 
 
 def delete_port(bridge: str, name: str) -> OvsdbChange:
-    """Remove the port from the bridge; it need not exist. Its rows are collected as garbage."""
+    """Remove the port from the bridge; it need not exist. OVSDB deletes unreferenced rows."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
         found = db.port(name)
@@ -141,7 +147,7 @@ def delete_port(bridge: str, name: str) -> OvsdbChange:
 
 
 def set_policing(name: str, rate: int, burst: int) -> OvsdbChange:
-    """Limit what a port brings in, and leave everything else of it; it need not exist."""
+    """Set the ingress rate limit of a port; it need not exist."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
         found = db.port(name)
@@ -152,7 +158,7 @@ def set_policing(name: str, rate: int, burst: int) -> OvsdbChange:
 
 
 def set_mtu(name: str, mtu: int) -> OvsdbChange:
-    """Ask for an MTU of a port of the switch's own making; it need not exist."""
+    """Request the MTU of an internal port; it need not exist."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
         found = db.port(name)
@@ -195,7 +201,8 @@ def _police(interface: Any, rate: int, burst: int) -> None:
 
 
 def _set(row: Any, column: str, value: Any) -> None:
-    """Write a column unless it says so already; the IDL drops what the schema forbids."""
+    """Write a column unless it has the value already. Raises SwitchRefused."""
+    # The IDL logs a value that the schema forbids and ignores the write: it is read back.
     if getattr(row, column, None) == value:
         return
     setattr(row, column, value)

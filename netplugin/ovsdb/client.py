@@ -1,8 +1,8 @@
-"""Open vSwitch's database as the agent uses it: coroutines over the replica's thread.
+"""The asyncio client of Open vSwitch's database, on top of the replica's thread.
 
-Every call is one transaction with a time limit: it raises SwitchRefused when the switch says no and
-SwitchUnavailable when it says nothing, in which case the change may still come about. Through an
-outage shorter than the limit it just waits. What it wrote is shown by `ports` when it returns.
+Every call is one transaction with a time limit. It raises SwitchRefused when the server refuses,
+and SwitchUnavailable when there is no answer in time; the change may still be applied then. An
+outage shorter than the limit only delays it. When a call returns, `ports` shows what it wrote.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from core.change_notifier import ChangeNotifier
 from core.errors import ContivError, SwitchUnavailable
@@ -23,15 +23,16 @@ from netplugin.ovsdb.rows import NOTHING, BridgeSpec, OvsdbView, PortRow, PortSp
 
 log = logging.getLogger(__name__)
 
-PORT_READY: Final = 10.0
-"""Seconds a new port may take to get its OpenFlow number."""
-
 
 class Ovsdb:
-    """A connection to one database server, for ever: it comes back by itself."""
+    """A connection to one database server, which reconnects by itself.
 
-    def __init__(self, *, limit: float) -> None:
+    In seconds: `limit` for each transaction, `port_ready` for a new port's OpenFlow number.
+    """
+
+    def __init__(self, *, limit: float, port_ready: float = 10.0) -> None:
         self._limit = limit
+        self.port_ready = port_ready
         self._loop = asyncio.get_running_loop()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="ovsdb")
         self._view = OvsdbView()
@@ -65,24 +66,24 @@ class Ovsdb:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection; calls on their way fail."""
+        """Close the connection; outstanding calls fail."""
         if self._replica is not None and self._run is not None and not self._run.done():
             self._replica.stop()
             await asyncio.wait([self._run])
         self._thread.shutdown(wait=False)
 
     async def follow(self) -> None:
-        """Run for as long as the replica is kept: a task for a supervisor. Raises why it ended."""
+        """Return when the replica has ended, or raise the reason: a task for a supervisor."""
         if self._run is not None:
             await asyncio.shield(self._run)
 
     @property
     def connected(self) -> bool:
-        """True while the replica follows the server."""
+        """True while the replica is in sync with the server."""
         return self._view.connected
 
     def changed(self) -> asyncio.Event:
-        """Return the event that the next change or reconnection sets: take it, look, then wait."""
+        """Return the event of the next change or reconnection: take it, read, then wait for it."""
         return self._changed.next
 
     def ports(self, bridge: str | None = None) -> Mapping[str, PortRow]:
@@ -93,7 +94,7 @@ class Ovsdb:
         return {name: row for name, row in ports.items() if row.bridge == bridge}
 
     def numbers(self, bridge: str | None = None) -> frozenset[int]:
-        """Return the OpenFlow numbers that ports of a bridge, or of all, take."""
+        """Return the OpenFlow numbers in use on a bridge, or on all."""
         rows = self.ports(bridge).values()
         return frozenset(number for row in rows for number in row.numbers)
 
@@ -110,15 +111,17 @@ class Ovsdb:
         await self._commit(changes.set_external_ids(bridge, ids))
 
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
-        """Make the bridge, or correct its settings; its ports are not touched."""
+        """Create the bridge, or correct its settings; its ports are not touched."""
         await self._commit(changes.ensure_bridge(spec))
 
     async def hang_up(self, *bridges: str, within: float = 1.0) -> None:
-        """Have the switch forget whom bridges dial, with their flows as they are.
+        """Replace the bridges' controller by a placeholder; return when ovs-vswitchd applied it.
 
-        Whom `ensure_bridge` names next is dialed at once. One that was dialed in vain is dialed
-        again after a pause, a second at least. A switch that is not there has nothing to forget.
+        Flows stay. The controller that `ensure_bridge` sets next is connected to at once. Returns
+        after `within` seconds in any case: a switch that is not running has no connection to drop.
         """
+        # ovs-vswitchd retries a controller that refused it after a pause of a second at least. A
+        # restarted agent, whose target is the same as before, would wait for that pause.
         await self._commit(changes.hang_up(bridges))
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -130,34 +133,34 @@ class Ovsdb:
         await self._commit(changes.delete_bridge(name))
 
     async def add_port(self, bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
-        """Add a port in place of others and of any that has a name of it.
+        """Add a port; first delete the ports it replaces and any port of its names.
 
-        `wait_ofport` tells when it is there.
+        `wait_ofport` returns when the switch has created it.
         """
         await self._commit(changes.add_port(bridge, spec, tuple(replaces)))
 
     async def set_policing(self, name: str, *, rate: int, burst: int) -> None:
-        """Limit what a port brings in, in kbit/s and kbit; traffic goes on meanwhile."""
+        """Set the ingress rate limit of a port, in kbit/s and kbit; traffic is not interrupted."""
         await self._commit(changes.set_policing(name, rate, burst))
 
     async def set_mtu(self, name: str, mtu: int) -> None:
-        """Ask for an MTU of a port that the switch itself made."""
+        """Request the MTU of an internal port."""
         await self._commit(changes.set_mtu(name, mtu))
 
     async def delete_port(self, bridge: str, name: str) -> None:
         """Remove a port; one that does not exist is a success.
 
-        It occupies ovs-vswitchd's main thread for some 13 ms, with every other port waiting.
+        It blocks ovs-vswitchd's main thread for some 13 ms.
         """
         await self._commit(changes.delete_port(bridge, name))
 
     async def wait_ofport(self, name: str, within: float | None = None) -> int:
         """Return the OpenFlow number the switch gave the port, maybe not the one asked for.
 
-        Raises SwitchUnavailable with the switch's reason when there is none in time: `PORT_READY`
-        seconds, if not said otherwise.
+        Raises SwitchUnavailable with the switch's reason when there is none after `within` seconds;
+        by default the connection's `port_ready`.
         """
-        limit = PORT_READY if within is None else within
+        limit = self.port_ready if within is None else within
         try:
             async with asyncio.timeout(limit):
                 while True:
@@ -192,19 +195,23 @@ class Ovsdb:
         outcome: asyncio.Future[None] = self._loop.create_future()
         deadline = time.monotonic() + self._limit
         self._replica.submit(
-            Job(change=change, deadline=deadline, done=lambda exc: self._settle(outcome, exc))
+            Job(change=change, deadline=deadline, done=lambda exc: self._resolve(outcome, exc))
         )
         await outcome
 
-    def _settle(self, outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
-        self._loop.call_soon_threadsafe(_resolve, outcome, exc)
+    # Both callbacks run in the replica's thread and only post to the loop, in order. The replica
+    # publishes a view before it reports the transactions that the view contains, so a caller that
+    # resumes finds its own change in `ports`.
+
+    def _resolve(self, outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
+        self._loop.call_soon_threadsafe(_set_outcome, outcome, exc)
 
     def _on_view(self, view: OvsdbView) -> None:
         self._loop.call_soon_threadsafe(self._take, view)
 
     def _take(self, view: OvsdbView) -> None:
         self._view = view
-        self._changed.tell()
+        self._changed.notify()
 
     def _on_end(self, run: "asyncio.Future[None]") -> None:
         if not run.cancelled() and (failure := run.exception()) is not None:
@@ -212,10 +219,10 @@ class Ovsdb:
         if self._replica is not None:
             self._replica.close()
         self._view = dataclasses.replace(self._view, connected=False)
-        self._changed.tell()
+        self._changed.notify()
 
 
-def _resolve(outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
+def _set_outcome(outcome: "asyncio.Future[None]", exc: ContivError | None) -> None:
     if outcome.done():
         return
     if exc is None:

@@ -1,9 +1,9 @@
-"""The official IDL on a thread of its own: it keeps the replica and carries out transactions.
+"""The official IDL in a thread: it keeps a replica of the database and commits transactions.
 
-In come changes (`netplugin.ovsdb.changes`) with a deadline each; out go `OvsdbView`s of the
-database and the outcome of each change, by the callbacks given. The IDL connects again for ever by
-itself; a change that met an outage is done again when the replica is whole, until its deadline.
-This module knows threads and the IDL, and nothing of asyncio (`netplugin.ovsdb.client`).
+In come changes (`netplugin.ovsdb.changes`), each with a deadline; out go `OvsdbView`s of the
+database and the outcome of each change, by the callbacks given. The IDL reconnects by itself; a
+change that met an outage is repeated when the replica is complete again, until its deadline. This
+module knows threads and the IDL, and nothing of asyncio (`netplugin.ovsdb.client`).
 """
 
 import collections
@@ -24,7 +24,7 @@ from netplugin.ovsdb.table import InterfaceFacts, PortFacts, PortTable
 
 @contextmanager
 def _absent(module: str) -> Iterator[None]:
-    """Make a module look as if it were not installed."""
+    """Make imports of a module fail as if it were not installed."""
     before = {module: sys.modules[module]} if module in sys.modules else {}
     sys.modules[module] = None  # type: ignore[assignment]  # how the import system says so
     try:
@@ -34,8 +34,8 @@ def _absent(module: str) -> Iterator[None]:
         sys.modules.update(before)
 
 
-# ovs looks whether eventlet is in use, and to look is to import it: 0.2 s, a hook at every fork and
-# advice on stderr, for something the agent has no use for
+# ovs imports eventlet to find out whether it is in use. That costs 0.2 s, installs a hook for every
+# fork and prints advice to stderr, for nothing: the agent does not use eventlet.
 with _absent("eventlet"):
     import ovs.jsonrpc
     import ovs.poller
@@ -97,7 +97,7 @@ _RECONNECT_MS: Final = (50, 1000)
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A change on its way; `done` is called once, with None or the reason it failed."""
+    """A submitted change; `done` is called once, with None or the reason of its failure."""
 
     change: OvsdbChange
     deadline: float
@@ -108,7 +108,15 @@ class Job:
 
 
 class Replica:
-    """The replica of one database server. `run` is its thread; all else may be called from any."""
+    """The replica of one database server. `run` is the thread's function.
+
+    `submit`, `stop` and `wake` may be called from any thread.
+    """
+
+    # Why a thread: the IDL has its own poll loop, and one call of it may parse the whole database,
+    # which would block the event loop. All state of the IDL and of this class belongs to the
+    # thread. Only the queue (a deque, whose append and popleft are atomic), the eventfd and the
+    # published views, which are never changed, cross the boundary.
 
     def __init__(self, remote: str, schema: Any, publish: Callable[[OvsdbView], None]) -> None:
         self._publish = publish
@@ -130,18 +138,20 @@ class Replica:
         self.wake()
 
     def stop(self) -> None:
-        """Ask `run` to end; changes on their way fail."""
+        """Ask `run` to end; outstanding changes fail."""
         self._stopping = True
         self.wake()
 
     def wake(self) -> None:
-        """Make `run` look at its queue."""
+        """Wake `run` up to read its queue."""
         os.eventfd_write(self._wake, 1)
 
     def run(self) -> None:
-        """Keep the replica until `stop`."""
+        """Keep the replica in sync until `stop`."""
         try:
             while not self._stopping:
+                # This order is the guarantee of `client`: updates are read, then published, then
+                # the transactions are reported whose results came with them.
                 self._idl.run()
                 self._refresh()
                 self._advance()
@@ -150,7 +160,7 @@ class Replica:
             self._idl.close()
 
     def close(self) -> None:
-        """Fail what is left once `run` has ended."""
+        """Fail the outstanding changes once `run` has ended."""
         os.close(self._wake)
         for job in [*self._jobs, *self._queue]:
             job.done(SwitchUnavailable(f"connection to {self._remote} closed"))
@@ -190,7 +200,12 @@ class Replica:
         self._jobs = [job for job in self._jobs if not self._step(job, ready=ready, now=now)]
 
     def _step(self, job: Job, *, ready: bool, now: float) -> bool:
-        """Take a job one step on; True when it is over."""
+        """Advance a job by one step; return True when it is done."""
+        # A transaction is believed only after the server's reply: `commit` sends it and returns
+        # INCOMPLETE until then. TRY_AGAIN means that the database changed under the transaction or
+        # the connection was lost, so it is not known whether it was applied. The change is then
+        # written anew against the new content, which is safe because changes are idempotent, but
+        # only once the replica has moved on (`after_seqno`): the old content would conflict again.
         if job.transaction is None and ready and self._idl.change_seqno != job.after_seqno:
             job.after_seqno = self._idl.change_seqno
             job.transaction = idl.Transaction(self._idl)
@@ -216,15 +231,15 @@ class Replica:
         return False
 
     def _note(self, _event: str, row: Any, _updates: Any = None) -> None:
-        self._noted.append((row._table.name, row))  # noqa: SLF001 - a row says it nowhere else
+        self._noted.append((row._table.name, row))  # noqa: SLF001 - there is no public name
 
     def _refresh(self) -> None:
-        """Publish a new view if anything changed."""
+        """Publish a new view if the database or the connection changed."""
         ready = self._ready()
         if self._seqno == self._idl.change_seqno and ready == self._view.connected:
             return
         if ready and not self._view.connected:
-            # a reload clears tables without a word to `_note`
+            # After a reconnection the IDL clears its tables without notifying `_note`: start over.
             self._table = PortTable()
             self._noted = [(name, row) for name in _COLUMNS for row in self._rows(name)]
         noted, self._noted = self._noted, []
@@ -255,7 +270,7 @@ class Replica:
 
 
 def fetch_schema(remote: str) -> Any:
-    """Return the schema of the tables we use, as the server has it. Blocks; raises OSError."""
+    """Return the server's schema, limited to the tables in use. Blocks; raises OSError."""
     error, stream = ovs.stream.Stream.open_block(ovs.stream.Stream.open(remote), timeout=_SCHEMA_MS)
     if error:
         raise OSError(error, os.strerror(error))
@@ -273,7 +288,7 @@ def fetch_schema(remote: str) -> Any:
 
 
 def _ask(connection: Any, request: Any) -> Any:
-    """Return the reply to a request, with a limit the library's own call does not have."""
+    """Return the reply to a request, within a time limit that the library's call lacks."""
     deadline = time.monotonic() + _SCHEMA_MS / 1000
     error = connection.send(request)
     while not error:
@@ -294,7 +309,7 @@ def _ask(connection: Any, request: Any) -> Any:
 
 def _open(remote: str, schema: Any) -> Any:
     replica = idl.Idl(remote, schema, probe_interval=_PROBE_MS, leader_only=False)
-    replica._session.reconnect.set_backoff(*_RECONNECT_MS)  # noqa: SLF001 - no other way to it
+    replica._session.reconnect.set_backoff(*_RECONNECT_MS)  # noqa: SLF001 - there is no public setting
     return replica
 
 
@@ -336,5 +351,6 @@ def _first(values: list[Any]) -> Any:
 
 
 def _uuids(row: Any, column: str) -> frozenset[Any]:
-    # the attribute would copy and convert every element, 5 µs each, for each change of a bridge
+    # `_data` is read because the public attribute copies and converts every element, which costs
+    # 5 µs for each port of a bridge at each change.
     return frozenset(atom.value for atom in row._data[column].values)  # noqa: SLF001

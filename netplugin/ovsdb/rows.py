@@ -1,4 +1,4 @@
-"""What is read from and written to Open vSwitch's database, as values."""
+"""Values read from and written to Open vSwitch's database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BondMember:
-    """A card of a bond as it is; `lacp_current` is None where LACP is not spoken."""
+    """A NIC of a bond; `lacp_current` is None where LACP is not in use."""
 
     name: str
     ofport: int | None
@@ -21,11 +21,11 @@ class BondMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortRow:
-    """A port as it is. `ofport` is None before Open vSwitch has looked at the row.
+    """A port in the database. `ofport` is None before Open vSwitch has processed the row.
 
-    An ofport of -1 is "not yet", with the reason in `error`: a row may come before its device. A
-    bond has `members`, and `active_mac` says which of them Open vSwitch uses where it uses one.
-    `mtu_request` is what was asked for; nothing leaves it to the switch.
+    An ofport of -1 is a failure, with the reason in `error`; a row may come before its device. A
+    bond has `members`, and `active_mac` names the one in use where Open vSwitch uses only one.
+    `mtu_request` is the requested MTU; None leaves it to the switch.
     """
 
     name: str
@@ -46,19 +46,19 @@ class PortRow:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The OpenFlow numbers it takes; a bond takes one for each member."""
+        """The OpenFlow numbers of the port; a bond has one for each member."""
         taken = [member.ofport for member in self.members] if self.members else [self.ofport]
         return frozenset(number for number in taken if number is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSpec:
-    """A port as it is to be; `tag` 0 is a trunk, `type` "" a device that exists by itself.
+    """A desired port; `tag` 0 is a trunk, `type` "" an existing device.
 
-    With `members` it is a bond of these devices, which speaks LACP and uses one of them alone
-    where nobody answers it (docs/original/ofnet-ovsdb.md §3); they ask for numbers from
-    `ofport_request` on. What comes in above `policing_rate` (kbit/s; 0 is no limit) is dropped,
-    beyond bursts of `policing_burst` (kbit).
+    With `members` it is a bond of these devices, which uses LACP, or a single device where the
+    other end does not (docs/original/ofnet-ovsdb.md §3); they request the numbers from
+    `ofport_request` on. Packets that arrive above `policing_rate` (kbit/s; 0 is no limit) are
+    dropped, beyond bursts of `policing_burst` (kbit).
     """
 
     name: str
@@ -74,12 +74,15 @@ class PortSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeSpec:
-    """A bridge as it is to be; `datapath_type` "netdev" is the userspace datapath.
+    """A desired bridge; `datapath_type` "netdev" is the userspace datapath.
 
-    The controller is ours, on this host: out of band, so that a lost connection adds no flows of
-    Open vSwitch's own, and secure, so that flows stay when it is gone. It is sent so many packets a
-    second, of all ports in turn: one pod can neither keep it busy nor have all others wait.
+    `packets_per_second` and `packets_waiting` limit the packets sent to the controller, which Open
+    vSwitch takes from all ports in turn.
     """
+
+    # The controller is this agent. Out of band: a lost connection must not add Open vSwitch's own
+    # in-band flows. `secure`: flows stay while the agent is down. The packet limit: one pod can
+    # neither keep the agent busy nor delay the packets of others.
 
     name: str
     controller: str
@@ -95,12 +98,12 @@ class BridgeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OvsdbView:
-    """The database at one moment; `revision` grows with every change and reconnection."""
+    """The database at one moment; `revision` grows with each change and reconnection."""
 
     revision: int = 0
     connected: bool = False
     applied: bool = True
-    """Whether ovs-vswitchd has done all that somebody waits for (`next_cfg`, `cur_cfg`)."""
+    """Whether ovs-vswitchd has applied all confirmed changes (`cur_cfg` has reached `next_cfg`)."""
 
     ports: Mapping[str, PortRow] = field(default_factory=dict)
     bridges: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

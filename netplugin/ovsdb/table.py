@@ -1,8 +1,8 @@
-"""The ports of the switch, kept row by row as the database's rows change (pure).
+"""The ports of the switch, updated row by row as the database changes (pure).
 
 In come rows of the tables Bridge, Port and Interface, in any order and one change at a time; out
-goes a `PortRow` for each port a bridge holds. Only what changed is computed anew: with some
-hundred ports, building all of them for each change costs more than adding a pod.
+goes a `PortRow` for each port of a bridge. Only what changed is computed again: with some hundred
+ports, building all of them for each change costs more than adding a pod.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Id = TypeVar("Id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortFacts(Generic[Id]):
-    """What the row in table Port contributes."""
+    """The part of a port that is in table Port."""
 
     name: str
     tag: int
@@ -27,7 +27,7 @@ class PortFacts(Generic[Id]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceFacts:
-    """What the row in table Interface contributes."""
+    """The part of a port that is in table Interface."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ class InterfaceFacts:
 
 
 class PortTable(Generic[Id]):
-    """Rows in, `PortRow`s out."""
+    """Assembles `PortRow`s from rows of three tables."""
 
     def __init__(self) -> None:
         self._ports: dict[Id, PortFacts[Id]] = {}
@@ -65,7 +65,7 @@ class PortTable(Generic[Id]):
         return None if port is None else self._bridge.get(port)
 
     def set_port(self, port: Id, facts: PortFacts[Id] | None) -> None:
-        """Take a row of table Port, or its end."""
+        """Put a row of table Port; None removes it."""
         before = self._ports.pop(port, None)
         if before is not None:
             for interface in before.interfaces:
@@ -80,7 +80,7 @@ class PortTable(Generic[Id]):
         self._dirty.add(port)
 
     def set_interface(self, interface: Id, facts: InterfaceFacts | None) -> None:
-        """Take a row of table Interface, or its end."""
+        """Put a row of table Interface; None removes it."""
         if facts is None:
             self._interfaces.pop(interface, None)
         else:
@@ -89,7 +89,7 @@ class PortTable(Generic[Id]):
             self._dirty.add(self._owner[interface])
 
     def set_members(self, bridge: str, ports: frozenset[Id]) -> None:
-        """Take the ports a bridge holds; none when the bridge is gone."""
+        """Put the ports of a bridge; an empty set for a bridge that was removed."""
         before = self._members.pop(bridge, frozenset())
         for port in before - ports:
             if self._bridge.get(port) == bridge:

@@ -1,91 +1,53 @@
-"""How a pod gets its interface: the steps of an ADD, side by side where they can be.
+"""The steps of an ADD, run in parallel where they do not depend on each other.
 
-In come the request and a journal entry for it; out comes what the runtime is told. The journal is
-written, then the veth pair (`netplugin.kernel.netns`) and the port (`netplugin.pods.pod_ports`) are
-made while netmaster is asked for the endpoint; when it has answered, flows
-(`netplugin.bridges.reconciler`) and the inside of the namespace follow. All is done when the port
-has its OpenFlow number, the switch has acknowledged the flows and the inside is ready, so that a
-pod's first packet is not lost (docs/original/host-notes.md §3). Where a switch delivers to ports it
-has no flows of (bridged VLANs) the flows come before the port, so that none passes unjudged.
+In come the request and a journal entry for it; out comes the result for the runtime. First the
+journal is written. Then the veth pair (`netplugin.kernel.netns`) and the OVS port
+(`netplugin.pods.pod_ports`) are created while netmaster is asked for the endpoint; its answer
+starts the flows (`netplugin.bridges.reconciler`) and the configuration of the namespace. The ADD is
+done when the port has its OpenFlow number, the switch has acknowledged the flows and the namespace
+is configured, so that a pod's first packet is not lost (docs/notes/host.md §3).
 
-What a step that fails leaves is `netplugin.pods.handler`' to undo.
+What a failed step leaves is undone by `netplugin.pods.handler`.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
-from typing import Final
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from core.errors import NotFound
-from core.ids import EndpointKey, GroupName, HostLabel, endpoint_key, network_id
+from core.ids import EndpointKey, GroupName, endpoint_key, network_id
 from core.tasks import unbroken
-from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
-from netplugin.masters.client import MasterApi, WantedEndpoint
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.masters.client import WantedEndpoint
+from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
-from netplugin.pods.journal import EntryState, Journal, JournalEntry
+from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.networks import BRIDGE_OF
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
 
-NETWORK_KNOWN: Final = 3.0
-"""Seconds a network may take to reach this host after netmaster has spoken of it."""
-POLICIES_KNOWN: Final = 5.0
-"""Seconds until this host has what netmaster knew of policies and endpoints when it was asked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
-    """What does not change while the agent runs.
-
-    `tx_off` says that pods compute their own checksums, which the userspace datapath demands;
-    `services` is the subnet of Kubernetes' services, if there are any.
-    """
-
-    label: HostLabel
-    tx_off: bool
-    services: IPv4Network | None = None
-
 
 class PodAdd:
-    """Makes the interfaces of pods. One per agent."""
+    """Carries out ADDs. One per agent."""
 
     def __init__(
-        self,
-        *,
-        facts: HostFacts,
-        mtus: PodMtus,
-        master: MasterApi,
-        journal: Journal,
-        links: KernelLinks,
-        roster: EndpointRegistry,
-        pod_ports: PodPorts,
-        access: HostInterfaces,
-        world: WorldBuilder,
-        reconciler: Reconciler,
+        self, host: PodHost, mtus: PodMtus, pod_ports: PodPorts, host_interfaces: HostInterfaces
     ) -> None:
-        self._facts = facts
+        self._host = host
         self._mtus = mtus
-        self._master = master
-        self._journal = journal
-        self._links = links
-        self._roster = roster
         self._ports = pod_ports
-        self._access = access
-        self._world = world
-        self._reconciler = reconciler
+        self._host_interfaces = host_interfaces
+        self._world = host.world
+        self._reconciler = host.reconciler
 
-    def entry(self, request: PodRequest) -> JournalEntry:
-        """Return the journal entry to begin with, with a number for the port."""
+    def new_entry(self, request: PodRequest) -> JournalEntry:
+        """Return the journal entry of a new endpoint, with a free port number."""
         known = self._world.networks.get(network_id(request.network, request.tenant))
         return JournalEntry(
             key=endpoint_key_of(request),
@@ -100,48 +62,61 @@ class PodAdd:
             state=EntryState.ADDING,
         )
 
-    async def again(self, entry: JournalEntry, name: str) -> PodResult | None:
-        """Return the result of the ADD that made an endpoint; None if it no longer holds."""
-        record, network = await self._ask(entry, name)
+    async def repeat(self, entry: JournalEntry, name: str) -> PodResult | None:
+        """Return the result of the ADD that created an endpoint; None if it is no longer valid."""
+        # netmaster is asked, not only the registry: it may have reclaimed the endpoint meanwhile
+        # and granted another address, which the pod does not have.
+        record, network = await self._request_endpoint(entry, name)
         port = self._world.endpoints.port(entry.key)
         if port is None or _identity(port.record) != _identity(record):
             return None
         return self._result(entry, record, network)
 
     async def make(self, entry: JournalEntry, name: str) -> PodResult:
-        """Make all there is to an endpoint; return when it works.
+        """Create an endpoint; return when it forwards packets.
 
-        Raises ContivError, the first of several failures, with no step still at work.
+        Raises ContivError, the first of several failures, after all steps have ended.
         """
+        # Usually the network is known here already, so the port is created while netmaster works. A
+        # guess that was wrong (another bridge or VLAN than netmaster's answer says) is corrected
+        # below by a second `attach`.
         known = self._world.networks.get(network_id(entry.network, entry.tenant))
-        if known is not None and self._world.modes.delivers_unasked(known.encap):
-            known = None  # the port has to wait for the flows
-        await self._keep(entry)
+        if known is not None and self._world.forwarding.delivers_without_flows(known.encap):
+            # On bridged VLANs the switch delivers to ports that have no flows. There the flows come
+            # before the port, or packets would pass that no policy has filtered.
+            known = None
+        # Journal first: from here on there may be a link, a port or an address to undo, and the
+        # next agent knows that only from the journal, should this one be killed.
+        await self._save(entry)
         try:
             async with asyncio.TaskGroup() as steps:
-                wanted = steps.create_task(self._ask(entry, name))
-                linked = steps.create_task(self._link(entry))
+                wanted = steps.create_task(self._request_endpoint(entry, name))
+                linked = steps.create_task(self._create_link(entry))
                 tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
                     steps.create_task(self._ports.attach(entry, known))
                 record, network = await wanted
                 if entry.bridge is not BRIDGE_OF[network.encap]:
-                    # what was known of the network, if anything, was wrong
                     entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
-                steps.create_task(self._furnish(linked, entry, record, network))
-                forwarded = steps.create_task(self._forward(entry, record))
-                steps.create_task(self._keep(replace(entry, state=EntryState.PRESENT)))
-                if self._world.modes.delivers_unasked(network.encap):
+                steps.create_task(self._configure_namespace(linked, entry, record, network))
+                forwarded = steps.create_task(self._program_flows(entry, record))
+                # PRESENT is written while the last steps run. If one of them fails the entry is
+                # rewritten as REMOVING; if the agent dies, the runtime gets no answer and sends a
+                # DEL, which finds the endpoint.
+                steps.create_task(self._save(replace(entry, state=EntryState.PRESENT)))
+                if self._world.forwarding.delivers_without_flows(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
                     steps.create_task(self._ports.attach(entry, network))
         except BaseExceptionGroup as group:
-            raise _reason(group) from group
+            raise _first_failure(group) from group
         return self._result(entry, record, network)
 
-    async def _ask(self, entry: JournalEntry, name: str) -> tuple[EndpointRecord, NetworkRecord]:
+    async def _request_endpoint(
+        self, entry: JournalEntry, name: str
+    ) -> tuple[EndpointRecord, NetworkRecord]:
         wanted = WantedEndpoint(
-            host=self._facts.label,
+            host=self._host.label,
             tenant=entry.tenant,
             network=entry.network,
             group=entry.group or None,
@@ -149,35 +124,42 @@ class PodAdd:
             common_name=name,
         )
         try:
-            # a request on its way must not reach netmaster after the release that is to undo it
-            granted = await unbroken(self._master.create_endpoint(wanted))
-        except NotFound as exc:  # netmaster's words do not say what was not found
+            # Cancelling must not abandon the request: it could reach netmaster after the release
+            # that undoes this ADD, and the address would stay allocated without an endpoint.
+            granted = await unbroken(self._host.master.create_endpoint(wanted))
+        except NotFound as exc:  # netmaster's text does not name what was not found
             group = f", group {entry.group}" if entry.group else ""
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
-        # of any two pods the younger one's host knows the other: one of them can always judge
-        await self._reconciler.caught_up(granted.revisions, POLICIES_KNOWN)
+        # Of any two pods, the host of the younger one has the record of the older one before the
+        # younger one may send. So at least one of both hosts can apply the policies between them.
+        await self._reconciler.records.caught_up(
+            granted.revisions, self._host.timing.policies_known
+        )
         record = granted.record
-        return record, await self._reconciler.network(record.network, NETWORK_KNOWN)
+        return record, await self._reconciler.records.network(
+            record.network, self._host.timing.network_known
+        )
 
-    async def _link(self, entry: JournalEntry) -> None:
-        # a thread cannot be called back: the link would come after it was to be removed
+    async def _create_link(self, entry: JournalEntry) -> None:
+        # A thread cannot be cancelled: an abandoned one would create the link after the undo has
+        # removed it.
         await unbroken(
-            self._links.add_pod_link(
+            self._host.links.add_pod_link(
                 PodLink(
                     host_name=port_names.switch_name(entry.port),
                     ifname=entry.ifname,
                     netns_path=entry.netns,
                     mtu=self._mtus.of(Bridge(entry.bridge)),
-                    tx_off=self._facts.tx_off,
+                    tx_off=self._host.tx_off,
                 )
             )
         )
 
-    async def _forward(self, entry: JournalEntry, record: EndpointRecord) -> None:
+    async def _program_flows(self, entry: JournalEntry, record: EndpointRecord) -> None:
         port = LocalPort(record=record, ofport=entry.port, number=entry.port)
         await self._reconciler.put_port(entry.key, port)
 
-    async def _furnish(
+    async def _configure_namespace(
         self,
         linked: asyncio.Task[None],
         entry: JournalEntry,
@@ -188,7 +170,7 @@ class PodAdd:
         ipv4, ipv6 = _addresses(record, network)
         gateways = _gateways(record, network)
         await unbroken(
-            self._links.configure_pod(
+            self._host.links.configure_pod(
                 entry.netns,
                 entry.ifname,
                 record.mac_address,
@@ -196,16 +178,16 @@ class PodAdd:
                 [gateway for gateway in gateways if gateway is not None],
             )
         )
-        await self._links.passing(port_names.switch_name(entry.port))
+        await self._host.links.passing(port_names.switch_name(entry.port))
         if not network.gateway:
-            await self._go_by_host(entry)
+            await self._attach_to_host(entry)
 
-    async def _go_by_host(self, entry: JournalEntry) -> None:
-        """Give a pod a way by its host to everything but services (`driver.go: addPod`)."""
-        await self._access.attach(entry, self._mtus.of(Bridge.VXLAN))
-        if self._facts.services is not None:
-            way = self._links.route_pod(entry.netns, entry.ifname, self._facts.services)
-            await unbroken(way)
+    async def _attach_to_host(self, entry: JournalEntry) -> None:
+        """Route a pod by its host to everything but services (`driver.go: addPod`)."""
+        await self._host_interfaces.attach(entry, self._mtus.of(Bridge.VXLAN))
+        if self._host.service_subnet is not None:
+            route = self._host.links.route_pod(entry.netns, entry.ifname, self._host.service_subnet)
+            await unbroken(route)
 
     def _result(
         self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
@@ -223,13 +205,13 @@ class PodAdd:
             host_ifname=port_names.switch_name(entry.port),
         )
 
-    async def _keep(self, entry: JournalEntry) -> None:
-        self._roster.put(entry)
-        await self._journal.write(entry)
+    async def _save(self, entry: JournalEntry) -> None:
+        self._host.registry.put(entry)
+        await self._host.journal.write(entry)
 
 
 def endpoint_key_of(request: PodRequest) -> EndpointKey:
-    """Return the key under which netmaster keeps the endpoint a request speaks of."""
+    """Return netmaster's key of the endpoint that a request names."""
     return endpoint_key(network_id(request.network, request.tenant), request.container_id)
 
 
@@ -237,10 +219,10 @@ def _identity(record: EndpointRecord) -> tuple[str, str, str]:
     return record.mac_address, record.ip_address, record.ipv6_address
 
 
-def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first failure of steps that ran side by side; the others followed from it."""
+def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first failure of parallel steps; the others are cancelled because of it."""
     first = group.exceptions[0]
-    return _reason(first) if isinstance(first, BaseExceptionGroup) else first
+    return _first_failure(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _addresses(

@@ -1,8 +1,8 @@
-"""The endpoints of this host, by their journal entries, and whose turn it is to work on one.
+"""The endpoints of this host by their journal entries, and a lock for each container.
 
-`netplugin.pods.handler` makes and removes them, `netplugin.pods.pod_ports` keeps their ports; both
-look here for what there is. Work on one container is serial, containers go side by side. Nothing
-here does anything to an endpoint, and nothing survives the agent: that is the journal's business.
+`netplugin.pods.handler` adds and removes entries, `netplugin.pods.pod_ports` and others read them.
+Work on one container is serial, containers are independent. The registry lives in memory; the
+journal (`netplugin.pods.journal`) survives the agent.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ class EndpointRegistry:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def put(self, entry: JournalEntry) -> None:
-        """Add an endpoint, or say how far it has come."""
+        """Add an endpoint, or replace its entry."""
         self._entries[entry.key] = entry
 
-    def drop(self, key: EndpointKey) -> None:
-        """Forget an endpoint."""
+    def remove(self, key: EndpointKey) -> None:
+        """Remove an endpoint. Raises KeyError."""
         del self._entries[key]
 
     def get(self, key: EndpointKey) -> JournalEntry | None:
@@ -44,15 +44,17 @@ class EndpointRegistry:
         return frozenset(self._entries)
 
     def ports(self) -> set[int]:
-        """Return the numbers of their ports."""
+        """Return the port numbers of all endpoints."""
         return {entry.port for entry in self._entries.values()}
 
     def entries(self) -> list[JournalEntry]:
-        """Return all endpoints, also those somebody is at work on."""
+        """Return all endpoints, also those that a call is working on."""
         return list(self._entries.values())
 
-    def settled(self) -> list[JournalEntry]:
-        """Return the endpoints nobody is at work on."""
+    def idle(self) -> list[JournalEntry]:
+        """Return the complete endpoints that no call is working on."""
+        # Reconcile loops act on these only: a missing link or port of an endpoint in an ADD or DEL
+        # is no fault.
         return [
             entry
             for entry in self._entries.values()
@@ -60,8 +62,11 @@ class EndpointRegistry:
         ]
 
     @asynccontextmanager
-    async def serial(self, container_id: str) -> AsyncIterator[None]:
-        """Work on a container's endpoints when all who asked before have ended."""
+    async def lock(self, container_id: str) -> AsyncIterator[None]:
+        """Hold the container's lock for the body; holders follow in the order of their calls."""
+        # The lock is the container's, not the endpoint's: a runtime may repeat an ADD with another
+        # network, which replaces the endpoint. Locks are counted and dropped with their last user,
+        # because containers come and go for as long as the agent runs.
         lock, users = self._locks.get(container_id, (asyncio.Lock(), 0))
         self._locks[container_id] = lock, users + 1
         try:

@@ -1,13 +1,12 @@
-"""Finds endpoints of this host that nobody will delete any more, and releases them.
+"""Garbage collection: releases endpoints of this host for which no DEL will come.
 
-Only their host can tell: a pod whose namespace and link are gone (its runtime never sent the DEL),
-and a record that names this host while neither journal, nor OVSDB, nor a link knows of it. What is
-suspected at every look for a grace period is removed as by a DEL (`netplugin.pods.handler`,
-`netplugin.pods.teardown`). No look counts while something cannot be seen, and nothing is released
-that a call is at work on.
+Only their host can recognise them. Either the pod's namespace and link are gone (its runtime never
+sent the DEL), or a record names this host while journal, OVSDB and links do not know it. What every
+scan finds for a whole grace period is removed as by a DEL (`netplugin.pods.handler`,
+`netplugin.pods.teardown`).
 
-An endpoint whose record is gone while its port is here was reclaimed by netmaster: its address may
-be somebody else's by now, so it is cut off, by two looks.
+An endpoint whose record is gone while its port is here was reclaimed by netmaster. Its address may
+belong to another pod by now, so its flows are removed after two scans.
 """
 
 import asyncio
@@ -15,126 +14,127 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from core.errors import ContivError
 from core.grace_period import GracePeriod
 from core.ids import EndpointKey
 from core.logs import fields
-from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb
-from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.handler import Pods
-from netplugin.pods.journal import Journal, JournalEntry
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = 10.0
-"""Seconds between looks; less where the grace period is short."""
-CUT_OFF_AFTER: Final = 5.0
-"""Seconds a record must be gone: one that is made anew is away for a moment."""
-
 
 class GarbageCollector:
-    """Looks after this host's endpoints; `grace` in seconds, 0 releases nothing."""
+    """Scans this host's endpoints; `grace` in seconds, 0 releases nothing."""
 
     def __init__(
         self,
-        *,
+        host: PodHost,
         pods: Pods,
-        roster: EndpointRegistry,
         pod_ports: PodPorts,
-        journal: Journal,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        world: WorldBuilder,
+        *,
         grace: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pods = pods
-        self._roster = roster
+        self._registry = host.registry
         self._pod_ports = pod_ports
-        self._journal = journal
-        self._links = links
-        self._ovsdb = ovsdb
-        self._world = world
+        self._journal = host.journal
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._world = host.world
         self._grace = grace
+        self._every = host.timing.collect_every
         self._clock = clock
         self._vanished = GracePeriod[JournalEntry](grace)
         self._unknown = GracePeriod[tuple[EndpointKey, str]](grace)
-        self._revoked = GracePeriod[EndpointKey](CUT_OFF_AFTER)
+        self._revoked = GracePeriod[EndpointKey](host.timing.revoked_grace)
         self.tally: Counter[str] = Counter()
-        """How often something was mended, by what was wrong."""
+        """How many objects were collected, by cause (shown at `/debug/leaks`)."""
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Scan for ever."""
         if self._journal.unreadable:
             log.warning(
-                "endpoints nobody knows are kept: the journal has entries that cannot be read",
+                "garbage collection: keeping unknown endpoints, the journal has unreadable entries",
                 extra=fields(count=self._journal.unreadable),
             )
-        pause = min(LOOK_EVERY, self._grace / 4) if self._grace else LOOK_EVERY
+        pause = min(self._every, self._grace / 4) if self._grace else self._every
         while True:
             await asyncio.sleep(pause)
             try:
-                await self.look()
+                await self.scan()
             except ContivError as exc:
-                log.warning("leaks not looked for", extra=fields(error=exc))
+                log.warning("garbage collection failed, retrying", extra=fields(error=exc))
 
-    async def look(self) -> None:
-        """Look once, and mend what is due. Raises ContivError when that fails; look again."""
+    # Deleting a live pod's endpoint is far worse than keeping a dead one for a while. So absence is
+    # believed only where it was seen: by every scan of a grace period, and only by scans in which
+    # all sources that could know the endpoint were readable. A scan that could not read one of them
+    # resets the grace period instead of counting. `GracePeriod` also asks for two scans, so that
+    # a single scan after a long pause of the process does not suffice.
+
+    async def scan(self) -> None:
+        """Scan once and collect what is due. Raises ContivError; the next scan retries."""
         at = self._clock()
-        for key in self._revoked.look(self._world.endpoints.revoked(), at):
-            self._pods.cut_off(key)
+        for key in self._revoked.observe(self._world.endpoints.revoked(), at):
+            self._pods.remove_flows(key)
             self.tally["cut off"] += 1
         if not self._grace:
             return
         try:
             links = await self._links.links()
-            linkless = await self._without_pod(links)
+            podless = await self._entries_without_pod(links)
         except ContivError:
-            self._vanished.forget()
-            self._unknown.forget()
+            self._vanished.reset()
+            self._unknown.reset()
             raise
-        for entry in self._vanished.look(linkless, at):
-            log.warning("pod is gone without a DEL", extra=fields(endpoint=entry.key))
+        for entry in self._vanished.observe(podless, at):
+            log.warning(
+                "garbage collection: pod is gone without a DEL", extra=fields(endpoint=entry.key)
+            )
             await self._pods.release(entry)
             self.tally["pod gone"] += 1
-        if not self._sees_all(links):
-            self._unknown.forget()
+        if not self._sources_readable(links):
+            self._unknown.reset()
             return
-        nobodys = {(one.key, one.ip_address): (one, net) for one, net in self._nobodys()}
-        for due in self._unknown.look(nobodys, at):
-            log.warning("endpoint is known to nobody here", extra=fields(endpoint=due[0]))
-            await self._pods.forsake(*nobodys[due])
+        # The address is part of the suspect: a record that was deleted and granted again has the
+        # same key, and must get a grace period of its own.
+        unknown = {(one.key, one.ip_address): (one, net) for one, net in self._unknown_records()}
+        for due in self._unknown.observe(unknown, at):
+            log.warning(
+                "garbage collection: record without endpoint", extra=fields(endpoint=due[0])
+            )
+            await self._pods.release_record(*unknown[due])
             self.tally["record unknown"] += 1
 
-    async def _without_pod(self, links: frozenset[str]) -> list[JournalEntry]:
-        """Return the endpoints whose link is gone, and their pod's namespace with it."""
-        linkless = [
-            e for e in self._roster.settled() if port_names.switch_name(e.port) not in links
-        ]
+    async def _entries_without_pod(self, links: frozenset[str]) -> list[JournalEntry]:
+        """Return the endpoints whose link and namespace are both gone."""
+        # A link alone proves nothing: an operator may have deleted it from a running pod.
+        linkless = [e for e in self._registry.idle() if port_names.switch_name(e.port) not in links]
         return [entry for entry in linkless if not await self._links.netns_alive(entry.netns)]
 
-    def _sees_all(self, links: Iterable[str]) -> bool:
-        """Tell whether all that could know an endpoint of this host is there to be asked."""
-        used = self._pod_ports.in_use()
-        ours = {number for name in links if (number := port_names.number_of(name)) is not None}
+    def _sources_readable(self, links: Iterable[str]) -> bool:
+        """Tell whether every source that could know an endpoint of this host is readable."""
+        used = self._pod_ports.used_numbers()
+        # A pod's link without an entry means that an entry is missing, not that the pod is: the
+        # journal was lost or replaced.
+        pod_links = {number for name in links if (number := port_names.number_of(name)) is not None}
         return (
             self._world.complete
             and self._ovsdb.connected
             and not self._journal.unreadable
-            and ours <= used
+            and pod_links <= used
         )
 
-    def _nobodys(self) -> list[tuple[EndpointRecord, NetworkRecord]]:
-        """Return this host's records that nothing here stands for, with their networks.
+    def _unknown_records(self) -> list[tuple[EndpointRecord, NetworkRecord]]:
+        """Return this host's records without endpoint, with their networks.
 
-        The endpoints of infra networks are the host's own, and in no journal.
+        The endpoints of infra networks belong to the host itself and are in no journal.
         """
         rows = self._ovsdb.ports().values()
         on_switch = {row.external_ids.get(port_names.ENDPOINT_ID) for row in rows}
@@ -142,7 +142,7 @@ class GarbageCollector:
             (record, network)
             for record in self._world.endpoints.here()
             if record.key not in on_switch
-            and not self._pods.stands_for(record.key)
+            and not self._pods.has(record.key)
             and (network := self._world.networks.get(record.network)) is not None
             and network.type is not NetworkType.INFRA
         ]

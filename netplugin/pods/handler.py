@@ -1,158 +1,143 @@
 """Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
 
-An ADD is `netplugin.pods.add`'s to carry out. Asked again it answers the same again; when a step
-fails, all of them are undone.
+An ADD is carried out by `netplugin.pods.add`. A repeated ADD returns the same result; a failed one
+is undone completely.
 
-A DEL takes the flows away, waits a moment for netmaster's release and answers; what remains (links,
-OVS port, a release netmaster could not take) is `netplugin.pods.teardown`'s, from the journal,
-which survives whatever happens to this process or to the master (ADR 17). Calls for one
-container are serial, containers go side by side (`netplugin.pods.endpoint_registry`).
+A DEL removes the flows, waits shortly for netmaster's release and returns. The rest (links, OVS
+port, a release that netmaster could not take) is done by `netplugin.pods.teardown` from the
+journal, which survives the end of this process (ADR 17). Calls for one container are serial,
+containers are independent (`netplugin.pods.endpoint_registry`).
 """
 
 import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
 from core.errors import Conflict, ContivError, HostError, MasterUnavailable
-from core.ids import EndpointKey, HostLabel
+from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.bridges.reconciler import Reconciler
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
-from netplugin.masters.client import MasterApi
 from netplugin.pods.add import PodAdd, endpoint_key_of
-from netplugin.pods.endpoint_registry import EndpointRegistry
-from netplugin.pods.journal import EntryState, Journal, JournalEntry
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
 from netplugin.pods.teardown import Teardown
-from netplugin.world.builder import WorldBuilder
 from state.records import EndpointRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
-
-OLD_GONE: Final = 4.0
-"""Seconds an ADD waits for what an earlier one of the same pod has left to be removed."""
-FLOWS_GONE: Final = 2.0
-"""Seconds the switch may take to give up flows; one that is stuck does it when it is back."""
-UNDONE: Final = 2.0
-"""Seconds a failed ADD waits until nothing of it is left; what is still left goes on its own."""
 
 
 class Pods:
     """The endpoints of this host. One per agent."""
 
     def __init__(
-        self,
-        *,
-        host: HostLabel,
-        addition: PodAdd,
-        master: MasterApi,
-        journal: Journal,
-        roster: EndpointRegistry,
-        pod_ports: PodPorts,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        removal: Teardown,
+        self, host: PodHost, pod_add: PodAdd, pod_ports: PodPorts, teardown: Teardown
     ) -> None:
-        self._host = host
-        self._addition = addition
-        self._master = master
-        self._journal = journal
-        self._roster = roster
+        self._label = host.label
+        self._pod_add = pod_add
+        self._master = host.master
+        self._journal = host.journal
+        self._registry = host.registry
         self._ports = pod_ports
-        self._world = world
-        self._reconciler = reconciler
-        self._removal = removal
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._teardown = teardown
+        self._timing = host.timing
 
     def recover(self, entries: list[JournalEntry]) -> None:
-        """Take over the journal of the agent before this one, once, before the first call.
+        """Take over the journal of the previous agent, once, before the first call.
 
-        What it finished stays; what it left half done is taken away like a DEL, since no runtime
-        was told of it.
+        Complete endpoints stay. Incomplete ones are torn down like after a DEL.
         """
+        # The ADD of an entry that is still ADDING was never answered, so no runtime relies on it.
         for entry in entries:
-            self._ports.seen(entry.port)
+            self._ports.reserve(entry.port)
             if entry.state is EntryState.PRESENT:
-                self._roster.put(entry)
+                self._registry.put(entry)
             else:
-                self._removal.schedule(replace(entry, state=EntryState.REMOVING))
+                self._teardown.schedule(replace(entry, state=EntryState.REMOVING))
 
     def keys(self) -> frozenset[EndpointKey]:
-        """Return the endpoints this host has."""
-        return self._roster.keys()
+        """Return the keys of this host's endpoints."""
+        return self._registry.keys()
 
     async def add(self, request: PodRequest) -> PodResult:
-        """Give a pod its interface; asked twice for the same one, answer the same again."""
+        """Create a pod's interface, or return the result of an identical earlier call."""
         key = endpoint_key_of(request)
-        async with self._roster.serial(request.container_id):
-            known = self._roster.find(request.container_id, request.ifname)
+        async with self._registry.lock(request.container_id):
+            known = self._registry.find(request.container_id, request.ifname)
             name = request.pod_name or request.container_id
             if known is not None:
-                if _is_what(request, known) and (result := await self._addition.again(known, name)):
+                if _matches(request, known) and (result := await self._pod_add.repeat(known, name)):
                     return result
-                await unbroken(self._take_away(known))
-                await self._removal.finished(known.key, OLD_GONE)
-            if (other := self._roster.get(key)) is not None:
+                # The runtime asks for something else now: the old endpoint is replaced, and must be
+                # gone first, because both have the same interface name in the namespace.
+                await unbroken(self._remove(known))
+                await self._teardown.wait_finished(known.key, self._timing.old_gone)
+            if (other := self._registry.get(key)) is not None:
                 raise Conflict(
                     f"container {request.container_id} is on network {request.network} already, "
                     f"by its interface {other.ifname}"
                 )
-            await self._removal.finished(key, OLD_GONE)
-            return await self._make(self._addition.entry(request), name)
+            # netmaster knows one endpoint by this key. A release still under way would delete the
+            # new one.
+            await self._teardown.wait_finished(key, self._timing.old_gone)
+            return await self._make(self._pod_add.new_entry(request), name)
 
     async def delete(self, request: PodRequest) -> None:
-        """Take a pod's interface away; nothing there is a success."""
-        async with self._roster.serial(request.container_id):
-            known = self._roster.find(request.container_id, request.ifname)
+        """Remove a pod's interface; one that does not exist is a success."""
+        async with self._registry.lock(request.container_id):
+            known = self._registry.find(request.container_id, request.ifname)
             if known is not None:
-                await unbroken(self._take_away(known))
-            for record in self._forgotten(request):
+                await unbroken(self._remove(known))
+            for record in self._unjournaled_records(request):
                 await self._master.delete_endpoint(
                     request.tenant, request.network, record.endpoint_id
                 )
 
     async def reclaim(self, key: EndpointKey) -> None:
-        """Take an endpoint away by its record's key, as netmaster's clean-up asks."""
-        known = self._roster.get(key)
+        """Remove an endpoint by its record's key, for netmaster's clean-up."""
+        known = self._registry.get(key)
         if known is not None:
-            async with self._roster.serial(known.container_id):
-                entry = self._roster.get(key)  # another one, maybe, after waiting
+            async with self._registry.lock(known.container_id):
+                entry = self._registry.get(key)  # it may have been replaced meanwhile
                 if entry is not None:
-                    await unbroken(self._take_away(entry))
+                    await unbroken(self._remove(entry))
 
     async def release(self, entry: JournalEntry) -> None:
-        """Take an endpoint away as a DEL would, unless it is another one by now."""
-        async with self._roster.serial(entry.container_id):
-            if self._roster.get(entry.key) is entry:
-                await unbroken(self._take_away(entry))
+        """Remove an endpoint as a DEL would, unless it has been replaced meanwhile."""
+        async with self._registry.lock(entry.container_id):
+            if self._registry.get(entry.key) is entry:
+                await unbroken(self._remove(entry))
 
-    async def forsake(self, record: EndpointRecord, network: NetworkRecord) -> None:
-        """Release a record of this host that nothing here stands for, unless something does now."""
-        async with self._roster.serial(record.endpoint_id):
-            if self.stands_for(record.key):
+    async def release_record(self, record: EndpointRecord, network: NetworkRecord) -> None:
+        """Release a record of this host without endpoint, unless it has one by now."""
+        async with self._registry.lock(record.endpoint_id):
+            if self.has(record.key):
                 return
             await self._master.delete_endpoint(network.tenant, network.name, record.endpoint_id)
 
-    def cut_off(self, key: EndpointKey) -> None:
-        """Take the flows of an endpoint away whose address is not its own any more."""
+    def remove_flows(self, key: EndpointKey) -> None:
+        """Remove the flows of an endpoint whose record was reclaimed."""
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=RECLAIMED))
         self._world.endpoints.remove_port(key)
-        self._reconciler.wake()
 
-    def stands_for(self, key: EndpointKey) -> bool:
-        """Tell whether there is an endpoint of this key here, or one that is being removed."""
-        return self._roster.get(key) is not None or self._removal.has(key)
+    def has(self, key: EndpointKey) -> bool:
+        """Tell whether an endpoint of this key exists here, or is being removed."""
+        return self._registry.get(key) is not None or self._teardown.has(key)
 
     # -- ADD -----------------------------------------------------------------------------------
 
     async def _make(self, entry: JournalEntry, name: str) -> PodResult:
-        self._roster.put(entry)
+        self._registry.put(entry)
         try:
-            result = await self._addition.make(entry, name)
+            result = await self._pod_add.make(entry, name)
         except BaseException as exc:
+            # Also a cancelled call is undone before it ends. `unbroken` finishes the undo however
+            # often the call is cancelled; half an undo would leak an address or a port.
             log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
             await unbroken(self._undo(entry, exc))
             raise
@@ -164,54 +149,58 @@ class Pods:
 
     # -- DEL -----------------------------------------------------------------------------------
 
-    async def _take_away(self, entry: JournalEntry) -> None:
-        going = replace(entry, state=EntryState.REMOVING)
-        await self._journal.write(going)
-        await self._remove(going)
+    # The journal says REMOVING before anything is removed, and the entry is deleted by the teardown
+    # when nothing is left. Whenever the agent dies in between, the next one continues.
+
+    async def _remove(self, entry: JournalEntry) -> None:
+        removing = replace(entry, state=EntryState.REMOVING)
+        await self._journal.write(removing)
+        await self._withdraw(removing)
+        await self._teardown.release(removing)
 
     async def _undo(self, entry: JournalEntry, reason: BaseException) -> None:
-        going = replace(entry, state=EntryState.REMOVING)
+        removing = replace(entry, state=EntryState.REMOVING)
         try:
-            await self._journal.write(going)
-        except HostError as exc:  # an ADD the journal does not know, or as begun: nothing is lost
+            await self._journal.write(removing)
+        except HostError as exc:
+            # The journal has no entry, or one that is ADDING, which `recover` also tears down.
             log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
-        if self._removal.ended:
+        if self._teardown.ended:
             return  # the next agent finds it in the journal
-        await self._take_off(going)
+        await self._withdraw(removing)
         if isinstance(reason, MasterUnavailable):
-            self._removal.schedule(going)  # nobody can release it now: the runtime need not wait
+            # No master can release it now, so the runtime need not wait for that.
+            self._teardown.schedule(removing)
             return
-        await self._removal.release(going)
-        with suppress(ContivError):  # the caller has an error already, and the work goes on
-            await self._removal.finished(entry.key, UNDONE)
+        await self._teardown.release(removing)
+        with suppress(ContivError):  # the caller gets the ADD's error, and the teardown goes on
+            await self._teardown.wait_finished(entry.key, self._timing.undone)
 
-    async def _remove(self, going: JournalEntry) -> None:
-        await self._take_off(going)
-        await self._removal.release(going)
-
-    async def _take_off(self, going: JournalEntry) -> None:
-        """Take an endpoint off the switch."""
-        self._roster.put(going)
+    async def _withdraw(self, entry: JournalEntry) -> None:
+        """Remove an endpoint's flows and its registry entry."""
+        # Flows go before the release: a released address may be granted to another pod at once, and
+        # this pod must then neither receive its packets nor send as it.
+        self._registry.put(entry)
         try:
-            async with asyncio.timeout(FLOWS_GONE):
-                await self._reconciler.remove_port(going.key)
+            async with asyncio.timeout(self._timing.flows_gone):
+                await self._reconciler.remove_port(entry.key)
         except (ContivError, TimeoutError) as exc:
-            log.warning("flows remain", extra=fields(endpoint=going.key, error=exc))
-        self._roster.drop(going.key)
+            log.warning("flows not removed yet", extra=fields(endpoint=entry.key, error=exc))
+        self._registry.remove(entry.key)
 
-    def _forgotten(self, request: PodRequest) -> list[EndpointRecord]:
-        """Return this host's records of the container that no journal entry stands for."""
+    def _unjournaled_records(self, request: PodRequest) -> list[EndpointRecord]:
+        """Return this host's records of the container that have no journal entry."""
         key = endpoint_key_of(request)
         record = self._world.endpoints.get(key)
-        if record is None or record.homing_host != self._host:
+        if record is None or record.homing_host != self._label:
             return []
-        return [] if self.stands_for(key) else [record]
+        return [] if self.has(key) else [record]
 
 
-def _is_what(request: PodRequest, entry: JournalEntry) -> bool:
-    """Tell whether an endpoint that is there is what a request asks for."""
-    there = entry.key, entry.netns, entry.ifname, entry.group or ""
-    return there == (
+def _matches(request: PodRequest, entry: JournalEntry) -> bool:
+    """Tell whether an existing endpoint is the one that a request asks for."""
+    existing = entry.key, entry.netns, entry.ifname, entry.group or ""
+    return existing == (
         endpoint_key_of(request),
         request.netns,
         request.ifname,

@@ -1,10 +1,11 @@
-"""`host1`: a second interface, to the host, of pods on networks without a gateway.
+"""`host1`: the second interface, to the host, of pods on networks without a gateway.
 
-In comes an endpoint whose network has none; its pod gets a link to the vxlan bridge (`hport<N>` at
-this end) with its address on the host's private network, and its default route by the host. The
-World is told, and `ofnet.pipelines.host_access` joins it to `contivh0`. Bandwidth, burst and DSCP
-of the pod's group hold there too. What somebody takes away comes back; what is nobody's is swept
-and a changed limit corrected together with the pod's other port (`netplugin.pods.pod_ports`).
+In comes an endpoint whose network has no gateway. Its pod gets a link to the vxlan bridge
+(`hport<N>` at the host's end) with an address on the host's private network, and its default route
+by the host. The port is put into the World, and `ofnet.pipelines.host_access` connects it to
+`contivh0`. Bandwidth, burst and DSCP of the pod's group apply to it. A missing port is recreated
+here; stale ports and rate limits are handled with the pod's other port
+(`netplugin.pods.pod_ports`).
 """
 
 import logging
@@ -12,16 +13,13 @@ import logging
 from core.errors import SwitchUnavailable
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.bridges.reconcile_loop import ReconcileLoop, keep
-from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.netns import KernelLinks
+from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.pod_links import PodLink
-from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.ovsdb import PortRow, PortSpec
+from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from ofnet.world import AccessPort, Bridge
 
 log = logging.getLogger(__name__)
@@ -30,31 +28,20 @@ log = logging.getLogger(__name__)
 class HostInterfaces:
     """The pods' interfaces to this host. One per agent."""
 
-    def __init__(
-        self,
-        *,
-        roster: EndpointRegistry,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        pod_ports: PodPorts,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        tx_off: bool,
-        interval: float,
-    ) -> None:
-        self._roster = roster
-        self._links = links
-        self._ovsdb = ovsdb
+    def __init__(self, host: PodHost, pod_ports: PodPorts, *, interval: float) -> None:
+        self._registry = host.registry
+        self._links = host.links
+        self._ovsdb = host.ovsdb
         self._pod_ports = pod_ports
-        self._world = world
-        self._reconciler = reconciler
-        self._tx_off = tx_off
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._tx_off = host.tx_off
         self._interval = interval
 
     async def attach(self, entry: JournalEntry, mtu: int) -> None:
-        """Give a pod its interface to the host; return when the switch has its flows.
+        """Create a pod's interface to the host; return when the switch has its flows.
 
-        Raises SwitchUnavailable while this host has no port of its own.
+        Raises SwitchUnavailable while `contivh0` does not exist.
         """
         host = self._world.endpoints.host_port
         if host is None:
@@ -77,7 +64,7 @@ class HostInterfaces:
             )
         )
         await unbroken(self._add_row(entry))
-        self._show(entry, await self._ovsdb.wait_ofport(name))
+        self._publish(entry, await self._ovsdb.wait_ofport(name))
         await self._reconciler.flush()
         address = port_names.private_address(host.subnet, entry.port)
         await unbroken(
@@ -86,50 +73,48 @@ class HostInterfaces:
             )
         )
 
-    def place(self) -> None:
-        """Tell the World of the interfaces that are there."""
+    def publish(self) -> None:
+        """Put the interfaces that exist into the World."""
         rows = self._rows()
-        for entry in self._roster.settled():
+        for entry in self._registry.idle():
             row = rows.get(port_names.access_name(entry.port))
-            there = self._world.endpoints.port(entry.key) is not None  # not so if it was reclaimed
-            if there and row is not None and row.ofport is not None and row.ofport > 0:
-                self._show(entry, row.ofport)
+            # A reclaimed endpoint has no port in the World: its address may belong to another pod.
+            published = self._world.endpoints.port(entry.key) is not None
+            if published and row is not None and row.ofport is not None and row.ofport > 0:
+                self._publish(entry, row.ofport)
 
     async def run(self) -> None:
-        """Keep them, for ever."""
-        await keep(
-            ReconcileLoop(
-                name="interfaces to the host",
-                converge=self.converge,
-                facts=self._facts,
-                news=(self._ovsdb.changed, self._reconciler.groups_changed),
-                interval=self._interval,
-            )
-        )
+        """Reconcile them for ever."""
+        await ReconcileLoop(
+            name="interfaces to the host",
+            converge=self.converge,
+            observe=self._facts,
+            triggers=(self._ovsdb.changed, self._reconciler.records.groups_changed),
+            interval=self._interval,
+        ).run()
 
     async def converge(self) -> object:
-        """Make the ports of links that lost theirs again, once, and return what there is then."""
+        """Recreate the ports of links that lost theirs, once; return the state that resulted."""
         links = await self._links.links()
-        for entry in self._roster.settled():
+        for entry in self._registry.idle():
             name = port_names.access_name(entry.port)
             if name in links and name not in self._rows():
-                async with self._roster.serial(entry.container_id):
-                    if self._roster.get(entry.key) is entry:
-                        log.warning("port was gone, made again", extra=fields(port=name))
+                async with self._registry.lock(entry.container_id):
+                    if self._registry.get(entry.key) is entry:
+                        log.warning("port missing in OVSDB, recreated", extra=fields(port=name))
                         await self._add_row(entry)
-        self.place()
-        self._reconciler.wake()
+        self.publish()
         return self._facts()
 
     def _facts(self) -> object:
-        marks = {entry.key: self._dscp(entry) for entry in self._roster.settled()}
+        marks = {entry.key: self._dscp(entry) for entry in self._registry.idle()}
         return self._rows(), marks
 
     def _rows(self) -> dict[str, PortRow]:
         rows = self._ovsdb.ports(Bridge.VXLAN)
         return {name: row for name, row in rows.items() if port_names.is_access(name)}
 
-    def _show(self, entry: JournalEntry, ofport: int) -> None:
+    def _publish(self, entry: JournalEntry, ofport: int) -> None:
         host = self._world.endpoints.host_port
         if host is not None:
             mac = port_names.private_mac(host.subnet, entry.port)

@@ -1,9 +1,8 @@
-"""What this host must not forget: one small file per local endpoint (ADR 17).
+"""The journal: one small file for each endpoint of this host (ADR 17).
 
-In come entries, before netmaster is asked for the endpoint; they go when it has been released. An
-agent that starts reads all of them and knows what it may have left half done
-(`netplugin.pods.handler`). A file is whole or absent: it is written beside its place, synced and
-renamed. One that cannot be read is put aside and reported, and stops nobody.
+An entry is written before netmaster is asked for the endpoint, and removed when the endpoint has
+been released. An agent that starts reads all entries and finishes or undoes what its predecessor
+left (`netplugin.pods.handler`). An unreadable file is renamed, reported and skipped.
 
 Container ids come from outside, so a file is named by the hash of the endpoint's key; the key is
 inside.
@@ -33,11 +32,11 @@ _SUFFIX: Final = ".json"
 _ASIDE: Final = ".unreadable"
 _HALF: Final = ".tmp"
 _KINDS: Final[dict[str, type | tuple[type, ...]]] = {"port": int, "group": (str, type(None))}
-"""Members of a file that are not simply text."""
+"""Members of a file that are not plain strings."""
 
 
 class EntryState(StrEnum):
-    """How far an endpoint has come; what an agent that finds it has to do depends on it."""
+    """The state of an endpoint, which decides what an agent that finds the entry does."""
 
     ADDING = "adding"
     PRESENT = "present"
@@ -46,7 +45,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """A local endpoint as its host knows it."""
+    """An endpoint of this host."""
 
     key: EndpointKey
     container_id: str
@@ -61,33 +60,34 @@ class JournalEntry:
 
 
 class Journal:
-    """The entries under one directory. Writes of one entry are done in the order they are made."""
+    """The entries under one directory. Writes of one entry are done in the order of the calls."""
 
     unreadable = 0
-    """How many entries `load` has found that cannot be read: not all is known of this host."""
+    """The number of unreadable entries that `load` found: some endpoints are not known."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        # an fsync costs milliseconds on a disk; one thread keeps the order
+        # A thread, because an fsync blocks for milliseconds; one thread, so that writes of an entry
+        # keep their order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Wait until pending writes are done."""
         self._thread.shutdown()
 
     async def load(self) -> list[JournalEntry]:
-        """Make the directory if need be and return all entries. Raises HostError."""
+        """Create the directory if it is missing and return all entries. Raises HostError."""
         return await self._call(self._load)
 
     async def write(self, entry: JournalEntry) -> None:
-        """Return when the entry is on the disk, in place of one with its key. Raises HostError.
+        """Return when the entry is on disk, in place of one with its key. Raises HostError.
 
-        After a loss of power the one replaced may be back, and no pod to go with it.
+        After a power failure the replaced entry may be back, without its pod.
         """
         await self._call(lambda: self._write(entry))
 
     async def remove(self, key: EndpointKey) -> None:
-        """Return when the entry is gone from the disk; none is fine. Raises HostError."""
+        """Return when no entry with this key is on disk. Raises HostError."""
         await self._call(lambda: self._remove(key))
 
     async def _call(self, work: Callable[[], T]) -> T:
@@ -117,6 +117,9 @@ class Journal:
         return entries
 
     def _write(self, entry: JournalEntry) -> None:
+        # Write beside, sync, rename: a crash leaves the old file or the new one, never half of one.
+        # The directory is synced only for a new name. Replacing an entry without that sync may be
+        # undone by a power failure, which also ends all pods, so the old entry is torn down anyway.
         path = self._path(entry.key)
         half, new = path.with_suffix(_HALF), not path.exists()
         with half.open("wb", buffering=0) as file:
@@ -146,7 +149,7 @@ def parse(text: str) -> JournalEntry:
     """Return the entry in a file's text. Raises ValueError for anything else."""
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - it is the text that is wrong
+        raise ValueError("not an object")  # noqa: TRY004 - the text is at fault
     known = {field.name for field in fields(JournalEntry)}
     missing = known - value.keys()
     if missing:
@@ -154,7 +157,7 @@ def parse(text: str) -> JournalEntry:
     wrong = [n for n in known if not isinstance(value[n], _KINDS.get(n, str))]
     if wrong:
         raise ValueError(f"{', '.join(sorted(wrong))} of the wrong type")
-    # a newer agent may have written more than this one knows
+    # Unknown members are ignored: a newer agent may have written them before a downgrade.
     return JournalEntry(
         **{name: value[name] for name in known - {"state"}}, state=EntryState(value["state"])
     )
@@ -166,7 +169,7 @@ def _read(path: Path) -> JournalEntry | None:
     except ValueError as exc:
         aside = path.with_suffix(_ASIDE)
         path.replace(aside)
-        log.error(  # noqa: TRY400 - what is wrong with the file is no failure of the code
-            "journal entry cannot be read, put aside", extra=logs.fields(path=aside, error=exc)
+        log.error(  # noqa: TRY400 - the fault is in the file, not in the code
+            "journal entry unreadable, renamed", extra=logs.fields(path=aside, error=exc)
         )
         return None

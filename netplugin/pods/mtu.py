@@ -1,10 +1,10 @@
-"""What a pod can send in one piece: derived from the links that carry its packets, and kept true.
+"""The MTU of pods: derived from the links that carry their packets, and kept in sync with them.
 
-In come the MTUs of the link tunnels leave by and of the uplinks, as the kernel has them; out goes
-the MTU of each bridge's pods, which `--mtu` may lower. When links change, the links of pods that
-run follow, and the host's own interfaces on the bridges. The original took the lowest of all links
-there happened to be, once, so that a bridge of somebody else's decided
-(docs/original/ofnet-ovsdb.md §5, docs/original/user-issues.md #21).
+In come the MTUs of the tunnels' link and of the uplinks, as the kernel has them; out goes the MTU
+of each bridge's pods, which `--mtu` may lower. When links change, the links of running pods follow,
+and so do the host's own interfaces on the bridges. The original took the lowest MTU of all links at
+its start, so that an unrelated bridge decided (docs/original/ofnet-ovsdb.md §5,
+docs/original/user-issues.md #21).
 """
 
 import asyncio
@@ -17,8 +17,7 @@ from typing import Final
 from core.errors import ContivError, HostError, UsageError
 from core.logs import fields
 from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
@@ -26,9 +25,7 @@ from ofnet.world import Bridge
 log = logging.getLogger(__name__)
 
 VXLAN_OVERHEAD: Final = 50
-"""Bytes of Ethernet, IPv4, UDP and VXLAN around a pod's frame."""
-LOOK_AGAIN: Final = 1.0
-"""Seconds between looks: each pod that comes or goes is a change of links."""
+"""Bytes of Ethernet, IPv4, UDP and VXLAN headers around a pod's packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,7 @@ class Underlay:
     uplinks: tuple[int, ...] = ()
 
     def carries(self, bridge: Bridge) -> int:
-        """Return the longest packet of a pod on a bridge that goes through in one piece."""
+        """Return the size of the longest packet of a pod that is not fragmented."""
         if bridge is Bridge.VXLAN:
             return self.tunnels - VXLAN_OVERHEAD
         return min(self.uplinks, default=self.tunnels)
@@ -57,28 +54,27 @@ async def underlay_of(links: KernelLinks, vtep_ip: IPv4Address, uplinks: Sequenc
 class PodMtus:
     """The MTUs of this host's pods. One per agent; `read` comes first.
 
-    `wanted` is what the command line says, None for what the links carry. `complain` is given all
-    that is wrong whenever that may have changed.
+    `wanted` is what the command line says, None for what the links carry. `report_faults` is
+    called with all present faults, which replace those of the call before.
     """
 
     def __init__(
         self,
+        host: PodHost,
         *,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        roster: EndpointRegistry,
         vtep_ip: IPv4Address,
         uplinks: Sequence[str],
         wanted: int | None,
-        complain: Callable[[Sequence[str]], None],
+        report_faults: Callable[[Sequence[str]], None],
     ) -> None:
-        self._links = links
-        self._ovsdb = ovsdb
-        self._roster = roster
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._registry = host.registry
+        self._rescan = host.timing.mtu_rescan
         self._vtep_ip = vtep_ip
         self._uplinks = uplinks
         self._wanted = wanted
-        self._complain = complain
+        self._report_faults = report_faults
         self.underlay = Underlay(0)
 
     def of(self, bridge: Bridge) -> int:
@@ -95,26 +91,28 @@ class PodMtus:
             raise UsageError(faults[0])
 
     async def run(self) -> None:
-        """Follow the links, for ever, and have those of pods follow them."""
+        """Follow link changes for ever and correct the links of pods."""
         async for _ in self._links.changes():
-            await self._look()
-            await asyncio.sleep(LOOK_AGAIN)
+            await self._scan()
+            await asyncio.sleep(self._rescan)
 
-    async def _look(self) -> None:
+    async def _scan(self) -> None:
         try:
             found = await self._read()
-        except HostError as exc:  # a card that is being replaced: what was known stays
-            self._complain([f"MTU unknown: {exc}"])
+        except HostError as exc:  # a NIC is being replaced: the last known MTU stays
+            self._report_faults([f"MTU unknown: {exc}"])
             return
         if found != self.underlay:
-            log.warning("MTU of links changed", extra=fields(before=self.underlay, state=found))
+            log.info("MTU of links changed", extra=fields(before=self.underlay, state=found))
             self.underlay = found
-        self._complain([*self._faults(), *await self._correct(), *await self._correct_own()])
+        self._report_faults(
+            [*self._faults(), *await self._correct_pods(), *await self._correct_host_interfaces()]
+        )
 
-    async def _correct(self) -> list[str]:
-        """Set the links of pods that have another MTU; return what could not be."""
+    async def _correct_pods(self) -> list[str]:
+        """Set the links of pods that have another MTU; return the failures."""
         have, faults = await self._links.mtus(), []
-        for entry in self._roster.settled():
+        for entry in self._registry.idle():
             own = port_names.switch_name(entry.port), entry.ifname, Bridge(entry.bridge)
             access = port_names.access_name(entry.port), port_names.ACCESS_IFNAME, Bridge.VXLAN
             for name, ifname, bridge in (own, access):
@@ -123,11 +121,9 @@ class PodMtus:
                     faults += await self._set(entry, name, ifname, wanted)
         return faults
 
-    async def _correct_own(self) -> list[str]:
-        """Ask for the MTU of the host's own interfaces on the bridges; return what was refused.
-
-        Left alone, the switch gives them the lowest of the pods that happen to be there.
-        """
+    async def _correct_host_interfaces(self) -> list[str]:
+        """Request the MTU of the host's own interfaces on the bridges; return the failures."""
+        # Without a request Open vSwitch sets them to the lowest MTU among the bridge's ports.
         faults = []
         for row in self._ovsdb.ports().values():
             if row.type != "internal" or port_names.ENDPOINT_ID not in row.external_ids:

@@ -1,10 +1,9 @@
-"""Keeps the ports of this host's endpoints in OVSDB as they should be, whoever changes them.
+"""Reconciles the OVSDB ports of this host's endpoints.
 
-In come endpoints (`netplugin.pods.endpoint_registry`), what records say of their networks and
-groups (`netplugin.world.builder`) and OVSDB's own report. A row that is gone is made again, a rate
-that differs (`netplugin.pods.rate_limits`) is corrected, a changed OpenFlow number is told to the
-World, and a row that is nobody's is swept (`netplugin.pods.teardown`). `netplugin.pods.handler`
-makes and removes endpoints by what is here; how a row is written is `netplugin.ovsdb`'s knowledge.
+In come endpoints (`netplugin.pods.endpoint_registry`), the records of their networks and groups
+(`netplugin.world.builder`) and the content of OVSDB. A missing row is recreated, a different rate
+limit (`netplugin.pods.rate_limits`) corrected, a changed OpenFlow number put into the World, and a
+row without endpoint swept (`netplugin.pods.teardown`).
 """
 
 import asyncio
@@ -17,24 +16,19 @@ from core.errors import ContivError, SwitchUnavailable
 from core.ids import EndpointKey, group_key, network_id
 from core.logs import fields
 from core.tasks import backoff, unbroken
-from netplugin.bridges.reconcile_loop import follow
-from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
+from netplugin.bridges.reconcile_loop import set_on_change
+from netplugin.ovsdb import PortRow, PortSpec
 from netplugin.pods import rate_limits
-from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.host import PodHost
 from netplugin.pods.journal import JournalEntry
 from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
-from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from ofnet.world import Bridge
 from state.records import GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
-LOOK_AGAIN: Final = 0.2
-"""Seconds between looks at all rows: every ADD changes OVSDB, one look covers many."""
 RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
 _BRIDGES: Final = frozenset(Bridge)
 
@@ -42,38 +36,32 @@ _BRIDGES: Final = frozenset(Bridge)
 class PodPorts:
     """The ports of this host's endpoints. One per agent."""
 
-    def __init__(
-        self,
-        *,
-        roster: EndpointRegistry,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        world: WorldBuilder,
-        reconciler: Reconciler,
-        removal: Teardown,
-    ) -> None:
-        self._roster = roster
-        self._links = links
-        self._ovsdb = ovsdb
-        self._world = world
-        self._reconciler = reconciler
-        self._removal = removal
+    def __init__(self, host: PodHost, teardown: Teardown) -> None:
+        self._registry = host.registry
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._rescan = host.timing.port_rescan
+        self._teardown = teardown
         self._last = 0
-        self._look = asyncio.Event()
+        self._dirty = asyncio.Event()
 
-    def in_use(self) -> set[int]:
-        """Return the numbers of the ports that are somebody's."""
-        return self._roster.ports() | self._removal.ports()
+    def used_numbers(self) -> set[int]:
+        """Return the port numbers of all endpoints, also of those in teardown."""
+        return self._registry.ports() | self._teardown.ports()
 
-    def seen(self, number: int) -> None:
-        """Say that a number was in use: new ones come after it."""
+    def reserve(self, number: int) -> None:
+        """Mark a number as used before: new numbers come after it."""
         self._last = max(self._last, number)
 
     def next_number(self) -> int:
         """Return the number for a new port."""
+        # A number is reused as late as possible, and never while a port of that number or of a
+        # pod's name is left, so that nothing of an old pod is taken for the new one's.
         named = {n for name in self._ovsdb.ports() if (n := port_names.number_of(name)) is not None}
-        given = self._ovsdb.numbers()  # somebody else's port has a number too
-        self._last = port_names.next_number(self._last, self.in_use() | named | given)
+        given = self._ovsdb.numbers()  # also of ports that this agent did not create
+        self._last = port_names.next_number(self._last, self.used_numbers() | named | given)
         return self._last
 
     def tag(self, entry: JournalEntry, network: NetworkRecord) -> int:
@@ -87,21 +75,23 @@ class PodPorts:
     async def attach(self, entry: JournalEntry, network: NetworkRecord) -> None:
         """Add an endpoint's port and return when it has its number. Raises SwitchUnavailable."""
         name = port_names.switch_name(entry.port)
-        with self._removal.paused():
-            await unbroken(self._add_row(entry, network))  # OVSDB does what it was sent anyway
+        with self._teardown.paused():
+            # OVSDB carries out a transaction that was sent, also if the caller is cancelled. The
+            # undo must come after it, or the row stays.
+            await unbroken(self._add_row(entry, network))
             ofport = await self._ovsdb.wait_ofport(name)
         if ofport != entry.port:
             raise SwitchUnavailable(f"port {name} got number {ofport} instead of {entry.port}")
 
-    def place(self) -> dict[EndpointKey, str]:
-        """Tell the World of every endpoint whose port and record are known; say why not others.
+    def publish(self) -> dict[EndpointKey, str]:
+        """Put every endpoint with a port and a record into the World; return why others are not.
 
-        An endpoint without a record was reclaimed while this agent was away: its port stays, cut
-        off, until its runtime deletes the pod.
+        An endpoint without a record was reclaimed while this agent was down: its port stays,
+        without flows, until its runtime deletes the pod.
         """
         missing: dict[EndpointKey, str] = {}
         rows = self._ovsdb.ports()
-        for entry in self._roster.settled():
+        for entry in self._registry.idle():
             port = self._world.endpoints.port(entry.key)
             record = self._world.endpoints.get(entry.key)
             row = rows.get(port_names.switch_name(entry.port))
@@ -117,40 +107,38 @@ class PodPorts:
         return missing
 
     async def run(self) -> None:
-        """Keep the ports as they should be, for ever; failures are tried again."""
-        async with asyncio.TaskGroup() as following:
-            for news in (self._ovsdb.changed, self._reconciler.groups_changed):
-                following.create_task(follow(news, self._look))
-            await self._look_for_ever()
+        """Reconcile the ports for ever, with retries."""
+        async with asyncio.TaskGroup() as triggers:
+            for changed in (self._ovsdb.changed, self._reconciler.records.groups_changed):
+                triggers.create_task(set_on_change(changed, self._dirty))
+            await self._reconcile_forever()
 
-    async def _look_for_ever(self) -> None:
+    async def _reconcile_forever(self) -> None:
         waits = backoff()
         while True:
-            await self._look.wait()
-            await asyncio.sleep(LOOK_AGAIN)
-            self._look.clear()
+            await self._dirty.wait()
+            await asyncio.sleep(self._rescan)
+            self._dirty.clear()
             if await self.converge():
                 waits = backoff()
             else:
                 await asyncio.sleep(next(waits))
-                self._look.set()
+                self._dirty.set()
 
     async def converge(self) -> bool:
-        """Give endpoints whose row is gone another, follow changed numbers, sweep what is nobody's.
+        """Recreate missing rows, correct rate limits, publish numbers, sweep rows without endpoint.
 
-        Rates are corrected, those of groups that have changed and those changed by hand. Return
-        False when OVSDB did not take something.
+        Return False when OVSDB refused a change.
         """
         done = await self._restore_lost(self._ovsdb.ports())
-        done = await self._police(self._ovsdb.ports()) and done
-        self.place()
-        self._reconciler.wake()
+        done = await self._correct_rate_limits(self._ovsdb.ports()) and done
+        self.publish()
         self._sweep(self._ovsdb.ports())
         return done
 
     async def _restore_lost(self, rows: Mapping[str, PortRow]) -> bool:
-        lost = [e for e in self._roster.settled() if port_names.switch_name(e.port) not in rows]
-        # without its link a row would be of no use: the pod is gone, its DEL is to come
+        lost = [e for e in self._registry.idle() if port_names.switch_name(e.port) not in rows]
+        # Where the link is gone too, the pod is: a DEL or garbage collection follows.
         links = await self._links.links() if lost else frozenset()
         done = True
         for entry in lost:
@@ -159,55 +147,58 @@ class PodPorts:
         return done
 
     async def _restore(self, entry: JournalEntry) -> bool:
-        async with self._roster.serial(entry.container_id):
+        async with self._registry.lock(entry.container_id):
             network = self._world.networks.get(network_id(entry.network, entry.tenant))
-            if self._roster.get(entry.key) is not entry or network is None:
+            if self._registry.get(entry.key) is not entry or network is None:
                 return True
-            log.warning("port was gone, made again", extra=fields(endpoint=entry.key))
+            log.warning("port missing in OVSDB, recreated", extra=fields(endpoint=entry.key))
             try:
                 await self._add_row(entry, network)
             except ContivError as exc:
-                log.warning("port not made", extra=fields(endpoint=entry.key, error=exc))
+                log.warning(
+                    "port not recreated, retrying", extra=fields(endpoint=entry.key, error=exc)
+                )
                 return False
             return True
 
-    async def _police(self, rows: Mapping[str, PortRow]) -> bool:
+    async def _correct_rate_limits(self, rows: Mapping[str, PortRow]) -> bool:
         done = True
-        for entry in self._roster.entries():
+        for entry in self._registry.entries():
             wanted = self.limits(entry)
             for name in (port_names.switch_name(entry.port), port_names.access_name(entry.port)):
                 row = rows.get(name)
                 if row is not None and (row.policing_rate, row.policing_burst) != wanted:
-                    done = await self._limit(entry, name, *wanted) and done
+                    done = await self._set_rate_limit(entry, name, *wanted) and done
         return done
 
-    async def _limit(self, entry: JournalEntry, name: str, rate: int, burst: int) -> bool:
+    async def _set_rate_limit(self, entry: JournalEntry, name: str, rate: int, burst: int) -> bool:
         about = fields(endpoint=entry.key, port=name, rate=rate, burst=burst)
         try:
             await self._ovsdb.set_policing(name, rate=rate, burst=burst)
         except ContivError as exc:
-            log.warning("port not limited", extra=about | fields(error=exc))
+            log.warning("rate limit not set, retrying", extra=about | fields(error=exc))
             return False
-        log.info("port limited", extra=about)
+        log.info("rate limit set", extra=about)
         return True
 
     def _sweep(self, rows: Mapping[str, PortRow]) -> None:
+        # Before the World is complete, absence proves nothing.
         if not self._world.complete:
             return
-        used = self.in_use()
+        used = self.used_numbers()
         for name, row in rows.items():
             number = port_names.pod_number(name)
             if number is not None and number not in used and row.bridge in _BRIDGES:
-                self._removal.sweep(row.bridge, [name])
+                self._teardown.sweep(row.bridge, [name])
 
     def group(self, entry: JournalEntry) -> GroupRecord | None:
-        """Return the group of an endpoint, if it has one that is known."""
+        """Return the group record of an endpoint; None without a group or without its record."""
         if not entry.group:
             return None
         return self._world.endpoints.group(group_key(entry.group, entry.tenant))
 
     def limits(self, entry: JournalEntry) -> tuple[int, int]:
-        """Return the rate and burst each port of an endpoint is to have."""
+        """Return the rate limit and burst of each port of an endpoint."""
         group = self.group(entry)
         return (0, 0) if group is None else (rate_limits.rate_of(group.bandwidth), group.burst)
 

@@ -1,7 +1,8 @@
-"""What a group's bandwidth means on a port of Open vSwitch (pure).
+"""Converts a group's bandwidth to an ingress rate limit of Open vSwitch (pure).
 
-Open vSwitch drops what a port brings in above a rate, in kbit/s, with a burst, in kbit. A group's
-bandwidth is text as the user wrote it, its burst a number of kbit (docs/original/misc-host.md).
+Open vSwitch drops packets that arrive at a port above a rate in kbit/s, beyond a burst in kbit. A
+group's bandwidth is text as the user wrote it, its burst a number of kbit
+(docs/original/misc-host.md).
 """
 
 import re
@@ -9,7 +10,7 @@ from typing import Final
 
 _BANDWIDTH: Final = re.compile(r"([0-9]+).*?([kmg])", re.IGNORECASE)
 MAX_RATE: Final = 2**32 - 1
-"""What Open vSwitch counts up to; more is no limit anyway."""
+"""The largest value of the column; a higher rate is no limit in practice."""
 _FACTORS: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 

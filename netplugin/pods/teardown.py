@@ -1,10 +1,8 @@
-"""What a DEL leaves for later: netmaster's release, the links and the OVS ports of gone endpoints.
+"""Teardown: the part of a DEL that the runtime does not wait for.
 
 In come journal entries in state REMOVING (`netplugin.pods.handler`, or the journal of an agent that
-died); each is worked on until netmaster has released the endpoint, the veth is gone and the OVS
-port is gone, and only then leaves the journal. Taking a port off the switch stalls ovs-vswitchd for
-some 13 ms (docs/original/host-notes.md §3) after OVSDB has answered, so ports go one at a time with
-a breath between them and, for up to a second, not while an ADD is waiting for its own port.
+died). Each is worked on until netmaster has released the endpoint and the veth pair and the OVS
+port are removed, and only then deleted from the journal.
 """
 
 import asyncio
@@ -12,27 +10,17 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
 
 from core.errors import ContivError, MasterUnavailable, SwitchUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import Supervisor, backoff
-from netplugin.kernel.netns import KernelLinks
-from netplugin.masters.client import MasterApi
-from netplugin.ovsdb import Ovsdb
-from netplugin.pods.journal import Journal, JournalEntry
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import JournalEntry
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
-
-RELEASE_WAIT: Final = 1.0
-"""Seconds a DEL waits for netmaster before it answers and leaves the release for later."""
-YIELD_TO_ADD: Final = 1.0
-"""Seconds a port's removal waits at most for ADDs to finish."""
-BREATH: Final = 0.02
-"""Seconds ovs-vswitchd is given to take one port off before it is asked for the next."""
 
 
 @dataclass(slots=True)
@@ -43,33 +31,26 @@ class _Job:
 
 
 class Teardown:
-    """Finishes what DELs began. Work starts when it is scheduled; `supervisor` owns the tasks."""
+    """Finishes DELs in tasks of `supervisor`. Work starts when it is scheduled."""
 
-    def __init__(
-        self,
-        *,
-        master: MasterApi,
-        journal: Journal,
-        links: KernelLinks,
-        ovsdb: Ovsdb,
-        supervisor: Supervisor,
-    ) -> None:
-        self._master = master
-        self._journal = journal
-        self._links = links
-        self._ovsdb = ovsdb
+    def __init__(self, host: PodHost, supervisor: Supervisor) -> None:
+        self._master = host.master
+        self._journal = host.journal
+        self._links = host.links
+        self._ovsdb = host.ovsdb
+        self._timing = host.timing
         self._supervisor = supervisor
         self._jobs: dict[EndpointKey, _Job] = {}
         self._stale: set[str] = set()
         self._adding = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._no_adds = asyncio.Event()
+        self._no_adds.set()
         self._one_port = asyncio.Lock()
         self._next_port_at = 0.0
 
     @property
     def ended(self) -> bool:
-        """True once the agent stops: what is to be removed is left to the next one."""
+        """True once the agent stops: the rest is left to the next one."""
         return self._supervisor.stopping
 
     def has(self, key: EndpointKey) -> bool:
@@ -87,23 +68,23 @@ class Teardown:
         self._start(entry)
 
     async def release(self, entry: JournalEntry) -> None:
-        """As `schedule`, and wait for netmaster's release for as long as a DEL should."""
+        """As `schedule`, and wait up to `release_wait` for netmaster's release."""
         job = self._start(entry)
         with suppress(TimeoutError):
-            async with asyncio.timeout(RELEASE_WAIT):
+            async with asyncio.timeout(self._timing.release_wait):
                 await job.released.wait()
 
-    async def finished(self, key: EndpointKey, patience: float) -> None:
-        """Return when nothing of an endpoint is left.
+    async def wait_finished(self, key: EndpointKey, within: float) -> None:
+        """Return when the teardown of an endpoint is complete.
 
-        Raises MasterUnavailable or SwitchUnavailable, by what is still missing, when that takes
-        more than `patience` seconds; the work goes on.
+        Raises MasterUnavailable or SwitchUnavailable, by the step that is outstanding, after
+        `within` seconds; the work goes on.
         """
         job = self._jobs.get(key)
         if job is None:
             return
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(within):
                 await job.done.wait()
         except TimeoutError as exc:
             if job.released.is_set():
@@ -111,24 +92,24 @@ class Teardown:
             raise MasterUnavailable(f"netmaster has not released {key} yet") from exc
 
     def sweep(self, bridge: str, names: Iterable[str]) -> None:
-        """Remove ports of ours that no journal entry knows, with their links."""
+        """Remove ports with a pod's name that no journal entry knows, with their links."""
         for name in names:
             if name not in self._stale:
-                log.info("stale port", extra=fields(bridge=bridge, port=name))
+                log.info("stale port, removing", extra=fields(bridge=bridge, port=name))
                 self._stale.add(name)
                 self._supervisor.spawn(f"sweep {name}", self._sweep(bridge, name))
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Keep port removals from slowing an ADD down for the length of the body."""
+        """Hold port removals back, for at most `yield_to_add` seconds each, during the body."""
         self._adding += 1
-        self._quiet.clear()
+        self._no_adds.clear()
         try:
             yield
         finally:
             self._adding -= 1
             if self._adding == 0:
-                self._quiet.set()
+                self._no_adds.set()
 
     def _start(self, entry: JournalEntry) -> _Job:
         job = self._jobs.get(entry.key)
@@ -149,43 +130,50 @@ class Teardown:
         async with asyncio.TaskGroup() as steps:
             steps.create_task(self._release(job))
             steps.create_task(self._remove_port(entry.bridge, port_names.switch_name(entry.port)))
-            steps.create_task(self._remove_access(port_names.access_name(entry.port)))
-        await _until_done("journal entry removed", lambda: self._journal.remove(entry.key))
+            steps.create_task(self._remove_host_interface(port_names.access_name(entry.port)))
+        # The entry goes last: a teardown that the agent's end interrupts is repeated as a whole by
+        # the next agent. Each step is idempotent for that reason.
+        await _retry("journal entry", lambda: self._journal.remove(entry.key))
         del self._jobs[entry.key]
         job.done.set()
         log.info("pod removed", extra=fields(endpoint=entry.key))
 
     async def _release(self, job: _Job) -> None:
         entry = job.entry
-        await _until_done(
-            f"endpoint {entry.key} released",
+        await _retry(
+            f"release of endpoint {entry.key}",
             lambda: self._master.delete_endpoint(entry.tenant, entry.network, entry.container_id),
         )
         job.released.set()
 
-    async def _remove_access(self, name: str) -> None:
+    async def _remove_host_interface(self, name: str) -> None:
         if name in self._ovsdb.ports() or name in await self._links.links():
             await self._remove_port(Bridge.VXLAN, name)
 
     async def _remove_port(self, bridge: str, name: str) -> None:
-        await _until_done(f"link {name} removed", lambda: self._links.delete_links([name]))
+        await _retry(f"link {name}", lambda: self._links.delete_links([name]))
+        # Deleting a port stalls ovs-vswitchd for some 13 ms after OVSDB has answered
+        # (docs/notes/host.md §3), and every ADD waits for ovs-vswitchd to number its port.
+        # So ports are deleted one at a time, with a gap, and not while an ADD is in progress; but
+        # each only yields for a limited time, since ADDs may follow each other without end.
         loop = asyncio.get_running_loop()
-        latest = loop.time() + YIELD_TO_ADD
+        latest = loop.time() + self._timing.yield_to_add
         async with self._one_port:
             await asyncio.sleep(max(0.0, self._next_port_at - loop.time()))
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(latest):
-                    await self._quiet.wait()
-            await _until_done(f"port {name} removed", lambda: self._ovsdb.delete_port(bridge, name))
-            self._next_port_at = loop.time() + BREATH
+                    await self._no_adds.wait()
+            await _retry(f"port {name}", lambda: self._ovsdb.delete_port(bridge, name))
+            self._next_port_at = loop.time() + self._timing.port_gap
 
 
-async def _until_done(what: str, step: Callable[[], Awaitable[None]]) -> None:
+async def _retry(what: str, step: Callable[[], Awaitable[None]]) -> None:
+    # There is no limit: each step frees something that nothing else would ever free.
     for pause in backoff(limit=5.0):
         try:
             await step()
         except ContivError as exc:
-            log.warning("not yet: %s", what, extra=fields(error=exc))
+            log.warning("removal failed, retrying: %s", what, extra=fields(error=exc))
             await asyncio.sleep(pause)
         else:
             return

@@ -1,58 +1,74 @@
-"""The agent's ways out: opened first, closed last.
+"""The agent's clients of the outside: store, OVSDB, kernel, journal, iptables, BGP connections.
 
-In come the command line's settings; out come store, OVSDB and kernel, each of them answering. Who
-uses them is composed by `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
-`netplugin.startup.pod_services`.
+In come the command line's settings; out come connected clients. They are opened first and closed
+last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
+`netplugin.startup.pod_services` build the agent's parts on them; tests pass fakes instead.
 """
 
 import logging
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
 
 from core import keys
 from core.logs import fields
 from netplugin.bridges.host_ports import HostPorts
+from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.pods.journal import Journal
 from netplugin.startup.context import Context
 from objdb.api import Backend
 from objdb.connect import connect
-from objdb.wait_for_store import arrival
+from objdb.wait_for_store import wait_for_store
+from ofnet.bgp.connection import Connect, dial
 from state import schema
 
 log = logging.getLogger(__name__)
 
-OVSDB_WAIT: Final = 30.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """Store, OVSDB, kernel, and what takes the last two."""
+    """The clients, and `host_ports`, which only combines two of them."""
 
     store: Backend
     ovsdb: Ovsdb
     links: KernelLinks
+    journal: Journal
     host_ports: HostPorts
+    iptables: Callable[[Collection[Chain]], Iptables] = Iptables
+    """Returns the client of the agent's rules in the chains given."""
+    dial_bgp: Connect = dial
 
 
-async def open_doors(life: Context) -> Clients:
-    """Open all of them. Raises ContivError for a store or an OVSDB that cannot be used."""
-    settings = life.settings
+async def connect_clients(context: Context) -> Clients:
+    """Connect all of them. Raises ContivError for a store or an OVSDB that cannot be used."""
+    settings, stack = context.settings, context.stack
     store = connect(settings.store)
-    life.stack.push_async_callback(store.close)
-    stamp = await arrival(settings.store, store, keys.SCHEMA)
+    stack.push_async_callback(store.close)
+    # The schema is checked before anything on this host is touched: an agent too old for the
+    # store's records must not act on a part of them.
+    stamp = await wait_for_store(settings.store, store, keys.SCHEMA)
     if stamp is not None:
         schema.check_version(stamp.value)
-    links = life.stack.enter_context(closing(KernelLinks()))
-    ovsdb = await _open_ovsdb(life)
-    return Clients(store=store, ovsdb=ovsdb, links=links, host_ports=HostPorts(ovsdb, links))
+    links = stack.enter_context(closing(KernelLinks()))
+    journal = stack.enter_context(closing(Journal(settings.journal)))
+    ovsdb = await _connect_ovsdb(context)
+    return Clients(
+        store=store,
+        ovsdb=ovsdb,
+        links=links,
+        journal=journal,
+        host_ports=HostPorts(ovsdb, links),
+    )
 
 
-async def _open_ovsdb(life: Context) -> Ovsdb:
-    log.info("waiting for Open vSwitch", extra=fields(path=life.settings.ovsdb))
-    ovsdb = await Ovsdb.connect(life.settings.ovsdb, wait=OVSDB_WAIT)
-    await life.stack.enter_async_context(ovsdb)
-    following = life.sup.supervise("ovsdb replica", ovsdb.follow())
-    life.stack.callback(following.cancel)  # its end would hide why the agent ends
+async def _connect_ovsdb(context: Context) -> Ovsdb:
+    log.info("waiting for Open vSwitch", extra=fields(path=context.settings.ovsdb))
+    ovsdb = await Ovsdb.connect(context.settings.ovsdb, wait=context.timing.ovsdb_wait)
+    await context.stack.enter_async_context(ovsdb)
+    replica = context.supervisor.supervise("ovsdb replica", ovsdb.follow())
+    # Closing the connection ends the replica, and a supervised task that ends is an error of its
+    # own. It is cancelled first, so that the log shows why the agent really ends.
+    context.stack.callback(replica.cancel)
     return ovsdb

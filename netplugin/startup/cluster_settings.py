@@ -1,7 +1,7 @@
-"""The cluster's settings, without which no agent can be (docs/original/netplugin-agent.md §2.3).
+"""Waits for the cluster's settings in the store (docs/original/netplugin-agent.md §2.3).
 
-netmaster writes them when it first leads. An agent waits for them, for ever, and ends if they are
-not what its own command line says. Later changes of them are records like any
+netmaster writes them when it first leads. An agent waits for them without limit, and ends if they
+contradict its own command line. Later changes are records like any other
 (`netplugin.world.forwarding_mode`).
 """
 
@@ -20,16 +20,19 @@ from state.watch import RecordFeed
 
 log = logging.getLogger(__name__)
 
-SAY_AGAIN: Final = 10.0
+REMINDER: Final = 10.0
 
 
-async def cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
-    """Wait until netmaster has written the cluster's settings; they must agree with ours.
+async def cluster_settings(
+    store: Backend, settings: Settings, *, reminder: float = REMINDER
+) -> GlobalRecord:
+    """Return the cluster's settings once netmaster has written them.
 
-    Raises UsageError when they do not.
+    Logs a warning every `reminder` seconds until then. Raises UsageError when their forwarding
+    mode differs from the command line's.
     """
     log.info("waiting for netmaster's settings in the store", extra=fields(path=settings.store))
-    found = await _written(store)
+    found = await _wait_for_record(store, reminder)
     if settings.fwd_mode not in {None, found.fwd_mode}:
         raise UsageError(
             f"forwarding mode {settings.fwd_mode} of this agent differs from the cluster's "
@@ -38,12 +41,12 @@ async def cluster_settings(store: Backend, settings: Settings) -> GlobalRecord:
     return found
 
 
-async def _written(store: Backend) -> GlobalRecord:
+async def _wait_for_record(store: Backend, reminder: float) -> GlobalRecord:
     feed = RecordFeed(store, (keys.MASTER_CONFIG,))
-    async with asyncio.TaskGroup() as reading:
-        following = reading.create_task(feed.run())
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(feed.run())
         while True:
-            await _some(feed)
+            await _wait_for_events(feed, reminder)
             found = feed.records.get(keys.GLOBAL_CONFIG)
             if isinstance(found, GlobalRecord) and found.fwd_mode and found.pvt_subnet:
                 break
@@ -51,12 +54,11 @@ async def _written(store: Backend) -> GlobalRecord:
     return found
 
 
-async def _some(feed: RecordFeed) -> None:
-    """Wait for records, and say again and again that we wait."""
+async def _wait_for_events(feed: RecordFeed, reminder: float) -> None:
     began = time.monotonic()
     while True:
         try:
-            async with asyncio.timeout(SAY_AGAIN):
+            async with asyncio.timeout(reminder):
                 await feed.take()
                 return
         except TimeoutError:

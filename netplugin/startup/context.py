@@ -1,20 +1,39 @@
-"""What all parts of an agent's start share (no decisions)."""
+"""What all steps of an agent's start share."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
 from core.tasks import Supervisor
+from netplugin.bgp.host import BgpTiming
+from netplugin.pods.host import PodTiming
 from netplugin.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Time limits of an agent, in seconds."""
+
+    ovsdb_wait: float = 30.0
+    """The OVSDB server must answer within this time, or the start fails."""
+    settings_reminder: float = 10.0
+    """Pause between log messages while netmaster has not written the cluster's settings."""
+    kubernetes_wait: float = 5.0
+    """The start continues without the services of Kubernetes after this time."""
+    switch_wait: float = 10.0
+    """Pause between log messages while ovs-vswitchd has not connected."""
+    pods: PodTiming = field(default_factory=PodTiming)
+    bgp: BgpTiming = field(default_factory=BgpTiming)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What the agent runs with: its settings, the owner of its tasks, and what its end undoes."""
+    """Settings of this run, the owner of its tasks, and the stack that undoes what it opened."""
 
     settings: Settings
     version: str
-    sup: Supervisor
+    supervisor: Supervisor
     stack: AsyncExitStack
-    services: IPv4Network | None = None
-    """The subnet of Kubernetes' services."""
+    service_subnet: IPv4Network | None = None
+    """The subnet of Kubernetes services; None without Kubernetes."""
+    timing: Timing = field(default_factory=Timing)

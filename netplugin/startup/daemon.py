@@ -1,28 +1,27 @@
-"""Has an agent start part by part, and run (ADR 17: start-up is the recovery path).
+"""Starts an agent step by step and runs it (ADR 17: start-up is the recovery path).
 
 The order is docs/original/netplugin-agent.md §2; each step has a module.
 
-1. `netplugin.startup.clients` opens store, OVSDB and kernel, `netplugin.startup.cluster_settings`
-waits for netmaster. 2. `netplugin.startup.dataplane` makes the bridges and wires what forwards,
-`netplugin.startup.host_services` the host's own ports, `netplugin.startup.pod_services` what looks
-after pods, from the journal. 3. The host's record is written, for others to make their tunnels;
-Kubernetes' services are read. 4. `netplugin.startup.resync` reads the store's records. When all of
-this has been read the World is complete, and only then may anything be deleted. 5.
-`netplugin.startup.servers` comes last: an agent that answers is one that works.
+1. `netplugin.startup.clients` connects to store, OVSDB and kernel.
+2. `netplugin.startup.cluster_settings` waits for netmaster.
+3. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
+   `netplugin.startup.pod_services` ensure the bridges, build the parts and read the journal.
+4. The host record is written, so that peers create their tunnels; Kubernetes services are read.
+5. `netplugin.startup.resync` reads the store's records, finds existing ports, programs the switch
+   and starts the reconcile loops.
+6. `netplugin.startup.servers` opens CNI, REST and RPC: an agent that answers is one that works.
 """
 
 import asyncio
 import logging
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
 
 from contivmodel.client import MasterClient
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
 from netplugin.bridges import node_ports
 from netplugin.bridges.node_ports import NodePorts
-from netplugin.kernel.iptables import Iptables
 from netplugin.kube import config
 from netplugin.kube.api import KubeApi
 from netplugin.kube.config import KubeConfig
@@ -30,20 +29,18 @@ from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.settings import Settings
-from netplugin.startup.clients import Clients, open_doors
+from netplugin.startup.clients import Clients, connect_clients
 from netplugin.startup.cluster_settings import cluster_settings
 from netplugin.startup.context import Context
-from netplugin.startup.dataplane import Dataplane, open_plane, uplink_macs
-from netplugin.startup.host_services import wire_own_ports
-from netplugin.startup.pod_services import open_caretakers
-from netplugin.startup.resync import settle
-from netplugin.startup.servers import serve
+from netplugin.startup.dataplane import Dataplane, build_dataplane, start_switches, uplink_macs
+from netplugin.startup.host_services import build_host_services
+from netplugin.startup.pod_services import build_pod_services
+from netplugin.startup.resync import resync
+from netplugin.startup.servers import start_servers
 from ofnet.openflow import packets
 from ofnet.world import FwdMode
 
 log = logging.getLogger(__name__)
-
-KUBERNETES_WAIT: Final = 5.0
 
 
 async def run(settings: Settings, version: str) -> None:
@@ -55,66 +52,75 @@ async def run(settings: Settings, version: str) -> None:
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
-        kubernetes = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
-        followed = KubeApi(kubernetes) if kubernetes.server else None
+        kube_config = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
+        kube_api = KubeApi(kube_config) if kube_config.server else None
         log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
-        life = Context(
+        context = Context(
             settings=settings,
             version=version,
-            sup=sup,
+            supervisor=sup,
             stack=stack,
-            services=kubernetes.services,
+            service_subnet=kube_config.services,
         )
-        await _start(life, followed)
+        await _start(context, kube_api)
         await asyncio.Event().wait()
 
 
-async def _start(life: Context, kubernetes: KubeApi | None) -> None:
-    settings = life.settings
-    doors = await open_doors(life)
-    macs = await uplink_macs(doors, settings.uplinks)
-    cluster = await cluster_settings(doors.store, settings)
-    plane = await open_plane(life, doors, FwdMode(cluster.fwd_mode), macs)
-    masters = _follow_masters(life, doors)
-    own = wire_own_ports(life, doors, plane, masters)
-    care = await open_caretakers(life, doors, plane, masters)
-    record = registration.host_record(settings, macs.values(), life.version)
-    await registration.put_host_record(doors.store, record)
-    node_ports = await _follow_kubernetes(life, plane, kubernetes) if kubernetes else None
-    await settle(life, doors, plane, own, care)
+async def _start(context: Context, kube_api: KubeApi | None) -> None:
+    settings = context.settings
+    clients = await connect_clients(context)
+    macs = await uplink_macs(clients, settings.uplinks)
+    cluster = await cluster_settings(clients.store, settings)
+    switches = await start_switches(context)
+    dataplane = await build_dataplane(context, clients, switches, FwdMode(cluster.fwd_mode), macs)
+    master = _follow_leader(context, clients)
+    host_services = build_host_services(context, clients, dataplane, master)
+    pod_services = await build_pod_services(context, clients, dataplane, master)
+    # The record precedes the resync: peers create their tunnels to this host meanwhile.
+    record = registration.host_record(settings, macs.values(), context.version)
+    await registration.put_host_record(clients.store, record)
+    # Kubernetes precedes the resync too: a service that is not known when the World is complete
+    # is gone, and its flows are deleted.
+    node_ports = await _follow_kubernetes(context, clients, dataplane, kube_api)
+    await resync(context, clients, dataplane, host_services, pod_services)
     if node_ports is not None:
-        life.sup.supervise("node ports", node_ports.run())
-    life.sup.supervise("leaks", care.leaks.run())
-    is_known = partial(plane.world.hosts.knows, settings.host)
-    kept = registration.keep_host_record(doors.store, record, is_known)
-    life.sup.supervise("host record", kept)
-    await serve(life, doors, plane, own, care)
-    log.info("agent ready", extra=fields(host=settings.host, count=len(care.pods.keys())))
+        context.supervisor.supervise("node ports", node_ports.run())
+    context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
+    is_known = partial(dataplane.world.peers.knows, settings.host)
+    keep = registration.keep_host_record(clients.store, record, is_known)
+    context.supervisor.supervise("host record", keep)
+    await start_servers(context, clients, dataplane, host_services, pod_services)
+    count = len(pod_services.pods.keys())
+    log.info("agent ready", extra=fields(host=settings.host, count=count))
     await asyncio.to_thread(packets.load)
 
 
-def _follow_masters(life: Context, doors: Clients) -> LeaderClient:
-    client = MasterClient()
-    life.stack.push_async_callback(client.close)
-    masters = LeaderClient(doors.store, client)
-    life.sup.supervise("masters", masters.follow())
-    return masters
+def _follow_leader(context: Context, clients: Clients) -> LeaderClient:
+    http = MasterClient()
+    context.stack.push_async_callback(http.close)
+    leader = LeaderClient(clients.store, http)
+    context.supervisor.supervise("netmaster leader", leader.follow())
+    return leader
 
 
-async def _follow_kubernetes(life: Context, plane: Dataplane, api: KubeApi) -> NodePorts:
-    """Follow the services of Kubernetes, and have them read before what is missing is gone.
+async def _follow_kubernetes(
+    context: Context, clients: Clients, dataplane: Dataplane, api: KubeApi | None
+) -> NodePorts | None:
+    """Follow the services of Kubernetes; return the keeper of node ports, to be run after a resync.
 
-    An API server that is away is not waited for long: pods are more than services. Node ports can
-    be kept once this host's pods are known.
+    Waits for the first list, but not for long: pods need their network also while the API server
+    is away. Node ports need this host's pods, which the resync finds.
     """
-    feed = KubeFeed(api, plane.world, plane.reconciler.wake)
-    life.sup.supervise("services of kubernetes", feed.run())
-    if not await feed.listed(KUBERNETES_WAIT):
-        log.warning("kubernetes has not told of its services: there are none until it does")
+    if api is None:
+        return None
+    feed = KubeFeed(api, dataplane.world)
+    context.supervisor.supervise("services of kubernetes", feed.run())
+    if not await feed.listed(context.timing.kubernetes_wait):
+        log.warning("Kubernetes API not answering; starting without its services")
     return NodePorts(
         feed=feed,
-        firewall=Iptables(node_ports.CHAINS),
-        world=plane.world,
-        reconciler=plane.reconciler,
-        interval=life.settings.audit_interval,
+        iptables=clients.iptables(node_ports.CHAINS),
+        world=dataplane.world,
+        reconciler=dataplane.reconciler,
+        interval=context.settings.audit_interval,
     )

@@ -1,15 +1,19 @@
-"""What forwards: the records, the World of them, the bridges, and who keeps them in step.
+"""Builds the data plane: bridges, the World, an OpenFlow agent for each bridge, the reconciler.
 
-In come the doors (`netplugin.startup.clients`) and what has been found out before; out comes a
-plane that is wired, but knows nothing yet and changes no flow. Next is `netplugin.startup.resync`.
+In come the clients (`netplugin.startup.clients`), the switches and the cluster's forwarding mode;
+out comes a `Dataplane` that is wired, but has read no record and changes no flow. Next is
+`netplugin.startup.resync`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bridges.bridges import choose_datapath, datapath_id, ensure_bridges
 from netplugin.bridges.nics import check_cards
+from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
 from netplugin.dns.nameserver import NameServer
@@ -26,56 +30,89 @@ from state.watch import RecordFeed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataplane:
-    """The parts that turn records into flows."""
+    """The parts that turn records into flows; `datapath` is the datapath type of the bridges."""
 
     feed: RecordFeed
     progress: Progress
     world: WorldBuilder
     names: NameServer
     agents: dict[Bridge, BridgeAgent]
+    records: RecordEvents
     reconciler: Reconciler
+    ports: PortReconciler
     datapath: str
 
 
-async def uplink_macs(doors: Clients, names: tuple[str, ...]) -> dict[str, str]:
-    """Return the MAC address of each card of the uplink.
+async def uplink_macs(clients: Clients, names: tuple[str, ...]) -> dict[str, str]:
+    """Return the MAC address of each uplink NIC by name.
 
-    Raises UsageError for one that this host lives on.
+    Raises UsageError for a NIC that carries the host's own traffic.
     """
-    cards = await doors.links.cards(names)
-    check_cards(cards, attached_cards(doors.ovsdb.ports(Bridge.VLAN).values()))
-    return {card.name: card.mac for card in cards}
+    nics = await clients.links.cards(names)
+    check_cards(nics, attached_cards(clients.ovsdb.ports(Bridge.VLAN).values()))
+    return {nic.name: nic.mac for nic in nics}
 
 
-async def open_plane(
-    life: Context, doors: Clients, fwd_mode: FwdMode, macs: dict[str, str]
+async def start_switches(context: Context) -> dict[Bridge, Switch]:
+    """Listen for the OpenFlow connection of each bridge until the agent ends."""
+    settings = context.settings
+    ports = {
+        Bridge.VXLAN: settings.vxlan_openflow_port,
+        Bridge.VLAN: settings.vlan_openflow_port,
+    }
+    switches = {}
+    for bridge, port in ports.items():
+        switch = Switch(bridge, port=port, datapath_id=datapath_id(bridge, settings.host))
+        await switch.start()
+        context.stack.push_async_callback(switch.close)
+        switches[bridge] = switch
+    return switches
+
+
+async def build_dataplane(
+    context: Context,
+    clients: Clients,
+    switches: Mapping[Bridge, Switch],
+    fwd_mode: FwdMode,
+    macs: Mapping[str, str],
 ) -> Dataplane:
-    """Have the bridges made, and wire what forwards on them."""
-    settings = life.settings
-    switches = await _open_switches(life)
-    datapath = await choose_datapath(doors.links)
-    controllers = {b: switch.port for b, switch in switches.items()}
-    make_bridges = partial(ensure_bridges, doors.ovsdb, settings.host, datapath, controllers)
-    await doors.ovsdb.hang_up(*Bridge)
+    """Ensure both bridges and build the parts that forward; `macs` are the uplinks' by name."""
+    settings = context.settings
+    datapath = await choose_datapath(clients.links)
+    controllers = {bridge: switch.port for bridge, switch in switches.items()}
+    make_bridges = partial(ensure_bridges, clients.ovsdb, settings.host, datapath, controllers)
+    # ovs-vswitchd that found no agent waits up to a second before it connects again. A controller
+    # it has not tried yet is dialled at once: so the old target is replaced before the new one is
+    # set, also where both are the same.
+    await clients.ovsdb.hang_up(*Bridge)
     await make_bridges()
-    kept = stored_vrfs(doors.ovsdb.bridge_external_ids(Bridge.VXLAN))
+    # Flows of the agent before this one carry its VRF ids: the new World starts with the same.
+    kept = stored_vrfs(clients.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(settings.host, fwd_mode, kept, guard=settings.source_guard)
     names = NameServer(world.names)
-    agents = _agents(switches, world, names, settings.audit_interval)
-    feed = RecordFeed(doors.store)
+    agents = _build_agents(switches, world, names, settings.audit_interval)
+    feed = RecordFeed(clients.store)
     progress = Progress(agents, feed.unreadable)
     tunnels = Tunnels(
-        ovsdb=doors.ovsdb,
+        ovsdb=clients.ovsdb,
         world=world,
         vxlan_port=settings.vxlan_port,
-        complain=partial(progress.show, "tunnels"),
+        report_faults=partial(progress.show, "tunnels"),
     )
+    records = RecordEvents(world, progress)
     reconciler = Reconciler(
-        ovsdb=doors.ovsdb,
-        world=world,
-        agents=agents,
-        make_bridges=make_bridges,
-        uplinks=Uplinks(macs, doors.ovsdb, world),
+        ovsdb=clients.ovsdb, world=world, agents=agents, records=records, progress=progress
+    )
+
+    async def restore_bridges() -> None:
+        await make_bridges()
+        reconciler.on_bridges_recreated()
+
+    ports = PortReconciler(
+        ovsdb=clients.ovsdb,
+        records=records,
+        restore_bridges=restore_bridges,
+        uplinks=Uplinks(macs, clients.ovsdb, world),
         tunnels=tunnels,
         progress=progress,
     )
@@ -85,27 +122,18 @@ async def open_plane(
         world=world,
         names=names,
         agents=agents,
+        records=records,
         reconciler=reconciler,
+        ports=ports,
         datapath=datapath,
     )
 
 
-async def _open_switches(life: Context) -> dict[Bridge, Switch]:
-    wanted = {
-        Bridge.VXLAN: life.settings.vxlan_openflow_port,
-        Bridge.VLAN: life.settings.vlan_openflow_port,
-    }
-    switches = {}
-    for bridge, port in wanted.items():
-        switch = Switch(bridge, port=port, datapath_id=datapath_id(bridge, life.settings.host))
-        await switch.start()
-        life.stack.push_async_callback(switch.close)
-        switches[bridge] = switch
-    return switches
-
-
-def _agents(
-    switches: dict[Bridge, Switch], world: WorldBuilder, names: NameServer, audit_interval: float
+def _build_agents(
+    switches: Mapping[Bridge, Switch],
+    world: WorldBuilder,
+    names: NameServer,
+    audit_interval: float,
 ) -> dict[Bridge, BridgeAgent]:
     return {
         bridge: BridgeAgent(

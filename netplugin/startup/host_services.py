@@ -1,17 +1,17 @@
-"""The host's own ports on the bridges, and who keeps each: for its pods, infra networks and BGP.
+"""Builds the services of the host's own ports: host access, infra networks and BGP.
 
-In come the doors, the plane and the way to netmaster; nothing is made yet. When each is found
-again, made and kept is `netplugin.startup.resync`'s to say.
+In come the clients, the data plane and the client of netmaster; nothing is created on the host yet.
+`netplugin.startup.resync` runs them.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
-from netplugin.bgp.host import HostBgp
+from netplugin.bgp.host import BgpHost, HostBgp
 from netplugin.bridges.host_access import CHAINS, HostAccess
+from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
-from netplugin.kernel.iptables import Iptables
-from netplugin.masters.client import LeaderClient
+from netplugin.masters.client import MasterApi
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
@@ -20,45 +20,41 @@ from ofnet.world import Bridge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """Who keeps `contivh0`, the interfaces of infra networks, and `inb01`."""
+    """The owners of `contivh0`, of the interfaces on infra networks, and of `inb01`."""
 
     host_access: HostAccess
     infra: Infra
     bgp: HostBgp
 
 
-def wire_own_ports(
-    life: Context, doors: Clients, plane: Dataplane, masters: LeaderClient
+def build_host_services(
+    context: Context, clients: Clients, dataplane: Dataplane, master: MasterApi
 ) -> HostServices:
-    """Return who keeps the host's own ports."""
-    settings = life.settings
+    """Return the services of the host's own ports, none of them running."""
+    settings = context.settings
+    interfaces = InterfaceContext(
+        ovsdb=clients.ovsdb,
+        host_ports=clients.host_ports,
+        world=dataplane.world,
+        records=dataplane.records,
+        interval=settings.audit_interval,
+    )
     return HostServices(
         host_access=HostAccess(
-            ovsdb=doors.ovsdb,
-            host_ports=doors.host_ports,
-            firewall=Iptables(CHAINS),
-            world=plane.world,
-            reconciler=plane.reconciler,
-            address=settings.vtep_ip,
-            interval=settings.audit_interval,
+            interfaces, iptables=clients.iptables(CHAINS), address=settings.vtep_ip
         ),
-        infra=Infra(
-            host=settings.host,
-            master=masters,
-            ovsdb=doors.ovsdb,
-            host_ports=doors.host_ports,
-            world=plane.world,
-            reconciler=plane.reconciler,
-            services=life.services,
-            interval=settings.audit_interval,
-        ),
+        infra=Infra(interfaces, host=settings.host, master=master, services=context.service_subnet),
         bgp=HostBgp(
-            ovsdb=doors.ovsdb,
-            host_ports=doors.host_ports,
-            world=plane.world,
-            reconciler=plane.reconciler,
-            agent=plane.agents[Bridge.VLAN],
-            complain=partial(plane.progress.show, "BGP"),
+            BgpHost(
+                ovsdb=clients.ovsdb,
+                host_ports=clients.host_ports,
+                world=dataplane.world,
+                reconciler=dataplane.reconciler,
+                agent=dataplane.agents[Bridge.VLAN],
+            ),
+            report_faults=partial(dataplane.progress.show, "BGP"),
             interval=settings.audit_interval,
+            timing=context.timing.bgp,
+            connect=clients.dial_bgp,
         ),
     )

@@ -1,11 +1,11 @@
-"""What the agent shows of itself on `:9090`, in the original's shapes.
+"""The agent's REST routes on `:9090`: inspection and debugging, in the original's shapes.
 
-GET /inspect/driver: both bridges as `ofnet.inspection` has them. GET /inspect/nameserver: the names
-pods can ask for. GET /inspect/bgp: the session with the BGP peer and its prefixes, as
-`ofnet.bgp.inspection` has them. GET /svcstats: counters of the clients of services; for it and for
-the driver the switches are asked then, never before. DELETE /debug/reclaimEndpoint/{key}: take an
-endpoint of this host away, as netmaster's clean-up asks. GET /debug/leaks: how often what leaked
-was mended.
+GET /inspect/driver: state of both bridges (`ofnet.inspection`). GET /inspect/nameserver: the names
+pods can resolve. GET /inspect/bgp: the session with the BGP peer and its prefixes
+(`ofnet.bgp.inspection`). GET /svcstats: counters of the clients of services; this route and the
+driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
+endpoint of this host, for netmaster's clean-up. GET /debug/leaks: how many objects garbage
+collection removed, by cause.
 
 Source: docs/original/netplugin-agent.md §7.
 """
@@ -35,7 +35,7 @@ _NOT_ROUTED = "Ofnet not initialized in routing mode"
 
 
 class Inspector:
-    """The routes."""
+    """The handlers of the routes; `collected` counts garbage collections by cause."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class Inspector:
         names: NameServer,
         pods: Pods,
         bgp: HostBgp,
-        mended: Mapping[str, int],
+        collected: Mapping[str, int],
     ) -> None:
         self._agents = agents
         self._identity = identity
         self._names = names
         self._pods = pods
         self._bgp = bgp
-        self._mended = mended
+        self._collected = collected
 
     def report(self) -> dict[str, Any]:
         """Return the state of both bridges, without counters of services."""
@@ -62,7 +62,7 @@ class Inspector:
         }
 
     async def _clients(self) -> dict[Bridge, dict[str, Any]]:
-        """Return the counters of services' clients of each bridge."""
+        """Return the counters of the clients of services, by bridge."""
         asked = [self._agents[bridge].service_stats() for bridge in SIDES.values()]
         return dict(zip(SIDES.values(), await asyncio.gather(*asked), strict=True))
 
@@ -100,7 +100,7 @@ class Inspector:
         return web.Response(text=_json(merged), content_type="application/json")
 
     async def _leaks(self, _request: web.Request) -> web.Response:
-        return web.Response(text=_json(dict(self._mended)), content_type="application/json")
+        return web.Response(text=_json(dict(self._collected)), content_type="application/json")
 
     async def _reclaim(self, request: web.Request) -> web.Response:
         try:
@@ -112,7 +112,7 @@ class Inspector:
 
 @asynccontextmanager
 async def serve(address: ListenAddress, app: web.Application) -> AsyncIterator[int]:
-    """Serve for the length of the body; yield the port. Raises HostError if it cannot be had."""
+    """Serve for the length of the body; yield the port in use. Raises HostError if it is taken."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

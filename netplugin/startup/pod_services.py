@@ -1,21 +1,21 @@
-"""Who looks after the pods of this host: calls, ports, what is to go, what nobody deletes.
+"""Builds the services of this host's pods: ADD and DEL, ports, MTUs, teardown, garbage collection.
 
-In come the doors, the plane and the way to netmaster; out come caretakers that know what the
-journal says. What of it is there is found by `netplugin.startup.resync`; who calls is let in by
-`netplugin.startup.servers`.
+In come the clients, the data plane and the client of netmaster; out come services that have read
+the journal. `netplugin.startup.resync` compares the journal with the host and runs them;
+`netplugin.startup.servers` lets runtimes call them.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bridges.bridges import USERSPACE
-from netplugin.masters.client import LeaderClient
-from netplugin.pods.add import HostFacts, PodAdd
+from netplugin.masters.client import MasterApi
+from netplugin.pods.add import PodAdd
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
+from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
-from netplugin.pods.journal import Journal
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.teardown import Teardown
@@ -26,95 +26,56 @@ from netplugin.startup.dataplane import Dataplane
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodServices:
-    """The parts that pods pass through, from ADD to DEL and beyond."""
+    """The services of pods, and what they share."""
 
+    host: PodHost
     pods: Pods
     mtus: PodMtus
     ports: PodPorts
-    removal: Teardown
-    leaks: GarbageCollector
-    access: HostInterfaces
+    teardown: Teardown
+    garbage_collector: GarbageCollector
+    host_interfaces: HostInterfaces
 
 
-async def open_caretakers(
-    life: Context, doors: Clients, plane: Dataplane, masters: LeaderClient
+async def build_pod_services(
+    context: Context, clients: Clients, dataplane: Dataplane, master: MasterApi
 ) -> PodServices:
-    """Read links and journal, and wire who looks after the pods."""
-    journal = Journal(life.settings.journal)
-    life.stack.callback(journal.close)
-    roster = EndpointRegistry()
-    removal = Teardown(
-        master=masters, journal=journal, links=doors.links, ovsdb=doors.ovsdb, supervisor=life.sup
+    """Read the links' MTUs and the journal, and return the services of pods, none running."""
+    settings = context.settings
+    host = PodHost(
+        label=settings.host,
+        tx_off=dataplane.datapath == USERSPACE,
+        service_subnet=context.service_subnet,
+        master=master,
+        journal=clients.journal,
+        links=clients.links,
+        ovsdb=clients.ovsdb,
+        world=dataplane.world,
+        reconciler=dataplane.reconciler,
+        registry=EndpointRegistry(),
+        timing=context.timing.pods,
     )
-    facts = HostFacts(
-        label=life.settings.host, tx_off=plane.datapath == USERSPACE, services=life.services
+    teardown = Teardown(host, context.supervisor)
+    mtus = PodMtus(
+        host,
+        vtep_ip=settings.vtep_ip,
+        uplinks=settings.uplinks,
+        wanted=settings.mtu,
+        report_faults=partial(dataplane.progress.show, "MTU"),
     )
-    mtus = _mtus(life, doors, plane, roster)
     await mtus.read()
-    pod_ports = PodPorts(
-        roster=roster,
-        links=doors.links,
-        ovsdb=doors.ovsdb,
-        world=plane.world,
-        reconciler=plane.reconciler,
-        removal=removal,
-    )
-    access = HostInterfaces(
-        roster=roster,
-        links=doors.links,
-        ovsdb=doors.ovsdb,
-        pod_ports=pod_ports,
-        world=plane.world,
-        reconciler=plane.reconciler,
-        tx_off=facts.tx_off,
-        interval=life.settings.audit_interval,
-    )
-    addition = PodAdd(
-        facts=facts,
-        mtus=mtus,
-        master=masters,
-        journal=journal,
-        links=doors.links,
-        roster=roster,
-        pod_ports=pod_ports,
-        access=access,
-        world=plane.world,
-        reconciler=plane.reconciler,
-    )
-    pods = Pods(
-        host=facts.label,
-        addition=addition,
-        master=masters,
-        journal=journal,
-        roster=roster,
-        pod_ports=pod_ports,
-        world=plane.world,
-        reconciler=plane.reconciler,
-        removal=removal,
-    )
-    pods.recover(await journal.load())
-    leaks = GarbageCollector(
-        pods=pods,
-        roster=roster,
-        pod_ports=pod_ports,
-        journal=journal,
-        links=doors.links,
-        ovsdb=doors.ovsdb,
-        world=plane.world,
-        grace=life.settings.leak_grace,
-    )
+    ports = PodPorts(host, teardown)
+    host_interfaces = HostInterfaces(host, ports, interval=settings.audit_interval)
+    pods = Pods(host, PodAdd(host, mtus, ports, host_interfaces), ports, teardown)
+    # The journal is taken over before any port number is handed out: numbers of endpoints that
+    # were made, or half made, by the agent before this one must not be given again.
+    pods.recover(await clients.journal.load())
     return PodServices(
-        pods=pods, mtus=mtus, ports=pod_ports, removal=removal, leaks=leaks, access=access
-    )
-
-
-def _mtus(life: Context, doors: Clients, plane: Dataplane, roster: EndpointRegistry) -> PodMtus:
-    return PodMtus(
-        links=doors.links,
-        ovsdb=doors.ovsdb,
-        roster=roster,
-        vtep_ip=life.settings.vtep_ip,
-        uplinks=life.settings.uplinks,
-        wanted=life.settings.mtu,
-        complain=partial(plane.progress.show, "MTU"),
+        host=host,
+        pods=pods,
+        mtus=mtus,
+        ports=ports,
+        teardown=teardown,
+        garbage_collector=GarbageCollector(host, pods, ports, grace=settings.leak_grace),
+        host_interfaces=host_interfaces,
     )

@@ -1,9 +1,10 @@
-"""The start of an agent whose parts are wired: all is read, then what is gone goes.
+"""Resync at the start: reads the store and the host once, then lets absence mean gone (ADR 11).
 
-The store's records are read once, and what is on this host is found again: ports of pods, of the
-host itself, tunnels. With that the World is complete: absence means gone from now on (ADR 11).
-When the switch has the flows, those who keep things in step begin, and what an agent that died left
-half-made is swept. A step that fails here is taken up by whoever begins then.
+In come parts that are wired and idle. The store's records are read, and the ports of pods, of the
+host itself and of tunnels are found in OVSDB. With both the World is complete, and only from then
+on is anything deleted. When the switch has acknowledged all flows, the reconcile loops start, and
+ports that no journal entry knows are removed. A step that fails here does not end the start: the
+loop of that subject retries it.
 """
 
 import asyncio
@@ -16,8 +17,8 @@ from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.logs import fields
 from netplugin.bridges.host_access import warn_unless_forwarding
-from netplugin.bridges.path_mtu import PathMtu
-from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel import icmp
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
@@ -33,128 +34,149 @@ from state.watch import RecordFeed
 
 log = logging.getLogger(__name__)
 
-SWITCH_WAIT: Final = 10.0
 RECORDS_AT_ONCE: Final = 500
 
 
-async def settle(
-    life: Context, doors: Clients, plane: Dataplane, own: HostServices, care: PodServices
+async def resync(
+    context: Context,
+    clients: Clients,
+    dataplane: Dataplane,
+    host_services: HostServices,
+    pod_services: PodServices,
 ) -> None:
-    """Read the store once, find this host's ports again, then let absence mean gone."""
-    await _read(life, plane)
-    await _find(plane, own, care)
-    plane.world.set_complete()
-    _run_flows(life, plane)
-    await _forwarding(plane)
-    _keep(life, plane, own, care)
-    await _sweep(doors, care)
+    """Read store and host, program the switch, and start the reconcile loops."""
+    # The order keeps the data plane of a restarted agent untouched. While the World is incomplete
+    # flows are added, never deleted. From `set_complete` on, flows of objects that are not in the
+    # World are deleted. So it comes only after every record and every existing port is there: a
+    # port that is missing then loses its flows, and a running pod its network.
+    await _read_records(context, dataplane)
+    await _publish_ports(dataplane, host_services, pod_services)
+    dataplane.world.set_complete()
+    _start_flow_tasks(context, dataplane)
+    await _wait_for_flows(dataplane, context.timing.switch_wait)
+    _start_loops(context, dataplane, host_services, pod_services)
+    # Last: this removes what the journal does not know, and by now the journal has been read
+    # and compared with OVSDB.
+    await _sweep_stale_ports(clients, pod_services)
 
 
-async def _read(life: Context, plane: Dataplane) -> None:
-    read = asyncio.Event()
-    life.sup.supervise("records", plane.feed.run())
-    life.sup.supervise("facts", _follow_records(plane.feed, plane.reconciler, read))
-    await read.wait()
+async def _read_records(context: Context, dataplane: Dataplane) -> None:
+    complete = asyncio.Event()
+    context.supervisor.supervise("records", dataplane.feed.run())
+    context.supervisor.supervise(
+        "record events", _apply_records(dataplane.feed, dataplane.records, complete)
+    )
+    await complete.wait()
 
 
-async def _follow_records(feed: RecordFeed, reconciler: Reconciler, read: asyncio.Event) -> None:
+async def _apply_records(feed: RecordFeed, records: RecordEvents, complete: asyncio.Event) -> None:
     while True:
         for event in await feed.take(RECORDS_AT_ONCE):
-            reconciler.apply(event)
+            records.apply(event)
+        # `complete` turns true when `take` returns the last event: it is read once that is applied.
         if feed.complete:
-            read.set()
+            complete.set()
 
 
-async def _find(plane: Dataplane, own: HostServices, care: PodServices) -> None:
-    """Tell the World of the ports that are there, and make those that can be made now."""
-    for key, reason in care.ports.place().items():
+async def _publish_ports(
+    dataplane: Dataplane, host_services: HostServices, pod_services: PodServices
+) -> None:
+    """Put the ports that exist into the World, and create those that can be created now."""
+    for key, reason in pod_services.ports.publish().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
-    own.infra.place()
-    own.bgp.place()
+    host_services.infra.place()
+    host_services.bgp.publish()
     try:
-        await plane.reconciler.converge()
-    except ContivError as exc:  # `run_ports` goes on with it; what is there works meanwhile
-        log.warning("tunnel ports not in step", extra=fields(error=exc))
+        await dataplane.ports.converge()
+    except ContivError as exc:  # `PortReconciler.run` retries
+        log.warning("tunnel ports not in sync, retrying later", extra=fields(error=exc))
     try:
-        await own.host_access.converge()
-    except ContivError as exc:  # `run` goes on with it
-        log.warning("host access not in step", extra=fields(error=exc))
+        await host_services.host_access.converge()
+    except ContivError as exc:  # `HostAccess.run` retries
+        log.warning("host access not in sync, retrying later", extra=fields(error=exc))
     warn_unless_forwarding()
-    care.access.place()
+    # After host access: the address of an interface to the host is derived from `contivh0`'s.
+    pod_services.host_interfaces.publish()
 
 
-def _run_flows(life: Context, plane: Dataplane) -> None:
-    life.sup.supervise("flows", plane.reconciler.run_flows())
-    for bridge, agent in plane.agents.items():
-        life.sup.supervise(f"bridge {bridge}", agent.run())
-        life.sup.supervise(f"announcements {bridge}", agent.announcer.run())
+def _start_flow_tasks(context: Context, dataplane: Dataplane) -> None:
+    context.supervisor.supervise("flows", dataplane.reconciler.run())
+    for bridge, agent in dataplane.agents.items():
+        context.supervisor.supervise(f"bridge {bridge}", agent.run())
+        context.supervisor.supervise(f"announcements {bridge}", agent.garp_sender.run())
 
 
-async def _forwarding(plane: Dataplane) -> None:
-    """Wait until the World as it is now is on the switch, which may come and go meanwhile."""
+async def _wait_for_flows(dataplane: Dataplane, reminder: float) -> None:
+    """Return when the switch has acknowledged the World of this moment.
+
+    The switch may disconnect and return meanwhile. Flows it refuses are not waited for.
+    """
     while True:
-        for bridge, agent in plane.agents.items():
-            await _switch_ready(bridge, agent)
+        for bridge, agent in dataplane.agents.items():
+            await _wait_for_switch(bridge, agent, reminder)
         try:
-            await plane.reconciler.flush()
+            await dataplane.reconciler.flush()
         except SwitchUnavailable as exc:
-            log.warning("flows not acknowledged", extra=fields(error=exc))
+            log.warning("flows not acknowledged, retrying", extra=fields(error=exc))
             continue
-        except SwitchRefused as exc:  # `ofnet.agent` tries again at every audit
+        except SwitchRefused as exc:  # `ofnet.agent` retries at every audit
             log.warning("flows refused", extra=fields(error=exc))
         return
 
 
-async def _switch_ready(bridge: Bridge, agent: BridgeAgent) -> None:
-    """Wait until a bridge has its flows; say so if that takes long, and go on waiting."""
+async def _wait_for_switch(bridge: Bridge, agent: BridgeAgent, reminder: float) -> None:
     while True:
         try:
-            async with asyncio.timeout(SWITCH_WAIT):
-                await agent.wait_settled()
+            async with asyncio.timeout(reminder):
+                await agent.wait_synced()
         except TimeoutError:
             log.warning("no switch yet: is ovs-vswitchd running?", extra=fields(bridge=bridge))
         else:
             return
 
 
-def _keep(life: Context, plane: Dataplane, own: HostServices, care: PodServices) -> None:
-    """Have ports and links kept in step from now on."""
-    life.sup.supervise("tunnel ports", plane.reconciler.run_ports())
-    life.sup.supervise("host access", own.host_access.run())
-    life.sup.supervise("infra networks", own.infra.run())
-    life.sup.supervise("BGP", own.bgp.run())
-    life.sup.supervise("endpoint ports", care.ports.run())
-    life.sup.supervise("MTU", care.mtus.run())
-    if life.settings.probe_interval:
-        life.sup.supervise("paths", _paths(life.settings, plane, care.mtus).run())
-    life.sup.supervise("interfaces to the host", care.access.run())
-    life.sup.supervise("ovsdb", plane.reconciler.run_ovsdb())
+def _start_loops(
+    context: Context, dataplane: Dataplane, host_services: HostServices, pod_services: PodServices
+) -> None:
+    supervise = context.supervisor.supervise
+    supervise("tunnel ports", dataplane.ports.run())
+    supervise("host access", host_services.host_access.run())
+    supervise("infra networks", host_services.infra.run())
+    supervise("BGP", host_services.bgp.run())
+    supervise("endpoint ports", pod_services.ports.run())
+    supervise("MTU", pod_services.mtus.run())
+    if context.settings.probe_interval:
+        path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus)
+        supervise("path MTU", path_mtu.run())
+    supervise("interfaces to the host", pod_services.host_interfaces.run())
 
 
-def _paths(settings: Settings, plane: Dataplane, mtus: PodMtus) -> PathMtu:
-    def complain(faults: Mapping[HostLabel, str]) -> None:
-        plane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
+def _build_path_mtu(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> PathMtu:
+    def report_faults(faults: Mapping[HostLabel, str]) -> None:
+        dataplane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
 
     return PathMtu(
-        peers=plane.world.hosts.tunnel_ends,
+        peers=dataplane.world.peers.tunnel_ends,
         size=lambda: mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
         probe=partial(icmp.passes, source=settings.vtep_ip),
-        interval=settings.probe_interval,
-        complain=complain,
+        timing=ProbeTiming(interval=settings.probe_interval),
+        report_faults=report_faults,
     )
 
 
-async def _sweep(doors: Clients, care: PodServices) -> None:
-    """Remove what an agent that died in the middle of an ADD has left: no journal knows it."""
-    in_use = care.ports.in_use()
+async def _sweep_stale_ports(clients: Clients, pod_services: PodServices) -> None:
+    """Remove links and OVS ports with a pod's name that belong to no endpoint.
+
+    An agent that died in the middle of an ADD, or lost its journal, leaves some.
+    """
     used = {
         name(number)
-        for number in in_use
+        for number in pod_services.ports.used_numbers()
         for name in (port_names.switch_name, port_names.access_name)
     }
-    links = {name for name in await doors.links.links() if port_names.pod_number(name) is not None}
+    links = {n for n in await clients.links.links() if port_names.pod_number(n) is not None}
     for bridge in Bridge:
-        rows = {n for n in doors.ovsdb.ports(bridge) if port_names.pod_number(n) is not None}
-        care.removal.sweep(bridge, rows - used)
+        rows = {n for n in clients.ovsdb.ports(bridge) if port_names.pod_number(n) is not None}
+        pod_services.teardown.sweep(bridge, rows - used)
         links -= rows
-    care.removal.sweep(Bridge.VXLAN, links - used)
+    pod_services.teardown.sweep(Bridge.VXLAN, links - used)

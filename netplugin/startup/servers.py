@@ -1,7 +1,7 @@
-"""Lets others reach an agent that works: masters, runtimes, and who wants to look inside.
+"""Opens the agent's servers: control channel, CNI socket and REST.
 
-Comes last in a start (`netplugin.startup.daemon`): who finds the agent in the store finds one that
-answers.
+The last step of a start (`netplugin.startup.daemon`): whoever finds the agent in the store finds
+one that answers.
 """
 
 from netplugin.cni import server as cni
@@ -18,12 +18,18 @@ from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 
 
-async def serve(
-    life: Context, doors: Clients, plane: Dataplane, own: HostServices, care: PodServices
+async def start_servers(
+    context: Context,
+    clients: Clients,
+    dataplane: Dataplane,
+    host_services: HostServices,
+    pod_services: PodServices,
 ) -> None:
-    """Open the control channel, CNI and REST, and register each when it can be reached."""
-    settings = life.settings
-    control = ControlChannel(doors.store, settings.host, str(settings.ctrl_ip), plane.progress)
+    """Open the control channel, CNI and REST, and register each once it can be reached."""
+    settings = context.settings
+    control = ControlChannel(
+        clients.store, settings.host, str(settings.ctrl_ip), dataplane.progress
+    )
 
     def identity(bridge: Bridge) -> AgentIdentity:
         masters = {node.host: node.port for node in control.masters.values()}
@@ -32,22 +38,23 @@ async def serve(
         )
 
     inspector = Inspector(
-        agents=plane.agents,
+        agents=dataplane.agents,
         identity=identity,
-        names=plane.names,
-        pods=care.pods,
-        bgp=own.bgp,
-        mended=care.leaks.tally,
+        names=dataplane.names,
+        pods=pod_services.pods,
+        bgp=host_services.bgp,
+        collected=pod_services.garbage_collector.tally,
     )
-    rpc = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
-    await control.start(rpc, inspector.report, life.stack)
-    life.sup.supervise("control channel", control.run())
-    reached_at = [control.port(bridge) for bridge in Bridge]
-    services = registration.instances(settings, reached_at, life.version)
-    registration.register(doors.store, services, life.sup)
-    await life.stack.enter_async_context(cni.serve(settings.cni_socket, care.pods))
-    rest = await life.stack.enter_async_context(
+    rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
+    await control.start(rpc_ports, inspector.report, context.stack)
+    context.supervisor.supervise("control channel", control.run())
+    # The settings may ask for port 0: a registration names the port that was really taken.
+    bound = [control.port(bridge) for bridge in Bridge]
+    services = registration.instances(settings, bound, context.version)
+    registration.register(clients.store, services, context.supervisor)
+    await context.stack.enter_async_context(cni.serve(settings.cni_socket, pod_services.pods))
+    rest_port = await context.stack.enter_async_context(
         inspect.serve(settings.rest, inspector.application())
     )
-    found_at = registration.rest_instance(settings, rest, life.version)
-    registration.register(doors.store, [found_at], life.sup)
+    rest = registration.rest_instance(settings, rest_port, context.version)
+    registration.register(clients.store, [rest], context.supervisor)

@@ -1,9 +1,7 @@
-"""Which groups an ACI fabric has just been told of. Pure: no I/O, no clock.
+"""The groups whose endpoints are announced after a launch on an ACI fabric. Pure: no I/O, no clock.
 
 `netplugin.world.builder` feeds it application profiles and the ends of launches (`state.intents`);
-it says each time whose endpoints are to be announced. What a profile holds and the end of its
-launch come in any order, and a launch may be over before anybody looked: a profile that is new, or
-holds other groups, counts as launched too.
+each change returns the groups whose endpoints must be announced.
 """
 
 from core.ids import GroupKey, group_key
@@ -17,18 +15,21 @@ class AciAnnouncements:
         self._profiles: dict[str, Profile] = {}
 
     def put(self, profile: Profile) -> list[GroupKey]:
-        """Learn or replace a profile; return its groups, if they are not those it had."""
+        """Add or replace a profile; return its groups if they changed."""
+        # A profile and the end of its launch arrive in any order, and the launch may have ended
+        # before this agent started. So a profile that is new, or has other groups, counts as
+        # launched too.
         before = self._profiles.get(profile.key)
         self._profiles[profile.key] = profile
         changed = before is None or before.groups != profile.groups
         return self.launched(profile.key) if changed else []
 
     def remove(self, profile: Profile) -> None:
-        """Forget a profile."""
+        """Remove a profile."""
         self._profiles.pop(profile.key, None)
 
     def launched(self, key: str) -> list[GroupKey]:
-        """Return the groups of a profile whose launch is over; none of one that is gone."""
+        """Return the groups of a profile whose launch ended; none if it was removed."""
         profile = self._profiles.get(key)
         if profile is None:
             return []

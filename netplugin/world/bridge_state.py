@@ -1,18 +1,17 @@
-"""What each bridge of this host has to realise, and what of it changed. Pure: no I/O, no clock.
+"""The desired state of one bridge, and what of it changed. Pure: no I/O, no clock.
 
-A side is where facts end up: what follows from records, by the modules `netplugin.world.builder`
-names, and what this host reports itself (tunnel ports, uplinks, the port for BGP and its routes).
-What is set to what it was is no change. All else is marked, until a round of
-`netplugin.bridges.reconciler` takes the marks away with the World they belong to.
+In come facts: what follows from records, by the modules `netplugin.world.builder` names, and what
+this host reports itself (tunnel ports, uplinks, the port for BGP and its routes). Out comes an
+`ofnet.world.World` with its `ofnet.changes.Changes`, for a round of `netplugin.bridges.reconciler`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from ipaddress import IPv4Network
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectId, ObjectKind
 from ofnet.world import (
     AccessPort,
     HostPort,
@@ -28,52 +27,17 @@ from ofnet.world import (
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-
-
-@dataclass(slots=True)
-class Dirty:
-    """The names of what changed."""
-
-    networks: set[NetworkId] = field(default_factory=set)
-    local: set[EndpointKey] = field(default_factory=set)
-    access: set[EndpointKey] = field(default_factory=set)
-    remote: set[EndpointKey] = field(default_factory=set)
-    vteps: set[HostLabel] = field(default_factory=set)
-    peer_macs: set[HostLabel] = field(default_factory=set)
-    rules: set[str] = field(default_factory=set)
-    services: set[str] = field(default_factory=set)
-    routes: set[IPv4Network] = field(default_factory=set)
-    host_port: bool = False
-    uplinks: bool = False
-    router: bool = False
-    everything: bool = False
-
-    def changes(self) -> Changes:
-        """Return them as `ofnet` takes them."""
-        return Changes(
-            networks=frozenset(self.networks),
-            local=frozenset(self.local),
-            access=frozenset(self.access),
-            remote=frozenset(self.remote),
-            vteps=frozenset(self.vteps),
-            peer_macs=frozenset(self.peer_macs),
-            rules=frozenset(self.rules),
-            services=frozenset(self.services),
-            routes=frozenset(self.routes),
-            host_port=self.host_port,
-            uplinks=self.uplinks,
-            router=self.router,
-            everything=self.everything,
-        )
+_WORLD_FIELDS: Final = frozenset(field.name for field in fields(World))
 
 
 class BridgeState:
-    """What one bridge has to realise, and what of it changed since the last `take`.
+    """The desired state of one bridge, and what of it changed since the last `take`.
 
-    Its parts are there to be read; who changes one does it by the methods, which see to the marks.
+    Its public attributes are fields of `World`, to be read. They are changed by the methods alone,
+    which record what changed and call `changed`. Setting a value to what it was is no change.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.networks: dict[NetworkId, Network] = {}
         self.local: dict[EndpointKey, LocalEndpoint] = {}
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
@@ -86,122 +50,123 @@ class BridgeState:
         self.router: Router | None = None
         self.routes: dict[IPv4Network, str] = {}
         self.learning = False
-        self._dirty = Dirty(everything=True)
+        self._changed = changed
+        self._marked: set[ObjectId] = set()
+        self._everything = True
 
     # -- from records --------------------------------------------------------------------------
 
     def set_network(self, nid: NetworkId, network: Network | None) -> None:
         """Set or clear a network."""
-        _set(self.networks, self._dirty.networks, nid, network)
+        self._put(ObjectKind.NETWORK, self.networks, nid, network)
 
     def set_endpoint(
         self, key: EndpointKey, local: LocalEndpoint | None, remote: RemoteEndpoint | None
     ) -> None:
-        """Set what an endpoint is here: one of this host, one of another, or nothing."""
-        _set(self.local, self._dirty.local, key, local)
-        _set(self.remote, self._dirty.remote, key, remote)
+        """Set an endpoint: one of this host, one of another host, or none of both."""
+        self._put(ObjectKind.LOCAL, self.local, key, local)
+        self._put(ObjectKind.REMOTE, self.remote, key, remote)
 
     def set_service(self, key: str, service: Service | None) -> None:
         """Set or clear a service."""
-        _set(self.services, self._dirty.services, key, service)
+        self._put(ObjectKind.SERVICE, self.services, key, service)
 
     def set_peer_mac(self, host: HostLabel, mac: str | None) -> None:
-        """Set or clear what another host's uplinks send by."""
-        _set(self.peer_macs, self._dirty.peer_macs, host, mac)
+        """Set or clear the MAC address that another host's uplinks send by."""
+        self._put(ObjectKind.PEER, self.peer_macs, host, mac)
 
     def announce(self, group_id: int) -> None:
-        """Have the endpoints of a group here looked at again, though they are what they were."""
+        """Mark the local endpoints of a group, so that they are announced anew."""
         members = (key for key, one in self.local.items() if one.group_id == group_id)
-        self._dirty.local.update(members)
+        self._mark(ObjectKind.LOCAL, members)
 
     def alter_rules(self, rules: Iterable[str]) -> None:
-        """Say which rules are new, different or gone."""
-        self._dirty.rules.update(rules)
+        """Mark rules that were added, altered or removed; `take` is given the rules themselves."""
+        self._mark(ObjectKind.RULE, rules)
 
     def alter_everything(self) -> None:
-        """Say that what holds for the whole cluster is different."""
-        self._dirty.everything = True
+        """Mark every object: a setting of the whole cluster changed."""
+        self._everything = True
+        self._changed()
 
     # -- from this host ------------------------------------------------------------------------
 
     def set_access(self, key: EndpointKey, port: AccessPort | None) -> None:
         """Set or clear the interface to this host that the pod of an endpoint has."""
-        _set(self.access, self._dirty.access, key, port)
+        self._put(ObjectKind.ACCESS, self.access, key, port)
 
     def set_vteps(self, vteps: Mapping[HostLabel, Vtep]) -> None:
-        """Replace the tunnel ports by what OVSDB reports."""
-        self._dirty.vteps |= _differing(self.vteps, vteps)
-        self.vteps = dict(vteps)
+        """Replace the tunnel ports by those that OVSDB reports."""
+        before, self.vteps = self.vteps, dict(vteps)
+        self._mark(ObjectKind.VTEP, map(str, _differing(before, vteps)))
 
     def set_host_port(self, port: HostPort | None) -> None:
         """Set or clear the host's port. `netplugin.world.endpoints` calls it first."""
-        if self.host_port != port:
-            self.host_port = port
-            self._dirty.host_port = True
+        before, self.host_port = self.host_port, port
+        self._mark_if(before != port, ObjectKind.HOST_PORT)
 
     def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """Set the ports that tie the bridge to the physical network."""
-        if self.uplinks != tuple(uplinks):
-            self.uplinks = tuple(uplinks)
-            self._dirty.uplinks = True
+        before, self.uplinks = self.uplinks, tuple(uplinks)
+        self._mark_if(before != self.uplinks, ObjectKind.UPLINKS)
 
     def set_router(self, router: Router | None) -> None:
         """Set or clear the host's port for BGP."""
-        if self.router != router:
-            self.router = router
-            self._dirty.router = True
+        before, self.router = self.router, router
+        self._mark_if(before != router, ObjectKind.ROUTER)
 
     def set_routes(self, routes: Mapping[IPv4Network, str]) -> None:
-        """Replace the learned prefixes, each with the MAC of its next hop."""
-        self._dirty.routes |= _differing(self.routes, routes)
-        self.routes = dict(routes)
+        """Replace the prefixes learned by BGP, each with the MAC address of its next hop."""
+        before, self.routes = self.routes, dict(routes)
+        self._mark(ObjectKind.ROUTE, map(str, _differing(before, routes)))
 
     def set_learning(self, *, learning: bool) -> None:
-        """Say whether prefixes may be missing that are still to be told again."""
-        if self.learning != learning:
-            self.learning = learning
-            self._dirty.router = True
+        """Set whether prefixes may be missing that the BGP peer has yet to send again."""
+        before, self.learning = self.learning, learning
+        self._mark_if(before != learning, ObjectKind.ROUTER)
 
     # -- what comes out ------------------------------------------------------------------------
 
     @property
     def dirty(self) -> bool:
         """True if anything changed since the last `take`."""
-        return self._dirty != Dirty()
+        return self._everything or bool(self._marked)
 
     def take(self, cluster: World) -> tuple[World, Changes]:
         """Return the bridge's World, and what changed in it since the last call.
 
-        `cluster` has what holds for both bridges.
+        `cluster` has what holds for both bridges. The World returned shares nothing with this
+        state, so that it stays as it is while a switch is updated to it.
         """
-        dirty, self._dirty = self._dirty, Dirty()
-        return self._world(cluster), dirty.changes()
+        parts: dict[str, Any] = {
+            name: dict(part) if isinstance(part, dict) else part
+            for name, part in vars(self).items()
+            if name in _WORLD_FIELDS
+        }
+        changes = Changes(objects=frozenset(self._marked), everything=self._everything)
+        self._marked, self._everything = set(), False
+        return replace(cluster, **parts), changes
 
-    def _world(self, cluster: World) -> World:
-        return replace(
-            cluster,
-            networks=dict(self.networks),
-            local=dict(self.local),
-            remote=dict(self.remote),
-            vteps=dict(self.vteps),
-            host_port=self.host_port,
-            access=dict(self.access),
-            uplinks=self.uplinks,
-            peer_macs=dict(self.peer_macs),
-            services=dict(self.services),
-            router=self.router,
-            routes=dict(self.routes),
-            learning=self.learning,
-        )
+    # -- marks ---------------------------------------------------------------------------------
 
+    def _put(self, kind: ObjectKind, there: dict[_K, _V], key: _K, value: _V | None) -> None:
+        if there.get(key) != value:
+            if value is None:
+                del there[key]
+            else:
+                there[key] = value
+            self._mark(kind, [str(key)])
 
-def _set(there: dict[_K, _V], changed: set[_K], key: _K, value: _V | None) -> None:
-    if there.get(key) != value:
-        changed.add(key)
-        if value is None:
-            del there[key]
-        else:
-            there[key] = value
+    def _mark_if(self, differs: bool, kind: ObjectKind) -> None:  # noqa: FBT001 - a comparison
+        if differs:
+            self._mark(kind, [""])
+
+    def _mark(self, kind: ObjectKind, names: Iterable[str]) -> None:
+        # The change is in place already: the observer may take the state at once.
+        before = len(self._marked)
+        self._marked.update(ObjectId(kind, name) for name in names)
+        if len(self._marked) > before:
+            self._changed()
 
 
 def _differing(there: Mapping[_K, _V], wanted: Mapping[_K, _V]) -> set[_K]:

@@ -1,35 +1,38 @@
 """Records and host facts in, one World per bridge out. Pure: no I/O, no clock.
 
-`netplugin.bridges.reconciler` feeds it typed store events (`state.watch`), `netplugin.kube.feed`
-Kubernetes' services; this module says who hears of which, and in what order. What follows is
-decided elsewhere:
+`netplugin.bridges.record_events` feeds it typed records (`state.watch`), `netplugin.kube.feed`
+Kubernetes' services. Its table `_handlers` says which methods take which type of record; they pass
+it to the modules it concerns, in the order that their dependencies need:
 
 * `forwarding_mode`: how the whole cluster forwards;
 * `networks`, with `vrfs`: which network is on which bridge, and in which VRF;
-* `endpoints`: who is local, who is remote, and with what;
-* `services`, with `service_records`: what is served, and by whom;
-* `policies`, `aci_announcements`: rules, and whose endpoints are to be announced;
-* `peers`: the other hosts, and the host this one speaks BGP with;
+* `endpoints`: which endpoints are local or remote, and with which values;
+* `services`, with `service_records`: the services and their providers;
+* `policies`, `aci_announcements`: rules, and the groups whose endpoints are announced;
+* `peers`: the other hosts, and this host's BGP peer;
 * `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
 
-They read records by `netplugin.world.conversion` and set what comes of them on a bridge's side
-(`netplugin.world.bridge_state`). From there `take` has the World, with what changed in it since the
-last time, for `ofnet.agent`. What this host itself reports goes to its subject, or its side,
-directly.
+They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
+(`netplugin.world.bridge_state`). `take` returns the World with its changes, for `ofnet.agent`. What
+this host itself reports (ports, tunnels, routes) is set on the parts directly. Every change sets
+the `netplugin.world.change_signal`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Address
+from typing import Any, Final, TypeVar
 
-from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName, split_network_id
+from core.ids import GroupKey, HostLabel, NetworkId, TenantName, split_network_id
 from netplugin.world.aci_announcements import AciAnnouncements
 from netplugin.world.bridge_state import BridgeState
+from netplugin.world.change_signal import ChangeSignal
 from netplugin.world.dns_records import DnsRecords
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.forwarding_mode import ForwardingMode
 from netplugin.world.kube_services import KubeService
 from netplugin.world.network_tenants import NetworkTenants
-from netplugin.world.networks import Moved, Networks
+from netplugin.world.networks import NetworkChange, Networks
 from netplugin.world.peers import Peers
 from netplugin.world.policies import Policies
 from netplugin.world.services import Services
@@ -40,19 +43,36 @@ from state.intents import Attachment, Fact, Launch, Profile
 from state.policy_rules import PolicyRule
 from state.records import (
     BgpRecord,
+    DocknetRecord,
     EndpointRecord,
     GlobalRecord,
+    GrantRecord,
     GroupRecord,
     HostRecord,
     NetworkRecord,
     ServiceRecord,
+    TagRangesRecord,
 )
+
+_F = TypeVar("_F")
+
+IGNORED: Final[frozenset[type[Fact]]] = frozenset({TagRangesRecord, DocknetRecord, GrantRecord})
+"""The types of records that concern netmaster alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Handler:
+    """The methods for records of one type: one puts or replaces a record, one removes it."""
+
+    put: Callable[[Any], None]
+    remove: Callable[[Any], None]
 
 
 class WorldBuilder:
-    """Folds facts into the Worlds of both bridges of this host; `vrfs` are the ids it had before.
+    """Folds facts into the Worlds of both bridges of this host.
 
-    Records come by `put`; its parts are there to be asked, and told what this host reports.
+    `vrfs` are the VRF ids this host used before. Records come in by `put` and `remove`. The public
+    parts are there to be queried, and to be set to what this host reports.
     """
 
     def __init__(
@@ -64,106 +84,129 @@ class WorldBuilder:
         guard: bool = True,
     ) -> None:
         self._guard = guard
-        self._sides = {bridge: BridgeState() for bridge in Bridge}
-        self.vxlan, self.vlan = self._sides[Bridge.VXLAN], self._sides[Bridge.VLAN]
+        self._signal = ChangeSignal()
+        self._revisions: dict[str, int] = {}
+        self._bridges = {bridge: BridgeState(self._signal.set) for bridge in Bridge}
+        self.vxlan, self.vlan = self._bridges[Bridge.VXLAN], self._bridges[Bridge.VLAN]
         self._vrfs = VrfIds(vrfs or {})
-        self.modes = ForwardingMode(fwd_mode)
-        self.networks = Networks(self._sides, self._vrfs)
-        self.endpoints = Endpoints(host, self._sides)
+        self.forwarding = ForwardingMode(fwd_mode)
+        self.networks = Networks(self._bridges, self._vrfs)
+        self.endpoints = Endpoints(host, self._bridges)
         self._tenants = NetworkTenants()
-        self.services = Services(self._sides, self._vrfs.ids, self._tenants)
-        self.hosts = Peers(host, self.vlan)
+        self.services = Services(self._bridges, self._vrfs.ids, self._tenants, self._signal.set)
+        self.peers = Peers(host, self.vlan)
         self.names = DnsRecords(self._tenants)
         self._policies = Policies()
         self._profiles = AciAnnouncements()
         self._launches: dict[int, int] = {}
         self._complete = False
+        self._handlers: dict[type[Fact], _Handler] = {
+            NetworkRecord: _handler(NetworkRecord, self._put_network, self._remove_network),
+            EndpointRecord: _handler(EndpointRecord, self._put_endpoint, self._remove_endpoint),
+            ServiceRecord: _handler(ServiceRecord, self._put_service, self._remove_service),
+            GroupRecord: _handler(GroupRecord, self._put_group, self._remove_group),
+            Attachment: _handler(Attachment, self._put_attachment, self._remove_attachment),
+            PolicyRule: _handler(PolicyRule, self._put_rule, self._remove_rule),
+            Profile: _handler(Profile, self._put_profile, self._profiles.remove),
+            Launch: _handler(Launch, _ignore, self._end_launch),
+            # settings that are removed stay in force: forwarding needs some
+            GlobalRecord: _handler(GlobalRecord, self._put_settings, _ignore),
+            HostRecord: _handler(HostRecord, self.peers.put, self._remove_host),
+            BgpRecord: _handler(BgpRecord, self.peers.put_bgp, self.peers.remove_bgp),
+            **dict.fromkeys(IGNORED, _Handler(_ignore, _ignore)),
+        }
 
-    # -- facts from the store ------------------------------------------------------------------
+    # -- records from the store ----------------------------------------------------------------
+
+    @property
+    def record_types(self) -> frozenset[type[Fact]]:
+        """The types of records that `put` and `remove` take."""
+        return frozenset(self._handlers)
 
     def put(self, fact: Fact) -> None:
-        """Learn or replace what the store says.
+        """Add or replace a record.
 
         Raises Invalid, changing nothing, if it cannot be read.
         """
-        match fact:
-            case NetworkRecord():
-                moved = self.networks.put(fact)
-                self._belongs(fact.id, fact.tenant)
-                self._moved(moved)
-                self._altered(self._policies.put_network(fact))
-            case EndpointRecord():
-                self._put_endpoint(fact)
-            case ServiceRecord():
-                self.services.put(fact)
-                self.names.put_service(fact)
-            case GroupRecord():
-                self.endpoints.put_group(fact)
-                self._altered(self._policies.put_group(fact))
-            case Attachment():
-                self._altered(self._policies.put_attachment(fact))
-            case PolicyRule():
-                self._altered(self._policies.put_rule(fact))
-            case Profile():
-                self._launched(self._profiles.put(fact))
-            case GlobalRecord():
-                if self.modes.put(fact):
-                    self._alter_everything()
-            case HostRecord():
-                self.hosts.put(fact)
-            case BgpRecord():
-                self.hosts.put_bgp(fact)
-            case _:
-                return
+        self._handlers[type(fact)].put(fact)
 
     def remove(self, fact: Fact) -> None:
-        """Forget what the store no longer says."""
-        match fact:
-            case NetworkRecord():
-                self._moved(self.networks.remove(fact.id))
-                self._belongs(fact.id, split_network_id(fact.id)[1])
-                self._altered(self._policies.remove_network(fact.id))
-            case EndpointRecord():
-                self._remove_endpoint(fact.key)
-            case ServiceRecord():
-                self.services.remove(fact.key)
-                self.names.remove_service(fact.key)
-            case GroupRecord():
-                self.endpoints.remove_group(fact.key)
-                self._altered(self._policies.remove_group(fact.key))
-            case Attachment():
-                self._altered(self._policies.remove_attachment(fact.key))
-            case PolicyRule():
-                self._altered(self._policies.remove_rule(fact))
-            case Profile():
-                self._profiles.remove(fact)
-            case Launch():
-                self._launched(self._profiles.launched(fact.profile))
-            case HostRecord():
-                self.hosts.remove(fact.label)
-            case BgpRecord():
-                self.hosts.remove_bgp(fact)
-            case _:
-                # the settings stay in force; the rest is nobody's here
-                return
+        """Remove a record, by its key; one that is not known is passed over."""
+        self._handlers[type(fact)].remove(fact)
+
+    def _put_network(self, record: NetworkRecord) -> None:
+        change = self.networks.put(record)  # first, for it raises Invalid
+        self._set_tenant(record.id, record.tenant)
+        self._follow(change)
+        self._mark_rules(self._policies.put_network(record))
+
+    def _remove_network(self, record: NetworkRecord) -> None:
+        self._follow(self.networks.remove(record.id))
+        self._set_tenant(record.id, split_network_id(record.id)[1])
+        self._mark_rules(self._policies.remove_network(record.id))
 
     def _put_endpoint(self, record: EndpointRecord) -> None:
-        old = self.endpoints.put(record)
+        old = self.endpoints.put(record)  # first, for it raises Invalid
         self.names.put_endpoint(record)
+        # Candidates are kept by tenant: one that moved to another network may have another tenant.
         if old is not None and old.network != record.network:
             self.services.remove_endpoint(old)
         self.services.put_endpoint(record)
 
-    def _remove_endpoint(self, key: EndpointKey) -> None:
-        old = self.endpoints.remove(key)
-        self.names.remove_endpoint(key)
+    def _remove_endpoint(self, record: EndpointRecord) -> None:
+        old = self.endpoints.remove(record.key)
+        self.names.remove_endpoint(record.key)
         if old is not None:
             self.services.remove_endpoint(old)
 
-    def _belongs(self, nid: NetworkId, tenant: TenantName) -> None:
-        """Have a network be a tenant's, and the names and services of its endpoints likewise."""
+    def _put_service(self, record: ServiceRecord) -> None:
+        self.services.put(record)
+        self.names.put_service(record)
+
+    def _remove_service(self, record: ServiceRecord) -> None:
+        self.services.remove(record.key)
+        self.names.remove_service(record.key)
+
+    def _put_group(self, record: GroupRecord) -> None:
+        self.endpoints.put_group(record)
+        self._mark_rules(self._policies.put_group(record))
+
+    def _remove_group(self, record: GroupRecord) -> None:
+        self.endpoints.remove_group(record.key)
+        self._mark_rules(self._policies.remove_group(record.key))
+
+    def _put_attachment(self, attachment: Attachment) -> None:
+        self._mark_rules(self._policies.put_attachment(attachment))
+
+    def _remove_attachment(self, attachment: Attachment) -> None:
+        self._mark_rules(self._policies.remove_attachment(attachment.key))
+
+    def _put_rule(self, rule: PolicyRule) -> None:
+        self._mark_rules(self._policies.put_rule(rule))
+
+    def _remove_rule(self, rule: PolicyRule) -> None:
+        self._mark_rules(self._policies.remove_rule(rule))
+
+    def _put_profile(self, profile: Profile) -> None:
+        self._announce(self._profiles.put(profile))
+
+    def _end_launch(self, launch: Launch) -> None:
+        self._announce(self._profiles.launched(launch.profile))
+
+    def _put_settings(self, record: GlobalRecord) -> None:
+        if self.forwarding.put(record):
+            self._alter_everything()
+
+    def _remove_host(self, record: HostRecord) -> None:
+        self.peers.remove(record.label)
+
+    def _set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
+        """Set the tenant of a network, and with it that of its endpoints' names and services."""
         if tenant == self._tenants.of(nid):
             return
+        # Names and services are keyed by tenant, which they read from `_tenants`. So entries are
+        # removed while the old tenant is set, and put back under the new one. Otherwise the old
+        # entries would stay for ever.
         here = self.endpoints.on(nid)
         for record in here:
             self.names.remove_endpoint(record.key)
@@ -173,75 +216,121 @@ class WorldBuilder:
             self.names.put_endpoint(record)
             self.services.put_endpoint(record)
 
-    def _moved(self, moved: Moved) -> None:
-        self.endpoints.networks_moved(moved.networks)
-        self.services.networks_moved(moved.tenants)
+    def _follow(self, change: NetworkChange) -> None:
+        self.endpoints.networks_changed(change.networks)
+        self.services.tenants_changed(change.tenants)
 
-    def _altered(self, rules: Iterable[str]) -> None:
-        for side in self._sides.values():
-            side.alter_rules(rules)
+    def _mark_rules(self, rules: Iterable[str]) -> None:
+        for bridge in self._bridges.values():
+            bridge.alter_rules(rules)
 
     def _alter_everything(self) -> None:
-        for side in self._sides.values():
-            side.alter_everything()
+        for bridge in self._bridges.values():
+            bridge.alter_everything()
 
-    def _launched(self, groups: Iterable[GroupKey]) -> None:
-        """Have the endpoints of groups announced that an ACI fabric has been told of."""
+    def _announce(self, groups: Iterable[GroupKey]) -> None:
+        """Have the endpoints of groups announced that were launched on an ACI fabric."""
         known = [group for key in groups if (group := self.endpoints.group(key)) is not None]
-        for group in known if self.modes.fabric_enforces else ():
+        for group in known if self.forwarding.fabric_enforces else ():
             self._launches[group.group_id] = self._launches.get(group.group_id, 0) + 1
             self.vlan.announce(group.group_id)
 
-    # -- facts from Kubernetes -----------------------------------------------------------------
+    # -- services of Kubernetes ----------------------------------------------------------------
 
     def put_kube_service(self, service: KubeService) -> None:
-        """Learn or replace a service of Kubernetes, which pods of every tenant may use."""
+        """Add or replace a service of Kubernetes, which pods of every tenant may use."""
         self.services.put_kube(service)
         self.names.put_kube_service(service)
 
     def remove_kube_service(self, key: str) -> None:
-        """Forget a service of Kubernetes."""
+        """Remove a service of Kubernetes."""
         self.services.remove_kube(key)
         self.names.remove_kube_service(key)
 
-    # -- the whole -----------------------------------------------------------------------------
+    # -- completeness and revisions ------------------------------------------------------------
 
     def set_complete(self) -> None:
-        """Say that every source has been read once: from now on absence means gone."""
+        """Note that every source has been read once: from now on absence means gone (ADR 11)."""
         if not self._complete:
             self._complete = True
-            self._moved(self.networks.set_complete())
+            self._follow(self.networks.set_complete())
             self._alter_everything()
 
     @property
     def complete(self) -> bool:
         """True once every source has been read: absence means gone."""
+        # Until then nothing may be deleted, neither flows nor ports (ADR 11). To an agent that
+        # starts, what it has not read yet looks the same as what was removed while it was away. If
+        # it deleted that, pods that run would be cut off until the rest has been read.
         return self._complete
+
+    def set_revision(self, prefix: str, revision: int) -> None:
+        """Note that all records under a store prefix, up to a revision, have been put."""
+        self._revisions[prefix] = revision
+        self._signal.set()
+
+    @property
+    def revisions(self) -> Mapping[str, int]:
+        """The revision up to which this World has the records, by store prefix."""
+        return dict(self._revisions)
+
+    # -- what comes out ------------------------------------------------------------------------
+
+    def observe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` on the first change since the last `take`, and now if there was one.
+
+        There is one observer. It takes the state of every bridge each time.
+        """
+        self._signal.observe(notify)
 
     @property
     def vrfs(self) -> Mapping[TenantName, int]:
-        """VRF ids in use; to be kept across restarts before flows with them are sent."""
+        """VRF ids in use; they must be stored before flows with them are sent."""
         return self._vrfs.ids
 
     def private_addresses(self) -> dict[IPv4Address, IPv4Address]:
-        """Return what this host reaches its own pods by, by their addresses: where we route."""
-        routing = self.modes.fwd_mode is FwdMode.ROUTING
+        """Return the private addresses of this host's pods, by their own; none in bridge mode."""
+        routing = self.forwarding.fwd_mode is FwdMode.ROUTING
         return self.endpoints.private_addresses() if routing else {}
 
     def take(self, bridge: Bridge) -> tuple[World, Changes]:
         """Return the bridge's World and what changed in it since the last call."""
-        self.services.serve_altered()
-        cluster = World(
-            fwd_mode=self.modes.fwd_mode,
-            arp_mode=self.modes.arp_mode,
-            rules={} if self.modes.fabric_enforces else dict(self._policies.rules),
+        self._begin_take()
+        return self._bridges[bridge].take(self._cluster())
+
+    def take_changed(self) -> dict[Bridge, tuple[World, Changes]]:
+        """Return what `take` does, for each bridge of which something changed."""
+        self._begin_take()
+        cluster = self._cluster()
+        return {b: state.take(cluster) for b, state in self._bridges.items() if state.dirty}
+
+    def dirty(self, bridge: Bridge) -> bool:
+        """Return whether anything changed since the last `take`."""
+        self.services.update_bridges()
+        return self._bridges[bridge].dirty
+
+    def _begin_take(self) -> None:
+        # Services mark the bridges here, late. The change they notified of is still pending then,
+        # so that these marks cause no further round.
+        self.services.update_bridges()
+        self._signal.clear()
+
+    def _cluster(self) -> World:
+        """Return the part of the World that both bridges share."""
+        return World(
+            fwd_mode=self.forwarding.fwd_mode,
+            arp_mode=self.forwarding.arp_mode,
+            rules={} if self.forwarding.fabric_enforces else dict(self._policies.rules),
             launches=dict(self._launches),
             guard=self._guard,
             complete=self._complete,
         )
-        return self._sides[bridge].take(cluster)
 
-    def dirty(self, bridge: Bridge) -> bool:
-        """Tell whether anything changed since the last `take`."""
-        self.services.serve_altered()
-        return self._sides[bridge].dirty
+
+def _handler(_type: type[_F], put: Callable[[_F], None], remove: Callable[[_F], None]) -> _Handler:
+    """Return a handler; the type is there for the type checker, which compares both methods."""
+    return _Handler(put, remove)
+
+
+def _ignore(_fact: object) -> None:
+    """Take a record that changes nothing."""

@@ -1,8 +1,8 @@
-"""Records as a switch understands them: the values of `ofnet.world` (pure).
+"""Translates single records into the values of `ofnet.world` (pure).
 
-The modules that `netplugin.world.builder` names ask, one record at a time, and decide what belongs
-where. A record that was checked when it came can be translated; what cannot be read is Invalid,
-before anything is changed.
+Used by the modules that `netplugin.world.builder` names. A record is checked (`check_...`) before
+anything is changed and Invalid raised if a field cannot be read; a checked record can always be
+translated.
 """
 
 import re
@@ -36,9 +36,9 @@ _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPort:
-    """The port of a local endpoint: record, ofport, number (`netplugin.world.port_names`).
+    """The OVS port of a local endpoint: record, ofport, number (`netplugin.world.port_names`).
 
-    The host's own interfaces have no number, as they need no address on its private network.
+    The host's own interfaces have no number: they need no address on the private network.
     """
 
     record: EndpointRecord
@@ -70,7 +70,7 @@ def check_host(record: HostRecord) -> None:
 
 
 def peering_of(record: BgpRecord) -> Peering:
-    """Return whom a host speaks BGP with. Raises Invalid for what no session can have."""
+    """Return the BGP peering of a host. Raises Invalid for values that no session can have."""
     with _reading(f"BGP of host {record.hostname}"):
         return Peering(
             router=IPv4Interface(record.router_ip),
@@ -87,9 +87,9 @@ def check_global(record: GlobalRecord) -> None:
 
 
 def private_subnet(record: GlobalRecord) -> IPv4Network | None:
-    """Return the network of the hosts' own addresses for pods; older stores have none.
+    """Return the private network between a host and its pods; None in older stores.
 
-    Raises ValueError unless it is a /16, two bytes of which a port's number fills.
+    Raises ValueError unless it is a /16: a port's number fills its two low bytes.
     """
     if not record.pvt_subnet:
         return None
@@ -118,11 +118,11 @@ def _service_port(text: str) -> ServicePort:
 
 
 def kube_service_of(service: KubeService) -> Service | None:
-    """Return a service of Kubernetes as switches know it; None if they have no business with it.
-
-    A client has one provider for all ports (`ofnet.services.proxy`): those who serve all that are
-    served, at the port where most do.
-    """
+    """Return the switches' form of a service of Kubernetes; None without address or targets."""
+    # A client has one provider for all ports of a service (`ofnet.services.proxy`), and flows
+    # translate a port to one target port. Kubernetes allows more: other targets for each port. So
+    # the providers are the pods that serve every port that is served at all, each at the target
+    # port that most of them use.
     served = [port for port in service.ports if port.targets and port.protocol in _PROTOCOLS]
     if service.address is None or not served:
         return None
@@ -142,17 +142,17 @@ def kube_service_of(service: KubeService) -> Service | None:
 
 
 def _usual(numbers: Iterable[int]) -> int:
-    """Return the number that comes most often, of several the lowest."""
+    """Return the most frequent number; of several, the lowest."""
     return min(Counter(numbers).items(), key=lambda counted: (-counted[1], counted[0]))[0]
 
 
 def addressed(record: EndpointRecord) -> bool:
-    """Tell whether an endpoint can be sent to."""
+    """Return whether an endpoint has the addresses that packets to it need."""
     return bool(record.ip_address and record.mac_address)
 
 
 def network_of(record: NetworkRecord, vrf: int) -> Network:
-    """Return the network a record speaks of, in the VRF its tenant has on this host."""
+    """Return the network of a record, in the VRF of its tenant on this host."""
     return Network(
         id=record.id,
         vrf=vrf,
@@ -166,9 +166,9 @@ def network_of(record: NetworkRecord, vrf: int) -> Network:
 def local_of(
     port: LocalPort, group: GroupRecord | None, private: IPv4Network | None
 ) -> LocalEndpoint:
-    """Return the endpoint behind a port of this host; its group has its DSCP and VLAN.
+    """Return the endpoint behind a port of this host; its DSCP and VLAN are its group's.
 
-    On the host's private network its address follows from its port's number.
+    Its private address follows from the number of its port.
     """
     record = port.record
     nat_ip = None
@@ -189,7 +189,7 @@ def local_of(
 
 
 def remote_of(record: EndpointRecord) -> RemoteEndpoint:
-    """Return the endpoint of another host a record speaks of."""
+    """Return the endpoint of a record of another host."""
     return RemoteEndpoint(
         key=record.key,
         network=record.network,

@@ -1,12 +1,10 @@
-"""Who has which name, on all hosts. Pure: no I/O, no clock.
+"""The DNS names of endpoints and services on all hosts. Pure: no I/O, no clock.
 
 `netplugin.world.builder` feeds it the records of endpoints and services; `netplugin.dns.nameserver`
-looks names up. A name is looked for among the services of Kubernetes, which are everybody's, then
-in its tenant among services, groups, and the common names of containers and pods (`nameserver.go`);
-case does not matter (RFC 4343). Endpoint ids are no names, they are shown only. Records come by the
-ten thousand when an agent starts, so that they are kept as they are and read when somebody asks;
-and as pods may ask without end for a group of ten thousand, what was found is kept until a record
-of it changes.
+looks names up. A name is searched first among the services of Kubernetes, which all tenants share,
+then in its tenant among services, groups, and the common names of containers and pods
+(`nameserver.go`). Case does not matter (RFC 4343). Endpoint ids are no names; `report` alone shows
+them.
 """
 
 from collections import defaultdict
@@ -23,7 +21,7 @@ Address = IPv4Address | IPv6Address
 _Name = tuple[TenantName, str]
 _Holders = dict[_Name, dict[EndpointKey, EndpointRecord]]
 KUBERNETES: Final = "k8sDefaultTenant"
-"""Whose the services of Kubernetes are, for the original."""
+"""The tenant under which the original lists the services of Kubernetes."""
 
 _DOMAINS: Final = ("", ".svc", ".svc.cluster.local")
 _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
@@ -34,18 +32,21 @@ class DnsRecords:
 
     def __init__(self, tenants: NetworkTenants | None = None) -> None:
         self.tenants = tenants or NetworkTenants()
-        """Whose networks are: what they hold must be told of anew when that changes."""
+        """Tenants of networks. Endpoints are removed before one changes, and put again after."""
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
         self._services: dict[ServiceKey, ServiceRecord] = {}
         self._groups: _Holders = {}
         self._common: _Holders = {}
         self._served: dict[_Name, dict[ServiceKey, ServiceRecord]] = {}
+        # Records come by the ten thousand when an agent starts, so addresses are read at the first
+        # look-up. Pods may ask for a group of ten thousand without end, so the result is cached
+        # until a record of that name changes.
         self._found: dict[_Name, dict[type[Address], Sequence[str]]] = {}
         self._kube: dict[str, KubeService] = {}
         self._kube_names: dict[str, dict[str, KubeService]] = {}
 
     def put_endpoint(self, record: EndpointRecord) -> None:
-        """Learn or replace an endpoint."""
+        """Add or replace an endpoint."""
         self.remove_endpoint(record.key)
         self._endpoints[record.key] = record
         for holders, name in self._names(record):
@@ -53,7 +54,7 @@ class DnsRecords:
             self._found.pop(name, None)
 
     def remove_endpoint(self, key: EndpointKey) -> None:
-        """Forget an endpoint."""
+        """Remove an endpoint."""
         gone = self._endpoints.pop(key, None)
         for holders, name in self._names(gone) if gone is not None else ():
             self._found.pop(name, None)
@@ -62,14 +63,14 @@ class DnsRecords:
                 del holders[name]
 
     def put_service(self, record: ServiceRecord) -> None:
-        """Learn or replace a service."""
+        """Add or replace a service."""
         name = _name(record.tenant, record.name)
         self._services[record.key] = record
         self._served.setdefault(name, {})[record.key] = record
         self._found.pop(name, None)
 
     def remove_service(self, key: ServiceKey) -> None:
-        """Forget a service."""
+        """Remove a service."""
         gone = self._services.pop(key, None)
         if gone is not None:
             name = _name(gone.tenant, gone.name)
@@ -79,7 +80,7 @@ class DnsRecords:
                 del self._served[name]
 
     def put_kube_service(self, service: KubeService) -> None:
-        """Learn or replace a service of Kubernetes; one without an address has no name here."""
+        """Add or replace a service of Kubernetes; one without an address has no name here."""
         self.remove_kube_service(service.key)
         if service.address is not None or service.address6 is not None:
             self._kube[service.key] = service
@@ -87,7 +88,7 @@ class DnsRecords:
                 self._kube_names.setdefault(name, {})[service.key] = service
 
     def remove_kube_service(self, key: str) -> None:
-        """Forget a service of Kubernetes."""
+        """Remove a service of Kubernetes."""
         gone = self._kube.pop(key, None)
         for name in _kube_names(gone) if gone is not None else ():
             del self._kube_names[name][key]
@@ -95,7 +96,7 @@ class DnsRecords:
                 del self._kube_names[name]
 
     def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> Sequence[str] | None:
-        """Return the addresses of a name; None if nobody has it.
+        """Return the addresses of a name; None if it does not exist.
 
         They are those of the first kind that has any of this family.
         """

@@ -1,13 +1,12 @@
-"""The endpoints of the cluster, as this host's bridges have them. Pure: no I/O, no clock.
+"""The endpoints of the cluster on this host's bridges, local or remote. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it records of endpoints and groups; of this host's ports it is told
-by those who make them (`netplugin.pods.add`, `netplugin.pods.pod_ports`, `netplugin.bridges.infra`,
-`netplugin.pods.host_interfaces`, `netplugin.bridges.host_access`).
+`netplugin.world.builder` feeds it records of endpoints and groups. The ports of this host are set
+by the modules that make them (`netplugin.pods.add`, `netplugin.pods.pod_ports`,
+`netplugin.pods.host_interfaces`, `netplugin.bridges.infra`, `netplugin.bridges.host_access`).
 
-An endpoint is local if this host made its port, remote if its record names another host. A record
-that names this host without a port is neither: it has nothing to forward. Either is on the bridge
-that has its network (`netplugin.world.networks`). What else is said of an endpoint here follows
-from its group (DSCP, VLAN) and from the host's private network (its address there).
+An endpoint is local if it has a port on this host, remote if its record names another host. It is
+on the bridge that has its network (`netplugin.world.networks`). Its DSCP and VLAN come from its
+group, its private address from the host's private network.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,12 +22,12 @@ from state.records import EndpointRecord, GroupRecord
 
 
 class Endpoints:
-    """Records, ports and groups; what follows from them is on the sides."""
+    """Records, ports and groups of endpoints, and the endpoints on the bridges that result."""
 
-    def __init__(self, host: HostLabel, sides: Mapping[Bridge, BridgeState]) -> None:
+    def __init__(self, host: HostLabel, bridges: Mapping[Bridge, BridgeState]) -> None:
         self._host = host
-        self._sides = sides
-        self._vxlan = sides[Bridge.VXLAN]
+        self._bridges = bridges
+        self._vxlan = bridges[Bridge.VXLAN]
         self._records: dict[EndpointKey, EndpointRecord] = {}
         self._by_network: dict[NetworkId, set[EndpointKey]] = {}
         self._ports: dict[EndpointKey, LocalPort] = {}
@@ -38,7 +37,7 @@ class Endpoints:
     # -- from the store ------------------------------------------------------------------------
 
     def put(self, record: EndpointRecord) -> EndpointRecord | None:
-        """Learn or replace an endpoint, of this host or another; return what it was.
+        """Add or replace an endpoint of any host; return the record before.
 
         Raises Invalid, changing nothing, if it cannot be read.
         """
@@ -53,53 +52,53 @@ class Endpoints:
         port = self._ports.get(key)
         if port is not None and record.homing_host == self._host:
             self._ports[key] = replace(port, record=record)
-        self._place(key)
+        self._update(key)
         return old
 
     def remove(self, key: EndpointKey) -> EndpointRecord | None:
-        """Forget an endpoint; return what it was. A port of this host stays until `remove_port`."""
+        """Remove an endpoint; return its record. A port of this host stays until `remove_port`."""
         old = self._records.pop(key, None)
         if old is not None:
             discard(self._by_network, old.network, key)
             if key in self._ports:
                 self._revoked.add(key)
-        self._place(key)
+        self._update(key)
         return old
 
     def put_group(self, record: GroupRecord) -> None:
-        """Learn or replace a group; its DSCP reaches the group's endpoints of this host."""
+        """Add or replace a group; its DSCP reaches the group's endpoints of this host."""
         self._groups[record.key] = record
-        self._place_group(record.key)
+        self._update_group(record.key)
 
     def remove_group(self, key: GroupKey) -> None:
-        """Forget a group."""
+        """Remove a group."""
         self._groups.pop(key, None)
-        self._place_group(key)
+        self._update_group(key)
 
-    def networks_moved(self, networks: Iterable[NetworkId]) -> None:
-        """Follow networks that came to a bridge, or went from it."""
+    def networks_changed(self, networks: Iterable[NetworkId]) -> None:
+        """Update the endpoints of networks that were added to a bridge or removed from it."""
         for nid in networks:
             ports = {key for key, port in self._ports.items() if port.record.network == nid}
             for key in self._by_network.get(nid, set()) | ports:
-                self._place(key)
+                self._update(key)
 
     # -- from this host ------------------------------------------------------------------------
 
     def put_port(self, key: EndpointKey, port: LocalPort) -> None:
-        """Learn the port of an endpoint of this host. Raises Invalid as `put` does."""
+        """Set the port of an endpoint of this host. Raises Invalid as `put` does."""
         check_endpoint(port.record)
         self._ports[key] = port
-        self._place(key)
+        self._update(key)
 
     def remove_port(self, key: EndpointKey) -> None:
-        """Forget the port of an endpoint of this host, and its pod's interface to the host."""
+        """Remove the port of an endpoint of this host, and its pod's interface to the host."""
         self._ports.pop(key, None)
         self._vxlan.set_access(key, None)
         self._revoked.discard(key)
-        self._place(key)
+        self._update(key)
 
     def put_access(self, key: EndpointKey, port: AccessPort) -> None:
-        """Learn the interface to this host that the pod of an endpoint has."""
+        """Set the interface to this host that the pod of an endpoint has."""
         self._vxlan.set_access(key, port)
 
     def set_host_port(self, port: HostPort | None) -> None:
@@ -107,7 +106,7 @@ class Endpoints:
         if self._vxlan.host_port != port:
             self._vxlan.set_host_port(port)
             for key in self._ports:
-                self._place(key)
+                self._update(key)
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class Endpoints:
         return self._ports.get(key)
 
     def revoked(self) -> frozenset[EndpointKey]:
-        """Return the endpoints that have a port here, but whose record has been removed."""
+        """Return the endpoints that have a port here while their record was removed."""
         return frozenset(self._revoked)
 
     def group(self, key: GroupKey) -> GroupRecord | None:
@@ -141,29 +140,37 @@ class Endpoints:
         return self._vxlan.host_port
 
     def private_addresses(self) -> dict[IPv4Address, IPv4Address]:
-        """Return what this host's pods of the vxlan bridge are on its private network."""
+        """Return the private addresses of this host's pods on the vxlan bridge, by their own."""
         local = self._vxlan.local.values()
         return {one.ip: one.nat_ip for one in local if one.nat_ip is not None}
 
-    # -- how facts meet ------------------------------------------------------------------------
+    # -- from records and ports to bridges -----------------------------------------------------
 
-    def _place_group(self, key: GroupKey) -> None:
+    def _update_group(self, key: GroupKey) -> None:
         for epid, port in self._ports.items():
             if port.record.group_key == key:
-                self._place(epid)
+                self._update(epid)
 
-    def _place(self, key: EndpointKey) -> None:
+    def _update(self, key: EndpointKey) -> None:
+        """Set an endpoint on the bridges, from all that is known of it."""
+        # Record, port, network and group arrive in any order, so that each of them ends up here and
+        # the outcome depends on their last values only.
+        #
+        # A port decides that an endpoint is local, whatever its record says: the record of a pod
+        # that moves may name the new host before this one has removed the port. A record that names
+        # this host without a port is neither local nor remote: there is nothing to forward to. Both
+        # kinds are set in one call, so that no endpoint is both.
         port = self._ports.get(key)
         record = port.record if port is not None else self._records.get(key)
-        for side in self._sides.values():
+        for bridge in self._bridges.values():
             local: LocalEndpoint | None = None
             remote: RemoteEndpoint | None = None
-            if record is not None and record.network in side.networks and addressed(record):
+            if record is not None and record.network in bridge.networks and addressed(record):
                 if port is not None:
                     local = self._local(port)
                 elif record.homing_host != self._host:
                     remote = remote_of(record)
-            side.set_endpoint(key, local, remote)
+            bridge.set_endpoint(key, local, remote)
 
     def _local(self, port: LocalPort) -> LocalEndpoint:
         group = self._groups.get(GroupKey(port.record.group_key))

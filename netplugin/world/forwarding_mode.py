@@ -1,7 +1,7 @@
-"""How the whole cluster forwards, as its settings say. Pure: no I/O, no clock.
+"""The cluster's settings that determine how every switch forwards. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it the record that netmaster writes. Until that names a forwarding
-mode, it is the one of the agent's start. Settings that are gone stay in force.
+`netplugin.world.builder` feeds it the record that netmaster writes. Until the record names a
+forwarding mode, the mode is the one that the agent was started with.
 """
 
 from ipaddress import IPv4Network
@@ -22,10 +22,12 @@ class ForwardingMode:
         self._record: GlobalRecord | None = None
 
     def put(self, record: GlobalRecord) -> bool:
-        """Learn the settings; return True if that concerns every flow.
+        """Replace the settings; return True if that changes every flow.
 
         Raises Invalid, changing nothing, if they cannot be read.
         """
+        # Settings that are removed, or that name no mode, stay in force: an agent without a
+        # forwarding mode could not forward at all.
         check_global(record)
         before = self.arp_mode, self.fabric_enforces, self.fwd_mode
         self._record = record
@@ -35,7 +37,7 @@ class ForwardingMode:
 
     @property
     def arp_mode(self) -> ArpMode:
-        """How ARP is treated; anything but `flood` is proxied, as in the original."""
+        """How ARP is treated; any value but `flood` means proxy, as in the original."""
         flood = self._record is not None and self._record.arp_mode == ArpMode.FLOOD
         return ArpMode.FLOOD if flood else ArpMode.PROXY
 
@@ -49,6 +51,6 @@ class ForwardingMode:
         """The network of the hosts' own addresses for pods, None while it is not known."""
         return None if self._record is None else private_subnet(self._record)
 
-    def delivers_unasked(self, encap: Encap) -> bool:
-        """Tell whether a switch delivers to a pod's port that it has no flow of: rules or none."""
+    def delivers_without_flows(self, encap: Encap) -> bool:
+        """Return whether a pod's port gets packets before the switch has its flows and rules."""
         return encap is Encap.VLAN and self.fwd_mode is FwdMode.BRIDGE

@@ -1,8 +1,8 @@
 """Services of Kubernetes as this host needs them, from the objects of its API server. Pure.
 
-`netplugin.kube.feed` hands on what the server says of services and of their endpoints, which come
-in any order; out come `KubeService`s. Who serves a port is what the endpoints say of the port of
-that name, so that a service may name its target ports. Services are told apart by namespace.
+`netplugin.kube.feed` passes on the server's objects of services and of their endpoints, in any
+order; out come `KubeService`s. The targets of a port are those that the endpoints have for the port
+of that name: a service may give its target port by name. Services are keyed by namespace and name.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _Ip = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubePort:
-    """A port of a service, and who serves it: addresses and ports. No node port is 0."""
+    """A port of a service and its targets, addresses and ports. A `node_port` of 0 means none."""
 
     protocol: str
     port: int
@@ -33,7 +33,7 @@ class KubePort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeService:
-    """A service; one that is headless has no address of its own."""
+    """A service; a headless one has no address of its own."""
 
     namespace: str
     name: str
@@ -48,16 +48,16 @@ class KubeService:
 
 
 class _Part(BaseModel):
-    """A part of an object, in which null is as good as nothing."""
+    """A part of an object; null stands for an absent field."""
 
     model_config = ConfigDict(frozen=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, said: object) -> object:
-        if not isinstance(said, dict):
-            return said
-        return {name: one for name, one in said.items() if one is not None}
+    def _drop_nulls(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        return {name: one for name, one in value.items() if one is not None}
 
 
 class _Meta(_Part):
@@ -102,7 +102,7 @@ class _Endpoints(_Part):
 
 
 class KubeServices:
-    """The services there are; each change returns the keys of those it may have altered."""
+    """All services; each change returns the keys of those it altered."""
 
     def __init__(self) -> None:
         self.services: dict[str, KubeService] = {}
@@ -110,31 +110,33 @@ class KubeServices:
         self._services: dict[str, _Service] = {}
         self._endpoints: dict[str, _Endpoints] = {}
 
-    def put(self, resource: str, said: KubeObject) -> set[str]:
-        """Learn or replace an object. Raises Invalid, changing nothing, if it cannot be read."""
+    def put(self, resource: str, obj: KubeObject) -> set[str]:
+        """Add or replace an object. Raises Invalid, changing nothing, if it cannot be read."""
         try:
             if resource == SERVICES:
-                service = _Service.model_validate(said)
+                service = _Service.model_validate(obj)
                 self._services[service.metadata.key] = service
                 return self._derive(service.metadata.key)
-            endpoints = _Endpoints.model_validate(said)
+            endpoints = _Endpoints.model_validate(obj)
         except ValidationError as exc:
-            raise Invalid(f"{resource} {key_of(said)} of Kubernetes: {exc}") from exc
+            raise Invalid(f"{resource} {key_of(obj)} of Kubernetes: {exc}") from exc
         self._endpoints[endpoints.metadata.key] = endpoints
         return self._derive(endpoints.metadata.key)
 
     def retain(self, resource: str, keys: Container[str]) -> set[str]:
-        """Forget the objects of a resource that have none of these keys."""
+        """Remove the objects of a resource whose keys are not among these."""
         held = self._services if resource == SERVICES else self._endpoints
         return set().union(*(self.remove(resource, key) for key in tuple(held) if key not in keys))
 
     def remove(self, resource: str, key: str) -> set[str]:
-        """Forget an object."""
+        """Remove an object."""
         held: dict[str, Any] = self._services if resource == SERVICES else self._endpoints
         held.pop(key, None)
         return self._derive(key)
 
     def _derive(self, key: str) -> set[str]:
+        # Services and endpoints arrive by two watches that know nothing of each other. Endpoints
+        # without a service are kept, because the service may follow.
         before = self.services.pop(key, None)
         service = self._services.get(key)
         if service is not None:
@@ -144,9 +146,9 @@ class KubeServices:
         return {key} if self.services.get(key) != before else set()
 
 
-def key_of(said: KubeObject) -> str:
-    """Return the key of an object, whatever else it says."""
-    meta = said.get("metadata")
+def key_of(obj: KubeObject) -> str:
+    """Return the key of an object, even if the object is invalid otherwise."""
+    meta = obj.get("metadata")
     about = meta if isinstance(meta, dict) else {}
     return f"{about.get('namespace')}/{about.get('name')}"
 
@@ -172,7 +174,7 @@ def _service(service: _Service, subsets: Iterable[_Subset]) -> KubeService:
 
 
 def _targets(port: _Port, subsets: Iterable[_Subset]) -> Iterator[tuple[IPv4Address, int]]:
-    """Yield who serves a port: those who are ready, at the port of its name."""
+    """Yield the targets of a port: the ready addresses, at the endpoints' port of its name."""
     for subset in subsets:
         for target in subset.ports:
             if target.name == port.name:

@@ -2,9 +2,9 @@
 
 `netplugin.world.builder` feeds it records. A network belongs to the bridge of its encapsulation, in
 the VRF of its tenant (`netplugin.world.vrfs`). While all VRF ids are in use, networks of further
-tenants are left out, with what stands on them, until somebody's last network goes. What a change
-moved is returned, for those whose facts depend on it: `netplugin.world.endpoints` and
-`netplugin.world.services`.
+tenants are on no bridge, nor are their endpoints, until a tenant's last network is removed. Each
+change is returned to the builder, for `netplugin.world.endpoints` and `netplugin.world.services`,
+whose values depend on it.
 """
 
 from collections.abc import Mapping
@@ -22,36 +22,36 @@ BRIDGE_OF: Final = {Encap.VXLAN: Bridge.VXLAN, Encap.VLAN: Bridge.VLAN}
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What a change concerns: networks that were placed, and the tenants that have others now."""
+class NetworkChange:
+    """The networks that were set or cleared on a bridge, and the tenants that this concerns."""
 
     networks: list[NetworkId] = field(default_factory=list)
     tenants: set[TenantName] = field(default_factory=set)
 
 
 class Networks:
-    """The records of all networks, and what the bridges have of them."""
+    """The records of all networks; those with a VRF id are on a bridge."""
 
-    def __init__(self, sides: Mapping[Bridge, BridgeState], vrfs: VrfIds) -> None:
-        self._sides = sides
+    def __init__(self, bridges: Mapping[Bridge, BridgeState], vrfs: VrfIds) -> None:
+        self._bridges = bridges
         self._vrfs = vrfs
         self._records: dict[NetworkId, NetworkRecord] = {}
         self._complete = False
 
-    def put(self, record: NetworkRecord) -> Moved:
-        """Learn or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
+    def put(self, record: NetworkRecord) -> NetworkChange:
+        """Add or replace a network. Raises Invalid, changing nothing, if it cannot be read."""
         check_network(record)
         old = self._records.get(record.id, record)
         self._records[record.id] = record
-        return self._changed(record.id, {old.tenant, record.tenant})
+        return self._update(record.id, {old.tenant, record.tenant})
 
-    def remove(self, nid: NetworkId) -> Moved:
-        """Forget a network; its tenant's VRF id becomes free with the last."""
+    def remove(self, nid: NetworkId) -> NetworkChange:
+        """Remove a network; its tenant's VRF id becomes free with the last."""
         old = self._records.pop(nid, None)
-        return self._changed(nid, set() if old is None else {old.tenant})
+        return self._update(nid, set() if old is None else {old.tenant})
 
-    def set_complete(self) -> Moved:
-        """Say that all networks are known: who has none has no VRF id from now on."""
+    def set_complete(self) -> NetworkChange:
+        """Note that all networks are known: tenants without one lose their VRF ids from now on."""
         self._complete = True
         return self._free_unused()
 
@@ -63,30 +63,32 @@ class Networks:
         """Return the records of all networks."""
         return list(self._records.values())
 
-    def realised(self, nid: NetworkId) -> bool:
-        """Tell whether a bridge has the network; False for one without a VRF id."""
-        return any(nid in side.networks for side in self._sides.values())
+    def on_bridge(self, nid: NetworkId) -> bool:
+        """Return whether a bridge has the network; False for one without a VRF id."""
+        return any(nid in bridge.networks for bridge in self._bridges.values())
 
-    def _changed(self, nid: NetworkId, tenants: set[TenantName]) -> Moved:
-        self._place(nid)
+    def _update(self, nid: NetworkId, tenants: set[TenantName]) -> NetworkChange:
+        self._set_on_bridges(nid)
         more = self._free_unused()
-        return Moved([nid, *more.networks], tenants | more.tenants)
+        return NetworkChange([nid, *more.networks], tenants | more.tenants)
 
-    def _place(self, nid: NetworkId) -> None:
+    def _set_on_bridges(self, nid: NetworkId) -> None:
         record = self._records.get(nid)
         vrf = None if record is None else self._vrfs.of(record.tenant)
         network = None if record is None or vrf is None else network_of(record, vrf)
-        for bridge, side in self._sides.items():
-            here = record is not None and BRIDGE_OF[record.encap] is bridge
-            side.set_network(nid, network if here else None)
+        for name, bridge in self._bridges.items():
+            here = record is not None and BRIDGE_OF[record.encap] is name
+            bridge.set_network(nid, network if here else None)
 
-    def _free_unused(self) -> Moved:
+    def _free_unused(self) -> NetworkChange:
+        # An agent that starts has the VRF ids of the agent before, but not yet all networks. An id
+        # freed then would go to another tenant, and the flows of both would share a VRF.
         if not self._complete:
-            return Moved()
+            return NetworkChange()
         used = {record.tenant for record in self._records.values()}
-        freed = self._vrfs.keep(used)
+        freed = self._vrfs.retain(used)
         waiting = used - self._vrfs.ids.keys() if freed else set()
         placed = [record.id for record in self._records.values() if record.tenant in waiting]
         for nid in placed:
-            self._place(nid)
-        return Moved(placed, waiting | freed)
+            self._set_on_bridges(nid)
+        return NetworkChange(placed, waiting | freed)

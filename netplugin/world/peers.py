@@ -1,9 +1,9 @@
-"""The hosts of the cluster, as this one deals with them. Pure: no I/O, no clock.
+"""The other hosts of the cluster, and this host's BGP peer. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it records. Another host has an end of a tunnel
-(`netplugin.bridges.tunnels` makes the ports, `netplugin.bridges.path_mtu` tries the ways), and the
-vlan bridge knows the MAC address its uplinks send by. Of this host the cluster says whom it speaks
-BGP with (`netplugin.bgp.host`).
+`netplugin.world.builder` feeds it records. Each other host has a tunnel end
+(`netplugin.bridges.tunnels` makes the ports, `netplugin.bridges.path_mtu` probes the paths) and a
+MAC address that its uplinks send by, which is set on the vlan bridge. `netplugin.bgp.host` has the
+session with the BGP peer.
 """
 
 from ipaddress import IPv4Address
@@ -16,7 +16,7 @@ from state.records import BgpRecord, HostRecord
 
 
 class Peers:
-    """The records of all hosts, and whom this one speaks BGP with."""
+    """The records of all hosts, and the BGP peering of this one."""
 
     def __init__(self, host: HostLabel, vlan: BridgeState) -> None:
         self._host = host
@@ -25,18 +25,18 @@ class Peers:
         self._peering: Peering | None = None
 
     def put(self, record: HostRecord) -> None:
-        """Learn or replace a host. Raises Invalid, changing nothing, if it cannot be read."""
+        """Add or replace a host. Raises Invalid, changing nothing, if it cannot be read."""
         check_host(record)
         self._records[record.label] = record
-        self._show_mac(record.label)
+        self._set_peer_mac(record.label)
 
     def remove(self, label: HostLabel) -> None:
-        """Forget a host."""
+        """Remove a host."""
         self._records.pop(label, None)
-        self._show_mac(label)
+        self._set_peer_mac(label)
 
     def put_bgp(self, record: BgpRecord) -> None:
-        """Learn or replace whom this host speaks BGP with; other hosts' peers are theirs.
+        """Set the BGP peering if it is this host's; those of other hosts are passed over.
 
         Raises Invalid, changing nothing, if it cannot be read.
         """
@@ -44,31 +44,35 @@ class Peers:
             self._peering = peering_of(record)
 
     def remove_bgp(self, record: BgpRecord) -> None:
-        """Forget whom this host speaks BGP with."""
+        """Remove the BGP peering if it is this host's."""
         if record.hostname == self._host:
             self._peering = None
 
     @property
     def peering(self) -> Peering | None:
-        """Whom this host is to speak BGP with."""
+        """The BGP peering of this host, None if it has none."""
         return self._peering
 
     def knows(self, label: HostLabel) -> bool:
-        """Tell whether the store has a record of a host."""
+        """Return whether the store has a record of a host."""
         return label in self._records
 
     def tunnel_ends(self) -> dict[HostLabel, IPv4Address]:
-        """Return the other hosts that have a tunnel end of their own, and where it is."""
+        """Return the addresses of the tunnel ends of other hosts, by host."""
         addresses = {
             label: IPv4Address(record.vtep_ip)
             for label, record in self._records.items()
             if record.vtep_ip
         }
+        # A host that was given another label is its own peer until its old record is removed; it
+        # must not make a tunnel to itself.
         own = addresses.pop(self._host, None)
         return {label: address for label, address in addresses.items() if address != own}
 
-    def _show_mac(self, label: HostLabel) -> None:
+    def _set_peer_mac(self, label: HostLabel) -> None:
         record = self._records.get(label)
         mac = record.uplink_macs[0] if record is not None and record.uplink_macs else None
+        # In routing mode, packets to an endpoint of another host are addressed to this MAC address:
+        # there is no tunnel that would carry them to the host (`ofnet.pipelines.vlrouter`).
         if label != self._host:
             self._vlan.set_peer_mac(label, mac)

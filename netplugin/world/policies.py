@@ -1,9 +1,8 @@
 """The policies of the cluster as rules for this host's switches. Pure: no I/O, no clock.
 
-`netplugin.world.builder` feeds it groups, networks, and what `state.intents` reads of policies; it
-keeps `rules`, what `state.policy_rules` makes of all that, and says after each change which of them
-are new, different or gone. Only what a change concerns is derived anew: a rule, or a group's rules,
-or those that name a group or a network.
+`netplugin.world.builder` feeds it groups, networks, and the policies that `state.intents` decodes.
+`state.policy_rules` expands a rule of a policy for each group that has the policy; the results are
+`rules`. Each change returns the ids of the rules it added, altered or removed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from core.multimap import discard
 from ofnet.openflow.fields import Flags
 from ofnet.world import Rule
 from state.intents import Attachment
-from state.policy_rules import NEW_CONNECTION, Known, OfnetRule, PolicyRule, expand
+from state.policy_rules import NEW_CONNECTION, OfnetRule, PolicyRule, RuleScope, expand
 from state.records import GroupRecord, NetworkRecord
 
 PolicyKey = tuple[TenantName, str]
@@ -22,7 +21,16 @@ _FLAGS: Mapping[str, Flags | None] = {"": None, NEW_CONNECTION: Flags(value=0x02
 
 
 class Policies:
-    """Who has which policies, and the rules that follow; each change returns the ids it altered."""
+    """Groups with their policies, and the rules derived from them.
+
+    Each change returns the ids of the rules it altered.
+    """
+
+    # A rule means something only together with the group that has the policy, and with the groups
+    # and networks that it names. Each may arrive before or after the others. So every change
+    # derives anew all that depends on it, from indexes in both directions, and `_derived` remembers
+    # what came of each (group, policy, rule): the outcome is the same in any order, and equal to
+    # deriving everything from scratch (tests/property/netplugin/test_policies.py).
 
     def __init__(self) -> None:
         self.rules: dict[str, Rule] = {}
@@ -32,11 +40,12 @@ class Policies:
         self._attachments: dict[GroupKey, Attachment] = {}
         self._members: dict[PolicyKey, set[GroupKey]] = {}
         self._policies: dict[PolicyKey, dict[str, PolicyRule]] = {}
-        self._naming: dict[GroupKey | NetworkId, dict[tuple[PolicyKey, str], None]] = {}
+        self._referring: dict[GroupKey | NetworkId, dict[tuple[PolicyKey, str], None]] = {}
         self._derived: dict[tuple[GroupKey, PolicyKey, str], tuple[str, ...]] = {}
 
     def put_group(self, record: GroupRecord) -> set[str]:
-        """Learn or replace a group."""
+        """Add or replace a group."""
+        # Rules use nothing of a group but its id; other changes (DSCP, bandwidth) alter none.
         before = self._groups.get(record.key)
         self._groups[record.key] = record
         if before is not None and before.group_id == record.group_id:
@@ -44,22 +53,22 @@ class Policies:
         return self._derive_group(record.key)
 
     def remove_group(self, key: GroupKey) -> set[str]:
-        """Forget a group: rules that name it mean nothing until there is one of that name."""
+        """Remove a group; rules that name it have no effect until it is added again."""
         self._groups.pop(key, None)
         return self._derive_group(key)
 
     def put_network(self, record: NetworkRecord) -> set[str]:
-        """Learn or replace a network."""
+        """Add or replace a network."""
         self._networks[record.id] = record
-        return self._derive_naming(record.id)
+        return self._derive_referring(record.id)
 
     def remove_network(self, nid: NetworkId) -> set[str]:
-        """Forget a network."""
+        """Remove a network."""
         self._networks.pop(nid, None)
-        return self._derive_naming(nid)
+        return self._derive_referring(nid)
 
     def put_attachment(self, attachment: Attachment) -> set[str]:
-        """Learn which policies hold for a group."""
+        """Set the policies of a group."""
         altered = self.remove_attachment(attachment.key)
         self._attachments[attachment.key] = attachment
         for policy in _policies(attachment):
@@ -68,7 +77,7 @@ class Policies:
         return altered
 
     def remove_attachment(self, key: GroupKey) -> set[str]:
-        """Forget a group's policies."""
+        """Remove the policies of a group."""
         gone = self._attachments.pop(key, None)
         altered: set[str] = set()
         for policy in _policies(gone) if gone is not None else ():
@@ -77,16 +86,16 @@ class Policies:
         return altered
 
     def put_rule(self, rule: PolicyRule) -> set[str]:
-        """Learn or replace a rule of a policy."""
+        """Add or replace a rule of a policy."""
         altered = self.remove_rule(rule)
         policy = _policy_of(rule)
         self._policies.setdefault(policy, {})[rule.rule_id] = rule
         for name in _names(rule):
-            self._naming.setdefault(name, {})[policy, rule.rule_id] = None
-        return altered | self._derive_everywhere(policy, rule.rule_id)
+            self._referring.setdefault(name, {})[policy, rule.rule_id] = None
+        return altered | self._derive_for_members(policy, rule.rule_id)
 
     def remove_rule(self, rule: PolicyRule) -> set[str]:
-        """Forget a rule of a policy."""
+        """Remove a rule of a policy."""
         policy = _policy_of(rule)
         known = self._policies.get(policy, {}).pop(rule.rule_id, None)
         if known is None:
@@ -94,26 +103,26 @@ class Policies:
         if not self._policies[policy]:
             del self._policies[policy]
         for name in _names(known):
-            naming = self._naming[name]
-            del naming[policy, rule.rule_id]
-            if not naming:
-                del self._naming[name]
-        return self._derive_everywhere(policy, rule.rule_id)
+            referring = self._referring[name]
+            del referring[policy, rule.rule_id]
+            if not referring:
+                del self._referring[name]
+        return self._derive_for_members(policy, rule.rule_id)
 
     def _derive_group(self, key: GroupKey) -> set[str]:
-        altered = self._derive_naming(key)
+        altered = self._derive_referring(key)
         attachment = self._attachments.get(key)
         for policy in _policies(attachment) if attachment is not None else ():
             altered |= self._derive(key, policy)
         return altered
 
-    def _derive_naming(self, name: GroupKey | NetworkId) -> set[str]:
+    def _derive_referring(self, name: GroupKey | NetworkId) -> set[str]:
         altered: set[str] = set()
-        for policy, rule_id in tuple(self._naming.get(name, ())):
-            altered |= self._derive_everywhere(policy, rule_id)
+        for policy, rule_id in tuple(self._referring.get(name, ())):
+            altered |= self._derive_for_members(policy, rule_id)
         return altered
 
-    def _derive_everywhere(self, policy: PolicyKey, rule_id: str) -> set[str]:
+    def _derive_for_members(self, policy: PolicyKey, rule_id: str) -> set[str]:
         altered: set[str] = set()
         for key in self._members.get(policy, ()):
             altered |= self._derive_one(key, policy, rule_id)
@@ -126,19 +135,19 @@ class Policies:
         return altered
 
     def _derive_one(self, key: GroupKey, policy: PolicyKey, rule_id: str) -> set[str]:
-        """Derive what a rule means for a group, if the policy still holds for it."""
+        """Derive the switch rules of a rule for a group, if the group still has the policy."""
         group = self._groups.get(key)
         rule = self._policies.get(policy, {}).get(rule_id)
         wanted: dict[str, Rule] = {}
         if group is not None and rule is not None and key in self._members.get(policy, ()):
-            known = Known(groups=self._groups, networks=self._networks)
+            known = RuleScope(groups=self._groups, networks=self._networks)
             wanted = {
                 derived.rule_id: _for_switch(derived) for derived in expand(group, rule, known)
             }
-        place = (key, policy, rule_id)
-        before = self._derived.pop(place, ())
+        source = (key, policy, rule_id)
+        before = self._derived.pop(source, ())
         if wanted:
-            self._derived[place] = tuple(wanted)
+            self._derived[source] = tuple(wanted)
         altered = {name for name in before if name not in wanted}
         altered |= {name for name, derived in wanted.items() if self.rules.get(name) != derived}
         for name in before:

@@ -1,10 +1,10 @@
 """The numbers and names of this host's ports (pure).
 
-One number N makes everything of a local endpoint's port: the link in the host's namespace is
+One number N determines a local endpoint's port: the link in the host's namespace is
 `vvport<N>`, the OpenFlow port is N, and its address on the host's private network ends in N
-(docs/original/ofnet-ovsdb.md §2). Tunnel ports and uplinks take OpenFlow numbers of ranges of their
-own, so that an endpoint and a peer never want the same one. What exists on the switch is
-`netplugin.ovsdb`'s knowledge and comes in as an argument.
+(docs/original/ofnet-ovsdb.md §2). Tunnel ports, uplinks and the host's interfaces have ranges of
+OpenFlow numbers of their own, so that two kinds of port never want the same number. The ports that
+exist are passed in as arguments (`netplugin.ovsdb` has them).
 """
 
 import hashlib
@@ -36,7 +36,7 @@ HOST_NUMBER: Final = 0xFFFE
 """N of the host's own port: the last address of the private network."""
 
 ENDPOINT_ID: Final = "endpoint-id"
-"""Key in the external ids by which a port says whose it is."""
+"""Key in the external ids of a port: the id of its endpoint."""
 HOST_ENDPOINT_ID: Final = "hostcontivh0"
 ROUTER_ENDPOINT_ID: Final = "hostinb01"
 VTEP_HOST_ID: Final = "vtep-host"
@@ -72,7 +72,7 @@ def access_name(number: int) -> str:
 
 
 def is_access(name: str) -> bool:
-    """Tell whether a port name is one of `access_name`'s."""
+    """Return whether a port name is one of `access_name`'s."""
     return _number(_ACCESS_PORT, name) is not None
 
 
@@ -91,7 +91,7 @@ def _number(pattern: re.Pattern[str], name: str) -> int | None:
 
 
 def is_ours(name: str, external_ids: Collection[str] = ()) -> bool:
-    """Tell whether a port is one the agent makes; all others are foreign and never touched."""
+    """Return whether a port was created by the agent; all others are never touched."""
     return (
         ENDPOINT_ID in external_ids
         or pod_number(name) is not None
@@ -101,12 +101,12 @@ def is_ours(name: str, external_ids: Collection[str] = ()) -> bool:
 
 
 def is_vtep(name: str) -> bool:
-    """Tell whether a port name is one of `vtep_name`'s."""
+    """Return whether a port name is one of `vtep_name`'s."""
     return name.startswith("vxif") and len(name) > len("vxif")
 
 
 def next_number(last: int, in_use: Container[int]) -> int:
-    """Return the next free port number after `last`, going round, so that none comes back soon.
+    """Return the next free port number after `last`, wrapping around: none is reused soon.
 
     Raises Exhausted when all are in use.
     """
@@ -132,7 +132,7 @@ def access_ofport(number: int, in_use: Container[int]) -> int:
 def vtep_name(remote: IPv4Address, in_use: Container[str]) -> str:
     """Return a free name for the tunnel port towards `remote`.
 
-    The original's `vxif` and the address without its dots where that fits and is free; otherwise
+    As in the original, `vxif` and the address without its dots if that fits and is free; otherwise
     a name from the address's hash (1.11.1.1 and 11.1.1.1 are both `vxif11111`, and Open vSwitch
     cuts names to 15 characters in OpenFlow).
     """
@@ -164,7 +164,7 @@ def private_mac(subnet: IPv4Network, number: int) -> str:
 
 
 def router_mac(address: IPv4Address) -> str:
-    """Return the MAC address of `inb01`, which is of no range that pods have."""
+    """Return the MAC address of `inb01`, outside the ranges of pods."""
     return ":".join(f"{byte:02x}" for byte in b"\x06\x02" + address.packed)
 
 

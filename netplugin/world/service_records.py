@@ -1,8 +1,8 @@
-"""Services as records have them, and the endpoints that serve them. Pure.
+"""The cluster's services and the endpoints that provide them. Pure.
 
-`netplugin.world.services` tells which records there are, and asks what a bridge's switch must know
-of a service (`on`): of its providers those that are on a network of that bridge, for the others
-cannot be reached from there. Who provides is `state.service_providers`' decision.
+`netplugin.world.services` feeds it records. Whether an endpoint is a provider of a service is
+decided by `state.service_providers`, from its labels; the result is kept for each service, so that
+a record that changes is compared once.
 """
 
 from collections.abc import Container, Iterable
@@ -27,7 +27,7 @@ class ServiceRecords:
         self._providers: dict[ServiceKey, dict[EndpointKey, EndpointRecord]] = {}
 
     def put_service(self, record: ServiceRecord) -> set[ServiceKey]:
-        """Learn or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
+        """Add or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
         ports = ports_of(record)
         self._services[record.key] = record
         self._ports[record.key] = ports
@@ -38,15 +38,17 @@ class ServiceRecords:
         return {record.key}
 
     def remove_service(self, key: ServiceKey) -> set[ServiceKey]:
-        """Forget a service."""
+        """Remove a service."""
         self._services.pop(key, None)
         self._ports.pop(key, None)
         self._providers.pop(key, None)
         return {key}
 
     def put_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
-        """Learn or replace an endpoint."""
-        if not record.labels:  # as most have none, nothing is made of them
+        """Add or replace an endpoint."""
+        # Providers are selected by labels. Most endpoints have none, and need not be compared with
+        # every service.
+        if not record.labels:
             return self.remove_endpoint(record)
         candidate = Candidate(record, *self._tenants.split(record.network))
         self._candidates.setdefault(candidate.tenant, {})[record.key] = candidate
@@ -58,7 +60,7 @@ class ServiceRecords:
         return altered
 
     def remove_endpoint(self, record: EndpointRecord) -> set[ServiceKey]:
-        """Forget an endpoint."""
+        """Remove an endpoint."""
         tenant = self._tenants.of(record.network)
         candidates = self._candidates.get(tenant, {})
         if candidates.pop(record.key, None) is None:
@@ -67,17 +69,22 @@ class ServiceRecords:
             del self._candidates[tenant]
         return {key for key in self._services if self._set_provider(key, record.key, None)}
 
-    def of(self, tenant: TenantName) -> set[ServiceKey]:
-        """Return the services of a tenant."""
+    def of_tenant(self, tenant: TenantName) -> set[ServiceKey]:
+        """Return the keys of a tenant's services."""
         return {key for key, service in self._services.items() if service.tenant == tenant}
 
     def tenant(self, key: ServiceKey) -> TenantName | None:
-        """Return whose a service is; None if it is not known."""
+        """Return the tenant of a service, None if the service is not known."""
         service = self._services.get(key)
         return None if service is None else service.tenant
 
-    def on(self, key: ServiceKey, vrf: int, networks: Container[NetworkId]) -> Service | None:
-        """Return a service as a bridge with these networks has it; None if there is none."""
+    def on_bridge(
+        self, key: ServiceKey, vrf: int, networks: Container[NetworkId]
+    ) -> Service | None:
+        """Return a service on a bridge that has these networks; None if it is not known.
+
+        Providers on the networks of the other bridge are left out: they cannot be reached.
+        """
         service = self._services.get(key)
         if service is None:
             return None
@@ -94,6 +101,7 @@ class ServiceRecords:
     def _set_provider(
         self, key: ServiceKey, name: EndpointKey, provider: EndpointRecord | None
     ) -> bool:
+        # The records are compared, not the keys alone: a provider's address may have changed.
         providers = self._providers[key]
         before = providers.pop(name, None)
         if provider is not None:

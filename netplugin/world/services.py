@@ -1,12 +1,12 @@
-"""The services that each bridge of this host serves. Pure: no I/O, no clock.
+"""The services on each bridge of this host. Pure: no I/O, no clock.
 
-Those of the cluster are records, whose providers `netplugin.world.service_records` finds; a bridge
-has a service in the VRF of its tenant (`netplugin.world.vrfs`), while there is one, with the
-providers on its own networks (`netplugin.world.networks`). Those of Kubernetes
-(`netplugin.kube.feed`) are every tenant's, on both bridges. Next is `ofnet.pipelines.service_nat`.
+The cluster's services are records, with providers found by `netplugin.world.service_records`. A
+bridge has a service in the VRF of its tenant (`netplugin.world.vrfs`), with the providers that are
+on networks of this bridge. Services of Kubernetes (`netplugin.kube.feed`) are on both bridges, for
+every tenant. Next is `ofnet.pipelines.service_nat`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from core.ids import ServiceKey, TenantName
 from netplugin.world.bridge_state import BridgeState
@@ -19,62 +19,77 @@ from state.records import EndpointRecord, ServiceRecord
 
 
 class Services:
-    """The services of the cluster and of Kubernetes; `vrfs` has what VRF ids tenants have now."""
+    """The services of the cluster and of Kubernetes.
+
+    `vrfs` has the current VRF ids of tenants. `changed` is called when a service may have changed.
+    """
 
     def __init__(
         self,
-        sides: Mapping[Bridge, BridgeState],
+        bridges: Mapping[Bridge, BridgeState],
         vrfs: Mapping[TenantName, int],
         tenants: NetworkTenants,
+        changed: Callable[[], None],
     ) -> None:
-        self._sides = sides
+        self._changed = changed
+        self._bridges = bridges
         self._vrfs = vrfs
-        self._book = ServiceRecords(tenants)
+        self._records = ServiceRecords(tenants)
         self._altered: set[ServiceKey] = set()
         self.kube: dict[str, KubeService] = {}
-        """Those of Kubernetes, by their keys; to be read."""
+        """The services of Kubernetes by their keys; to be read."""
 
     def put(self, record: ServiceRecord) -> None:
-        """Learn or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
-        self._altered.update(self._book.put_service(record))
+        """Add or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
+        self._mark(self._records.put_service(record))
 
     def remove(self, key: ServiceKey) -> None:
-        """Forget a service."""
-        self._altered.update(self._book.remove_service(key))
+        """Remove a service."""
+        self._mark(self._records.remove_service(key))
 
     def put_endpoint(self, record: EndpointRecord) -> None:
-        """Learn or replace an endpoint, which may provide."""
-        self._altered.update(self._book.put_endpoint(record))
+        """Add or replace an endpoint, which may be a provider."""
+        self._mark(self._records.put_endpoint(record))
 
     def remove_endpoint(self, record: EndpointRecord) -> None:
-        """Forget an endpoint."""
-        self._altered.update(self._book.remove_endpoint(record))
+        """Remove an endpoint."""
+        self._mark(self._records.remove_endpoint(record))
 
-    def networks_moved(self, tenants: Iterable[TenantName]) -> None:
-        """Follow tenants that have other networks now, or another VRF id."""
+    def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
+        """Update the services of tenants whose networks or VRF ids changed."""
         for tenant in tenants:
-            self._altered.update(self._book.of(tenant))
+            self._mark(self._records.of_tenant(tenant))
 
     def put_kube(self, service: KubeService) -> None:
-        """Learn or replace a service of Kubernetes."""
+        """Add or replace a service of Kubernetes."""
         self.kube[service.key] = service
-        self._serve_all(service.key, kube_service_of(service))
+        self._set_on_all(service.key, kube_service_of(service))
 
     def remove_kube(self, key: str) -> None:
-        """Forget a service of Kubernetes."""
+        """Remove a service of Kubernetes."""
         self.kube.pop(key, None)
-        self._serve_all(key, None)
+        self._set_on_all(key, None)
 
-    def serve_altered(self) -> None:
-        """Have each bridge know services as they are now, once: endpoints come by the thousand."""
+    def update_bridges(self) -> None:
+        """Set the changed services on the bridges."""
+        # This is done when the World is taken, not at each change: an agent that starts reads
+        # endpoints by the thousand, and each one may alter a service of many providers.
         altered, self._altered = self._altered, set()
         for key in altered:
-            tenant = self._book.tenant(key)
+            tenant = self._records.tenant(key)
             vrf = self._vrfs.get(tenant) if tenant is not None else None
-            for side in self._sides.values():
-                service = None if vrf is None else self._book.on(key, vrf, side.networks)
-                side.set_service(key, service)
+            for bridge in self._bridges.values():
+                service = (
+                    None if vrf is None else self._records.on_bridge(key, vrf, bridge.networks)
+                )
+                bridge.set_service(key, service)
 
-    def _serve_all(self, key: str, service: Service | None) -> None:
-        for side in self._sides.values():
-            side.set_service(key, service)
+    def _mark(self, keys: Iterable[ServiceKey]) -> None:
+        before = len(self._altered)
+        self._altered.update(keys)
+        if len(self._altered) > before:
+            self._changed()
+
+    def _set_on_all(self, key: str, service: Service | None) -> None:
+        for bridge in self._bridges.values():
+            bridge.set_service(key, service)

@@ -1,14 +1,14 @@
 """Consul as a `Backend`.
 
-Calls go through `agents`, which is the only place that knows endpoints, deadlines, tokens, TLS and
-the client library's errors. `operations` (pure) says what a change is in a transaction, `commit`
-sends transactions and finds out their outcomes, `watching` has snapshots and watches, `leases`
-keeps sessions alive on threads of their own, `locks` stands on these, `backend` puts them together.
+All calls go through `agents`, the only module with endpoints, deadlines, tokens, TLS and the client
+library's errors. `operations` (pure) turns a change into operations of a transaction, `commit`
+sends transactions and determines their outcomes, `reading` has snapshots and watches, `leases`
+renews sessions, `locks` uses these, and `backend` is the public class.
 
-Of py-consul the asyncio client is used, with an HTTP client of ours under it: the library's own
-sends no token with a transaction, sets no time limits, drops the client certificate where it is
-told not to verify, and builds its TLS context by arguments aiohttp has deprecated. It knows no
-session bound to a service's check either, so that request is written here.
+py-consul's asyncio client is used with an HTTP client of this package: the library's own sends no
+token with a transaction, has no timeouts, drops the client certificate when verification is off,
+and uses deprecated arguments of aiohttp. It has no session bound to a service check either, so that
+request is built here.
 """
 
 from objdb.consul.backend import ConsulBackend

@@ -1,7 +1,7 @@
 """Calls to consul: one client per endpoint (`objdb.failover`), a deadline on every attempt.
 
-What py-consul and aiohttp raise becomes `Missed`, where another attempt or another agent may
-succeed, or an error of `core.errors`. Must not know what the requests mean.
+Errors of py-consul and aiohttp become `NoAnswer`, where another attempt or another agent may
+succeed, or an error of `core.errors`. The requests' meaning is in the modules above.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from consul.exceptions import (
 
 from core.errors import ContivError, StoreDenied, StoreUnavailable, TooLarge, UsageError
 from objdb.access import Access, Tls
-from objdb.failover import ATTEMPT, BUDGET, Effort, Failover, Missed, Retry
+from objdb.failover import ATTEMPT, BUDGET, Failover, NoAnswer, Retry, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 TOKEN_HEADER: Final = "X-Consul-Token"  # noqa: S105 - the header's name
 CONSISTENT: Final = ("consistent", "1")
-"""Asks for what the leader holds once it has made sure that it leads."""
+"""Requests a linearizable read: the leader confirms its leadership first."""
 
 REMEDY: Final = (
     'the token (CONSUL_HTTP_TOKEN) needs key_prefix "contiv.io/" write, session_prefix "" write, '
@@ -56,23 +56,23 @@ class ConsulAgent:
         self.address = address
         self.client = _Client(address, access.token, context)
 
-    async def asked(self, ask: "Ask[T]", attempt: float = ATTEMPT) -> T:
-        """Ask this agent once. Raises Missed, or an error another attempt would not change."""
+    async def call(self, ask: "Ask[T]", attempt: float = ATTEMPT) -> T:
+        """Call this agent once. Raises NoAnswer, or a permanent error."""
         try:
             async with asyncio.timeout(attempt):
                 return await ask(self.client)
         except aiohttp.ClientConnectorError as exc:
-            raise Missed(str(exc), sent=False) from exc
+            raise NoAnswer(str(exc), sent=False) from exc
         except TimeoutError as exc:
-            raise Missed(f"no answer within {attempt:g} s") from exc
+            raise NoAnswer(f"no answer within {attempt:g} s") from exc
         except (aiohttp.ClientError, OSError) as exc:
-            raise Missed(str(exc) or type(exc).__name__) from exc
+            raise NoAnswer(str(exc) or type(exc).__name__) from exc
         except ConsulException as exc:
             raise translated(exc) from exc
 
 
 Ask = Callable[[Any], Awaitable[T]]
-"""Asks something of a py-consul client, as `lambda client: client.kv.get("a")`."""
+"""A call of a py-consul client, such as `lambda client: client.kv.get("a")`."""
 
 
 class ConsulAgents(Failover[ConsulAgent]):
@@ -94,12 +94,12 @@ class ConsulAgents(Failover[ConsulAgent]):
         attempt: float = ATTEMPT,
         budget: float | None = None,
     ) -> T:
-        """Ask one agent after the other until one answers or time is up."""
-        effort = Effort(retry, attempt, self.budget if budget is None else budget)
-        return await self.retried(lambda agent: agent.asked(ask, attempt), effort)
+        """Call one agent after the other until one answers or the budget is used."""
+        policy = RetryPolicy(retry, attempt, self.budget if budget is None else budget)
+        return await self.call_members(lambda agent: agent.call(ask, attempt), policy)
 
     async def close(self) -> None:
-        """Close all connections; what is under way ends as StoreUnavailable."""
+        """Close all connections; calls in flight end with StoreUnavailable."""
         self.closed = True
         for agent in self.members:
             await agent.client.close()
@@ -110,19 +110,19 @@ async def transaction(
 ) -> Any:
     """Send a transaction and return consul's answer: `Results`, or `Errors` by `OpIndex`.
 
-    Raises StoreDenied where a token lacks a right.
+    Raises StoreDenied if the token lacks a permission.
     """
     body = json.dumps(operations)
     params = [CONSISTENT] if consistent else []
-    answer = await client.http.put(_judgement, "/v1/txn", params=params, data=body)
+    answer = await client.http.put(_transaction_answer, "/v1/txn", params=params, data=body)
     for error in answer["Errors"] or ():
         if _DENIED in error["What"]:
             raise StoreDenied(f"store: {error['What']}; {REMEDY}")
     return answer
 
 
-def translated(exc: ConsulException) -> ContivError | Missed:
-    """Return what an error answer of consul's means."""
+def translated(exc: ConsulException) -> ContivError | NoAnswer:
+    """Translate an error answer of consul."""
     text = str(exc).strip()
     if isinstance(exc, ACLPermissionDenied | ACLDisabled):
         return StoreDenied(f"store: {text}; {REMEDY}")
@@ -134,11 +134,11 @@ def translated(exc: ConsulException) -> ContivError | Missed:
         return StoreUnavailable(f"store: {text}")
     if isinstance(exc, ClientError) and not text.startswith(_BUSY):
         return StoreUnavailable(f"store: {text}")
-    return Missed(text)
+    return NoAnswer(text)
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return certificates as Python's TLS wants them. Raises UsageError for what are none."""
+    """Return the certificates as a TLS context. Raises UsageError for invalid ones."""
     try:
         context = ssl.create_default_context(cadata=tls.ca.decode() if tls.ca else None)
         if tls.cert and tls.key:
@@ -146,30 +146,30 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
                 context.load_cert_chain(path)
     except (ssl.SSLError, ValueError) as exc:
         raise UsageError(f"the certificates for the store cannot be used: {exc}") from exc
-    context.sslobject_class = _Parting
+    context.sslobject_class = _OneSidedClose
     return context
 
 
-class _Parting(ssl.SSLObject):
-    """Ends TLS without waiting for the other side's word.
+class _OneSidedClose(ssl.SSLObject):
+    """Closes TLS without waiting for the peer's close_notify."""
 
-    An agent busy with a blocking query that we gave up would be waited for half a minute.
-    """
+    # An agent answers only after the blocking query of the connection, which we have given up:
+    # aiohttp would wait half a minute for it.
 
     def unwrap(self) -> None:
-        """Say that this is the end."""
+        """Send close_notify."""
         with suppress(ssl.SSLWantReadError):
             super().unwrap()
 
 
 class _Http(consul.aio.HTTPClient):  # type: ignore[misc]  # py-consul has no types
-    """py-consul's HTTP client on an aiohttp session of our making."""
+    """py-consul's HTTP client with an aiohttp session of this module."""
 
     def __init__(
         self, host: str, port: int, token: str | None, context: ssl.SSLContext | None
     ) -> None:
         scheme = "http" if context is None else "https"
-        # a compressed listing takes an agent beside us twice as long
+        # A local agent takes twice as long for a compressed listing.
         headers = {"Accept-Encoding": "identity"}
         if token:
             headers[TOKEN_HEADER] = token
@@ -179,13 +179,14 @@ class _Http(consul.aio.HTTPClient):  # type: ignore[misc]  # py-consul has no ty
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None),
         )
-        # aiohttp sends a PUT again when a kept connection breaks: a transaction would be applied
-        # twice. It has no public way to say no; tests/integration/objdb/test_unknown_outcome.py
+        # aiohttp repeats a PUT when a kept-alive connection breaks, which could apply a
+        # transaction twice. Only `Retry` may decide about that. There is no public switch; see
+        # tests/integration/objdb/test_unknown_outcome.py.
         self._session._retry_connection = False  # noqa: SLF001
 
 
 class _Client(consul.aio.Consul):  # type: ignore[misc]  # as above
-    """py-consul's client; what its own would read from the environment is said here."""
+    """py-consul's client, configured by arguments instead of the environment."""
 
     def __init__(self, address: str, token: str | None, context: ssl.SSLContext | None) -> None:
         parts = urlsplit(f"//{address}")
@@ -206,7 +207,8 @@ class _Client(consul.aio.Consul):  # type: ignore[misc]  # as above
         return _Http(bracketed, port, self._token, self._context)
 
 
-def _judgement(response: consul.base.Response) -> Any:
+def _transaction_answer(response: consul.base.Response) -> Any:
+    # 409 is the answer to a refused transaction, with the refused operations in the body.
     if response.code == 409:
         response = consul.base.Response(200, response.headers, response.body)
     return CB.json()(response)
@@ -214,7 +216,7 @@ def _judgement(response: consul.base.Response) -> Any:
 
 @contextmanager
 def _file(data: bytes) -> "Iterator[str]":
-    """Give a path of bytes in memory: certificates can be loaded from files alone."""
+    """Yield the path of an in-memory file: Python loads certificates from files only."""
     handle = os.memfd_create("certificate")
     try:
         os.write(handle, data)

@@ -1,7 +1,7 @@
-"""The consul backend: `objdb.api.Backend` put together from its parts.
+"""The consul backend: implements `objdb.api.Backend` with the other modules of this package.
 
-Built inside a running event loop (aiohttp's sessions belong to it). Nothing is asked of the store
-before the first call.
+Create it inside a running event loop (aiohttp's sessions belong to it). It sends nothing before the
+first call.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from objdb.consul.commit import ConsulCommitter
 from objdb.consul.leases import ConsulLeases
 from objdb.consul.locks import ConsulLock
 from objdb.consul.operations import LIMITS
-from objdb.consul.reading import Reading
+from objdb.consul.reading import ConsulReader
 from objdb.failover import BUDGET
 
 
@@ -26,17 +26,17 @@ class ConsulBackend:
 
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         self._agents = ConsulAgents(access, budget=budget)
-        self._reading = Reading(self._agents)
-        self._committer = ConsulCommitter(self._agents, self._reading)
+        self._reader = ConsulReader(self._agents)
+        self._committer = ConsulCommitter(self._agents, self._reader)
         self._leases = ConsulLeases(self._agents)
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now (linearizable); None if absent."""
-        return await self._reading.get(key)
+        return await self._reader.get(key)
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under the prefix at one revision."""
-        return await self._reading.snapshot(prefix)
+        return await self._reader.snapshot(prefix)
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
@@ -46,21 +46,21 @@ class ConsulBackend:
         return await self._committer.commit(changes, fence, marker)
 
     def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
-        """Yield a Snapshot, then Deltas, and another Snapshot whenever continuity was lost."""
-        return self._reading.stream(prefix)
+        """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
+        return self._reader.stream(prefix)
 
     async def lease(self, ttl: float) -> Lease:
-        """Return a new lease that keeps itself alive until revoked or lost."""
+        """Return a new lease, renewed until revoked or lost."""
         return await self._leases.grant(ttl)
 
     def lock(self, name: str, holder: str, ttl: float) -> Lock:
         """Return the lock whose key is `name`."""
         return ConsulLock(
-            self._agents, self._leases, self._reading, key=name, holder=holder, ttl=ttl
+            self._agents, self._leases, self._reader, key=name, holder=holder, ttl=ttl
         )
 
-    async def forget(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
-        """Wait; consul keeps nothing of the past."""
+    async def compact_history(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
+        """Wait until cancelled: consul keeps no history."""
         await asyncio.Event().wait()
 
     async def close(self) -> None:

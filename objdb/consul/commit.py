@@ -1,57 +1,54 @@
-"""Commits: one transaction of consul's, all or nothing; refused changes are taken out of it.
+"""Commits: one consul transaction, all or nothing; refused changes are removed from it.
 
     check-session lock (fence), cas marker, the checks of all changes, then their writes
 
-Consul says which operations were refused, all of them at once. Their changes are refused if their
-checks still do not hold when they are read, and the transaction is sent again without them.
-
-Applied at most once, by the writer's marker, as in `objdb.etcd.commit`: every copy of a transaction
-that is ever sent names the marker's last revision and moves it on, so once one copy has been
-applied all others are refused. Each content that is sent has an id of its own; the id the marker
-holds says which content was applied. (A marker key must never be deleted.)
+The answer to a refused transaction lists all refused operations. The transaction is then sent again
+without their changes. The marker makes the commit apply at most once (`objdb.writer_marker`).
 """
+
+# Why a refused change is checked again by a read: consul's answer names the refused operations, but
+# `Refused` must also return what the key holds. The key may have changed back in between; then its
+# change stays in the transaction, and the next answer decides.
+#
+# Why each content has an id of its own: here, unlike in etcd, one commit is sent with different
+# contents, as changes are removed from it. If the marker turns out to have been moved by an earlier
+# copy, the id in it says which content was applied, and thus which changes were refused.
+#
+# The fence comes first in the transaction, but the order of operations does not matter for safety:
+# consul applies all of them or none.
 
 import asyncio
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from core.errors import FenceLost, NotFound, StoreUnavailable
 from objdb.api import (
-    Absent,
     Change,
     Committed,
-    Entry,
     Fence,
     Outcome,
     Refused,
     admit,
+    holds,
 )
 from objdb.consul.agents import ConsulAgents, transaction
-from objdb.consul.operations import LIMITS, Check, Operation, ordered
-from objdb.consul.reading import Reading
+from objdb.consul.operations import LIMITS, Operation, ordered
+from objdb.consul.reading import ConsulReader
 from objdb.failover import Retry
+from objdb.writer_marker import Writer, Writers
 
-Judged = dict[int, Refused]
-"""The changes, by number, that are refused."""
-
-
-@dataclass(slots=True)
-class _Writer:
-    """What we know of a writer's marker: the key and its revision, None before it is read."""
-
-    marker: str
-    last: int | None = None
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+Refusals = dict[int, Refused]
+"""The refused changes by their number in the commit."""
 
 
 class ConsulCommitter:
-    """Sends commits; serial for each writer."""
+    """Sends commits; one at a time for each writer."""
 
-    def __init__(self, agents: ConsulAgents, reading: Reading) -> None:
+    def __init__(self, agents: ConsulAgents, reader: ConsulReader) -> None:
         self._agents = agents
-        self._reading = reading
-        self._writers: dict[str, _Writer] = {}
+        self._reader = reader
+        self._writers = Writers()
 
     async def commit(
         self, changes: Sequence[Change], fence: Fence | None, marker: str | None
@@ -60,14 +57,13 @@ class ConsulCommitter:
         admit(changes, LIMITS)
         if marker is None:
             return await self._commit(changes, fence)
-        writer = self._writers.setdefault(marker, _Writer(marker))
-        async with writer.turn:
+        async with self._writers.turn(marker) as writer:
             return await self._commit_once(changes, fence, writer)
 
     async def _commit(self, changes: Sequence[Change], fence: Fence | None) -> list[Outcome]:
         checked = any(change.checks for change in changes)
         retry = Retry.ONCE if checked else Retry.REPEAT
-        refused: Judged = {}
+        refused: Refusals = {}
         while len(refused) < len(changes):
             guards = _fenced(fence)
             answer = await self._send([*guards, *_remaining(changes, refused)], retry)
@@ -79,12 +75,12 @@ class ConsulCommitter:
         return _outcomes(changes, refused, 0)
 
     async def _commit_once(
-        self, changes: Sequence[Change], fence: Fence | None, writer: _Writer
+        self, changes: Sequence[Change], fence: Fence | None, writer: Writer
     ) -> list[Outcome]:
         last = writer.last if writer.last is not None else await self._marker_rev(writer.marker)
-        writer.last = None  # not known again before an answer has come
-        sent: dict[bytes, Judged] = {}
-        refused: Judged = {}
+        writer.last = None  # unknown until an answer comes, as in objdb.etcd.commit
+        sent: dict[bytes, Refusals] = {}
+        refused: Refusals = {}
         while True:
             mark = uuid.uuid4().hex.encode()
             sent[mark] = refused
@@ -96,17 +92,19 @@ class ConsulCommitter:
                 return _outcomes(changes, refused, answer.rev)
             try:
                 if marking in answer.refused:
-                    marker = await self._reading.get(writer.marker)
+                    marker = await self._reader.get(writer.marker)
                     last = marker.rev if marker else 0
                     if marker is not None and marker.value in sent:
                         writer.last = last
                         return _outcomes(changes, sent[marker.value], last)
-                    # an earlier commit, given up by its caller, arrived late: ours was not applied
+                    # Another id: an earlier commit, given up by its caller, was applied late.
+                    # Ours was not; send it again with the new revision.
                 self._raise_for_fence(answer, fence)
                 if marking not in answer.refused:
                     refused = refused | await self._refusals(answer)
             except StoreUnavailable as exc:
-                # a copy that was not answered may still be on its way
+                # A copy without an answer may still arrive, so the outcome stays unknown even
+                # though only a read failed.
                 raise StoreUnavailable(str(exc), outcome_unknown=True) from exc
 
     async def _send(self, operations: Sequence[Operation], retry: Retry) -> "_Answer":
@@ -119,18 +117,18 @@ class ConsulCommitter:
         return _Answer(refused, max(revs, default=0))
 
     async def _marker_rev(self, marker: str) -> int:
-        found = await self._reading.get(marker)
+        found = await self._reader.get(marker)
         return found.rev if found else 0
 
-    async def _refusals(self, answer: "_Answer") -> Judged:
-        """Return the changes of which a refused check does not hold now either."""
+    async def _refusals(self, answer: "_Answer") -> Refusals:
+        """Return the changes with a refused check that still does not hold."""
         checks = [(op.change, op.check) for op in answer.refused if op.check is not None]
-        found = await asyncio.gather(*(self._reading.get(check.key) for _, check in checks))
-        judged: Judged = {}
+        found = await asyncio.gather(*(self._reader.get(check.key) for _, check in checks))
+        refusals: Refusals = {}
         for (change, check), current in zip(checks, found, strict=True):
-            if not _holds(check, current):
-                judged.setdefault(change, Refused(check, current))
-        return judged
+            if not holds(check, current):
+                refusals.setdefault(change, Refused(check, current))
+        return refusals
 
     def _raise_for_fence(self, answer: "_Answer", fence: Fence | None) -> None:
         if fence is not None and any(op.verb == "check-session" for op in answer.refused):
@@ -139,7 +137,7 @@ class ConsulCommitter:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The operations a transaction was refused for; none: it was applied, at a revision."""
+    """The refused operations of a transaction; if none, it was applied at `rev`."""
 
     refused: Sequence[Operation]
     rev: int
@@ -151,15 +149,9 @@ def _fenced(fence: Fence | None) -> list[Operation]:
     return [Operation("check-session", fence.key, session=str(fence.token))]
 
 
-def _remaining(changes: Sequence[Change], refused: Judged) -> list[Operation]:
+def _remaining(changes: Sequence[Change], refused: Refusals) -> list[Operation]:
     return ordered((n, change) for n, change in enumerate(changes) if n not in refused)
 
 
-def _outcomes(changes: Sequence[Change], refused: Judged, rev: int) -> list[Outcome]:
+def _outcomes(changes: Sequence[Change], refused: Refusals, rev: int) -> list[Outcome]:
     return [refused.get(number) or Committed(rev) for number in range(len(changes))]
-
-
-def _holds(check: Check, current: Entry | None) -> bool:
-    if isinstance(check, Absent):
-        return current is None
-    return current is not None and current.rev == check.rev

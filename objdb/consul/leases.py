@@ -1,11 +1,16 @@
-"""Leases of consul: sessions that end with a health check, and the check's life sign.
+"""Leases of consul: sessions bound to a TTL health check, which renewals keep passing."""
 
-A session's own time to live is at least 10 s and lasts twice as long. A TTL check is judged by the
-agent it was registered at, to the second, and the session ends with it. The check is one of a
-service, for consul removes what has long been dead of those, and a critical check of the node
-itself would take the node's other services out of DNS. Check and life signs belong to one agent: a
-lease ends with it. A life sign counts only if the servers still have the session.
-"""
+# Why not the session's own TTL: consul's minimum is 10 s, and it ends a session only after up to
+# twice that time. A TTL check is evaluated by the agent at which it is registered, to the second,
+# and the session ends when the check becomes critical.
+#
+# Why the check of a service: consul removes a service that has been critical for long, so leases of
+# dead processes leave nothing behind. A check of the node would make the node critical and take its
+# other services out of DNS.
+#
+# Consequences: check and renewals belong to one agent, so a lease ends with its agent. And the
+# agent accepts a renewal even if the servers have ended the session, so each renewal also reads the
+# session from the servers.
 
 import asyncio
 import http.client
@@ -24,47 +29,47 @@ from consul.callback import CB
 from core.errors import StoreUnavailable
 from core.logs import fields
 from objdb.consul.agents import TOKEN_HEADER, ConsulAgent, ConsulAgents
-from objdb.failover import Effort, Missed, Retry
-from objdb.keepalive import GONE, PARTING, KeptLease, Renew, stop_all
+from objdb.failover import NoAnswer, Retry, RetryPolicy
+from objdb.keepalive import LEASE_ENDED, REVOKE_BUDGET, Renew, RenewedLease, stop_all
 
 log = logging.getLogger(__name__)
 
 SERVICE: Final = "contiv-lease"
-"""The service by whose instances consul knows our leases."""
+"""The name of the service; each lease registers an instance of it."""
 
 SHORTEST: Final = 2.0
-"""Seconds; a shorter lease would be lost to a busy machine."""
+"""Seconds; on a busy machine a shorter lease would expire between renewals."""
 
-_FORGET: Final = "1m"
-"""How long consul keeps the check of a lease that has ended; it grants no less."""
+_DEREGISTER_AFTER: Final = "1m"
+"""How long consul keeps the check of an ended lease; its minimum."""
 
 _UNKNOWN: Final = b"does not have associated TTL"
-"""What an agent says of a check it does not know (any more)."""
+"""Part of an agent's answer for an unknown check."""
 
-_HEARD: Final = 2.0
-"""Seconds an agent may take to tell the servers of a new check."""
+_SYNC_TIMEOUT: Final = 2.0
+"""Seconds an agent may take to send a new check to the servers."""
 
 
-class ConsulLease(KeptLease):
-    """A session of consul; a `Lease`. `sent` is when its check was registered."""
+class ConsulLease(RenewedLease):
+    """A session of consul; a `Lease`. `sent` is the time before its check was registered."""
 
     def __init__(self, leases: "ConsulLeases", at: "_Session", ttl: float, sent: float) -> None:
         self.id = at.id
         self._at = at
         self._agents = leases.agents
-        super().__init__(leases.kept, _renewer(leases.agents, at, ttl), ttl=ttl, sent=sent)
+        super().__init__(leases.active, _renewer(leases.agents, at, ttl), ttl=ttl, sent=sent)
 
     async def end(self) -> None:
-        """Destroy the session, and have the agent forget its check."""
+        """Destroy the session and deregister its check."""
         try:
             await self._agents.call(
-                lambda client: client.session.destroy(self.id), Retry.REPEAT, budget=PARTING
+                lambda client: client.session.destroy(self.id), Retry.REPEAT, budget=REVOKE_BUDGET
             )
-            await self._at.agent.asked(
+            await self._at.agent.call(
                 lambda client: client.agent.service.deregister(self._at.check)
             )
-        except (StoreUnavailable, Missed) as exc:
-            log.info("lease not revoked", extra=fields(error=str(exc)))
+        except (StoreUnavailable, NoAnswer) as exc:
+            log.info("lease not revoked, it will expire", extra=fields(error=str(exc)))
 
 
 class ConsulLeases:
@@ -72,28 +77,29 @@ class ConsulLeases:
 
     def __init__(self, agents: ConsulAgents) -> None:
         self.agents = agents
-        self.kept: set[KeptLease] = set()
+        self.active: set[RenewedLease] = set()
 
     async def grant(self, ttl: float) -> ConsulLease:
-        """Return a new lease that keeps itself alive."""
+        """Return a new lease with renewals."""
         seconds = max(SHORTEST, ttl)
-        effort = Effort(Retry.READ, budget=self.agents.budget)  # one that got lost ends by itself
-        return await self.agents.retried(lambda agent: self._grant_at(agent, seconds), effort)
+        # READ, although it creates a session: one whose id was lost expires.
+        policy = RetryPolicy(Retry.READ, budget=self.agents.budget)
+        return await self.agents.call_members(lambda agent: self._grant_at(agent, seconds), policy)
 
     async def stop(self) -> None:
-        """Renew none of them any more."""
-        await stop_all(self.kept)
+        """Stop all renewals."""
+        await stop_all(self.active)
 
     async def _grant_at(self, agent: ConsulAgent, ttl: float) -> ConsulLease:
         check = f"{SERVICE}-{uuid.uuid4()}"
         sent = time.monotonic()
-        await agent.asked(lambda client: _registered(client, check, ttl))
-        stop = time.monotonic() + _HEARD
+        await agent.call(lambda client: _registered(client, check, ttl))
+        stop = time.monotonic() + _SYNC_TIMEOUT
         while True:
             try:
-                session = await agent.asked(lambda client: _created(client, check))
-            except Missed as exc:
-                # the servers may not have heard of the check yet
+                session = await agent.call(lambda client: _created(client, check))
+            except NoAnswer as exc:
+                # The agent may not have sent the new check to the servers yet.
                 if "check" not in str(exc).lower() or time.monotonic() > stop:
                     raise
                 await asyncio.sleep(0.02)
@@ -103,7 +109,7 @@ class ConsulLeases:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session, the check it ends with, and the agent the check is at."""
+    """A session, its check, and the agent at which the check is registered."""
 
     id: str
     check: str
@@ -122,12 +128,13 @@ async def _registered(client: Any, check: str, ttl: float) -> None:
                     "CheckID": check,
                     "TTL": f"{ttl:g}s",
                     "Status": "passing",
-                    "DeregisterCriticalServiceAfter": _FORGET,
+                    "DeregisterCriticalServiceAfter": _DEREGISTER_AFTER,
                 },
             }
         ),
     )
-    # an agent that is killed and started again takes the check for dead unless it had a life sign
+    # A first renewal at once: an agent that is killed and restarted restores the check as critical
+    # unless it was renewed before.
     await client.agent.check.ttl_pass(check)
 
 
@@ -141,7 +148,7 @@ async def _created(client: Any, check: str) -> str:
                 "NodeChecks": ["serfHealth"],
                 "ServiceChecks": [{"ID": check}],
                 "Behavior": "delete",
-                "LockDelay": "0s",  # the fence does what a delay is for
+                "LockDelay": "0s",  # the fence protects against a late holder
             }
         ),
     )
@@ -150,7 +157,7 @@ async def _created(client: Any, check: str) -> str:
 
 @contextmanager
 def _renewer(agents: ConsulAgents, at: _Session, ttl: float) -> Iterator[Renew]:
-    """Renew at the session's own agent, on a connection that nothing else uses."""
+    """Renew at the session's own agent, on a connection of the thread."""
     connection = (
         http.client.HTTPConnection(at.agent.address)
         if agents.context is None
@@ -159,7 +166,7 @@ def _renewer(agents: ConsulAgents, at: _Session, ttl: float) -> Iterator[Renew]:
     token = agents.access.token
     headers = {TOKEN_HEADER: token} if token else {}
 
-    def said(method: str, path: str) -> tuple[int, bytes]:
+    def request(method: str, path: str) -> tuple[int, bytes]:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
@@ -167,17 +174,17 @@ def _renewer(agents: ConsulAgents, at: _Session, ttl: float) -> Iterator[Renew]:
     def renew(attempt: float) -> float | None:
         connection.timeout = attempt
         try:
-            status, text = said("PUT", f"/v1/agent/check/pass/{at.check}")
+            status, text = request("PUT", f"/v1/agent/check/pass/{at.check}")
             if status == HTTPStatus.OK:
-                status, text = said("GET", f"/v1/session/info/{at.id}?consistent")
+                status, text = request("GET", f"/v1/session/info/{at.id}?consistent")
                 if status == HTTPStatus.OK:
-                    return ttl if json.loads(text) else GONE
+                    return ttl if json.loads(text) else LEASE_ENDED
         except (OSError, http.client.HTTPException) as exc:
             connection.close()
-            log.debug("lease not renewed", extra=fields(error=str(exc)))
+            log.debug("lease renewal failed", extra=fields(error=str(exc)))
             return None
-        log.debug("lease not renewed", extra=fields(error=text.decode(errors="replace")))
-        return GONE if status == HTTPStatus.NOT_FOUND or _UNKNOWN in text else None
+        log.debug("lease renewal failed", extra=fields(error=text.decode(errors="replace")))
+        return LEASE_ENDED if status == HTTPStatus.NOT_FOUND or _UNKNOWN in text else None
 
     with closing(connection):
         yield renew

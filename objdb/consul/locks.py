@@ -1,9 +1,11 @@
-"""The lock of consul: a key locked by a session; the session is the fence.
+"""The lock of consul: a key that is locked by a session; the session id is the fence."""
 
-A fenced commit checks who holds the key. Each term has a session of its own, which never holds
-the key again once it has lost it, so a holder that was stopped past its lease and woken cannot
-write any more. A lost answer is no riddle: a session may lock again what it holds.
-"""
+# Why the session id: a fenced commit checks that the session holds the key. Each term has a session
+# of its own, and a session that has lost the key never holds it again. So a process that was
+# stopped past its lease cannot write after it wakes up.
+#
+# Why a lost answer is harmless: a session may lock a key that it holds already, so the request is
+# repeated.
 
 from contextlib import aclosing
 
@@ -12,7 +14,7 @@ from objdb.api import Fence
 from objdb.consul.agents import ConsulAgents, transaction
 from objdb.consul.leases import ConsulLease, ConsulLeases
 from objdb.consul.operations import Operation
-from objdb.consul.reading import Reading
+from objdb.consul.reading import ConsulReader
 from objdb.failover import Retry
 from objdb.locking import KeyLock
 
@@ -24,7 +26,7 @@ class ConsulLock(KeyLock[ConsulLease]):
         self,
         agents: ConsulAgents,
         leases: ConsulLeases,
-        reading: Reading,
+        reader: ConsulReader,
         *,
         key: str,
         holder: str,
@@ -32,19 +34,19 @@ class ConsulLock(KeyLock[ConsulLease]):
     ) -> None:
         super().__init__(leases.grant, key=key, holder=holder, ttl=ttl)
         self._agents = agents
-        self._reading = reading
+        self._reader = reader
 
     async def holder(self) -> str | None:
-        """Return the holder's text as the store has it now; None if nobody holds the lock."""
-        found = await self._reading.get(self._key)
+        """Return the current holder's text from the store; None if the lock is free."""
+        found = await self._reader.get(self._key)
         return None if found is None else found.value.decode()
 
-    async def take(self, lease: ConsulLease) -> Fence | int:
-        """Lock the key; 0 if another has it."""
+    async def try_lock(self, lease: ConsulLease) -> Fence | int:
+        """Lock the key; return 0 if another session holds it."""
         lock = Operation("lock", self._key, self._holder.encode(), session=lease.id).json()
         answer = await self._agents.call(
             lambda client: transaction(client, [lock]),
-            Retry.READ,  # a second copy finds it locked by our session
+            Retry.READ,  # a second copy locks it again for our session
         )
         if not answer["Errors"]:
             return Fence(self._key, lease.id)
@@ -52,19 +54,20 @@ class ConsulLock(KeyLock[ConsulLease]):
             raise StoreUnavailable("the session of the lock has ended")
         return 0
 
-    async def gone(self, since: int | str) -> None:  # noqa: ARG002 - states begin with the present
-        """Return when nobody holds the key."""
-        async with aclosing(self._reading.states(self._key)) as states:
+    async def wait_until_free(self, since: int | str) -> None:  # noqa: ARG002 - see below
+        """Return when no session holds the key."""
+        # No position is needed: `states` begins with the current state.
+        async with aclosing(self._reader.states(self._key)) as states:
             async for state in states:
                 if state is None or "Session" not in state:
                     return
 
-    async def taken(self, fence: Fence) -> None:
+    async def wait_until_lost(self, fence: Fence) -> None:
         """Return when the fence's session does not hold the key."""
-        async with aclosing(self._reading.states(self._key)) as states:
+        async with aclosing(self._reader.states(self._key)) as states:
             async for state in states:
                 if state is None or state.get("Session") != fence.token:
                     return
 
-    async def give_back(self, fence: Fence) -> None:
-        """Leave it to the end of the session, which deletes the key at once."""
+    async def unlock(self, fence: Fence) -> None:
+        """Do nothing: the end of the session, which follows, deletes the key."""

@@ -1,26 +1,25 @@
-"""What a change is in a transaction of consul's: pure.
+"""Turns changes into operations of a consul transaction (pure)."""
 
-A put has to end whatever lease the key is under, and to move its revision even if the value is
-the same; consul's `set` does neither. So a put deletes the key first, in the same transaction,
-unless its change demands that the key is absent: then one `cas` is check and put at once. A put
-under a lease is a `lock` by the lease's session. Checks come first, for operations see what those
-before them have done, and no key is put or deleted twice.
-"""
+# Why a put is `delete` and `set`: a put must detach the key from its former lease, and must raise
+# its revision even if the value is the same, since revisions tell whether a key changed. Consul's
+# `set` does neither. If the change requires an absent key, one `cas` with index 0 is check and put.
+# A put under a lease is a `lock` by the lease's session, which deletes the key when it ends.
+#
+# Why checks come first: in consul an operation sees the effect of those before it, but the checks
+# of `objdb.api` see the state before the commit.
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from objdb.api import Absent, Change, Limits, Put, Unchanged
+from objdb.api import Absent, Change, Check, Limits, Put
 from objdb.consul.leases import ConsulLease
-
-Check = Absent | Unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `check` is what its refusal refuses, of the change with this number."""
+    """One operation; its refusal means that `check` of the change with this number failed."""
 
     verb: str
     key: str
@@ -31,19 +30,19 @@ class Operation:
     change: int = -1
 
     def json(self) -> dict[str, dict[str, object]]:
-        """Return it as the API has it."""
-        said: dict[str, object] = {"Verb": self.verb, "Key": bare(self.key)}
+        """Return the operation in the JSON form of the API."""
+        fields: dict[str, object] = {"Verb": self.verb, "Key": bare(self.key)}
         if self.value is not None:
-            said["Value"] = b64encode(self.value).decode()
+            fields["Value"] = b64encode(self.value).decode()
         if self.index is not None:
-            said["Index"] = self.index
+            fields["Index"] = self.index
         if self.session is not None:
-            said["Session"] = self.session
-        return {"KV": said}
+            fields["Session"] = self.session
+        return {"KV": fields}
 
 
 def bare(key: str) -> str:
-    """Return a key as consul has it: without the leading slash."""
+    """Return a key in consul's form, without the leading slash."""
     return key.removeprefix("/")
 
 
@@ -54,12 +53,12 @@ def ordered(changes: Iterable[tuple[int, Change]]) -> list[Operation]:
 
 
 def flat(change: Change) -> tuple[int, int]:
-    """Return what a change costs: all operations of a commit are on one level."""
+    """Return the cost of a change: all operations of a commit are on one level."""
     return sum(1 for _ in _operations(0, change)), 0
 
 
 LIMITS: Final = Limits(budget=62, bytes=360_000, cost=flat)
-"""Consul's 64 operations, less fence and marker; its 512 KiB of request, in base64 and JSON."""
+"""Consul's 64 operations, minus fence and marker; 512 KiB per request, in base64 and JSON."""
 
 
 def _operations(number: int, change: Change) -> Iterator[Operation]:

@@ -1,9 +1,7 @@
-"""Reads of consul, all consistent: a key, everything under a prefix, and both as they change.
+"""Linearizable reads of consul: one key, everything under a prefix, and watches of both.
 
-A blocking query answers with the state once it has changed, or after a while; whatever happened
-between two answers is seen as one change, and what was deleted is found by its absence. A prefix is
-answered whole each time, so a watch asks the less often the more there is to read. A query that
-fails is asked anew, of the next agent, from the beginning. (docs/original/store-notes.md §2.3)
+A watch is a series of blocking queries (docs/notes/stores.md §2.3): each returns the whole
+state once it has changed, or after the wait time.
 """
 
 import asyncio
@@ -27,26 +25,37 @@ from core.tasks import backoff
 from objdb.api import Delta, Entry, Snapshot
 from objdb.consul.agents import CONSISTENT, ConsulAgents, transaction
 from objdb.consul.operations import Operation, bare
-from objdb.failover import Missed
+from objdb.failover import NoAnswer
 
 log = logging.getLogger(__name__)
 
+# Consul has no history and no delete events. So a watch compares each listing with the last one:
+# a key that is missing was deleted, and all changes between two answers are one delta. That is why
+# `objdb.api` promises states only, not every event.
+#
+# Each change of one key returns the whole prefix. So the cost grows with the prefix, and two limits
+# keep it bounded: a pause after each answer (CPU_PAUSE_FACTOR) and longer waits for large
+# prefixes (IDLE_WAIT_FACTOR). ADR 5 has the figures.
+#
+# After a failure the query starts again without an index, at another agent. Its answer is the state
+# now, and the comparison with the last listing finds what changed meanwhile.
+
 LIST_ATTEMPT: Final = 8.0
 WAIT: Final = 5.0
-"""Seconds a query that brings nothing lasts, at least; the agent adds up to a sixteenth."""
+"""Minimum wait time of a query in seconds; the agent adds up to a sixteenth."""
 
 LONGEST_WAIT: Final = 60.0
 GRACE: Final = 2.0
-"""Seconds behind the end of its wait after which an agent is left."""
+"""Seconds after the end of its wait time at which an agent counts as failed."""
 
-RARELY: Final = 200
-"""A watch whose answers take a second to read waits so many seconds for one that brings nothing."""
+IDLE_WAIT_FACTOR: Final = 200
+"""Wait time of a query without changes, as a multiple of the time to decode its answer."""
 
-PACE: Final = 20
-"""So many times as long as an answer took to decode a watch pauses before it asks again.
+CPU_PAUSE_FACTOR: Final = 20
+"""Pause after an answer, as a multiple of the time to decode it.
 
-A change after a quiet moment is told at once; of a burst those that come within the pause are told
-together.
+A change after a quiet period is delivered at once. Of a burst, the changes within one pause are
+delivered together.
 """
 
 _PROBE: Final = "may-this-be-read"
@@ -55,15 +64,15 @@ _INDEX: Final = "X-Consul-Index"
 
 @dataclass(frozen=True, slots=True)
 class KeyListing:
-    """What a query found, as consul has it, its index, and the CPU seconds that decoding took."""
+    """The answer to a query: its index, consul's items, and the CPU seconds to decode it."""
 
     index: int
     items: Sequence[Any]
     cost: float
 
 
-class Reading:
-    """Reads keys of one cluster."""
+class ConsulReader:
+    """Reads and watches keys of one cluster."""
 
     def __init__(self, agents: ConsulAgents) -> None:
         self._agents = agents
@@ -80,56 +89,57 @@ class Reading:
         return _snapshot(listing)
 
     async def stream(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
-        """Yield as `Backend.watch` promises."""
+        """Yield the items of `Backend.watch`."""
         known: dict[str, Entry] | None = None
         async for listing in self._listings(prefix, recurse=True):
-            news = _snapshot(listing) if known is None else difference(known, listing)
-            if isinstance(news, Snapshot):
-                known = dict(news.entries)
-            if news is not None:
-                yield news
+            item = _snapshot(listing) if known is None else update(known, listing)
+            if isinstance(item, Snapshot):
+                known = dict(item.entries)
+            if item is not None:
+                yield item
 
     async def states(self, key: str) -> AsyncGenerator[Any, None]:
-        """Yield a key as consul has it, None if absent: now, and whenever it may have changed."""
+        """Yield consul's item of a key, None if absent: now, and whenever it may have changed."""
         async for listing in self._listings(key, recurse=False):
             yield listing.items[0] if listing.items else None
 
     async def _listings(self, key: str, *, recurse: bool) -> AsyncGenerator[KeyListing, None]:
-        """Yield what is there, now and after each change, until closed; outages are waited out."""
+        """Yield the state, now and after each change, until closed; continues after outages."""
         agents = self._agents
         index, wait, failures = 0, WAIT, 0
         delays = backoff(0.02, 1.0)
         while not agents.closed:
             agent = agents.current
             query = partial(_listing, key=key, recurse=recurse, index=index, wait=wait)
-            patience = wait * 17 / 16 + GRACE if index else LIST_ATTEMPT
+            timeout = wait * 17 / 16 + GRACE if index else LIST_ATTEMPT
             try:
-                listing = await agent.asked(query, patience)
-            except (Missed, StoreUnavailable) as exc:
+                listing = await agent.call(query, timeout)
+            except (NoAnswer, StoreUnavailable) as exc:
                 level = logging.DEBUG if failures else logging.WARNING
                 failures += 1
-                log.log(level, "store away, waiting", extra=fields(key=key, error=str(exc)))
+                log.log(level, "store unavailable, retrying", extra=fields(key=key, error=str(exc)))
                 agents.rotate(agent)
                 index = 0
                 await asyncio.sleep(next(delays))
                 continue
             failures, delays = 0, backoff(0.02, 1.0)
-            # one that went back would have us wait until it is reached again
+            # After a restore from a backup the index is lower than before. A query with the old
+            # index would block until the new one reaches it.
             index = listing.index if listing.index >= index else 0
             yield listing
-            wait = min(max(WAIT, RARELY * listing.cost), LONGEST_WAIT)
-            await asyncio.sleep(PACE * listing.cost)
+            wait = min(max(WAIT, IDLE_WAIT_FACTOR * listing.cost), LONGEST_WAIT)
+            await asyncio.sleep(CPU_PAUSE_FACTOR * listing.cost)
 
 
 def entry(item: Any) -> Entry:
-    """Return a key as consul has it as an entry."""
+    """Convert consul's item of a key."""
     return Entry(f"/{item['Key']}", a2b_base64(item["Value"] or ""), item["ModifyIndex"])
 
 
-def difference(known: dict[str, Entry], listing: KeyListing) -> Snapshot | Delta | None:
-    """Return what a listing has that is not known, which it is then; None if it has no news.
+def update(known: dict[str, Entry], listing: KeyListing) -> Snapshot | Delta | None:
+    """Update the known entries from a listing; return the changes, None if there are none.
 
-    Revisions that went back are those of a store that has lost its data: a Snapshot.
+    Returns a Snapshot, without an update of `known`, if a key's revision went back.
     """
     found = {f"/{item['Key']}": item for item in listing.items}
     puts = [
@@ -137,6 +147,7 @@ def difference(known: dict[str, Entry], listing: KeyListing) -> Snapshot | Delta
         for key, item in found.items()
         if key not in known or known[key].rev != item["ModifyIndex"]
     ]
+    # Revisions only grow, so the store was restored or replaced: nothing known can be compared.
     if any(put.key in known and put.rev < known[put.key].rev for put in puts):
         return _snapshot(listing)
     gone = [key for key in known if key not in found]
@@ -163,38 +174,39 @@ async def _listing(
         _decoded, f"/v1/kv/{bare(key)}", params=params, raw=True
     )
     if recurse:
-        await _demand_right(client, key + _PROBE)
+        await _require_read_permission(client, key + _PROBE)
     return listing
 
 
 async def _read(client: Any, *, key: str) -> Entry | None:
-    # not by path: there is none for keys with dots or several slashes between their slashes
+    # By a transaction, since the path of a URL cannot hold all keys: HTTP clients and servers
+    # normalize "." and ".." segments and empty segments.
     answer = await transaction(client, [Operation("get", key).json()], consistent=True)
     if answer["Results"]:
         return entry(answer["Results"][0]["KV"])
-    await _demand_right(client, key)
+    await _require_read_permission(client, key)
     return None
 
 
-async def _demand_right(client: Any, key: str) -> None:
-    """Raise StoreDenied unless the key may be read.
-
-    What a token may not read is left out of answers without a word, and would be taken for absent;
-    a check is refused for it. What the check finds does not matter.
-    """
+async def _require_read_permission(client: Any, key: str) -> None:
+    """Raise StoreDenied unless the token may read the key."""
+    # Consul silently omits keys that a token may not read, so a missing permission looks like
+    # deleted keys. A `check-session` operation is refused instead; its result does not matter.
     check = Operation("check-session", key, session="none").json()
     await transaction(client, [check], consistent=True)
 
 
 def _decoded(response: Any) -> KeyListing:
-    began = time.thread_time()  # of a busy machine it would count the others' as well
-    there = response.code == HTTPStatus.OK
-    if not there:
+    began = time.thread_time()  # wall time would include other processes
+    found = response.code == HTTPStatus.OK
+    if not found:
         text = response.body.decode(errors="replace")
-        CB.boolean()(Response(response.code, response.headers, text))  # accepts a key that is not
+        CB.boolean()(
+            Response(response.code, response.headers, text)
+        )  # raises, except for an absent key
     try:
-        # as fast as the agent says it: the library's own takes four times as long
-        items = from_json(response.body) if there else ()
+        # pydantic's parser: the library's own decoding takes four times as long.
+        items = from_json(response.body) if found else ()
         index = int(response.headers[_INDEX])
     except (ValueError, KeyError) as exc:
         raise ConsulException(f"not an answer of consul: {exc!r}") from exc

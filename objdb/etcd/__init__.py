@@ -1,11 +1,10 @@
 """etcd (v3 API) as a `Backend`.
 
-Calls go through `channel`, which is the only place that knows endpoints, deadlines and tokens;
-`answers` knows gRPC's errors and etcd's words. `commit` builds and reads transactions, `watching`
-has snapshots and watches, `leases` keeps leases alive on threads of their own, `locks` stands on
-these three, `history` forgets what is past, and `backend` puts them together. Of aetcd only the
-generated messages and stubs are used, for what stands above them knows neither TLS nor a second
-endpoint (docs/original/store-notes.md §1.7).
+All calls go through `channel`, the only module with endpoints, deadlines and tokens; `errors`
+translates gRPC errors and etcd's texts. `commit` builds and reads transactions, `watching` has
+snapshots and watches, `leases` renews leases, `locks` uses these three, `compaction` deletes old
+revisions, and `backend` is the public class. Of aetcd only the generated messages and stubs are
+used: its client supports neither TLS nor several endpoints (docs/notes/stores.md §1.7).
 """
 
 from objdb.etcd.backend import EtcdBackend

@@ -1,7 +1,7 @@
-"""The etcd backend: `objdb.api.Backend` put together from its parts.
+"""The etcd backend: implements `objdb.api.Backend` with the other modules of this package.
 
-Built inside a running event loop (gRPC's channels belong to it). Nothing is asked of the store
-before the first call.
+Create it inside a running event loop (gRPC's channels belong to it). It sends nothing before the
+first call.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -13,10 +13,10 @@ from objdb.access import Access
 from objdb.api import Change, Delta, Entry, Fence, Lease, Limits, Lock, Outcome, Snapshot
 from objdb.etcd.channel import Channels
 from objdb.etcd.commit import LIMITS, EtcdCommitter, entry
-from objdb.etcd.compaction import forget
+from objdb.etcd.compaction import compact_history
 from objdb.etcd.leases import EtcdLeases
 from objdb.etcd.locks import EtcdLock
-from objdb.etcd.watching import Watching
+from objdb.etcd.watching import EtcdWatcher
 from objdb.failover import BUDGET
 
 
@@ -28,7 +28,7 @@ class EtcdBackend:
     def __init__(self, access: Access, *, budget: float = BUDGET) -> None:
         self._channels = Channels(access, budget=budget)
         self._committer = EtcdCommitter(self._channels)
-        self._watching = Watching(self._channels)
+        self._watcher = EtcdWatcher(self._channels)
         self._leases = EtcdLeases(self._channels)
 
     async def get(self, key: str) -> Entry | None:
@@ -40,7 +40,7 @@ class EtcdBackend:
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under the prefix at one revision."""
-        return await self._watching.snapshot(prefix)
+        return await self._watcher.snapshot(prefix)
 
     async def commit(
         self, changes: Sequence[Change], *, fence: Fence | None = None, writer: str | None = None
@@ -50,22 +50,22 @@ class EtcdBackend:
         return await self._committer.commit(changes, fence, marker)
 
     def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
-        """Yield a Snapshot, then Deltas, and another Snapshot whenever continuity was lost."""
-        return self._watching.stream(prefix)
+        """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
+        return self._watcher.stream(prefix)
 
     async def lease(self, ttl: float) -> Lease:
-        """Return a new lease that keeps itself alive until revoked or lost."""
+        """Return a new lease, renewed until revoked or lost."""
         return await self._leases.grant(ttl)
 
     def lock(self, name: str, holder: str, ttl: float) -> Lock:
         """Return the lock whose key is `name`."""
         return EtcdLock(
-            self._channels, self._leases, self._watching, key=name, holder=holder, ttl=ttl
+            self._channels, self._leases, self._watcher, key=name, holder=holder, ttl=ttl
         )
 
-    async def forget(self, older_than: float) -> None:
-        """Drop the history older than so many seconds, for ever."""
-        await forget(self._channels, older_than)
+    async def compact_history(self, older_than: float) -> None:
+        """Delete revisions older than so many seconds, repeatedly, until cancelled."""
+        await compact_history(self._channels, older_than)
 
     async def close(self) -> None:
         """Stop renewals and watches and close connections."""

@@ -1,9 +1,12 @@
 """Calls to etcd: one channel per endpoint (`objdb.failover`), a deadline on every attempt.
 
-One channel for several addresses does not come back from a frozen member, and checks a TLS name
-against the whole list (docs/original/store-notes.md §1.1, §1.2). What gRPC raises becomes an error
-of `core.errors` (`objdb.etcd.errors`). Must not know what the requests mean.
+gRPC errors become errors of `core.errors` (`objdb.etcd.errors`). The requests' meaning is in the
+modules above.
 """
+
+# Why not one gRPC channel with all addresses: such a channel stays on a frozen member, since only
+# a broken connection makes it choose another, and it compares a server's TLS name with the whole
+# list of addresses (docs/notes/stores.md §1.1, §1.2).
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,12 +19,13 @@ from aetcd import rpc
 from core.errors import StoreDenied
 from objdb.access import Access, Tls
 from objdb.etcd.errors import detail, is_stale_token, is_transient, never_sent, translated
-from objdb.failover import ATTEMPT, BUDGET, Effort, Failover, Missed, Retry
+from objdb.failover import ATTEMPT, BUDGET, Failover, NoAnswer, Retry, RetryPolicy
 
 OPTIONS: Final[Sequence[tuple[str, int]]] = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # the default backs off to 120 s: a member that was down for long would not be tried for long
+    # gRPC's default backoff grows to 120 s: a member that was down for a while would stay unused
+    # for up to two minutes after its return.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -31,7 +35,7 @@ OPTIONS: Final[Sequence[tuple[str, int]]] = (
 
 Metadata = tuple[tuple[str, str], ...]
 GrpcMethod = Callable[["EtcdMember"], Any]
-"""Picks a stub's method of a member, as `lambda member: member.kv.Range`."""
+"""Selects a stub's method of a member, such as `lambda member: member.kv.Range`."""
 
 
 class EtcdMember:
@@ -63,17 +67,17 @@ class Channels(Failover[EtcdMember]):
 
     @property
     def last_metadata(self) -> Metadata:
-        """The metadata used last; for callers that must not wait."""
+        """The latest metadata; for the threads of leases, which cannot await a new token."""
         return self._metadata
 
     async def metadata(self) -> Metadata:
-        """Return what every call carries: the token, where there is a user."""
+        """Return the metadata of every call: the token, if there is a user."""
         if self.access.credentials is not None and not self._metadata:
             await self.authenticate(stale=())
         return self._metadata
 
     async def authenticate(self, *, stale: Metadata) -> None:
-        """Get a new token, unless somebody has replaced the stale one already."""
+        """Get a new token, unless another task has replaced the stale one already."""
         user = self.access.credentials
         if user is None:
             return
@@ -81,8 +85,8 @@ class Channels(Failover[EtcdMember]):
             if self._metadata != stale:
                 return
             request = rpc.AuthenticateRequest(name=user.user, password=user.password)
-            effort = Effort(budget=self.budget)
-            answer = await self._asked(lambda m: m.auth.Authenticate, request, effort, None)
+            policy = RetryPolicy(budget=self.budget)
+            answer = await self._send(lambda m: m.auth.Authenticate, request, policy, None)
             self._metadata = (("token", answer.token),)
 
     async def call(
@@ -94,38 +98,39 @@ class Channels(Failover[EtcdMember]):
         attempt: float = ATTEMPT,
         budget: float | None = None,
     ) -> Any:
-        """Send a request to one member after the other until one answers or time is up."""
+        """Send a request to one member after the other until one answers or the budget is used."""
         metadata = await self.metadata()
-        effort = Effort(retry, attempt, self.budget if budget is None else budget)
+        policy = RetryPolicy(retry, attempt, self.budget if budget is None else budget)
         try:
-            return await self._asked(method, request, effort, metadata)
+            return await self._send(method, request, policy, metadata)
         except StoreDenied as exc:
-            # the server looks at the token first: a request with an old one has done nothing
+            # etcd checks the token before anything else, so a request with an old one was not
+            # applied and may be sent again for any `retry`.
             if not metadata or not is_stale_token(exc.__cause__):
                 raise
         await self.authenticate(stale=metadata)
-        return await self._asked(method, request, effort, self._metadata)
+        return await self._send(method, request, policy, self._metadata)
 
     async def close(self) -> None:
-        """Close all channels; what is under way ends as StoreUnavailable."""
+        """Close all channels; calls in flight end with StoreUnavailable."""
         self.closed = True
         for member in self.members:
             await member.channel.close(grace=None)
 
-    async def _asked(
-        self, method: GrpcMethod, request: Any, effort: Effort, metadata: Metadata | None
+    async def _send(
+        self, method: GrpcMethod, request: Any, policy: RetryPolicy, metadata: Metadata | None
     ) -> Any:
         async def ask(member: EtcdMember) -> Any:
             try:
-                return await method(member)(request, timeout=effort.attempt, metadata=metadata)
+                return await method(member)(request, timeout=policy.attempt, metadata=metadata)
             except grpc.aio.AioRpcError as exc:
                 if is_transient(exc):
-                    raise Missed(detail(exc), sent=not never_sent(exc)) from exc
+                    raise NoAnswer(detail(exc), sent=not never_sent(exc)) from exc
                 raise translated(exc) from exc
 
-        return await self.retried(ask, effort)
+        return await self.call_members(ask, policy)
 
 
 def credentials(tls: Tls) -> grpc.ChannelCredentials:
-    """Return certificates as gRPC wants them."""
+    """Return the certificates as gRPC credentials."""
     return grpc.ssl_channel_credentials(tls.ca, tls.key, tls.cert)

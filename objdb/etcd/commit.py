@@ -7,19 +7,24 @@
             then its puts and deletes
             else read what was checked
 
-Applied at most once, by the writer's marker: every copy of a commit that is ever sent compares
-the marker's mod revision with the last one its writer knew and moves it on. Once a copy has been
-applied the revision is past `last` for ever, so all other copies, however late they arrive, are
-refused. A writer sends its next commit only when it knows the outcome of the one before, or reads
-the marker anew. A refusal shows the marker: if it holds our id the commit had been applied, at
-the revision R the marker has, and what each change's checks saw is what the store held at R - 1.
-(A marker key must never be deleted: its absence would bring revision 0 back.)
+The marker makes the commit apply at most once (`objdb.writer_marker`).
 """
+
+# Why the fence and the marker are compared in the outer transaction: both decide about the commit
+# as a whole. If the lock has another holder, not one change may be applied, not even those whose
+# own checks hold. And a copy that arrives late must not apply the changes that were refused before.
+#
+# Why each change is a nested transaction: one refused change must not refuse the others, and its
+# failure branch returns what the checks saw, at the revision at which they failed.
+#
+# How a lost answer is resolved: the next copy is refused and shows the marker. If the marker holds
+# our id, an earlier copy was applied, at the marker's revision R. All nested checks were compared
+# with the state before that transaction, so their results follow from the keys at revision R - 1.
 
 import asyncio
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
@@ -37,31 +42,23 @@ from objdb.api import (
     Outcome,
     Put,
     Refused,
-    Unchanged,
     admit,
+    holds,
 )
 from objdb.etcd.channel import Channels, EtcdMember
 from objdb.etcd.leases import EtcdLease
 from objdb.failover import Retry
+from objdb.writer_marker import Writer, Writers
 
 LIMITS: Final = Limits(budget=127, bytes=1 << 20)
-"""etcd's 128 operations at each depth, less the marker; its 1.5 MiB per request, less the rest."""
+"""etcd's 128 operations per level, minus the marker; 1.5 MiB per request, minus overhead."""
 
 _Compare = rpc.Compare
 
 
-@dataclass(slots=True)
-class _Writer:
-    """What we know of a writer's marker: the key and its mod revision, None before it is read."""
-
-    marker: str
-    last: int | None = None
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The marker's part in one attempt."""
+    """The marker of one attempt: compare with `last`, put `id`."""
 
     key: str
     last: int
@@ -69,11 +66,11 @@ class _Mark:
 
 
 class EtcdCommitter:
-    """Sends commits; serial for each writer."""
+    """Sends commits; one at a time for each writer."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
-        self._writers: dict[str, _Writer] = {}
+        self._writers = Writers()
 
     async def commit(
         self, changes: Sequence[Change], fence: Fence | None, marker: str | None
@@ -82,8 +79,7 @@ class EtcdCommitter:
         admit(changes, LIMITS)
         if marker is None:
             return await self._commit(changes, fence)
-        writer = self._writers.setdefault(marker, _Writer(marker))
-        async with writer.turn:
+        async with self._writers.turn(marker) as writer:
             return await self._commit_once(changes, fence, writer)
 
     async def _commit(self, changes: Sequence[Change], fence: Fence | None) -> list[Outcome]:
@@ -97,10 +93,12 @@ class EtcdCommitter:
         return _outcomes(changes, answer.header.revision, answer.responses)
 
     async def _commit_once(
-        self, changes: Sequence[Change], fence: Fence | None, writer: _Writer
+        self, changes: Sequence[Change], fence: Fence | None, writer: Writer
     ) -> list[Outcome]:
         last = writer.last if writer.last is not None else await self._marker_rev(writer.marker)
-        writer.last = None  # not known again before an answer has come
+        # Unknown until an answer comes. If this call is cancelled or gives up, the next commit
+        # reads the marker anew instead of comparing with an outdated revision.
+        writer.last = None
         mark = uuid.uuid4().bytes
         while True:
             request = _transaction(changes, fence, _Mark(writer.marker, last, mark))
@@ -109,6 +107,8 @@ class EtcdCommitter:
                 writer.last = answer.header.revision
                 return _outcomes(changes, answer.header.revision, answer.responses[1:])
             lock, marker = (_first(part.response_range) for part in answer.responses)
+            # The order matters. A marker with our id means that the commit was applied, even if
+            # the lock has been lost since: its true outcome is not FenceLost.
             last = marker.mod_revision if marker else 0
             if marker is not None and marker.value == mark:
                 writer.last = last
@@ -116,7 +116,8 @@ class EtcdCommitter:
             if fence is not None and (lock is None or lock.create_revision != fence.token):
                 writer.last = last
                 raise FenceLost(f"lock {fence.key} has another holder")
-            # an earlier commit, given up by its caller, arrived late: ours was not applied
+            # Another id: an earlier commit, given up by its caller, was applied late. Ours was
+            # not; send it again with the new revision.
 
     async def _send(self, request: Any, retry: Retry) -> Any:
         try:
@@ -136,7 +137,7 @@ class EtcdCommitter:
         return int(found.mod_revision) if found else 0
 
     async def _outcomes_at(self, changes: Sequence[Change], rev: int) -> list[Outcome]:
-        """Judge the changes of a commit that was applied at a revision, as the store did."""
+        """Return the outcomes of a commit applied at a revision, from the state before it."""
         checks = {check for change in changes for check in change.checks}
         before = dict(
             zip(
@@ -147,7 +148,7 @@ class EtcdCommitter:
         )
         outcomes: list[Outcome] = []
         for change in changes:
-            refused = [Refused(c, before[c]) for c in change.checks if not _holds(c, before[c])]
+            refused = [Refused(c, before[c]) for c in change.checks if not holds(c, before[c])]
             outcomes.append(refused[0] if refused else Committed(rev))
         return outcomes
 
@@ -180,12 +181,6 @@ def _first(answer: Any) -> Any:
     return answer.kvs[0] if answer.kvs else None
 
 
-def _holds(check: Absent | Unchanged, current: Entry | None) -> bool:
-    if isinstance(check, Absent):
-        return current is None
-    return current is not None and current.rev == check.rev
-
-
 def _transaction(changes: Sequence[Change], fence: Fence | None, mark: _Mark | None) -> Any:
     compare, success, failure = [], [], []
     if fence is not None:
@@ -199,20 +194,18 @@ def _transaction(changes: Sequence[Change], fence: Fence | None, mark: _Mark | N
         )
     if mark is not None:
         compare.append(_mod(mark.key, mark.last))
-        success.append(_marked(mark, room=any(_puts(change) for change in changes)))
+        success.append(_put_marker(mark, needs_space=any(_puts(change) for change in changes)))
         failure = [_read(fence.key if fence else mark.key), _read(mark.key)]
     success += [rpc.RequestOp(request_txn=_nested(change)) for change in changes]
     return rpc.TxnRequest(compare=compare, success=success, failure=failure)
 
 
-def _marked(mark: _Mark, *, room: bool) -> Any:
-    """Return the put of the marker; `room` says whether the commit may be refused for lack of it.
-
-    A full etcd (alarm NOSPACE) refuses every transaction that puts a key, but does not look into
-    nested ones. What only deletes must go through then, for deleting makes room.
-    """
+def _put_marker(mark: _Mark, *, needs_space: bool) -> Any:
+    """Return the put of the marker, nested unless the commit itself needs space."""
+    # A full etcd (alarm NOSPACE) refuses every transaction with a put at its top level, but does
+    # not check nested ones. A commit that only deletes must succeed then: deleting frees space.
     put = rpc.RequestOp(request_put=rpc.PutRequest(key=mark.key.encode(), value=mark.id))
-    return put if room else rpc.RequestOp(request_txn=rpc.TxnRequest(success=[put]))
+    return put if needs_space else rpc.RequestOp(request_txn=rpc.TxnRequest(success=[put]))
 
 
 def _puts(change: Change) -> bool:
@@ -265,6 +258,6 @@ def _outcomes(changes: Sequence[Change], rev: int, responses: Sequence[Any]) -> 
 def _refused(change: Change, answer: Any) -> Refused:
     for check, part in zip(change.checks, answer.responses, strict=True):
         current = entry(_first(part.response_range))
-        if not _holds(check, current):
+        if not holds(check, current):
             return Refused(check, current)
     raise AssertionError("a change was refused although all its checks hold")

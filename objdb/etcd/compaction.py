@@ -1,8 +1,11 @@
-"""Forgetting: etcd keeps every revision there ever was until somebody compacts it.
+"""Compaction: deletes old revisions of etcd, which keeps all of them otherwise.
 
-Nobody does so by default, and a store that only grows ends full, with every write refused. Watches
-that hang further behind than what is kept resume with a snapshot (`objdb.etcd.watching`).
+A watch that is behind the compacted revision resumes with a snapshot (`objdb.etcd.watching`).
 """
+
+# Why the leader compacts: etcd's own automatic compaction is off by default. Without compaction the
+# database grows with every write until it reaches its quota, and then etcd refuses all writes. Some
+# history is kept so that a watch can resume with deltas after a short outage.
 
 import asyncio
 import logging
@@ -20,22 +23,23 @@ from objdb.etcd.channel import Channels
 log = logging.getLogger(__name__)
 
 _ATTEMPT: Final = 10.0
-"""Seconds a member may take to compact: a long history takes long."""
+"""Seconds a member may take to compact; a long history takes longer than a usual call."""
 
 
-async def forget(channels: Channels, older_than: float) -> None:
-    """Compact again and again, so that about `older_than` seconds are kept, for ever.
+async def compact_history(channels: Channels, older_than: float) -> None:
+    """Compact repeatedly so that about `older_than` seconds are kept; runs until cancelled.
 
-    It must not stop a daemon: what fails, even for want of permission, is tried again.
+    A failure, even a missing permission, is logged and retried: it must not stop the leader.
     """
-    known: int | None = None
+    # etcd has no times of revisions: compact to the revision that was current one period ago.
+    previous: int | None = None
     while True:
         try:
-            if known is not None:
-                await _compact(channels, known)
-            known = await _revision(channels)
+            if previous is not None:
+                await _compact(channels, previous)
+            previous = await _revision(channels)
         except ContivError as exc:
-            log.warning("history not compacted", extra=fields(error=exc))
+            log.warning("compaction failed, retrying", extra=fields(error=exc))
         await asyncio.sleep(older_than)
 
 
@@ -52,7 +56,7 @@ async def _compact(channels: Channels, revision: int) -> None:
         await channels.call(lambda member: member.kv.Compact, request, attempt=_ATTEMPT)
     except StoreUnavailable as exc:
         cause = exc.__cause__
-        # etcd itself, or somebody else, compacts too
+        # Already compacted, by etcd itself or by an operator.
         if isinstance(cause, grpc.aio.AioRpcError) and cause.code() is grpc.StatusCode.OUT_OF_RANGE:
             return
         raise

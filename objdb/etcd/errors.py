@@ -1,7 +1,7 @@
-"""What etcd's refusals mean: gRPC's codes and etcd's texts as errors of `core.errors`.
+"""Translates gRPC's codes and etcd's texts into errors of `core.errors`.
 
-The codes alone do not tell (docs/original/store-notes.md §1.2, §1.3), so texts of etcd are known
-here, and nowhere else. A refusal that somebody has to do something about says what.
+The codes alone are ambiguous (docs/notes/stores.md §1.2, §1.3), so this module also matches
+etcd's texts; no other module does. An error that an operator must fix names the remedy.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
         "read and write under /contiv.io/"
     ),
 }
-"""Part of a text of etcd's -> what to do about it."""
+"""Part of etcd's error text -> remedy."""
 
 FULL: Final = (
     "the store is full and takes no writes (etcd's alarm NOSPACE); reads and deletes go on: "
@@ -44,7 +44,7 @@ FULL: Final = (
 
 
 def is_transient(exc: grpc.aio.AioRpcError) -> bool:
-    """Return whether another attempt, perhaps at another member, may succeed."""
+    """Return whether another attempt, possibly at another member, may succeed."""
     return exc.code() in _TRANSIENT or (
         exc.code() is _Code.RESOURCE_EXHAUSTED and "too many requests" in detail(exc)
     )
@@ -52,28 +52,30 @@ def is_transient(exc: grpc.aio.AioRpcError) -> bool:
 
 def never_sent(exc: grpc.aio.AioRpcError) -> bool:
     """Return whether the request certainly did not reach a server."""
+    # UNAVAILABLE alone does not tell: it is also the code of a connection that broke after the
+    # request was sent.
     return exc.code() is _Code.UNAVAILABLE and detail(exc).startswith("failed to connect to all")
 
 
 def is_stale_token(exc: BaseException | None) -> bool:
-    """Return whether the server does not know our token (any more)."""
+    """Return whether the server rejected the token as unknown or expired."""
     return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is _Code.UNAUTHENTICATED
 
 
 def translated(exc: grpc.aio.AioRpcError) -> ContivError:
-    """Return the error of `core.errors` for an answer that another attempt would not change."""
+    """Return the error of `core.errors` for a permanent failure."""
     text = f"store: {detail(exc)}"
     if exc.code() in _REFUSALS:
-        remedy = next((remedy for said, remedy in _REMEDIES.items() if said in text), "")
+        remedy = next((remedy for part, remedy in _REMEDIES.items() if part in text), "")
         if remedy or exc.code() in _DENIALS or "auth" in text:
             return StoreDenied(f"{text}{remedy}")
     if "database space exceeded" in text:
         return StoreFull(FULL)
-    if any(said in text for said in ("too large", "too many operations", "larger than max")):
+    if any(part in text for part in ("too large", "too many operations", "larger than max")):
         return TooLarge(text)
     return StoreUnavailable(text)
 
 
 def detail(exc: grpc.aio.AioRpcError) -> str:
-    """Return the text of an error; a TLS mistake is told from a dead server by it alone."""
+    """Return the text of an error."""
     return exc.details() or exc.code().name

@@ -1,7 +1,10 @@
 """Leases of etcd: granted, renewed by a thread each (`objdb.keepalive`), revoked.
 
-A renewal goes to one member after the other until one answers, on channels that nothing else uses.
+A renewal goes to one member after the other until one answers.
 """
+
+# The threads have synchronous channels of their own: the asyncio channels belong to the event loop,
+# and a renewal through them would wait for that loop, which is what the thread avoids.
 
 import itertools
 import logging
@@ -18,7 +21,7 @@ from core.logs import fields
 from objdb.access import Access
 from objdb.etcd.channel import OPTIONS, Channels, credentials
 from objdb.failover import Retry
-from objdb.keepalive import PARTING, KeptLease, Renew, stop_all
+from objdb.keepalive import REVOKE_BUDGET, Renew, RenewedLease, stop_all
 
 log = logging.getLogger(__name__)
 
@@ -26,26 +29,26 @@ SHORTEST: Final = 2
 """Seconds; etcd grants no shorter lease."""
 
 
-class EtcdLease(KeptLease):
+class EtcdLease(RenewedLease):
     """A lease of etcd; a `Lease`."""
 
     def __init__(self, leases: "EtcdLeases", lease_id: int, ttl: float, sent: float) -> None:
         self.id = lease_id
         self._channels = leases.channels
-        super().__init__(leases.kept, _renewer(leases.channels, lease_id), ttl=ttl, sent=sent)
+        super().__init__(leases.active, _renewer(leases.channels, lease_id), ttl=ttl, sent=sent)
 
     async def end(self) -> None:
-        """Revoke the lease."""
+        """Revoke the lease in the store."""
         try:
             await self._channels.call(
                 lambda member: member.lease.LeaseRevoke,
                 rpc.LeaseRevokeRequest(ID=self.id),
                 Retry.REPEAT,
-                budget=PARTING,
+                budget=REVOKE_BUDGET,
             )
         except StoreUnavailable as exc:
-            # NOT_FOUND comes here too: ended already
-            log.info("lease not revoked", extra=fields(error=str(exc)))
+            # NOT_FOUND, an already ended lease, ends up here too.
+            log.info("lease not revoked, it will expire", extra=fields(error=str(exc)))
 
 
 class EtcdLeases:
@@ -53,26 +56,26 @@ class EtcdLeases:
 
     def __init__(self, channels: Channels) -> None:
         self.channels = channels
-        self.kept: set[KeptLease] = set()
+        self.active: set[RenewedLease] = set()
 
     async def grant(self, ttl: float) -> EtcdLease:
-        """Return a new lease that keeps itself alive."""
+        """Return a new lease with renewals."""
         sent = time.monotonic()
         answer = await self.channels.call(
             lambda member: member.lease.LeaseGrant,
             rpc.LeaseGrantRequest(TTL=max(SHORTEST, round(ttl))),
-            Retry.READ,  # a lease whose id got lost ends by itself
+            Retry.READ,  # a lease whose id was lost expires
         )
         return EtcdLease(self, answer.ID, float(answer.TTL), sent)
 
     async def stop(self) -> None:
-        """Renew none of them any more."""
-        await stop_all(self.kept)
+        """Stop all renewals."""
+        await stop_all(self.active)
 
 
 @contextmanager
 def _renewer(channels: Channels, lease_id: int) -> Iterator[Renew]:
-    """Renew at one member after the other; each has a channel."""
+    """Renew at one member after the other; each has its channel."""
     access = channels.access
     with ExitStack() as opened:
         stubs = itertools.cycle(
@@ -98,7 +101,7 @@ def _renewed(stub: Any, lease_id: int, attempt: float, metadata: Any) -> float |
         answer = next(answers, None)
         answers.cancel()
     except grpc.RpcError as exc:
-        log.debug("lease not renewed", extra=fields(error=str(exc)))
+        log.debug("lease renewal failed", extra=fields(error=str(exc)))
         return None
     return None if answer is None else float(answer.TTL)
 

@@ -1,9 +1,12 @@
-"""The lock of etcd: a key created only if absent; its create revision is the fence.
+"""The lock of etcd: a key that is created only if absent; its create revision is the fence."""
 
-A fenced commit compares that revision, so a holder that was stopped past its lease and woken
-cannot write any more, whatever it believes. A lost answer to the create is no riddle: if the key
-names our lease, it is ours.
-"""
+# Why the create revision: each holder creates the key anew, at a higher revision than any before.
+# A commit that compares it is refused once the key was deleted or created again, so a process that
+# was stopped past its lease cannot write after it wakes up. The key's value, the holder's address,
+# would not do: the same process may hold the lock in two terms.
+#
+# Why the lease resolves a lost answer: no other client has our lease id. A key that is attached to
+# our lease was created by our request, even if its answer never came.
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -17,9 +20,9 @@ from core.tasks import backoff
 from objdb.api import Fence
 from objdb.etcd.channel import Channels
 from objdb.etcd.leases import EtcdLease, EtcdLeases
-from objdb.etcd.watching import Compacted, KeyRange, Watching
+from objdb.etcd.watching import Compacted, EtcdWatcher, KeyRange
 from objdb.failover import Retry
-from objdb.keepalive import PARTING
+from objdb.keepalive import REVOKE_BUDGET
 from objdb.locking import KeyLock
 
 _DELETE: Final = rpc.Event.DELETE
@@ -33,7 +36,7 @@ class EtcdLock(KeyLock[EtcdLease]):
         self,
         channels: Channels,
         leases: EtcdLeases,
-        watching: Watching,
+        watcher: EtcdWatcher,
         *,
         key: str,
         holder: str,
@@ -41,15 +44,15 @@ class EtcdLock(KeyLock[EtcdLease]):
     ) -> None:
         super().__init__(leases.grant, key=key, holder=holder, ttl=ttl)
         self._channels = channels
-        self._watching = watching
+        self._watcher = watcher
 
     async def holder(self) -> str | None:
-        """Return the holder's text as the store has it now; None if nobody holds the lock."""
+        """Return the current holder's text from the store; None if the lock is free."""
         answer = await self._read()
         return answer.kvs[0].value.decode() if answer.kvs else None
 
-    async def take(self, lease: EtcdLease) -> Fence | int:
-        """Create the key; if it is another's, return the revision at which it was seen."""
+    async def try_lock(self, lease: EtcdLease) -> Fence | int:
+        """Create the key; if another client holds it, return the revision of that answer."""
         put = rpc.PutRequest(key=self._raw, value=self._holder.encode(), lease=lease.id)
         answer = await self._channels.call(
             lambda member: member.kv.Txn,
@@ -58,7 +61,7 @@ class EtcdLock(KeyLock[EtcdLease]):
                 success=[rpc.RequestOp(request_put=put)],
                 failure=[rpc.RequestOp(request_range=rpc.RangeRequest(key=self._raw))],
             ),
-            Retry.READ,  # a second copy finds the key there with our lease
+            Retry.READ,  # a second copy finds the key with our lease
         )
         rev = int(answer.header.revision)
         if answer.succeeded:
@@ -68,20 +71,20 @@ class EtcdLock(KeyLock[EtcdLease]):
             return Fence(self._key, int(found[0].create_revision))
         return rev
 
-    async def gone(self, since: int | str) -> None:
+    async def wait_until_free(self, since: int | str) -> None:
         """Return when the key may have been deleted after a revision."""
         async with aclosing(self._events(int(since))) as events:
             async for event in events:
                 if event.type == _DELETE:
                     return
 
-    async def taken(self, fence: Fence) -> None:
-        """Return when the key is no longer the one that was created at the fence's revision."""
+    async def wait_until_lost(self, fence: Fence) -> None:
+        """Return when the key is not the one that was created at the fence's revision."""
         for delay in backoff(0.02, 0.5):
             try:
                 answer = await self._read()
             except StoreUnavailable:
-                # the lease tells how long the lock can be relied on
+                # Not a loss: `KeyLock.lost` also waits for the lease, which bounds the outage.
                 await asyncio.sleep(delay)
                 continue
             if not answer.kvs or answer.kvs[0].create_revision != fence.token:
@@ -91,9 +94,9 @@ class EtcdLock(KeyLock[EtcdLease]):
                     if event.type == _DELETE or event.kv.create_revision != fence.token:
                         return
 
-    async def give_back(self, fence: Fence) -> None:
+    async def unlock(self, fence: Fence) -> None:
         """Delete the key if it is still the one of the fence."""
-        with suppress(StoreUnavailable):  # the lease ends by itself
+        with suppress(StoreUnavailable):  # the lease expires
             await self._channels.call(
                 lambda member: member.kv.Txn,
                 rpc.TxnRequest(
@@ -103,7 +106,7 @@ class EtcdLock(KeyLock[EtcdLease]):
                     ],
                 ),
                 Retry.REPEAT,
-                budget=PARTING,
+                budget=REVOKE_BUDGET,
             )
 
     @property
@@ -111,9 +114,9 @@ class EtcdLock(KeyLock[EtcdLease]):
         return self._key.encode()
 
     async def _events(self, rev: int) -> AsyncGenerator[Any, None]:
-        """Yield what happens to the key; ends where history is gone."""
+        """Yield the key's events after a revision; ends if that history was compacted."""
         with suppress(Compacted):
-            async with aclosing(self._watching.changes(KeyRange(self._raw), rev)) as changes:
+            async with aclosing(self._watcher.changes(KeyRange(self._raw), rev)) as changes:
                 async for batch in changes:
                     for event in batch:
                         yield event

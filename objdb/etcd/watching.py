@@ -1,8 +1,7 @@
-"""Snapshots and watches of etcd: every change once, in order, over any reconnect.
+"""Snapshots and watches of etcd: every change once, in order, across reconnects.
 
-A watch resumes behind the last event it has given out. A member that does not answer the heartbeat
-is left for the next. Where history has been compacted away, another snapshot says so. Progress
-answers are a heartbeat alone: they can overtake events (docs/original/store-notes.md §1.5).
+A watch resumes after the last event that it delivered. A member that does not answer heartbeats is
+left for the next one. If the history was compacted, the watch delivers another snapshot.
 """
 
 import asyncio
@@ -19,39 +18,49 @@ from aetcd import rpc
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
-from objdb.api import Delta, Entry, Snapshot
+from objdb.api import Delta, Entry, Snapshot, delta_of
 from objdb.etcd.channel import Channels, EtcdMember
 from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
 
 log = logging.getLogger(__name__)
 
+# How snapshot and watch are merged: the pages of a snapshot are all read at the revision R of its
+# first page, and the watch starts at R. So no change falls between the two, although the pages of
+# a large prefix take seconds to read. Events up to R are part of the snapshot and are skipped.
+#
+# The only record of progress is the revision of the last delivered event. Progress responses have
+# a revision too, but they can overtake events (docs/notes/stores.md §1.5): to resume from
+# one would lose what it overtook. They serve as heartbeats only.
+
 PAGE: Final = 20_000
-"""Keys in one answer. For each answer etcd counts all keys of the range, however few it holds."""
+"""Keys per page. Large, because for each page etcd counts all remaining keys of the range."""
 
 PAGE_ATTEMPT: Final = 5.0
-BEAT: Final = 1.0
+"""Seconds for one page."""
+
+HEARTBEAT: Final = 1.0
 """Seconds between heartbeats."""
 
-PATIENCE: Final = 3
-"""Heartbeats without an answer after which a member is left."""
+MAX_MISSED_HEARTBEATS: Final = 3
+"""Heartbeats without an answer after which the watch moves to another member."""
 
 REQUIRE_LEADER: Final = ("hasleader", "true")
-"""Makes a member that has lost its cluster end the watch instead of keeping silent."""
+"""Metadata that makes a member without a leader end the watch instead of staying silent."""
 
 _DELETE: Final = rpc.Event.DELETE
 _EOF: Final = grpc.aio.EOF  # type: ignore[attr-defined]  # missing in the stubs
 
 
 class Compacted(Exception):
-    """The history a watch was to resume from is gone."""
+    """The history from which a watch was to resume has been compacted."""
 
 
-class _Cut(Exception):
-    """The stream broke; another one goes on where it ended."""
+class _StreamBroken(Exception):
+    """The stream broke; a new one resumes after its last event."""
 
 
-class _Refused(Exception):
-    """The store refused the watch: an old token, or no right to these keys."""
+class _WatchRefused(Exception):
+    """The store refused the watch: an expired token, or no permission for these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +77,12 @@ class KeyRange:
         return cls(raw, raw[:-1] + bytes([raw[-1] + 1]))
 
 
-class Watching:
-    """Reads and follows key ranges of one cluster."""
+class EtcdWatcher:
+    """Reads and watches key ranges of one cluster."""
 
-    def __init__(self, channels: Channels, *, beat: float = BEAT) -> None:
+    def __init__(self, channels: Channels, *, heartbeat: float = HEARTBEAT) -> None:
         self._channels = channels
-        self._beat = beat
+        self._heartbeat = heartbeat
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under a prefix at one revision, read in pages."""
@@ -81,10 +90,10 @@ class Watching:
             try:
                 return await self._pages(prefix)
             except Compacted:
-                log.debug("compacted while reading", extra=fields(key=prefix))
+                log.debug("snapshot compacted while reading, restarting", extra=fields(key=prefix))
 
     async def stream(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
-        """Yield as `Backend.watch` promises."""
+        """Yield the items of `Backend.watch`."""
         keys = KeyRange.under(prefix)
         for delay in backoff(0.02, 0.5):
             if self._channels.closed:
@@ -92,7 +101,7 @@ class Watching:
             try:
                 snapshot = await self.snapshot(prefix)
             except StoreUnavailable as exc:
-                log.warning("store away, waiting", extra=fields(key=prefix, error=str(exc)))
+                log.warning("store unavailable, retrying", extra=fields(key=prefix, error=str(exc)))
                 await asyncio.sleep(delay)
                 continue
             yield snapshot
@@ -101,20 +110,22 @@ class Watching:
                     async for events in changes:
                         yield delta(events)
             except Compacted:
-                log.info("watch resumes with a snapshot", extra=fields(key=prefix))
+                log.info("watch compacted, resync with a snapshot", extra=fields(key=prefix))
 
     async def changes(self, keys: KeyRange, rev: int) -> AsyncGenerator[list[Any], None]:
-        """Yield the events behind a revision, whole revisions at a time, until closed.
+        """Yield the events after a revision, in lists of whole revisions, until closed.
 
-        Raises Compacted when that history is gone, StoreDenied when refused.
+        Raises Compacted when that history was compacted, StoreDenied when refused.
         """
         delays, refused = backoff(0.02, 1.0), False
         while not self._channels.closed:
             member = self._channels.current
             try:
-                # not rev + 1: etcd drops the deletes of a revision that is compacted before
-                # they were sent, and does not say so (etcd-io/etcd#18089)
-                async with self._opened(member, keys, rev) as call:
+                # Start at `rev`, not at `rev + 1`, and skip what is known. If `rev + 1` is
+                # compacted before etcd has sent it, etcd silently drops its deletes
+                # (etcd-io/etcd#18089). A start at a compacted `rev` is refused instead, which
+                # leads to a resync.
+                async with self._open_stream(member, keys, rev) as call:
                     while True:
                         response = await self._read(call)
                         delays, refused = backoff(0.02, 1.0), False
@@ -122,12 +133,15 @@ class Watching:
                         if events:
                             rev = events[-1].kv.mod_revision
                             yield events
-            except _Refused as exc:
+            except _WatchRefused as exc:
                 await self._authenticate_again(exc, refused=refused)
                 refused = True
                 continue
-            except (_Cut, StoreUnavailable) as exc:
-                log.debug("watch cut", extra=fields(peer=member.address, error=str(exc)))
+            except (_StreamBroken, StoreUnavailable) as exc:
+                log.debug(
+                    "watch stream broken, reconnecting",
+                    extra=fields(peer=member.address, error=str(exc)),
+                )
             except asyncio.CancelledError:
                 if self._channels.interrupted():
                     return
@@ -149,7 +163,7 @@ class Watching:
                 if _is_compaction(exc.__cause__):
                     raise Compacted from exc
                 raise
-            rev = rev or page.header.revision  # later headers show the newest revision
+            rev = rev or page.header.revision  # the headers of later pages have newer revisions
             for kv in page.kvs:
                 key = _text(kv.key)
                 entries[key] = Entry(key, kv.value, kv.mod_revision)
@@ -158,76 +172,78 @@ class Watching:
             start = page.kvs[-1].key + b"\0"
 
     @asynccontextmanager
-    async def _opened(self, member: EtcdMember, keys: KeyRange, start: int) -> AsyncIterator[Any]:
-        """Open a watch on a member; a stream that breaks ends it with _Cut or _Refused."""
+    async def _open_stream(
+        self, member: EtcdMember, keys: KeyRange, start: int
+    ) -> AsyncIterator[Any]:
+        """Open a watch on a member; a failure raises _StreamBroken or _WatchRefused."""
         metadata = await self._channels.metadata()
         call = member.watch.Watch(metadata=(*metadata, REQUIRE_LEADER))
         create = rpc.WatchCreateRequest(key=keys.key, range_end=keys.end, start_revision=start)
         try:
-            async with asyncio.timeout(PATIENCE * self._beat):
+            async with asyncio.timeout(MAX_MISSED_HEARTBEATS * self._heartbeat):
                 await call.write(rpc.WatchRequest(create_request=create))
-            async with background("watch heartbeat", self._knock(call)):
+            async with background("watch heartbeat", self._send_heartbeats(call)):
                 yield call
         except grpc.aio.AioRpcError as exc:
             if is_stale_token(exc):
-                raise _Refused(detail(exc)) from exc
+                raise _WatchRefused(detail(exc)) from exc
             if not is_transient(exc):
                 raise translated(exc) from exc
-            raise _Cut(detail(exc)) from exc
+            raise _StreamBroken(detail(exc)) from exc
         except (TimeoutError, asyncio.InvalidStateError) as exc:
-            raise _Cut(f"silent: {exc}") from exc
+            raise _StreamBroken(f"no heartbeat: {exc}") from exc
         finally:
             call.cancel()
 
     async def _read(self, call: Any) -> Any:
-        async with asyncio.timeout(PATIENCE * self._beat):
+        # The answer to a heartbeat also ends this wait. Without it a frozen member, whose TCP
+        # connection stays open, would look like a prefix without changes.
+        async with asyncio.timeout(MAX_MISSED_HEARTBEATS * self._heartbeat):
             response = await call.read()
         if response is _EOF:
-            raise _Cut("ended")
+            raise _StreamBroken("stream ended")
         if not response.canceled:
             return response
         if response.compact_revision:
             raise Compacted
         if "permission" in response.cancel_reason or "auth" in response.cancel_reason:
-            raise _Refused(response.cancel_reason)
-        raise _Cut(response.cancel_reason)
+            raise _WatchRefused(response.cancel_reason)
+        raise _StreamBroken(response.cancel_reason)
 
-    async def _knock(self, call: Any) -> None:
+    async def _send_heartbeats(self, call: Any) -> None:
         request = rpc.WatchRequest(progress_request=rpc.WatchProgressRequest())
         try:
             while True:
-                await asyncio.sleep(self._beat)
+                await asyncio.sleep(self._heartbeat)
                 await call.write(request)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            return  # the reader sees the same end
+            return  # the reader gets the same error
 
-    async def _authenticate_again(self, refusal: "_Refused", *, refused: bool) -> None:
-        """Get a new token: etcd refuses a watch alike for an old one and for a missing right."""
+    async def _authenticate_again(self, refusal: "_WatchRefused", *, refused: bool) -> None:
+        """Get a new token, or raise StoreDenied if the last one was new already."""
+        # etcd refuses a watch in the same way for an expired token and for a missing permission.
+        # A second refusal, with a new token, means the latter.
         if refused or self._channels.access.credentials is None:
             raise StoreDenied(f"store: {refusal}") from refusal
         try:
             await self._channels.authenticate(stale=self._channels.last_metadata)
         except StoreUnavailable as exc:
-            log.debug("no new token yet", extra=fields(error=str(exc)))
+            log.debug("authentication failed, retrying", extra=fields(error=str(exc)))
 
 
 def delta(events: Iterable[Any]) -> Delta:
-    """Return events of whole revisions as a delta: each key once, with its last state."""
+    """Merge events of whole revisions into a delta: each key once, with its last state."""
     last: dict[str, Entry | None] = {}
     rev = 0
     for event in events:
         rev = event.kv.mod_revision
         key = _text(event.kv.key)
         last[key] = None if event.type == _DELETE else Entry(key, event.kv.value, rev)
-    return Delta(
-        rev,
-        tuple(entry for entry in last.values() if entry is not None),
-        tuple(key for key, entry in last.items() if entry is None),
-    )
+    return delta_of(rev, last)
 
 
 def _text(key: bytes) -> str:
-    """Return a key as text; a foreign one that is not UTF-8 stays visible instead of fatal."""
+    """Decode a key; a key of another program that is not UTF-8 is escaped, not an error."""
     return key.decode(errors="backslashreplace")
 
 

@@ -1,8 +1,8 @@
-"""A store in this process: for tests, and for trying the daemons without etcd.
+"""A store in this process, for tests and for daemons without etcd.
 
-`MemoryStore` is what all clients share, `MemoryBackend` one client of it, `Faults` what a real
-store may do to its clients: away, refused fences, commits whose outcome stays unknown, coalesced
-watches, delay, rewrites without an event. The same contract suite holds it and etcd.
+`MemoryStore` is shared by all clients, `MemoryBackend` is one client. `Faults` injects what a real
+store may do to a client: outage, lost fence, unknown outcome, merged deltas, delay. It passes the
+same contract suite as etcd and consul (`tests/contract`).
 """
 
 from objdb.memory.backend import MemoryBackend

@@ -1,4 +1,4 @@
-"""One client of a memory store: `objdb.api.Backend` with its faults."""
+"""One client of a memory store: an `objdb.api.Backend` with injected faults."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ LIMITS: Final = Limits(budget=127, bytes=1 << 20)
 
 
 class MemoryBackend:
-    """A `Backend`; clients that are to see each other share a store."""
+    """A `Backend`; clients of one store share a `MemoryStore`."""
 
     limits: Limits = LIMITS
 
@@ -33,18 +33,18 @@ class MemoryBackend:
         self.faults = faults or Faults()
         self._closed = False
         self.leases: list[MemoryLease] = []
-        """What `lease` has granted; a test ends one by `expire`."""
+        """All leases that `lease` has granted; a test ends one with `expire`."""
         self._locks: list[MemoryLock] = []
         self._readers: set[Reader] = set()
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now; None if absent."""
-        await self._serve()
+        await self._check_reachable()
         return self.store.get(key)
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under the prefix."""
-        await self._serve()
+        await self._check_reachable()
         return self.store.snapshot(prefix)
 
     async def commit(
@@ -52,15 +52,17 @@ class MemoryBackend:
         changes: Sequence[Change],
         *,
         fence: Fence | None = None,
-        writer: str | None = None,  # noqa: ARG002 - an outcome is unknown only where Faults say so
+        writer: str | None = None,  # noqa: ARG002 - outcomes are unknown only by injected faults
     ) -> list[Outcome]:
         """Apply changes and return one outcome for each, in order."""
         admit(changes, LIMITS)
-        await self._serve()
+        await self._check_reachable()
         if fence is not None and (
             self.faults.refuse_fences or self.store.created(fence.key) != fence.token
         ):
             raise FenceLost(f"lock {fence.key} has another holder")
+        # A lost answer has two cases, and a caller that handles only one of them is wrong: the
+        # commit was applied and its answer lost, or it never arrived. Tests run both.
         lost = self.faults.lost_answers.popleft() if self.faults.lost_answers else None
         if lost is LostAnswer.NOT_APPLIED:
             raise StoreUnavailable("answer lost", outcome_unknown=True)
@@ -70,19 +72,19 @@ class MemoryBackend:
         return outcomes
 
     async def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
-        """Yield a Snapshot, then Deltas, and another Snapshot whenever continuity was lost."""
-        reader = self.store.follow(prefix, self.faults)
+        """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
+        reader = self.store.subscribe(prefix, self.faults)
         self._readers.add(reader)
         try:
             while (item := await reader.next()) is not None:
                 yield item
         finally:
             self._readers.discard(reader)
-            self.store.leave(reader)
+            self.store.unsubscribe(reader)
 
     async def lease(self, ttl: float) -> MemoryLease:
-        """Return a new lease that keeps itself alive until revoked or lost."""
-        await self._serve()
+        """Return a new lease, renewed until revoked or lost."""
+        await self._check_reachable()
         lease = MemoryLease(ttl, self.store.drop)
         self.leases.append(lease)
         return lease
@@ -93,12 +95,12 @@ class MemoryBackend:
         self._locks.append(lock)
         return lock
 
-    async def forget(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
-        """Wait; nothing is kept of the past."""
+    async def compact_history(self, older_than: float) -> None:  # noqa: ARG002 - there is no history
+        """Wait until cancelled: there is no history."""
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Stop renewals and watches. Leases end by themselves."""
+        """Stop renewals and watches. Leases then expire."""
         self._closed = True
         self.faults.reachable.set()
         held = [lock.lease for lock in self._locks if lock.lease is not None]
@@ -107,7 +109,7 @@ class MemoryBackend:
         for reader in self._readers:
             reader.close()
 
-    async def _serve(self) -> None:
+    async def _check_reachable(self) -> None:
         await asyncio.sleep(self.faults.delay)
         if not self.faults.reachable.is_set() or self._closed:
-            raise StoreUnavailable("the store is away")
+            raise StoreUnavailable("the store is unavailable")

@@ -1,4 +1,9 @@
-"""What a test may ask the memory store to do to one of its clients."""
+"""The faults that a test can inject into one client of the memory store."""
+
+# Each fault is something that etcd or consul really does, and a rule of `objdb.api` that callers
+# must not rely on more than promised: an outcome may be unknown, a fence may be lost at any moment,
+# a watch may merge deltas (consul always does, etcd after a reconnect), and a put of the same value
+# may produce no delta.
 
 import asyncio
 from collections import deque
@@ -7,9 +12,9 @@ from enum import Enum
 
 
 class LostAnswer(Enum):
-    """What became of a commit whose outcome its sender never learns.
+    """What happened to a commit without an answer.
 
-    DELIVERED stands for a commit that is answered, before one that is not.
+    DELIVERED: this commit is answered; it precedes one that is not.
     """
 
     DELIVERED = "delivered"
@@ -25,22 +30,22 @@ def _set() -> asyncio.Event:
 
 @dataclass(slots=True)
 class Faults:
-    """May be changed at any time; the next call or delta feels it."""
+    """May be changed at any time; applies to the next call or delta."""
 
     reachable: asyncio.Event = field(default_factory=_set)
-    """While cleared, calls raise StoreUnavailable and change nothing; watches are silent."""
+    """While cleared, calls raise StoreUnavailable without effect; watches deliver nothing."""
 
     refuse_fences: bool = False
     """Fenced commits raise FenceLost."""
 
     lost_answers: deque[LostAnswer] = field(default_factory=deque)
-    """One is taken by each commit, which then raises StoreUnavailable(outcome_unknown=True)."""
+    """Each commit consumes one, then raises StoreUnavailable(outcome_unknown=True)."""
 
     coalesce: bool = False
-    """A watch merges the deltas its reader has not taken yet."""
+    """A watch merges the deltas that its reader has not taken yet."""
 
     silent_rewrites: bool = False
-    """A put of the value that is there already makes no delta."""
+    """A put of the current value produces no delta."""
 
     delay: float = 0.0
-    """Seconds before each call is served and before each delta is given out."""
+    """Seconds before each call is served and before each delta is delivered."""

@@ -1,4 +1,4 @@
-"""Leases of the memory store: they hold until revoked, expired by a test, or left unrenewed."""
+"""Leases of the memory store: valid until revoked, expired by a test, or no longer renewed."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class MemoryLease:
-    """A `Lease`; `on_end` drops the keys that hang on it."""
+    """A `Lease`; `on_end` deletes its keys."""
 
     def __init__(self, ttl: float, on_end: Callable[["MemoryLease"], None]) -> None:
         self._ttl = ttl
@@ -21,7 +21,7 @@ class MemoryLease:
 
     @property
     def ended(self) -> bool:
-        """Whether the lease is over."""
+        """Whether the lease has ended."""
         return self._ended.is_set()
 
     @property
@@ -36,7 +36,7 @@ class MemoryLease:
         await self._ended.wait()
 
     async def revoke(self) -> None:
-        """End the lease now; its keys vanish."""
+        """End the lease now, which deletes its keys."""
         self.expire()
 
     def expire(self) -> None:
@@ -46,7 +46,7 @@ class MemoryLease:
             self._on_end(self)
 
     def stop_renewing(self) -> None:
-        """Let the lease end by itself after its time to live."""
+        """Stop the renewals: the lease ends after its time to live."""
         if self._until is None and not self.ended:
             self._until = time.monotonic() + self._ttl
             asyncio.get_running_loop().call_later(self._ttl, self.expire)

@@ -1,4 +1,4 @@
-"""The lock of the memory store: as etcd's, a key created only if absent, under a lease."""
+"""The lock of the memory store: like etcd's, a key created only if absent, under a lease."""
 
 import asyncio
 
@@ -22,11 +22,11 @@ class MemoryLock:
 
     @property
     def valid_until(self) -> float:
-        """Monotonic time until which the lock is certainly ours; 0.0 while it is not."""
+        """Monotonic time until which this client certainly holds the lock; 0.0 if it does not."""
         return self.lease.valid_until if self.lease is not None and self._fence else 0.0
 
     async def acquire(self) -> Fence:
-        """Wait until the lock is ours and return the fence for commits."""
+        """Wait until this client holds the lock; return the fence for commits."""
         await self.release()
         while self._store.created(self._key):
             await self._changed(self._store.created(self._key))
@@ -37,7 +37,7 @@ class MemoryLock:
         return self._fence
 
     async def lost(self) -> None:
-        """Return when the lock is no longer ours (not for `release`)."""
+        """Return when this client has lost the lock (not for `release`)."""
         lease, fence = self.lease, self._fence
         if lease is None or fence is None:
             return
@@ -50,21 +50,21 @@ class MemoryLock:
             self._fence = None
 
     async def release(self) -> None:
-        """Give the lock up at once."""
+        """Release the lock."""
         self._fence = None
         if self.lease is not None:
             await self.lease.revoke()
 
     async def holder(self) -> str | None:
-        """Return the holder's text; None if nobody holds the lock."""
+        """Return the current holder's text; None if the lock is free."""
         entry = self._store.get(self._key)
         return None if entry is None else entry.value.decode()
 
     async def _changed(self, created: int) -> None:
         """Return when the key is not the one created at a revision."""
-        reader = self._store.follow(self._key, Faults())
+        reader = self._store.subscribe(self._key, Faults())
         try:
             while self._store.created(self._key) == created:
                 await reader.next()
         finally:
-            self._store.leave(reader)
+            self._store.unsubscribe(reader)

@@ -1,7 +1,7 @@
 """Keys, values and revisions in memory, and the watches on them.
 
-`MemoryStore` is the truth that all clients of one store share. `Reader` is one watch: what its
-client has not been given yet.
+`MemoryStore` is shared by all clients of one store. `Reader` is one watch with the items that its
+client has not taken yet.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from core.errors import NotFound
 from objdb.api import (
-    Absent,
     Change,
     Committed,
     Delete,
@@ -22,14 +21,16 @@ from objdb.api import (
     Put,
     Refused,
     Snapshot,
+    delta_of,
+    holds,
 )
 from objdb.memory.faults import Faults
 from objdb.memory.leases import MemoryLease
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A value at rest."""
+class _Stored:
+    """A stored entry with its create revision and lease."""
 
     entry: Entry
     created: int
@@ -40,27 +41,30 @@ class MemoryStore:
     """One store."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._stored: dict[str, _Stored] = {}
         self._rev = 1
         self._readers: set[Reader] = set()
 
     def get(self, key: str) -> Entry | None:
         """Return a key's entry."""
-        kept = self._kept.get(key)
-        return kept.entry if kept else None
+        stored = self._stored.get(key)
+        return stored.entry if stored else None
 
     def created(self, key: str) -> int:
         """Return the revision at which a key was created; 0 if it is absent."""
-        kept = self._kept.get(key)
-        return kept.created if kept else 0
+        stored = self._stored.get(key)
+        return stored.created if stored else 0
 
     def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under a prefix."""
-        found = {key: kept.entry for key, kept in self._kept.items() if key.startswith(prefix)}
+        found = {
+            key: stored.entry for key, stored in self._stored.items() if key.startswith(prefix)
+        }
         return Snapshot(self._rev, found)
 
     def apply(self, changes: Sequence[Change], *, silent_rewrites: bool = False) -> list[Outcome]:
         """Apply the changes whose checks hold in the state before all of them."""
+        # All checks first, as in etcd and consul: a check never sees another change of the commit.
         refusals = [self._refusal(change) for change in changes]
         ops = [
             op
@@ -75,58 +79,53 @@ class MemoryStore:
         puts: list[Entry] = []
         deletes: list[str] = []
         for op in ops:
-            before = self._kept.get(op.key)
+            before = self._stored.get(op.key)
             if isinstance(op, Put):
                 entry = self._put(op, before)
                 if not (silent_rewrites and before and before.entry.value == op.value):
                     puts.append(entry)
             elif before:
-                del self._kept[op.key]
+                del self._stored[op.key]
                 deletes.append(op.key)
-        self._tell(Delta(self._rev, tuple(puts), tuple(deletes)))
+        self._notify(Delta(self._rev, tuple(puts), tuple(deletes)))
         return [refused or Committed(self._rev) for refused in refusals]
 
     def drop(self, lease: MemoryLease) -> None:
-        """Delete every key that hangs on a lease."""
-        gone = [key for key, kept in self._kept.items() if kept.lease is lease]
+        """Delete every key of a lease."""
+        gone = [key for key, stored in self._stored.items() if stored.lease is lease]
         self.apply([Change((), tuple(Delete(key) for key in gone))])
 
     def lose_continuity(self) -> None:
-        """Make every watch go on with a snapshot, as after a compaction."""
+        """Make every watch continue with a snapshot, as after a compaction."""
         for reader in self._readers:
             reader.resync()
 
-    def follow(self, prefix: str, faults: Faults) -> "Reader":
-        """Return a new reader of what happens under a prefix."""
+    def subscribe(self, prefix: str, faults: Faults) -> "Reader":
+        """Return a new reader of the changes under a prefix."""
         reader = Reader(self, prefix, faults)
         self._readers.add(reader)
         return reader
 
-    def leave(self, reader: "Reader") -> None:
-        """Forget a reader."""
+    def unsubscribe(self, reader: "Reader") -> None:
+        """Remove a reader."""
         self._readers.discard(reader)
 
     def _refusal(self, change: Change) -> Refused | None:
         for check in change.checks:
             current = self.get(check.key)
-            holds = (
-                current is None
-                if isinstance(check, Absent)
-                else current is not None and current.rev == check.rev
-            )
-            if not holds:
+            if not holds(check, current):
                 return Refused(check, current)
         return None
 
-    def _put(self, op: Put, before: _Kept | None) -> Entry:
+    def _put(self, op: Put, before: _Stored | None) -> Entry:
         entry = Entry(op.key, op.value, self._rev)
         lease = None if op.lease is None else _own(op.lease)
-        self._kept[op.key] = _Kept(entry, before.created if before else self._rev, lease)
+        self._stored[op.key] = _Stored(entry, before.created if before else self._rev, lease)
         return entry
 
-    def _tell(self, delta: Delta) -> None:
+    def _notify(self, delta: Delta) -> None:
         for reader in self._readers:
-            reader.tell(delta)
+            reader.on_delta(delta)
 
 
 class Reader:
@@ -139,40 +138,41 @@ class Reader:
         self._pending: deque[Delta] = deque()
         self._resync = True
         self._closed = False
-        self._news = asyncio.Event()
-        self._news.set()
+        self._ready = asyncio.Event()
+        self._ready.set()
 
-    def tell(self, delta: Delta) -> None:
-        """Take note of a change, if it concerns the prefix."""
+    def on_delta(self, delta: Delta) -> None:
+        """Queue the part of a delta that is under the prefix."""
         puts = tuple(entry for entry in delta.puts if entry.key.startswith(self._prefix))
         deletes = tuple(key for key in delta.deletes if key.startswith(self._prefix))
         if puts or deletes:
             self._pending.append(Delta(delta.rev, puts, deletes))
-            self._news.set()
+            self._ready.set()
 
     def resync(self) -> None:
-        """Go on with a snapshot."""
+        """Continue with a snapshot."""
         self._resync = True
-        self._news.set()
+        self._ready.set()
 
     def close(self) -> None:
         """Make `next` return None."""
         self._closed = True
-        self._news.set()
+        self._ready.set()
 
     async def next(self) -> Snapshot | Delta | None:
-        """Wait for news and return them; None once closed."""
-        await self._news.wait()
+        """Wait for the next item and return it; None once closed."""
+        await self._ready.wait()
         await asyncio.sleep(self._faults.delay)
         await self._faults.reachable.wait()
         if self._closed:
             return None
         item = self._snapshot() if self._resync else self._delta()
         if not self._pending:
-            self._news.clear()
+            self._ready.clear()
         return item
 
     def _snapshot(self) -> Snapshot:
+        # The snapshot contains the queued deltas; delivered after it they would go back in time.
         self._resync = False
         self._pending.clear()
         return self._store.snapshot(self._prefix)
@@ -186,18 +186,14 @@ class Reader:
 
 
 def merged(deltas: Iterable[Delta]) -> Delta:
-    """Return several deltas as one: each key once, with its last state."""
+    """Merge deltas into one: each key once, with its last state."""
     last: dict[str, Entry | None] = {}
     rev = 0
     for delta in deltas:
         rev = delta.rev
         last |= {entry.key: entry for entry in delta.puts}
         last |= dict.fromkeys(delta.deletes)
-    return Delta(
-        rev,
-        tuple(entry for entry in last.values() if entry is not None),
-        tuple(key for key, entry in last.items() if entry is None),
-    )
+    return delta_of(rev, last)
 
 
 def _own(lease: Lease) -> MemoryLease:

@@ -1,5 +1,7 @@
 """BGP, as far as a host needs it: one IPv4 session with its top-of-rack peer (ADR 7).
 
-`messages` packs and reads, `rib` keeps what the peer told, `session` is one connection, `speaker`
-keeps one up. `netplugin.bgp.host` runs it where a host has a peering.
+In come a peering and the addresses of this host's pods; out come the peer's routes. `messages`
+encodes, `reading` decodes, `rib` keeps the peer's routes, `session` is one connection, `speaker`
+keeps one up, `inspection` reports it. `peering`, `connection` and `timing` are what the others are
+given. `netplugin.bgp.host` runs a speaker where a host has a peering.
 """

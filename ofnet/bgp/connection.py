@@ -1,6 +1,7 @@
-"""How a host reaches its BGP peer: from its own address there, and by no other way.
+"""Connects to the BGP peer, from the host's own address on the peer's network.
 
-Apart from the speaker, so that an agent need not load that before there is somebody to speak with.
+Separate from the speaker: an agent without a peering needs this module, but not the speaker, whose
+import costs time at every start.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from ofnet.bgp.peering import Peering
 
 PORT: Final = 179
 RESTART_TIME: Final = 120
-"""Seconds within which an agent that is restarted is back."""
+"""Seconds within which a restarted agent is back; announced to the peer (RFC 4724)."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[Peering], Awaitable[Streams]]

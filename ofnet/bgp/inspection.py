@@ -1,25 +1,65 @@
-"""What an agent shows of BGP, in the shape of the original's `/inspect/bgp`. Pure.
+"""Reports BGP in the shape of the original's `/inspect/bgp`. Pure.
 
-That is gobgp's configuration of a neighbour, of which there is what says something of a session,
-and the prefixes the peer told of; without any, nothing is said of them.
+That is gobgp's object of a neighbour, with the fields that describe a session, and the prefixes
+received from the peer. Without prefixes their list is left out.
 """
 
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Protocol
 
+from ofnet.bgp.messages import Open
 from ofnet.bgp.peering import Peering
-from ofnet.bgp.speaker import HOLD_TIME, Speaker
+from ofnet.bgp.timing import HOLD_TIME
 
 _KINDS = ("Update", "Notification", "Open", "Refresh", "Keepalive")
 
 
-def bgp_report(speaker: Speaker) -> dict[str, Any]:
+class SpeakerState(Protocol):
+    """What is reported of a speaker (`ofnet.bgp.speaker.Speaker`)."""
+
+    @property
+    def peering(self) -> Peering:
+        """Both ends of the session."""
+
+    @property
+    def state(self) -> str:
+        """The session's state, as gobgp names it."""
+
+    @property
+    def established(self) -> bool:
+        """True while there is a session."""
+
+    @property
+    def peer(self) -> Open | None:
+        """The peer's OPEN of this session."""
+
+    @property
+    def hold_time(self) -> int:
+        """The negotiated hold time in seconds."""
+
+    @property
+    def routes(self) -> Mapping[IPv4Network, IPv4Address]:
+        """The next hop of each received prefix."""
+
+    @property
+    def announced(self) -> Collection[IPv4Address]:
+        """The addresses announced to the peer."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Messages by direction and kind, sessions and their losses."""
+
+
+def bgp_report(speaker: SpeakerState) -> dict[str, Any]:
     """Return the JSON object."""
     prefixes = sorted(speaker.routes)
     report: dict[str, Any] = {"peers": [_neighbour(speaker)]}
     return {**report, "dsts": [str(prefix) for prefix in prefixes]} if prefixes else report
 
 
-def _neighbour(speaker: Speaker) -> dict[str, Any]:
+def _neighbour(speaker: SpeakerState) -> dict[str, Any]:
     peering, peer = speaker.peering, speaker.peer
     return {
         "Config": _config(peering),
@@ -60,6 +100,6 @@ def _config(peering: Peering) -> dict[str, Any]:
     }
 
 
-def _messages(speaker: Speaker, way: str) -> dict[str, int]:
+def _messages(speaker: SpeakerState, way: str) -> dict[str, int]:
     counts = {kind: speaker.counts[f"{way}{kind}"] for kind in _KINDS}
     return {**counts, "Total": sum(counts.values())}

@@ -1,6 +1,6 @@
-"""BGP messages as values and as bytes (RFC 4271, 4724, 5492, 6793): IPv4 unicast alone.
+"""BGP messages as values, and their encoding (RFC 4271, 4724, 5492, 6793): IPv4 unicast only. Pure.
 
-Pure. What a peer sends is read by `ofnet.bgp.reading`.
+`ofnet.bgp.reading` decodes what a peer sends.
 """
 
 import struct
@@ -14,7 +14,7 @@ from core.errors import PeerFailed
 HEADER: Final = 19
 MAX_LENGTH: Final = 4096
 AS_TRANS: Final = 23456
-"""Stands for an AS number that does not fit into two bytes."""
+"""Replaces an AS number that does not fit into two bytes (RFC 6793)."""
 
 MARKER: Final = b"\xff" * 16
 VERSION: Final = 4
@@ -31,7 +31,7 @@ RESTARTING: Final = 0x8000
 RESTART_TIME: Final = 0x0FFF
 FORWARDING: Final = 0x80
 _EGP: Final = 1
-"""The origin that the original gives to pods' routes."""
+"""The ORIGIN of pods' routes, as in the original."""
 _SEQUENCE: Final = 2
 _DEFAULT_PREFERENCE: Final = 100
 
@@ -43,7 +43,7 @@ TOO_MANY_PREFIXES, DECONFIGURED = 1, 3
 
 
 class MalformedBgp(PeerFailed):
-    """The peer broke the rules; `code` and `subcode` tell it how."""
+    """The peer violated the protocol; `code` and `subcode` go into the NOTIFICATION it gets."""
 
     def __init__(self, message: str, code: int, subcode: int = 0) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class MalformedBgp(PeerFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Graceful restart: seconds it may take; whether packets went on through the last one."""
+    """Graceful restart: its length in seconds; whether forwarding continued during the last one."""
 
     seconds: int
     restarting: bool = False
@@ -62,7 +62,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """Who a speaker is. `four_octets` says that its AS numbers have four bytes."""
+    """An OPEN message. `four_octets`: the speaker encodes AS numbers in four bytes."""
 
     asn: int
     hold_time: int
@@ -73,7 +73,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Routes that are gone, and routes by one next hop; with neither, the end of all that is."""
+    """Withdrawn routes, and announced ones with their next hop; empty: the End-of-RIB marker."""
 
     withdrawn: tuple[IPv4Network, ...] = ()
     announced: tuple[IPv4Network, ...] = ()
@@ -81,14 +81,14 @@ class Update:
     as_path: tuple[int, ...] = ()
 
     @property
-    def is_end(self) -> bool:
-        """Tell whether this ends the peer's first account."""
+    def is_end_of_rib(self) -> bool:
+        """Return whether this is the End-of-RIB marker: the peer has sent all of its routes."""
         return not (self.withdrawn or self.announced)
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The end of a session, and why."""
+    """A NOTIFICATION: the end of a session, and its reason."""
 
     code: int
     subcode: int = 0
@@ -99,49 +99,49 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Keepalive:
-    """A sign of life."""
+    """A KEEPALIVE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A wish to be told everything again."""
+    """A ROUTE-REFRESH: the peer asks for all routes again."""
 
 
 Message = Open | Update | Notification | Keepalive | Refresh
 
 
 def keepalive() -> bytes:
-    """Return a sign of life."""
+    """Return a KEEPALIVE."""
     return _message(KEEPALIVE, b"")
 
 
 def notification(code: int, subcode: int = 0) -> bytes:
-    """Return the end of a session."""
+    """Return a NOTIFICATION."""
     return _message(NOTIFICATION, bytes((code, subcode)))
 
 
-def open_message(who: Open) -> bytes:
-    """Return the beginning of a session."""
+def open_message(own: Open) -> bytes:
+    """Return an OPEN."""
     capabilities = [
         (MULTIPROTOCOL, _IPV4_UNICAST),
         (ROUTE_REFRESH, b""),
-        (FOUR_OCTETS, who.asn.to_bytes(4, "big")),
+        (FOUR_OCTETS, own.asn.to_bytes(4, "big")),
     ]
-    if who.restart is not None:
-        flags = RESTARTING * who.restart.restarting | who.restart.seconds & RESTART_TIME
-        family = AFI_SAFI + bytes((FORWARDING * who.restart.forwarding,))
+    if own.restart is not None:
+        flags = RESTARTING * own.restart.restarting | own.restart.seconds & RESTART_TIME
+        family = AFI_SAFI + bytes((FORWARDING * own.restart.forwarding,))
         capabilities.append((GRACEFUL, flags.to_bytes(2, "big") + family))
     packed = b"".join(bytes((code, len(value))) + value for code, value in capabilities)
     parameter = bytes((CAPABILITIES, len(packed))) + packed
-    short = who.asn if who.asn <= 0xFFFF else AS_TRANS
+    short = own.asn if own.asn <= 0xFFFF else AS_TRANS
     head = struct.pack(
-        ">BHH4sB", VERSION, short, who.hold_time, who.router_id.packed, len(parameter)
+        ">BHH4sB", VERSION, short, own.hold_time, own.router_id.packed, len(parameter)
     )
     return _message(OPEN, head + parameter)
 
 
 def withdrawals(prefixes: Iterable[IPv4Network]) -> Iterator[bytes]:
-    """Yield messages by which routes are taken back."""
+    """Yield UPDATEs that withdraw routes."""
     for block in _blocks(prefixes, MAX_LENGTH - HEADER - 4):
         yield _message(UPDATE, _sized(block) + _sized(b""))
 
@@ -153,7 +153,7 @@ def announcements(
     *,
     four_octets: bool,
 ) -> Iterator[bytes]:
-    """Yield messages by which routes are told; without an AS path, to a peer of the same AS."""
+    """Yield UPDATEs that announce routes; an empty AS path is for a peer of the same AS."""
     size = ">I" if four_octets else ">H"
     numbers = [asn if four_octets or asn <= 0xFFFF else AS_TRANS for asn in as_path]
     path = b"".join(struct.pack(size, asn) for asn in numbers)
@@ -169,8 +169,8 @@ def announcements(
         yield _message(UPDATE, _sized(b"") + _sized(attributes) + block)
 
 
-def end_of_routes() -> bytes:
-    """Return what says that all routes have been told."""
+def end_of_rib() -> bytes:
+    """Return the End-of-RIB marker."""
     return _message(UPDATE, _sized(b"") + _sized(b""))
 
 

@@ -1,4 +1,4 @@
-"""Who speaks BGP with whom: a host's own address and AS, and those of its peer (pure)."""
+"""The two ends of a BGP session: address and AS of this host and of its peer. Pure."""
 
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface
@@ -9,9 +9,9 @@ MAX_AS: Final = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peering:
-    """A session to be; `router` is the host's own address, with the network the peer is on.
+    """The configuration of a session; `router` is this host's address on the peer's network.
 
-    Raises ValueError for numbers and addresses that no session can have.
+    Raises ValueError for an AS number or an address that no session can have.
     """
 
     router: IPv4Interface
@@ -27,5 +27,5 @@ class Peering:
 
     @property
     def external(self) -> bool:
-        """Tell whether the peer is of another AS (eBGP)."""
+        """Return whether the peer is in another AS (eBGP)."""
         return self.asn != self.peer_asn

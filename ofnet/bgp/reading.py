@@ -1,8 +1,15 @@
-"""Reads what a BGP peer sends (RFC 4271). Pure.
+"""Decodes the messages of a BGP peer (RFC 4271). Pure.
 
-It is untrusted: what contradicts itself raises Malformed, which bears the codes by which the peer
-is told. Attributes that mean nothing here are passed over.
+Received bytes are untrusted: a message that contradicts itself raises MalformedBgp with the codes
+for the NOTIFICATION. `ofnet.bgp.session` reads the bytes and ends the session.
 """
+
+# Strict where a wrong guess would install a wrong route, lenient where RFC 4271 lets a receiver
+# be. Lengths, markers, prefixes and the three mandatory attributes must be right: an error there
+# means that both sides disagree about where a field begins, and nothing after it can be trusted.
+# RFC 7606's "treat as withdraw" is not used: it saves sessions that carry the routes of many peers,
+# and here a session carries those of one. Unknown attributes are ignored, since this host passes
+# no route on.
 
 import struct
 from collections.abc import Iterator
@@ -22,17 +29,17 @@ from ofnet.bgp.messages import (
 
 
 def body_length(header: bytes) -> int:
-    """Return how many bytes follow a header. Raises Malformed."""
+    """Return how many bytes follow a header. Raises MalformedBgp."""
     length = int.from_bytes(header[16:18], "big")
     if header[:16] != bgp.MARKER:
-        raise MalformedBgp("messages are out of step", bgp.HEADER_ERROR, 1)
+        raise MalformedBgp("message header without its marker", bgp.HEADER_ERROR, 1)
     if not bgp.HEADER <= length <= bgp.MAX_LENGTH:
         raise MalformedBgp(f"a message of {length} bytes", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
     return length - bgp.HEADER
 
 
 def read(header: bytes, body: bytes, *, four_octets: bool) -> Message:
-    """Return the message of a header and what follows it. Raises Malformed."""
+    """Return the message of a header and what follows it. Raises MalformedBgp."""
     match header[18]:
         case bgp.OPEN:
             return _read_open(body)
@@ -61,7 +68,7 @@ def _read_open(body: bytes) -> Open:
     if hold_time in {1, 2}:
         raise MalformedBgp(f"a hold time of {hold_time} s", bgp.OPEN_ERROR, bgp.BAD_HOLD_TIME)
     if length != len(body) - 10:
-        raise MalformedBgp("parameters of another length", bgp.OPEN_ERROR, 0)
+        raise MalformedBgp("parameters of a wrong length", bgp.OPEN_ERROR, 0)
     found = dict(_capabilities(body[10:]))
     four = found.get(bgp.FOUR_OCTETS, b"")
     return Open(
@@ -91,7 +98,7 @@ def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _restart(value: bytes) -> Restart | None:
-    """Return what a peer says of its restarts, if that holds for IPv4 routes."""
+    """Return a peer's graceful restart capability, if it covers IPv4 unicast."""
     families = [value[at : at + 4] for at in range(2, len(value), 4)]
     flags = int.from_bytes(value[:2], "big")
     for family in families:
@@ -114,7 +121,7 @@ def _read_update(body: bytes, as_size: int) -> Update:
     hop = found.get(bgp.NEXT_HOP)
     if hop is not None and len(hop) != 4:
         raise MalformedBgp(
-            "a next hop of another length", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTE_LENGTH
+            "a next hop of a wrong length", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTE_LENGTH
         )
     return Update(
         withdrawn=tuple(_prefixes(withdrawn)),
@@ -139,7 +146,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         end = start + int.from_bytes(data[at + 2 : start], "big")
         if end > len(data) or start > len(data) or data[at + 1] in seen:
             raise MalformedBgp(
-                "attributes that are cut off or twice", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTES
+                "attributes cut off or duplicated", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTES
             )
         seen.add(data[at + 1])
         yield data[at + 1], data[start:end]
@@ -152,7 +159,7 @@ def _prefixes(data: bytes) -> Iterator[IPv4Network]:
         length = data[at]
         end = at + 1 + (length + 7) // 8
         if length > 32 or end > len(data):
-            raise MalformedBgp("a prefix that is none", bgp.UPDATE_ERROR, bgp.BAD_NETWORK)
+            raise MalformedBgp("a malformed prefix", bgp.UPDATE_ERROR, bgp.BAD_NETWORK)
         packed = data[at + 1 : end].ljust(4, b"\0")
         yield IPv4Network((packed, length), strict=False)
         at = end
@@ -163,7 +170,7 @@ def _as_path(data: bytes, size: int) -> Iterator[int]:
     while at < len(data):
         end = at + 2 + size * data[at + 1] if at + 1 < len(data) else len(data) + 1
         if end > len(data) or not 1 <= data[at] <= 4:
-            raise MalformedBgp("an AS path that is none", bgp.UPDATE_ERROR, bgp.BAD_AS_PATH)
+            raise MalformedBgp("a malformed AS path", bgp.UPDATE_ERROR, bgp.BAD_AS_PATH)
         for start in range(at + 2, end, size):
             yield int.from_bytes(data[start : start + size], "big")
         at = end

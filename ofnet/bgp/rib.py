@@ -1,8 +1,7 @@
-"""What the peer told of routes, as it stands (the Adj-RIB-In of RFC 4271). Pure.
+"""The routes received from the peer (the Adj-RIB-In of RFC 4271). Pure.
 
-Updates come in, prefixes with their next hops are kept. Whether a next hop can be reached is not
-asked here. Routes of a peer that is away for a restart are stale: they hold until it has told all
-again (RFC 4724).
+In come UPDATEs; out come prefixes with their next hops. Whether a next hop is reachable is for
+`netplugin.bgp.nexthops` to find out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +12,19 @@ from ofnet.bgp.messages import CEASE, TOO_MANY_PREFIXES, MalformedBgp, Update
 from ofnet.bgp.peering import Peering
 
 MAX_ROUTES: Final = 10_000
-"""More are not for a host; each one is a flow."""
+"""Routes above which the session is ended: each one is a flow on this host."""
 
 _NO_DESTINATIONS: Final = tuple(map(IPv4Network, ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))
 
 
 class Rib:
     """The routes of one peer."""
+
+    # Graceful restart (RFC 4724). When the session is lost and the peer had announced restarts, its
+    # routes stay but become stale: the peer still forwards packets. After the next session is up,
+    # each announced route loses the mark, and the End-of-RIB marker or a time-out removes what is
+    # still stale. A second loss before that removes stale routes first, so a route that the peer
+    # never sends again cannot live on from restart to restart.
 
     def __init__(self, peering: Peering, limit: int = MAX_ROUTES) -> None:
         self._peering = peering
@@ -33,9 +38,9 @@ class Rib:
         return self._routes
 
     def apply(self, update: Update) -> None:
-        """Take over an update; what cannot be used counts as taken back.
+        """Apply an UPDATE; a route that cannot be used counts as withdrawn.
 
-        Raises Malformed when the peer tells of more routes than there may be.
+        Raises MalformedBgp when the peer has announced more routes than allowed.
         """
         self._drop(update.withdrawn)
         hop = update.next_hop
@@ -49,27 +54,24 @@ class Rib:
         if len(self._routes) > self._limit:
             raise MalformedBgp(f"more than {self._limit} routes", CEASE, TOO_MANY_PREFIXES)
 
-    def expect_again(self) -> None:
-        """Have all routes hold until the peer has told all again, but for those that do so already.
-
-        A peer that is lost again before it has told a route goes without it (RFC 4724, 4.2).
-        """
+    def mark_stale(self) -> None:
+        """Mark all routes stale; remove those that are stale already (RFC 4724, 4.2)."""
         self.drop_stale()
         self._stale = set(self._routes)
 
     def drop_stale(self) -> bool:
-        """Forget what was not told again; tell whether there was anything."""
+        """Remove the stale routes; return whether there were any."""
         gone, self._stale = self._stale, set()
         self._drop(gone)
         return bool(gone)
 
     def clear(self) -> bool:
-        """Forget everything; tell whether there was anything."""
+        """Remove all routes; return whether there were any."""
         self._stale = set(self._routes)
         return self.drop_stale()
 
     def _usable(self, update: Update, hop: IPv4Address) -> bool:
-        """Tell whether a route does not come back to its origin, and leads to somebody else."""
+        """Return whether a route has no AS loop, and a next hop that is another host."""
         if self._peering.asn in update.as_path:
             return False
         return hop != self._peering.router.ip and not (

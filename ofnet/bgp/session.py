@@ -1,15 +1,15 @@
 """One BGP session: a connection to the peer, from OPEN to its end.
 
-In come the connection, who we are and the addresses to tell of; out go the peer's updates, one by
-one, for `ofnet.bgp.speaker` to act upon. A session lives until the peer ends it, breaks the rules
-or is silent for longer than its hold time; then it raises PeerFailed. Nothing here knows a route.
+In come the connection, this host's OPEN and the addresses to announce; out go the peer's UPDATEs,
+one by one, to `ofnet.bgp.speaker`. A session lasts until the peer ends it, violates the protocol or
+is silent for longer than the hold time; then it raises PeerFailed. Routes are not kept here.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from core.errors import PeerFailed
 from core.tasks import background
@@ -24,16 +24,11 @@ from ofnet.bgp.messages import (
     Update,
 )
 from ofnet.bgp.peering import Peering
-
-HANDSHAKE: Final = 30.0
-"""Seconds that the beginning of a session may take."""
-
-SIGNS: Final = 3
-"""How often we show within the hold time that we live."""
+from ofnet.bgp.timing import SessionTiming
 
 
 class BgpSession:
-    """A session over a connection that is there. `counts` has the messages of each kind."""
+    """A session over an open connection. `counts` counts the messages of each kind."""
 
     def __init__(
         self,
@@ -41,22 +36,27 @@ class BgpSession:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         counts: Counter[str],
+        *,
+        timing: SessionTiming,
     ) -> None:
+        # Announced and wanted addresses are sets, and what is sent is their difference: a pod that
+        # comes and goes while the peer reads slowly costs no message, and nothing queues up.
         self._peering = peering
         self._reader = reader
         self._writer = writer
         self._counts = counts
+        self._timing = timing
         self._wanted: frozenset[IPv4Address] = frozenset()
-        self._told: frozenset[IPv4Address] = frozenset()
-        self._news = asyncio.Event()
+        self._sent: frozenset[IPv4Address] = frozenset()
+        self._changed = asyncio.Event()
         self.peer: Open | None = None
-        """What the peer said of itself, once it has."""
+        """The peer's OPEN, once it has come."""
         self.hold_time = 0
 
-    async def begin(self, own: Open) -> Open:
-        """Exchange who we are and return what the peer said. Raises PeerFailed."""
+    async def handshake(self, own: Open) -> Open:
+        """Exchange OPENs and the first KEEPALIVEs; return the peer's OPEN. Raises PeerFailed."""
         try:
-            async with asyncio.timeout(HANDSHAKE):
+            async with asyncio.timeout(self._timing.handshake):
                 await self._send("Open", messages.open_message(own))
                 peer = await self._read()
                 if not isinstance(peer, Open):
@@ -70,46 +70,47 @@ class BgpSession:
         except TimeoutError as exc:
             raise PeerFailed("the peer does not answer") from exc
         except MalformedBgp as exc:
-            await self.end(exc.code, exc.subcode)
+            await self.notify(exc.code, exc.subcode)
             raise
         return peer
 
-    def tell(self, addresses: frozenset[IPv4Address]) -> None:
-        """Have the peer know these addresses, and no others."""
+    def announce(self, addresses: frozenset[IPv4Address]) -> None:
+        """Announce these addresses to the peer, and withdraw all others."""
         self._wanted = addresses
-        self._news.set()
+        self._changed.set()
 
-    async def follow(self, learn: Callable[[Update], None]) -> NoReturn:
-        """Pass the peer's updates on; tell it of addresses and that we live. Raises PeerFailed.
+    async def run(self, on_update: Callable[[Update], None]) -> NoReturn:
+        """Pass the peer's UPDATEs on; send announcements and KEEPALIVEs. Raises PeerFailed.
 
-        What `learn` cannot accept it raises as Malformed.
+        `on_update` raises MalformedBgp for an UPDATE that it does not accept.
         """
         try:
             async with (
                 background("BGP keepalives", self._keep_alive()),
-                background("BGP routes", self._keep_telling()),
+                background("BGP routes", self._keep_announcing()),
             ):
                 while True:
-                    self._take(await self._next(), learn)
-                    await asyncio.sleep(0)  # others' turn, for what is read already is not awaited
+                    self._handle(await self._next(), on_update)
+                    # a full table comes in one burst, whose reads never wait: let other tasks run
+                    await asyncio.sleep(0)
         except MalformedBgp as exc:
-            await self.end(exc.code, exc.subcode)
+            await self.notify(exc.code, exc.subcode)
             raise
 
-    def _take(self, message: Message, learn: Callable[[Update], None]) -> None:
+    def _handle(self, message: Message, on_update: Callable[[Update], None]) -> None:
         match message:
             case Update():
-                learn(message)
+                on_update(message)
             case Refresh():
-                self._told = frozenset()
-                self._news.set()
+                self._sent = frozenset()
+                self._changed.set()
             case Keepalive():
                 return
             case _:
                 raise self._unexpected(message)
 
-    async def end(self, code: int, subcode: int = 0) -> None:
-        """Tell the peer that the session is over, if it still listens."""
+    async def notify(self, code: int, subcode: int = 0) -> None:
+        """Send a NOTIFICATION, which ends the session, if the peer still reads."""
         try:
             async with asyncio.timeout(1.0):
                 await self._send("Notification", messages.notification(code, subcode))
@@ -117,7 +118,7 @@ class BgpSession:
             return
 
     def close(self) -> None:
-        """Let the connection go without a word."""
+        """Close the connection without a NOTIFICATION: the peer keeps the routes for a restart."""
         self._writer.close()
 
     async def _next(self) -> Message:
@@ -134,7 +135,7 @@ class BgpSession:
             header = await self._reader.readexactly(messages.HEADER)
             body = await self._reader.readexactly(reading.body_length(header))
         except asyncio.IncompleteReadError as exc:
-            raise PeerFailed("the peer hung up") from exc
+            raise PeerFailed("the peer closed the connection") from exc
         except OSError as exc:
             raise PeerFailed(f"the connection is lost: {exc.strerror}") from exc
         message = reading.read(header, body, four_octets=four_octets)
@@ -165,20 +166,20 @@ class BgpSession:
 
     async def _keep_alive(self) -> None:
         while self.hold_time:
-            await asyncio.sleep(self.hold_time / SIGNS)
+            await asyncio.sleep(self.hold_time / self._timing.keepalives)
             await self._send("Keepalive", messages.keepalive())
 
-    async def _keep_telling(self) -> None:
-        """Tell the peer of addresses that are to be known to it, and of those no more."""
-        end = [messages.end_of_routes()]
+    async def _keep_announcing(self) -> None:
+        """Send announcements and withdrawals as the wanted addresses change."""
+        end = [messages.end_of_rib()]
         while True:
-            self._news.clear()
-            gone, new = self._told - self._wanted, self._wanted - self._told
-            self._told = self._wanted
+            self._changed.clear()
+            gone, new = self._sent - self._wanted, self._wanted - self._sent
+            self._sent = self._wanted
             updates = [*messages.withdrawals(_hosts(gone)), *self._announcements(_hosts(new))]
             await self._send("Update", *updates, *end)
             end = []
-            await self._news.wait()
+            await self._changed.wait()
 
     def _announcements(self, prefixes: list[IPv4Network]) -> list[bytes]:
         path = [self._peering.asn] if self._peering.external else []
@@ -188,7 +189,7 @@ class BgpSession:
 
 
 class PeerEnded(PeerFailed):
-    """The peer said that the session is over: what it told holds no more."""
+    """The peer ended the session with a NOTIFICATION: its routes are not valid any more."""
 
 
 def _hosts(addresses: frozenset[IPv4Address]) -> list[IPv4Network]:

@@ -1,10 +1,8 @@
-"""Keeps a BGP session with the peer up, and what the peer told.
+"""Keeps a BGP session with the peer up, and the peer's routes.
 
-In come a peering and the addresses the peer is to know; out come routes, and the news that they are
-others. It dials the peer from the host's own address and never listens. A session that ends is
-begun again after a pause. A peer that announced restarts has its routes kept for as long as one may
-take (RFC 4724); otherwise they go with the session. We announce the same of ourselves: what the
-peer knows of our pods stays while an agent is restarted. Next: `netplugin.bgp.host`.
+In come a peering and the addresses to announce; out come routes, with a callback when they change.
+The speaker dials the peer from the host's own address and never listens. A session that ends is
+started again after a back-off. `netplugin.bgp.host` runs it and gives its routes to the World.
 """
 
 import asyncio
@@ -28,41 +26,55 @@ from ofnet.bgp.messages import (
     Update,
 )
 from ofnet.bgp.peering import Peering
-from ofnet.bgp.rib import Rib
+from ofnet.bgp.rib import MAX_ROUTES, Rib
 from ofnet.bgp.session import BgpSession, PeerEnded
+from ofnet.bgp.timing import HOLD_TIME, SessionTiming
 
 log = logging.getLogger(__name__)
 
-HOLD_TIME: Final = 90
-STALE_TIME: Final = 120.0
-"""Seconds a peer that is back may take to tell all again."""
-UNMARKED: Final = 10.0
-"""Seconds after which a peer that never says so is taken to have told all."""
-DIAL_TIMEOUT: Final = 10.0
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 10.0
-LONGEST_PENANCE: Final = 300.0
+DEFAULT_TIMING: Final = SessionTiming()
 
 
 class Speaker:
-    """One peering. `changed` is called when `routes`, `told_all` or `state` may be others."""
+    """One peering. `on_change` is called when `routes`, `routes_complete` or `state` has changed.
+
+    `pauses` makes the back-off between sessions from its first and its longest pause.
+    """
+
+    # Graceful restart (RFC 4724), both ways. A peer that announced restarts keeps its routes here
+    # when the session is lost, for as long as it said a restart may take; without the announcement
+    # they go with the session. This host announces restarts too, and closes without a NOTIFICATION
+    # when the agent stops: the peer keeps sending to the pods, whose flows stay in the switch.
+    # `deconfigure` is the opposite: the peering is gone, so the peer must drop the routes at once.
+    #
+    # Until the peer has sent all routes once (`routes_complete`), a missing route proves nothing,
+    # and the routes an earlier agent left on the switch must stay.
 
     def __init__(
-        self, peering: Peering, changed: Callable[[], None], *, connect: Connect = dial
+        self,
+        peering: Peering,
+        on_change: Callable[[], None],
+        *,
+        connect: Connect = dial,
+        timing: SessionTiming | None = None,
+        max_routes: int = MAX_ROUTES,
+        pauses: Callable[[float, float], Iterator[float]] = backoff,
     ) -> None:
         self.peering = peering
         self.state = "idle"
         """The original's words: idle, active (dialling), opensent, established."""
         self.fault: str | None = None
-        """Why there is no session, once one was tried."""
-        self.told_all = False
-        """True once the peer has told all its routes since this speaker began."""
+        """Why there is no session; None before the first attempt."""
+        self.routes_complete = False
+        """True once the peer has sent all of its routes since this speaker was made."""
         self.counts: Counter[str] = Counter()
         self.peer: Open | None = None
-        """What the peer said of itself in this session."""
+        """The peer's OPEN of this session."""
         self.hold_time = 0
-        self._rib = Rib(peering)
-        self._changed = changed
+        self._rib = Rib(peering, max_routes)
+        self._on_change = on_change
+        self._timing = timing or DEFAULT_TIMING
+        self._pauses = pauses
         self._connect = connect
         self._addresses: frozenset[IPv4Address] = frozenset()
         self._session: BgpSession | None = None
@@ -70,7 +82,7 @@ class Speaker:
 
     @property
     def routes(self) -> Mapping[IPv4Network, IPv4Address]:
-        """The prefixes the peer told of, with their next hops."""
+        """The prefixes received from the peer, with their next hops."""
         return self._rib.routes
 
     @property
@@ -80,62 +92,66 @@ class Speaker:
 
     @property
     def announced(self) -> frozenset[IPv4Address]:
-        """The addresses the peer is to know."""
+        """The addresses announced to the peer."""
         return self._addresses
 
     def announce(self, addresses: frozenset[IPv4Address]) -> None:
-        """Have the peer know these addresses, and no others."""
+        """Announce these addresses to the peer, and withdraw all others."""
         self._addresses = addresses
         if self._session is not None:
-            self._session.tell(addresses)
+            self._session.announce(addresses)
 
     async def run(self) -> None:
-        """Keep the session up, for ever.
-
-        A peer that breaks the rules in every session, or tells of too many routes, is left alone
-        for longer and longer: each of its sessions costs as much as it has routes.
-        """
-        pauses, penance = _pauses(LONGEST_PAUSE), _pauses(LONGEST_PENANCE)
+        """Keep the session up, for ever."""
+        # Two back-offs. The usual one starts anew after each session that ended for another reason
+        # than a violation. A peer that violates the protocol in every session, or announces too
+        # many routes, waits on the longer one, which goes on from session to session: each session
+        # costs this host work for every route of the peer.
+        timing = self._timing
+        pauses = self._pauses(timing.first_pause, timing.longest_pause)
+        penalty = self._pauses(timing.first_pause, timing.longest_penalty)
         while True:
             wait = pauses
             try:
                 await self._one_session()
             except PeerFailed as exc:
-                if self.established and _broke_rules(exc):
-                    wait = penance
+                if self.established and _is_violation(exc):
+                    wait = penalty
                 elif self.established:
-                    wait = pauses = _pauses(LONGEST_PAUSE)
-                    penance = _pauses(LONGEST_PENANCE)
-                self._lost(exc)
+                    wait = pauses = self._pauses(timing.first_pause, timing.longest_pause)
+                    penalty = self._pauses(timing.first_pause, timing.longest_penalty)
+                self._on_session_lost(exc)
             await asyncio.sleep(next(wait))
 
-    async def retire(self) -> None:
-        """Tell the peer that it is no peer any more: it forgets what it was told."""
-        self._disarm()
+    async def deconfigure(self) -> None:
+        """Notify the peer that the peering is removed, so that it drops the announced routes."""
+        self._stop_timer()
         if self._session is not None and self.established:
-            await self._session.end(CEASE, DECONFIGURED)
+            await self._session.notify(CEASE, DECONFIGURED)
 
     async def _one_session(self) -> None:
-        self._show("active")
+        self._set_state("active")
         try:
-            async with asyncio.timeout(DIAL_TIMEOUT):
+            async with asyncio.timeout(self._timing.dial):
                 reader, writer = await self._connect(self.peering)
         except TimeoutError as exc:
             raise PeerFailed("the peer does not answer") from exc
         except OSError as exc:
             raise PeerFailed(f"cannot connect: {exc.strerror or exc}") from exc
-        session = BgpSession(self.peering, reader, writer, self.counts)
+        session = BgpSession(self.peering, reader, writer, self.counts, timing=self._timing)
         try:
-            self._show("opensent")
-            peer = await session.begin(self._own())
-            self._established(session, peer)
-            await session.follow(self._learn)
+            self._set_state("opensent")
+            peer = await session.handshake(self._own_open())
+            self._on_established(session, peer)
+            await session.run(self._on_update)
         finally:
             self._session = None
             session.close()
 
-    def _own(self) -> Open:
-        restart = Restart(seconds=RESTART_TIME, restarting=not self.told_all, forwarding=True)
+    def _own_open(self) -> Open:
+        restart = Restart(
+            seconds=RESTART_TIME, restarting=not self.routes_complete, forwarding=True
+        )
         return Open(
             asn=self.peering.asn,
             hold_time=HOLD_TIME,
@@ -143,72 +159,72 @@ class Speaker:
             restart=restart,
         )
 
-    def _established(self, session: BgpSession, peer: Open) -> None:
+    def _on_established(self, session: BgpSession, peer: Open) -> None:
         self.fault, self.peer, self.hold_time = None, peer, session.hold_time
         self.counts["Established"] += 1
         self._session = session
-        session.tell(self._addresses)
+        session.announce(self._addresses)
         if peer.restart is None or not peer.restart.forwarding:
             self._rib.drop_stale()
-        self._arm(UNMARKED if peer.restart is None else STALE_TIME, self._all_told)
-        log.info("BGP session", extra=fields(peer=self.peering.peer, seconds=self.hold_time))
-        self._show("established")
+        # without graceful restart there is no End-of-RIB marker: a time-out takes its place
+        wait = self._timing.end_of_rib if peer.restart is None else self._timing.stale
+        self._start_timer(wait, self._on_routes_complete)
+        log.info(
+            "BGP session established", extra=fields(peer=self.peering.peer, seconds=self.hold_time)
+        )
+        self._set_state("established")
 
-    def _learn(self, update: Update) -> None:
+    def _on_update(self, update: Update) -> None:
         self._rib.apply(update)
-        if update.is_end:
-            self._all_told()
+        if update.is_end_of_rib:
+            self._on_routes_complete()
         else:
-            self._changed()
+            self._on_change()
 
-    def _all_told(self) -> None:
-        self._disarm()
+    def _on_routes_complete(self) -> None:
+        self._stop_timer()
         self._rib.drop_stale()
-        self.told_all = True
-        self._changed()
+        self.routes_complete = True
+        self._on_change()
 
-    def _lost(self, why: PeerFailed) -> None:
+    def _on_session_lost(self, why: PeerFailed) -> None:
         restart = self.peer.restart if self.peer is not None else None
         if self.established:
             self.counts["Flops"] += 1
             if restart is None or not restart.seconds or not _may_restart(why):
-                self._forget()
+                self._clear_routes()
             else:
-                self._rib.expect_again()
-                self._arm(restart.seconds, self._forget)
+                self._rib.mark_stale()
+                self._start_timer(restart.seconds, self._clear_routes)
         if self.established or self.fault is None:
-            log.warning("no BGP session", extra=fields(peer=self.peering.peer, error=why))
+            log.warning("BGP session down", extra=fields(peer=self.peering.peer, error=why))
         self.fault, self.peer = str(why), None
-        self._show("idle")
+        self._set_state("idle")
 
-    def _forget(self) -> None:
-        self._disarm()
+    def _clear_routes(self) -> None:
+        self._stop_timer()
         self._rib.clear()
-        self._changed()
+        self._on_change()
 
-    def _show(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         self.state = state
-        self._changed()
+        self._on_change()
 
-    def _arm(self, seconds: float, then: Callable[[], None]) -> None:
-        self._disarm()
+    def _start_timer(self, seconds: float, then: Callable[[], None]) -> None:
+        self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
-    def _disarm(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 def _may_restart(why: PeerFailed) -> bool:
-    """Tell whether a session that ended like this may be one that goes on after a restart."""
-    return not (isinstance(why, PeerEnded) or _broke_rules(why))
+    """Return whether a lost session may be a restart of the peer."""
+    return not (isinstance(why, PeerEnded) or _is_violation(why))
 
 
-def _broke_rules(why: PeerFailed) -> bool:
-    """Tell whether a session ended for what the peer said; that it said nothing is no offence."""
+def _is_violation(why: PeerFailed) -> bool:
+    """Return whether the peer violated the protocol; an expired hold time does not count."""
     return isinstance(why, MalformedBgp) and why.code != HOLD_EXPIRED
-
-
-def _pauses(longest: float) -> Iterator[float]:
-    return backoff(first=FIRST_PAUSE, limit=longest)

@@ -1,6 +1,6 @@
-"""The connection to one switch: messages, transactions, and what the switch reports.
+"""The OpenFlow connection of one bridge: messages, requests, and flow statistics.
 
-In come flows to add and remove; out come bytes, and the switch's acknowledgement or an error.
-`wire` encodes messages, `session` is one connection, `switch` keeps one up and is what
-`ofnet.agent` uses, `flow_stats` reads the switch's own flow entries.
+In come flows to add and delete, and packets; out come the switch's acknowledgements and reports.
+`wire` encodes messages, `requests` matches answers to requests, `session` is one connection,
+`switch` listens and is what `ofnet.agent` uses, `flow_stats` reads the flows of service clients.
 """

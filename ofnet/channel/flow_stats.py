@@ -1,8 +1,9 @@
-"""What a switch reports of its flows for services' clients: what they do, and how much went by.
+"""Reads the flows of service clients from a switch's flow statistics. Pure.
 
-Pure, beside `ofnet.channel.wire`, which has the rest of the protocol: flow entries are read here as
-a whole, so far as tables 3 and 6 have them. From these an agent that starts learns who serves whom
-(`adopted`), and from their counters what `ofnet.services.stats` shows.
+In come the flow entries that `ofnet.channel.wire` cuts out of a reply; out come their matches,
+actions and counters, as far as tables 3 and 6 use them. An agent that starts restores the clients'
+providers from these flows (`reported_clients`); `ofnet.services.stats` reports their counters.
+Received bytes are untrusted, as in `wire`.
 """
 
 import struct
@@ -36,11 +37,11 @@ _FIELDS: Final = {
     15: ("udp_src", 2),
     16: ("udp_dst", 2),
 }
-"""Name and bytes of the match fields that are read, by their number."""
+"""Name and size in bytes of the match fields that are read, by OXM field number."""
 
 
 class FlowEntry(NamedTuple):
-    """A flow of a service's client: what it matches and sets, and what it has counted."""
+    """A flow of a service's client: its match, the fields it sets, and its counters."""
 
     table: int
     packets: int
@@ -50,7 +51,7 @@ class FlowEntry(NamedTuple):
 
     @property
     def vrf(self) -> int:
-        """The VRF it is about."""
+        """The VRF it matches."""
         return self.match.get("metadata", 0) >> VRF.shift & (1 << VRF.width) - 1
 
     @property
@@ -75,10 +76,11 @@ class FlowEntry(NamedTuple):
         return self.sets.get(_port_of(self.protocol, end), 0)
 
 
-class Adopted(NamedTuple):
-    """A client that is served: with `source` of this connection alone.
+class ReportedClient(NamedTuple):
+    """A client of a service with its provider, as the switch's flows have them.
 
-    Where it talks to its provider itself, that is the `address` as well.
+    `source` is the client's port where the flow is for one connection, else 0. `address` is the
+    service's; for a direct connection it is the provider's own.
     """
 
     vrf: int
@@ -101,13 +103,16 @@ class Adopted(NamedTuple):
         )
 
 
-def adopted(entries: Iterable[FlowEntry]) -> Iterator[Adopted]:
-    """Yield who is served by whom, as the flows to providers say."""
+# The switch is the only store of assignments. A client's provider need not survive its host, and an
+# agent that restarts beside a running switch finds in its flows exactly the assignments that open
+# connections depend on; a file beside it could differ from them.
+def reported_clients(entries: Iterable[FlowEntry]) -> Iterator[ReportedClient]:
+    """Yield the clients with their providers, from the flows of table 3."""
     for entry in entries:
         if entry.table != TableId.SRV_PROXY_DNAT or not entry.port("dst"):
             continue
         if entry.set_port("dst") or entry.port("src"):
-            yield Adopted(
+            yield ReportedClient(
                 vrf=entry.vrf,
                 client=entry.address("ipv4_src"),
                 address=entry.address("ipv4_dst"),
@@ -123,7 +128,7 @@ def adopted(entries: Iterable[FlowEntry]) -> Iterator[Adopted]:
 def entries(body: bytes) -> tuple[list[FlowEntry], bool]:
     """Return the flows of one part of a flow-stats reply, and whether more parts follow.
 
-    Raises Malformed.
+    Raises MalformedOpenflow.
     """
     parts, more = wire.flow_entries(body)
     return [_entry(part) for part in parts], more
@@ -149,7 +154,7 @@ def _set_fields(instructions: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the type and the rest of things that begin with their type and their length."""
+    """Yield type and body of structures that begin with their type and length."""
     offset = 0
     while offset < len(data):
         kind, length = wire.unpack(_PART, data, offset)
@@ -160,7 +165,7 @@ def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _oxms(data: bytes) -> Iterator[tuple[str, int]]:
-    """Yield the fields known here; padding ends them, and a mask is left out."""
+    """Yield the known fields, without their masks; padding ends them."""
     offset = 0
     while offset + _TLV.size <= len(data):
         oxm_class, field, length = wire.unpack(_TLV, data, offset)

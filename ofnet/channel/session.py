@@ -1,32 +1,31 @@
-"""One connection of a switch: handshake, keep-alive, and requests matched to answers.
+"""One connection of a switch: handshake, keep-alive, flow writes, dumps and packets.
 
-Bytes come in from the transport and are taken apart by `ofnet.channel.wire`; what they mean for the
-flows is `ofnet.channel.switch`'s business. A peer that breaks the protocol, goes silent or does not
-answer in time is dropped, and whoever waited for it gets SwitchUnavailable. The session never
-raises into the event loop.
+Bytes come in from the transport and are decoded by `ofnet.channel.wire`; `ofnet.channel.requests`
+matches answers to requests. A peer that breaks the protocol, goes silent or does not answer in time
+is dropped, and its open requests fail with SwitchUnavailable. The session never raises into the
+event loop. `ofnet.channel.switch` owns it and decides what is sent.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.channel import flow_stats, wire
 from ofnet.channel.flow_stats import FlowEntry
+from ofnet.channel.requests import MAX_DUMP, Batch, ReadPart, Requests
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
 
 T = TypeVar("T")
 
-MAX_DUMP: Final = 2_000_000
-"""Flows after which a dump is taken for nonsense."""
-
 MAX_UNSENT: Final = 4 * 1024 * 1024
-"""Bytes a switch may leave unread before packets for it are thrown away."""
+"""Bytes a switch may leave unread before packets for it are dropped."""
 
 _CHUNK: Final = 256
+"""Flow-mods of a bundle that are written at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,58 +38,28 @@ class Timing:
     reply: float = 20.0
 
 
-class FlowsRefused(SwitchRefused):
-    """The switch refused flows; `flows` says which, and why. Of the others nothing is certain."""
+class SessionObserver(Protocol):
+    """Is notified of the events of a session."""
 
-    def __init__(self, flows: Sequence[tuple[Flow, str]]) -> None:
-        flow, reason = flows[0]
-        super().__init__(f"switch refused {len(flows)} flow(s), first: {flow}: {reason}")
-        self.flows = tuple(flows)
+    def on_ready(self, session: "SwitchSession") -> None:
+        """Handle the end of the handshake."""
 
+    def on_lost(self, session: "SwitchSession", reason: str) -> None:
+        """Handle the end of the connection; no request will be answered any more."""
 
-class Observer(Protocol):
-    """Who is told what happens on a session."""
+    def on_packet_in(self, session: "SwitchSession", packet: wire.PacketIn) -> None:
+        """Handle a packet that a flow sent to the controller."""
 
-    def ready(self, session: "SwitchSession") -> None:
-        """Hear that the handshake is complete."""
-
-    def lost(self, session: "SwitchSession", reason: str) -> None:
-        """Hear that the connection is gone; nothing will be answered any more."""
-
-    def packet_in(self, session: "SwitchSession", packet: wire.PacketIn) -> None:
-        """Take a packet that a flow sent up."""
-
-    def complaint(self, session: "SwitchSession", text: str) -> None:
-        """Hear of an error nobody waits for."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    first: int
-    size: int
-    errors: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Dump(Generic[T]):
-    done: asyncio.Future[list[T]]
-    read: Callable[[bytes], tuple[list[T], bool]]
-    found: list[T] = field(default_factory=list)
-
-    def add(self, part: bytes) -> None:
-        """Take a part of the answer; the last one completes it. Raises Malformed."""
-        found, more = self.read(part)
-        self.found += found
-        if len(self.found) > MAX_DUMP:
-            raise wire.MalformedOpenflow(f"dump of more than {MAX_DUMP} flows")
-        if not more and not self.done.done():
-            self.done.set_result(self.found)
+    def on_error(self, session: "SwitchSession", text: str) -> None:
+        """Handle an error that answers no open request."""
 
 
 class SwitchSession(asyncio.Protocol):
     """The protocol object of one TCP connection."""
 
-    def __init__(self, observer: Observer, timing: Timing) -> None:
+    def __init__(
+        self, observer: SessionObserver, timing: Timing, *, max_dump: int = MAX_DUMP
+    ) -> None:
         self.datapath_id: int | None = None
         self._observer = observer
         self._timing = timing
@@ -99,25 +68,22 @@ class SwitchSession(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._buffer = bytearray()
         self._greeted = False
-        self.began = self._heard = self._loop.time()
-        self._next_xid = 1
-        self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._dumps: dict[int, _Dump[Any]] = {}
-        self._batches: list[_Batch] = []
+        self.began = self._received_at = self._loop.time()
+        self._requests = Requests(max_dump=max_dump)
         self._reason = "closed by the switch"
 
-    # what the event loop calls
+    # -- called by the event loop --------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet the switch."""
-        # a cast: uvloop's transports are asyncio's in all but name
+        """Send the hello."""
+        # a cast: uvloop's transports do not inherit from asyncio's, but have the same methods
         self._transport = cast("asyncio.Transport", transport)
-        self._send(wire.message(wire.HELLO, self._take()))
-        self._tick()
+        self._send(wire.message(wire.HELLO, self._requests.take_xids()))
+        self._check_alive()
 
     def data_received(self, data: bytes) -> None:
-        """Handle every message that is complete; drop a peer that does not speak OpenFlow 1.3."""
-        self._heard = self._loop.time()
+        """Handle every complete message; drop a peer that does not speak OpenFlow 1.3."""
+        self._received_at = self._loop.time()
         self._buffer += data
         try:
             for message in wire.frames(self._buffer):
@@ -128,22 +94,16 @@ class SwitchSession(asyncio.Protocol):
             self.drop(f"protocol violation: {exc}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail everything that waits."""
+        """Fail every open request."""
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
         if exc is not None:
             self._reason = str(exc)
-        gone = SwitchUnavailable(f"connection to the switch lost: {self._reason}")
-        for future in self._waiting.values():
-            _fail(future, gone)
-        for dump in self._dumps.values():
-            _fail(dump.done, gone)
-        self._waiting.clear()
-        self._dumps.clear()
-        self._observer.lost(self, self._reason)
+        self._requests.fail_all(self._reason)
+        self._observer.on_lost(self, self._reason)
 
-    # what the switch door calls
+    # -- called by `ofnet.channel.switch` ------------------------------------------------------
 
     @property
     def open(self) -> bool:
@@ -156,159 +116,126 @@ class SwitchSession(asyncio.Protocol):
             self._reason = reason
             self._transport.abort()
 
+    # What an acknowledgement proves. A switch answers no flow-mod, only a wrong one, with an error
+    # that has the flow-mod's xid. It answers a barrier after it has processed everything before it
+    # and sent the errors of that. So once the barrier reply is here, a flow-mod without an error
+    # is in the flow table. Without the reply (time-out, lost connection) nothing is known: the
+    # session is dropped, and `ofnet.flow_sync` compares after the reconnect.
+
     async def write_flows(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
-        """Send flow-mods and a barrier in one write; return when the switch has done them."""
-        batch = self._batch(len(add) + len(delete))
-        mods = b"".join(_mods(add, delete, batch.first))
-        try:
+        """Send flow-mods and a barrier in one write; return when the switch has processed them.
+
+        Not atomic: packets meet every state between two flow-mods, and after an error the rest is
+        installed. Raises FlowsRefused, SwitchRefused or SwitchUnavailable.
+        """
+        with self._requests.batch(len(add) + len(delete)) as batch:
+            mods = b"".join(_mods(add, delete, batch.first))
             await self._request(mods, wire.BARRIER_REQUEST)
-        finally:
-            self._batches.remove(batch)
-        _raise_refusals(batch, add)
+        batch.raise_errors(add)
 
     async def write_bundle(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
-        """Send flow-mods as one atomic bundle; nothing is committed if one of them is refused."""
-        bundle = self._take()
-        batch = self._batch(len(add) + len(delete))
-        try:
-            await self._control(bundle, wire.BUNDLE_OPEN)
-            self._send_bundled(bundle, batch, add, delete)
-            await self._request(b"", wire.BARRIER_REQUEST)
-            if batch.errors:
-                await self._control(bundle, wire.BUNDLE_DISCARD)
-            else:
-                await self._control(bundle, wire.BUNDLE_COMMIT)
-        except SwitchRefused:
-            # the flow that failed a commit is named by an error of its own
-            _raise_refusals(batch, add)
-            raise
-        finally:
-            self._batches.remove(batch)
-        _raise_refusals(batch, add)
+        """Send flow-mods as one atomic bundle; nothing is installed if one of them is refused.
+
+        Raises as `write_flows`.
+        """
+        # The switch checks a flow-mod when it is added to the bundle, so the barrier before the
+        # commit brings every error of that check. Committing regardless would fail as a whole but
+        # name a single flow; discarding here names all of them, and `ofnet.flow_sync` needs one
+        # further round instead of one for each. A commit can still fail for what only shows on
+        # execution, as a full table: then the guilty flow-mod has an error of its own besides the
+        # commit's. A bundle that is neither committed nor discarded ends with the connection.
+        bundle = self._requests.take_xids()
+        with self._requests.batch(len(add) + len(delete)) as batch:
+            try:
+                await self._bundle_request(bundle, wire.BUNDLE_OPEN)
+                self._send_bundled(bundle, batch, add, delete)
+                await self._request(b"", wire.BARRIER_REQUEST)
+                end = wire.BUNDLE_DISCARD if batch.errors else wire.BUNDLE_COMMIT
+                await self._bundle_request(bundle, end)
+            except SwitchRefused:
+                batch.raise_errors(add)
+                raise
+        batch.raise_errors(add)
 
     async def dump(self) -> list[FlowStamp]:
         """Return table and cookie of every flow of the switch."""
-        return await self._collected(wire.stamps)
+        return await self._dump(wire.stamps)
 
     async def entries(self) -> list[FlowEntry]:
-        """Return every flow of services' clients, with what it does and has counted."""
-        return await self._collected(
+        """Return every flow of services' clients, with its actions and counters."""
+        return await self._dump(
             flow_stats.entries, cookie=flow_stats.COOKIE, mask=flow_stats.COOKIE_MASK
         )
-
-    async def _collected(
-        self, read: Callable[[bytes], tuple[list[T], bool]], *, cookie: int = 0, mask: int = 0
-    ) -> list[T]:
-        xid = self._take()
-        dump = _Dump(self._loop.create_future(), read)
-        self._dumps[xid] = dump
-        self._send(wire.flow_dump(xid, cookie=cookie, mask=mask))
-        try:
-            return await self._answer(dump.done)
-        finally:
-            self._dumps.pop(xid, None)
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:
         """Send a packet out; False if the switch reads too slowly and the packet is dropped."""
         if not self.open or self._transport is None:
             return False
+        # Pods can cause packets faster than a busy switch reads them; unlike flow-mods they may be
+        # lost, and must not fill the agent's memory or delay the flow-mods behind them.
         if self._transport.get_write_buffer_size() > MAX_UNSENT:
             return False
-        self._send(wire.packet_out(self._take(), data, actions, in_port=in_port))
+        xid = self._requests.take_xids()
+        self._send(wire.packet_out(xid, data, actions, in_port=in_port))
         return True
 
-    # messages
+    # -- received messages ---------------------------------------------------------------------
 
     def _handle(self, message: wire.OpenflowMessage) -> None:
         if not self._greeted:
-            self._greet(message)
+            self._handle_hello(message)
         elif message.version != wire.VERSION:
             raise wire.MalformedOpenflow(f"message of OpenFlow version {message.version}")
         elif self.datapath_id is None:
-            self._introduce(message)
+            self._handle_features(message)
         else:
-            self._serve(message)
+            self._handle_message(message)
 
-    def _greet(self, message: wire.OpenflowMessage) -> None:
+    def _handle_hello(self, message: wire.OpenflowMessage) -> None:
         if message.type != wire.HELLO or message.version < wire.VERSION:
             raise wire.MalformedOpenflow(
                 f"message of type {message.type}, version {message.version} instead of a hello"
             )
         self._greeted = True
-        self._send(wire.message(wire.FEATURES_REQUEST, self._take()))
+        self._send(wire.message(wire.FEATURES_REQUEST, self._requests.take_xids()))
 
-    def _introduce(self, message: wire.OpenflowMessage) -> None:
+    def _handle_features(self, message: wire.OpenflowMessage) -> None:
         if message.type == wire.FEATURES_REPLY:
             self.datapath_id = wire.datapath_id(message.body)
-            self._observer.ready(self)
+            self._observer.on_ready(self)
         elif message.type == wire.ECHO_REQUEST:
             self._send(wire.message(wire.ECHO_REPLY, message.xid, message.body))
         elif message.type == wire.ERROR:
             raise wire.MalformedOpenflow(f"handshake refused: {wire.error_text(message.body)}")
 
-    def _serve(self, message: wire.OpenflowMessage) -> None:
+    def _handle_message(self, message: wire.OpenflowMessage) -> None:
         match message.type:
             case wire.PACKET_IN:
-                self._observer.packet_in(self, wire.packet_in(message.body))
+                self._observer.on_packet_in(self, wire.packet_in(message.body))
             case wire.BARRIER_REPLY | wire.EXPERIMENTER:
-                self._resolve(message.xid)
+                self._requests.on_reply(message.xid)
             case wire.MULTIPART_REPLY:
-                self._collect(message)
+                self._requests.on_dump_part(message.xid, message.body)
             case wire.ECHO_REQUEST:
                 self._send(wire.message(wire.ECHO_REPLY, message.xid, message.body))
             case wire.ERROR:
-                self._error(message)
+                text = wire.error_text(message.body)
+                if not self._requests.on_error(message.xid, text):
+                    self._observer.on_error(self, text)
             case _:
-                # port status, flow removed, echo reply: known from elsewhere or a sign of life
+                # port status is known from OVSDB; an echo reply has reset the silence already
                 return
 
-    def _resolve(self, xid: int) -> None:
-        future = self._waiting.pop(xid, None)
-        if future is not None and not future.done():
-            future.set_result(None)
-
-    def _collect(self, message: wire.OpenflowMessage) -> None:
-        dump = self._dumps.get(message.xid)
-        if dump is not None:
-            dump.add(message.body)
-
-    def _error(self, message: wire.OpenflowMessage) -> None:
-        text = wire.error_text(message.body)
-        refused = SwitchRefused(f"switch refused a request: {text}")
-        if (waiting := self._waiting.pop(message.xid, None)) is not None:
-            _fail(waiting, refused)
-            return
-        if (dump := self._dumps.get(message.xid)) is not None:
-            _fail(dump.done, refused)
-            return
-        for batch in self._batches:
-            if batch.first <= message.xid < batch.first + batch.size:
-                batch.errors[message.xid - batch.first] = text
-                return
-        self._observer.complaint(self, text)
-
-    # sending
+    # -- sending -------------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> None:
         if self.open and self._transport is not None:
             self._transport.write(data)
 
-    def _take(self, count: int = 1) -> int:
-        if self._next_xid + count > wire.MAX_XID:
-            self._next_xid = 1
-        first = self._next_xid
-        self._next_xid += count
-        return first
-
-    def _batch(self, size: int) -> _Batch:
-        batch = _Batch(self._take(size), size)
-        self._batches.append(batch)
-        return batch
-
     def _send_bundled(
-        self, bundle: int, batch: _Batch, add: Sequence[Flow], delete: Sequence[FlowStamp]
+        self, bundle: int, batch: Batch, add: Sequence[Flow], delete: Sequence[FlowStamp]
     ) -> None:
-        # in portions, so that the switch reads the first while we pack the next
+        # in portions, so that the switch reads the first while the next is packed
         portion: list[bytes] = []
         for xid, mod in enumerate(_mods(add, delete, batch.first), batch.first):
             portion.append(wire.in_bundle(bundle, xid, mod))
@@ -317,22 +244,23 @@ class SwitchSession(asyncio.Protocol):
                 portion.clear()
         self._send(b"".join(portion))
 
-    async def _control(self, bundle: int, request: int) -> None:
-        xid = self._take()
-        await self._await(xid, wire.bundle_control(bundle, xid, request))
+    async def _bundle_request(self, bundle: int, request: int) -> None:
+        xid = self._requests.take_xids()
+        with self._requests.reply_to(xid) as reply:
+            self._send(wire.bundle_control(bundle, xid, request))
+            await self._answer(reply)
 
     async def _request(self, before: bytes, kind: int) -> None:
-        xid = self._take()
-        await self._await(xid, before + wire.message(kind, xid))
+        xid = self._requests.take_xids()
+        with self._requests.reply_to(xid) as reply:
+            self._send(before + wire.message(kind, xid))
+            await self._answer(reply)
 
-    async def _await(self, xid: int, data: bytes) -> None:
-        future: asyncio.Future[None] = self._loop.create_future()
-        self._waiting[xid] = future
-        self._send(data)
-        try:
-            await self._answer(future)
-        finally:
-            self._waiting.pop(xid, None)
+    async def _dump(self, read: ReadPart[T], *, cookie: int = 0, mask: int = 0) -> list[T]:
+        xid = self._requests.take_xids()
+        with self._requests.dump_of(xid, read) as done:
+            self._send(wire.flow_dump(xid, cookie=cookie, mask=mask))
+            return await self._answer(done)
 
     async def _answer(self, future: asyncio.Future[T]) -> T:
         if not self.open:
@@ -341,24 +269,26 @@ class SwitchSession(asyncio.Protocol):
             async with asyncio.timeout(self._timing.reply):
                 return await future
         except TimeoutError as exc:
+            # The switch may or may not have done it. The only way to know is to compare, and every
+            # new connection starts with that.
             self.drop("no answer in time")
             raise SwitchUnavailable(
                 f"the switch did not answer within {self._timing.reply:g} s"
             ) from exc
 
-    # keep-alive
+    # -- keep-alive ----------------------------------------------------------------------------
 
-    def _tick(self) -> None:
+    def _check_alive(self) -> None:
         now = self._loop.time()
         if self.datapath_id is None and now - self.began >= self._timing.handshake:
             self.drop("handshake not completed in time")
-        elif now - self._heard >= self._timing.silence:
+        elif now - self._received_at >= self._timing.silence:
             self.drop(f"silent for {self._timing.silence:g} s")
         else:
-            if self._greeted and now - self._heard >= self._timing.echo:
-                self._send(wire.message(wire.ECHO_REQUEST, self._take()))
+            if self._greeted and now - self._received_at >= self._timing.echo:
+                self._send(wire.message(wire.ECHO_REQUEST, self._requests.take_xids()))
             pause = min(self._timing.handshake, self._timing.echo) / 2
-            self._timer = self._loop.call_later(pause, self._tick)
+            self._timer = self._loop.call_later(pause, self._check_alive)
 
 
 def _mods(add: Sequence[Flow], delete: Sequence[FlowStamp], first: int) -> Iterator[bytes]:
@@ -366,16 +296,3 @@ def _mods(add: Sequence[Flow], delete: Sequence[FlowStamp], first: int) -> Itera
         yield wire.flow_add(flow, xid)
     for xid, stamp in enumerate(delete, first + len(add)):
         yield wire.flow_delete(stamp, xid)
-
-
-def _fail(future: asyncio.Future[T], exc: Exception) -> None:
-    if not future.done():
-        future.set_exception(exc)
-
-
-def _raise_refusals(batch: _Batch, add: Sequence[Flow]) -> None:
-    flows = [(add[index], text) for index, text in batch.errors.items() if index < len(add)]
-    if flows:
-        raise FlowsRefused(flows)
-    for text in batch.errors.values():
-        raise SwitchRefused(f"switch refused a deletion: {text}")

@@ -1,4 +1,4 @@
-"""The door to one bridge: we listen, Open vSwitch dials in, the newest connection counts.
+"""The OpenFlow endpoint of one bridge: listens, and uses the newest connection of the switch.
 
 `apply` and `dump` return when the switch has answered, or raise within a limit; `ofnet.agent`
 decides what to send. Only this module and `ofnet.channel.session` talk to a switch.
@@ -23,32 +23,40 @@ from ofnet.openflow.actions import PacketAction
 log = logging.getLogger(__name__)
 
 SMALL: Final = 64
-"""Up to so many flow-mods go out in one write; more of them go in a bundle."""
+"""Up to so many flow-mods are sent one by one; more of them are sent as a bundle."""
+
+# A bundle is atomic but needs three round trips (open, fill with barrier, commit), plain flow-mods
+# need one. A pod's own flows are a few, and its start waits for them. Plain flow-mods expose the
+# states in between to packets; `ofnet.diff` orders them so that each of these states is safe. A
+# connect or a change of policy sends thousands: there the switch must show all of them or none.
 
 MAX_HANDSHAKES: Final = 8
-"""Connections that may be without a completed handshake at the same time."""
+"""Connections that may be without a completed handshake at the same time.
+
+The port is open to every process that reaches it, so idle connections must not add up.
+"""
 
 
-class Listener(Protocol):
-    """Who is told what happens on the bridge."""
+class SwitchObserver(Protocol):
+    """Is notified of the events of a bridge."""
 
-    def switch_connected(self) -> None:
-        """Hear that a switch has connected, with flows not known yet."""
+    def on_connected(self) -> None:
+        """Handle a new connection; which flows the switch has is unknown."""
 
-    def switch_lost(self) -> None:
-        """Hear that the switch is gone."""
+    def on_disconnected(self) -> None:
+        """Handle the loss of the switch."""
 
-    def packet_in(self, packet: wire.PacketIn) -> None:
-        """Take a packet that a flow sent up."""
+    def on_packet_in(self, packet: wire.PacketIn) -> None:
+        """Handle a packet that a flow sent to the controller."""
 
-    def complaint(self, text: str) -> None:
-        """Hear of an error nobody waits for."""
+    def on_error(self, text: str) -> None:
+        """Handle an error that answers no open request."""
 
 
 class Switch:
-    """One bridge's OpenFlow end. `counters` counts sessions and their ends, flow-mods, packets.
+    """The OpenFlow endpoint of a bridge. `counters` counts sessions, flow-mods and packets.
 
-    `datapath_id`, if given, is the only switch that is let in.
+    `datapath_id`, if given, is that of the only switch that is accepted.
     """
 
     def __init__(
@@ -66,16 +74,16 @@ class Switch:
         self._expected = datapath_id
         self._timing = timing or Timing()
         self._server: asyncio.Server | None = None
-        self._listener: Listener | None = None
+        self._observer: SwitchObserver | None = None
         self._session: SwitchSession | None = None
         self._handshakes: set[SwitchSession] = set()
 
-    def attach(self, listener: Listener) -> None:
-        """Tell `listener` what happens from now on."""
-        self._listener = listener
+    def attach(self, observer: SwitchObserver) -> None:
+        """Notify `observer` of all events from now on."""
+        self._observer = observer
 
     async def start(self, listening: socket.socket | None = None) -> None:
-        """Begin to listen, on a socket that is bound already if one is given.
+        """Start listening, on a socket that is bound already if one is given.
 
         Raises SwitchUnavailable if the port is taken.
         """
@@ -104,7 +112,7 @@ class Switch:
     def port(self) -> int:
         """The port listened on, also when it was given as 0."""
         if self._server is None:
-            raise SwitchUnavailable("the switch door is not open yet")
+            raise SwitchUnavailable("OpenFlow listener not started")
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
@@ -113,9 +121,11 @@ class Switch:
         return self._session is not None
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
-        """Add, then delete, and return when the switch has done both; no packet finds a gap.
+        """Add, then delete; return when the switch has processed both.
 
-        Raises FlowsRefused (of a large number of flows none is installed then), SwitchRefused or
+        Additions come first, so that a replaced flow leaves no gap for packets.
+
+        Raises FlowsRefused (then no flow of a large number is installed), SwitchRefused or
         SwitchUnavailable.
         """
         session = self._require()
@@ -132,7 +142,7 @@ class Switch:
         return await self._require().dump()
 
     async def entries(self) -> list[FlowEntry]:
-        """Return the flows of services' clients, with what they do and have counted."""
+        """Return the flows of services' clients, with their actions and counters."""
         return await self._require().entries()
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
@@ -141,8 +151,10 @@ class Switch:
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
 
-    def ready(self, session: SwitchSession) -> None:
+    def on_ready(self, session: SwitchSession) -> None:
         """Let the newest connection replace the one before."""
+        # A switch that restarted, or whose network path broke, dials again while the old connection
+        # still looks alive here for up to the silence limit. The newest one is the live one.
         self._handshakes.discard(session)
         if self._expected is not None and session.datapath_id != self._expected:
             session.drop(f"not this bridge: datapath {session.datapath_id:#x}")
@@ -152,31 +164,31 @@ class Switch:
             old.drop("replaced by a new connection")
         self.counters["sessions"] += 1
         log.info("switch connected", extra=fields(bridge=self._bridge))
-        if self._listener is not None:
-            self._listener.switch_connected()
+        if self._observer is not None:
+            self._observer.on_connected()
 
-    def lost(self, session: SwitchSession, reason: str) -> None:
-        """Forget a connection; the listener hears of it if it was the current one."""
+    def on_lost(self, session: SwitchSession, reason: str) -> None:
+        """Remove a connection; notify the observer if it was the current one."""
         self._handshakes.discard(session)
         self.counters[f"lost: {reason.partition(':')[0]}"] += 1
-        log.info("switch connection ended", extra=fields(bridge=self._bridge, error=reason))
+        log.info("switch disconnected", extra=fields(bridge=self._bridge, error=reason))
         if session is self._session:
             self._session = None
-            if self._listener is not None:
-                self._listener.switch_lost()
+            if self._observer is not None:
+                self._observer.on_disconnected()
 
-    def packet_in(self, session: SwitchSession, packet: wire.PacketIn) -> None:
+    def on_packet_in(self, session: SwitchSession, packet: wire.PacketIn) -> None:
         """Pass a packet on."""
         self.counters["packet_in"] += 1
-        if session is self._session and self._listener is not None:
-            self._listener.packet_in(packet)
+        if session is self._session and self._observer is not None:
+            self._observer.on_packet_in(packet)
 
-    def complaint(self, session: SwitchSession, text: str) -> None:
+    def on_error(self, session: SwitchSession, text: str) -> None:
         """Count and pass on an error that answers no request."""
         self.counters["errors"] += 1
-        log.warning("switch reports an error", extra=fields(bridge=self._bridge, error=text))
-        if session is self._session and self._listener is not None:
-            self._listener.complaint(text)
+        log.warning("switch sent an error", extra=fields(bridge=self._bridge, error=text))
+        if session is self._session and self._observer is not None:
+            self._observer.on_error(text)
 
     def _accept(self) -> SwitchSession:
         session = SwitchSession(self, self._timing)

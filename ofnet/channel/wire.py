@@ -1,8 +1,15 @@
-"""OpenFlow 1.3 messages as bytes: what we send is packed here, what we receive is taken apart.
+"""Encodes and decodes OpenFlow 1.3 messages. Pure.
 
-Pure. `ofnet.channel.session` owns the connection. Everything received is untrusted: a message that
-contradicts itself raises Malformed, and nothing is read past its end.
+`ofnet.channel.session` owns the connection. Received bytes are untrusted: a message that
+contradicts itself raises MalformedOpenflow, and nothing is read past its end.
 """
+
+# An encoder of its own instead of os-ken's, for bulk: a flow-mod takes about 25 microseconds from
+# its match to its bytes, with os-ken's classes 160 to 200 (`bench/flows.py` measures the install of
+# 10 000 flows as a whole). Matches and instructions are packed when they are made and shared, so
+# that encoding here is one `struct` and a concatenation. A dump reads two fields at fixed offsets
+# of each entry and decodes no match. The bytes are compared with os-ken's in
+# `tests/unit/ofnet/channel/test_wire.py`.
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -65,7 +72,7 @@ _ANY_MATCH: Final = Match().wire
 
 
 class MalformedOpenflow(ValueError):
-    """The peer does not speak OpenFlow 1.3."""
+    """A received message is not valid OpenFlow 1.3."""
 
 
 class OpenflowMessage(NamedTuple):
@@ -78,7 +85,7 @@ class OpenflowMessage(NamedTuple):
 
 
 class PacketIn(NamedTuple):
-    """A packet a flow sent to the controller; `tunnel_id` is None for one without a tunnel."""
+    """A packet that a flow sent to the controller; `tunnel_id` is None without a tunnel."""
 
     table: int
     in_port: int
@@ -106,12 +113,12 @@ def frames(buffer: bytearray) -> Iterator[OpenflowMessage]:
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
-    """Return a message without structure of its own: hello, echo, features, barrier."""
+    """Return a message with an opaque body: hello, echo, features request, barrier."""
     return _HEADER.pack(VERSION, kind, _HEADER.size + len(body), xid) + body
 
 
 def flow_add(flow: Flow, xid: int) -> bytes:
-    """Return the flow-mod that adds a flow or puts it in another's place."""
+    """Return the flow-mod that adds a flow, or replaces the one with the same key."""
     length = _FLOW_MOD.size + len(flow.wire)
     return (
         _FLOW_MOD.pack(
@@ -155,7 +162,7 @@ def bundle_control(bundle: int, xid: int, request: int) -> bytes:
 
 
 def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
-    """Return the request for the flows of all tables, those with some bits in their cookie."""
+    """Return the request for all flows whose cookies equal `cookie` under `mask`."""
     body = (
         _MULTIPART.pack(_FLOW_STATS, 0)
         + _FLOW_REQUEST.pack(_ALL_TABLES, _ANY, _ANY, cookie, mask)
@@ -167,7 +174,7 @@ def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
 def packet_out(
     xid: int, data: bytes, actions: Sequence[PacketAction], *, in_port: int = PORT_CONTROLLER
 ) -> bytes:
-    """Return the message that has a packet treated as if it had come in on `in_port`."""
+    """Return the message that sends a packet out as if it had been received on `in_port`."""
     packed = b"".join([action.pack() for action in actions])
     length = _PACKET_OUT.size + len(packed) + len(data)
     head = _PACKET_OUT.pack(VERSION, PACKET_OUT, length, xid, _NO_BUFFER, in_port, len(packed))
@@ -181,7 +188,7 @@ def datapath_id(body: bytes) -> int:
 
 
 def error_text(body: bytes) -> str:
-    """Return what an error message says, by the names of the protocol where they matter."""
+    """Return the text of an error message: its name, type and code."""
     kind, code = unpack(_PAIR, body, 0)
     name = _ERRORS.get((kind, code), _ERROR_TYPES.get(kind, "error"))
     return f"{name} (type {kind}, code {code})"
@@ -193,19 +200,19 @@ def stamps(body: bytes) -> tuple[list[FlowStamp], bool]:
     for offset, _ in _entry_places(body):
         _, table, cookie = unpack(_FLOW_ENTRY, body, offset)
         out.append(FlowStamp(table, cookie))
-    return out, _goes_on(body)
+    return out, _has_more(body)
 
 
 def flow_entries(body: bytes) -> tuple[list[bytes], bool]:
-    """Return each flow of one part of a flow-stats reply as its bytes, and whether more follow."""
+    """Return the bytes of each flow of one part of a flow-stats reply, and whether more follow."""
     places = _entry_places(body)
-    return [body[offset : offset + length] for offset, length in places], _goes_on(body)
+    return [body[offset : offset + length] for offset, length in places], _has_more(body)
 
 
 def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
     kind, _ = unpack(_MULTIPART, body, 0)
     if kind != _FLOW_STATS:
-        raise MalformedOpenflow(f"multipart reply of type {kind} was not asked for")
+        raise MalformedOpenflow(f"multipart reply of type {kind} was not requested")
     offset = _MULTIPART.size
     while offset < len(body):
         length, _, _ = unpack(_FLOW_ENTRY, body, offset)
@@ -215,7 +222,7 @@ def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
         offset += length
 
 
-def _goes_on(body: bytes) -> bool:
+def _has_more(body: bytes) -> bool:
     _, flags = unpack(_MULTIPART, body, 0)
     return bool(flags & _MORE)
 
@@ -249,7 +256,7 @@ def _input(oxms: bytes) -> tuple[int, int | None]:
 
 
 def unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
-    """Return what is at a place in received bytes. Raises Malformed past their end."""
+    """Unpack a structure at an offset. Raises MalformedOpenflow past the end of the data."""
     try:
         return form.unpack_from(data, offset)
     except struct.error as exc:

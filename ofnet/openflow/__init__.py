@@ -1,6 +1,5 @@
-"""The vocabulary of OpenFlow 1.3: fields, matches, actions, and the packets switches send up. Pure.
+"""OpenFlow 1.3 values and their bytes: fields, matches, actions, packets. Pure.
 
-Bytes on one side, values on the other: `fields` and `oxm` (field encodings), `match`, `actions`,
-`packets` (Ethernet, ARP, IPv6 neighbour discovery, DNS transport). `packets` is the only module
-that uses os-ken.
+`fields` (metadata bits), `oxm` (match field encodings), `match`, `actions`; `packets` parses and
+builds the frames of packet-ins and packet-outs, and is the only module that uses os-ken.
 """

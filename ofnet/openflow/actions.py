@@ -1,4 +1,4 @@
-"""What a flow does: actions and instructions as frozen values that know their bytes and text.
+"""Actions and instructions of flows: frozen values with their OpenFlow bytes and OVS text.
 
 A table's declaration (`ofnet.tables`) lists actions by their `name`.
 """
@@ -14,7 +14,7 @@ from ofnet.openflow.fields import Bits
 from ofnet.openflow.match import PADDING
 
 PORT_IN_PORT: Final = 0xFFFFFFF8
-"""Back where the packet came from; by its own number a switch refuses to."""
+"""The port of origin; a switch ignores an output to that port by its number."""
 
 PORT_TABLE: Final = 0xFFFFFFF9
 PORT_NORMAL: Final = 0xFFFFFFFA
@@ -67,7 +67,7 @@ class Output:
 class OutputFirst:
     """Send the packet out of the first of some ports that works (Open vSwitch's NXAST_BUNDLE).
 
-    The switch looks at links and LACP itself, packet by packet: nobody need tell it.
+    The switch checks links and LACP itself for each packet, so a NIC that fails changes no flow.
     """
 
     name: ClassVar = "output"
@@ -88,7 +88,7 @@ class OutputFirst:
 
 @dataclass(frozen=True, slots=True)
 class PushVlan:
-    """Put an 802.1Q tag on the packet; a SetField of `vlan_vid` gives it a number."""
+    """Put an 802.1Q tag on the packet; a SetField of `vlan_vid` sets its VLAN."""
 
     name: ClassVar = "push_vlan"
 
@@ -102,7 +102,7 @@ class PushVlan:
 
 @dataclass(frozen=True, slots=True)
 class PopVlan:
-    """Take the 802.1Q tag off."""
+    """Remove the 802.1Q tag."""
 
     name: ClassVar = "pop_vlan"
 
@@ -164,14 +164,14 @@ _MOVABLE: Final = {
     "ipv6_src": (oxm.header(26, 16), 128, "NXM_NX_IPV6_SRC"),
     "ipv6_dst": (oxm.header(27, 16), 128, "NXM_NX_IPV6_DST"),
 }
-"""Header, size in bits and Open vSwitch's name of the fields that are copied."""
+"""Header, size in bits and Open vSwitch's name of the fields that can be copied."""
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
-    """Have a packet that is sent out go on in a table, with metadata (NXAST_RESUBMIT_TABLE).
+class Resubmit:
+    """Resume a packet-out in a table, with metadata (NXAST_RESUBMIT_TABLE).
 
-    Of packets alone: flows go to tables by their instructions.
+    For packet-outs only: flows go to tables by their instructions.
     """
 
     name: ClassVar = "resubmit"
@@ -189,22 +189,22 @@ class GoOn:
 
 
 Action = Output | OutputFirst | PushVlan | PopVlan | SetField | Move
-PacketAction = Action | GoOn
-"""What can be done with a packet that is sent out."""
+PacketAction = Action | Resubmit
+"""An action of a packet-out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """What happens to a matching packet, in OpenFlow's order; nothing at all means drop.
 
-    Packed once, when made: flows share them.
+    Packed once, when made, because flows share them.
     """
 
     actions: tuple[Action, ...] = ()
     metadata: Bits | None = None
     goto: int | None = None
     names: frozenset[str] = field(init=False, compare=False, repr=False)
-    """What the actions are called in a table's declaration."""
+    """The names of the actions, as tables declare them."""
 
     wire: bytes = field(init=False, compare=False, repr=False)
 
@@ -231,7 +231,7 @@ class Instructions:
 
 @cache
 def _names(names: tuple[str, ...]) -> frozenset[str]:
-    # tens of thousands of instructions share a dozen sets, of 200 bytes each
+    # cached: tens of thousands of instructions share a dozen sets, of 200 bytes each
     return frozenset(names)
 
 

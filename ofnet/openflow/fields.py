@@ -1,7 +1,6 @@
-"""The bits of the metadata register: the only thing one table tells the next.
+"""The bits of the metadata register, the only state passed between tables.
 
-Nothing else carries state between tables; no NXM register is used. The layout is the original's
-(bit 31 and bits 40-63 are free).
+No NXM register is used. The layout is the original's (bit 31 and bits 40-63 are free).
 """
 
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ class Field:
 
 
 RX_VTEP: Final = Field(0, 1)
-"""The packet came from beyond this host: it must not be flooded back there."""
+"""Set for packets from beyond this host, which must not be flooded back there."""
 
 DESTINATION_GROUP: Final = Field(1, 15)
 SOURCE_GROUP: Final = Field(16, 15)

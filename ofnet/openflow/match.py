@@ -1,7 +1,7 @@
-"""What a flow matches: a frozen value that knows its OpenFlow 1.3 bytes and its OVS text.
+"""Matches of flows: frozen values with their OpenFlow 1.3 bytes and OVS text.
 
-A match is packed once, when it is made, however many flows share it: thousands are made in one go
-when a host starts.
+A match is packed once, when it is made, however many flows share it: thousands are made when an
+agent starts.
 """
 
 import struct
@@ -19,7 +19,7 @@ _HEAD: Final = struct.Struct(">HH")
 
 
 class MatchFields(TypedDict, total=False):
-    """What can be looked at. MAC text may carry a mask; a field left out is not looked at."""
+    """The fields of a match; one that is left out is not matched. MAC text may have a mask."""
 
     in_port: int
     metadata: Bits
@@ -58,7 +58,7 @@ class _Content(NamedTuple):
 
 
 class Match(_Content):
-    """The fields a packet must have, as `Match(in_port=3, …)`; a tuple, as `ofnet.flows` says."""
+    """The fields a packet must have: `Match(in_port=3, …)`; a tuple for speed (`ofnet.flows`)."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class _Shape(NamedTuple):
 
 @cache
 def _shape(names: tuple[str, ...]) -> _Shape:
-    # a pipeline builds thousands of matches of a dozen shapes
+    # cached: a pipeline builds thousands of matches of a dozen shapes
     return _Shape(tuple(sorted(names, key=_NUMBERS.__getitem__)), frozenset(names))
 
 

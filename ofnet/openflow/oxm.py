@@ -2,8 +2,7 @@
 
 A field's value is what the rest of the package uses: int, MAC text, `ipaddress` object or
 `fields.Bits`; a mask travels inside the value (`aa:…/ff:…`, a network, Bits).
-`ofnet.openflow.match` and `ofnet.openflow.actions` use this table; nobody else needs to know type
-numbers.
+`ofnet.openflow.match` and `ofnet.openflow.actions` use this table.
 """
 
 import struct
@@ -45,7 +44,7 @@ class OxmField(NamedTuple):
     set_name: str
     text: Callable[[Any], str] = str
     match_text: Callable[[Any], str] | None = None
-    """How a match prints the value, where that is not how a `set_field` does."""
+    """How a match prints the value, where a `set_field` prints it differently."""
 
 
 def header(number: int, size: int, *, masked: bool = False, oxm_class: int = BASIC_CLASS) -> bytes:
@@ -126,7 +125,7 @@ def _tos(dscp: int) -> str:
 
 
 def _tcp_flags(value: Flags) -> bytes:
-    # OpenFlow has the field from 1.5 on; ONF's extension brings it to 1.3
+    # a field of OpenFlow 1.5; ONF's extension adds it to 1.3
     return _TCP_FLAGS.pack(EXPERIMENTER_CLASS, 42 << 1 | 1, 8, ONF, value.value, value.mask)
 
 

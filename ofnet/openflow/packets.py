@@ -1,8 +1,15 @@
-"""The packet library's door: packets that come up are taken apart and answers built, pure.
+"""Parses the frames of packet-ins and builds the frames of packet-outs. Pure.
 
-The only module that knows os_ken. Frames come from pods and are untrusted: what cannot be read is
-None, never an exception.
+Frames come from pods and are untrusted: a frame that cannot be parsed is None, never an exception.
+The only module that uses os-ken.
 """
+
+# Where os-ken is used and where not. Its packet library builds and parses ARP, IPv4 and UDP here: a
+# frame at a time, where speed does not matter and checksums and padding must be right. Its OpenFlow
+# codec is not used for flows (`ofnet.channel.wire`): an agent that starts encodes tens of thousands
+# of flow-mods at once, and os-ken takes six to eight times as long for one. Tests use that codec as
+# the reference instead (`tests/unit/ofnet/channel/test_wire.py`). Fields that decide quickly
+# whether a frame matters (ether type, ports) are read here without it.
 
 import importlib
 import struct
@@ -15,8 +22,8 @@ from ofnet.openflow import oxm
 ARP_REQUEST: Final = 1
 ARP_REPLY: Final = 2
 
-_EVERYBODY: Final = "ff:ff:ff:ff:ff:ff"
-_NOBODY: Final = "00:00:00:00:00:00"
+_BROADCAST: Final = "ff:ff:ff:ff:ff:ff"
+_ZERO_MAC: Final = "00:00:00:00:00:00"
 _ETHERNET: Final = 14
 _ARP: Final = 28
 _IPV4_MIN: Final = 20
@@ -28,7 +35,7 @@ _HOPS: Final = 64
 _RST: Final = 0x04
 _FRAGMENT: Final = 0x1FFF
 _ETHERNET_IPV4: Final = b"\x00\x01\x08\x00\x06\x04"
-"""Hardware and protocol of the only ARP there is for us: Ethernet, IPv4."""
+"""Hardware and protocol of the only ARP that is handled: Ethernet, IPv4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +50,7 @@ class Arp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The ends of a TCP or UDP packet over IPv4; `reset`: it ends a TCP connection at once."""
+    """The ends of a TCP or UDP packet over IPv4; `reset` is TCP's RST flag."""
 
     protocol: int
     source: IPv4Address
@@ -54,15 +61,15 @@ class Segment:
 
 
 def load() -> None:
-    """Load the library, which is otherwise done with the first packet.
+    """Import os-ken, which is otherwise done for the first packet.
 
-    It takes a tenth of a second, which an agent that starts has better things to do with.
+    The import takes a tenth of a second, which would delay the start of an agent.
     """
     importlib.import_module("os_ken.lib.packet.ipv4")
 
 
 def ether_type(frame: bytes) -> int:
-    """Return what a frame carries, behind an 802.1Q tag if there is one; 0 for a stump."""
+    """Return a frame's ether type, behind an 802.1Q tag if any; 0 for a truncated frame."""
     at = 16 if is_tagged(frame) else 12
     return int.from_bytes(frame[at : at + 2], "big")
 
@@ -78,7 +85,7 @@ def vlan(frame: bytes) -> int:
 
 
 def parse_arp(frame: bytes) -> Arp | None:
-    """Return the ARP packet of a frame, or None if it is none or a broken one."""
+    """Return the ARP packet of a frame; None for another or a broken one."""
     body = _payload(frame)
     if ether_type(frame) != oxm.ETH_ARP or len(body) < _ARP or body[:6] != _ETHERNET_IPV4:
         return None
@@ -94,7 +101,7 @@ def parse_arp(frame: bytes) -> Arp | None:
 
 
 def arp_reply(request: Arp, mac: str) -> bytes:
-    """Return the untagged frame that tells the asker the target's MAC."""
+    """Return the untagged frame that answers a request with the target's MAC."""
     from os_ken.lib.packet import arp, ethernet, packet  # noqa: PLC0415 - see `load`
 
     reply = packet.Packet()
@@ -113,22 +120,22 @@ def arp_reply(request: Arp, mac: str) -> bytes:
 
 
 def arp_announcement(mac: str, address: IPv4Address) -> bytes:
-    """Return the untagged frame by which an address is announced: it asks everybody for itself."""
+    """Return the untagged frame of a gratuitous ARP: a broadcast request for the address itself."""
     return arp_request(mac, address, address)
 
 
 def arp_request(mac: str, address: IPv4Address, target: IPv4Address) -> bytes:
-    """Return the untagged frame that asks everybody for the MAC of an address."""
+    """Return the untagged broadcast frame that requests the MAC of an address."""
     from os_ken.lib.packet import arp, ethernet, packet  # noqa: PLC0415 - see `load`
 
     frame = packet.Packet()
-    frame.add_protocol(ethernet.ethernet(dst=_EVERYBODY, src=mac, ethertype=oxm.ETH_ARP))
+    frame.add_protocol(ethernet.ethernet(dst=_BROADCAST, src=mac, ethertype=oxm.ETH_ARP))
     frame.add_protocol(
         arp.arp(
             opcode=ARP_REQUEST,
             src_mac=mac,
             src_ip=str(address),
-            dst_mac=_NOBODY,
+            dst_mac=_ZERO_MAC,
             dst_ip=str(target),
         )
     )
@@ -147,7 +154,7 @@ def is_udp_to(frame: bytes, port: int) -> bool:
 
 
 def udp_payload(frame: bytes) -> bytes | None:
-    """Return what the UDP packet of an untagged IPv4 frame carries; None unless it is all there."""
+    """Return the payload of an untagged IPv4 frame's UDP packet; None unless it is complete."""
     if is_tagged(frame) or ether_type(frame) != oxm.ETH_IPV4:
         return None
     body = _payload(frame)
@@ -163,25 +170,25 @@ def udp_payload(frame: bytes) -> bytes | None:
 
 
 def udp_reply(frame: bytes, payload: bytes) -> bytes:
-    """Return the frame that answers a whole UDP packet (`udp_payload`) in its receiver's name.
+    """Return the frame that answers a complete UDP packet (`udp_payload`) from its destination.
 
-    It lives for 64 hops; its other marks are those of the packet (`ofnetDns.go`).
+    Its TTL is 64; identification and flags are those of the packet (`ofnetDns.go`).
     """
     from os_ken.lib.packet import ethernet, ipv4, packet, udp  # noqa: PLC0415 - see `load`
 
-    asked, _, datagram = ipv4.ipv4.parser(_payload(frame))
+    request, _, datagram = ipv4.ipv4.parser(_payload(frame))
     ports, _, _ = udp.udp.parser(datagram)
     outer, _, _ = ethernet.ethernet.parser(frame)
     reply = packet.Packet()
     reply.add_protocol(ethernet.ethernet(dst=outer.src, src=outer.dst, ethertype=oxm.ETH_IPV4))
     reply.add_protocol(
         ipv4.ipv4(
-            identification=asked.identification,
-            flags=asked.flags,
+            identification=request.identification,
+            flags=request.flags,
             ttl=_HOPS,
             proto=oxm.PROTO_UDP,
-            src=asked.dst,
-            dst=asked.src,
+            src=request.dst,
+            dst=request.src,
         )
     )
     reply.add_protocol(udp.udp(src_port=ports.dst_port, dst_port=ports.src_port))
@@ -191,7 +198,7 @@ def udp_reply(frame: bytes, payload: bytes) -> bytes:
 
 
 def parse_segment(frame: bytes) -> Segment | None:
-    """Return the ends of a frame's TCP or UDP packet; None for what has none, as fragments."""
+    """Return the ends of a frame's TCP or UDP packet; None without them, as for fragments."""
     body = _payload(frame)
     if ether_type(frame) != oxm.ETH_IPV4 or len(body) < _IPV4_MIN:
         return None
@@ -210,12 +217,12 @@ def parse_segment(frame: bytes) -> Segment | None:
 
 
 def source(frame: bytes) -> tuple[str, IPv4Address]:
-    """Return the MAC and the IPv4 address a whole IPv4 frame says it comes from."""
+    """Return the source MAC and the source address of a complete IPv4 frame."""
     return frame[6:12].hex(":"), IPv4Address(_payload(frame)[12:16])
 
 
 def tagged(frame: bytes, vlan: int) -> bytes:
-    """Return the frame with an 802.1Q tag, all else untouched."""
+    """Return the frame with an 802.1Q tag added."""
     return frame[:12] + struct.pack(">HH", oxm.ETH_VLAN, vlan) + frame[12:]
 
 

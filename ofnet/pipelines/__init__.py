@@ -1,8 +1,9 @@
-"""The pipelines: World in, flows out, nothing else.
+"""The pipelines: pure functions from the objects of a World to flows.
 
-One module per mode (`vrouter`, `vlrouter`, `vlan_bridge`, `vxlan_bridge`), each a set of pure
-functions per object (`pipeline.Pipeline`); `stages` has what they share. `ofnet.desired` adds the
-functions up.
+One module per mode (`vrouter`, `vlrouter`, `vlan_bridge`, `vxlan_bridge`), each with one function
+per kind of object (`pipeline.Pipeline`). Shared stages: `stages` (input, groups, DNS interception),
+`source_guard`, `neighbours` (ARP and ND answers), `service_nat`, `policy`, `ingress_group`,
+`host_access`. `ofnet.tables` declares the tables; `ofnet.desired` adds the flows up.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,14 @@
-"""Pods that have an interface of their own to their host: `host1`, on networks without a gateway.
+"""Host access: a pod's second interface (`host1`) to its host, on networks without a gateway.
 
-Such an interface is a port of the vxlan bridge beside the pod's own, with the pod's address on the
-host's private network; no network, VRF or policy of the cluster is concerned, as on the bridge the
-original once had for it. Its flows join it to the host's port and to nothing else: other pods'
-private addresses are out of reach, as everywhere, and what it sends under another name ends in
-table 1, which does not know the port. The same in both forwarding modes.
+The interface is a port of the vxlan bridge with the pod's address on the host's private network.
+Its flows connect it to the host's port and to nothing else, in both forwarding modes. Networks,
+VRFs and policies do not apply, as on the separate bridge that the original once had for it.
 """
+
+# Invariant: packets from this port reach the host or are dropped. Table 0 passes only the pod's own
+# MAC and private address, to table 8 and not to the cluster's tables. Other packets take table 0's
+# miss to table 1, which has no flow for the port and drops them. In table 8 the private network is
+# out of reach but for the host itself, so pods cannot reach each other around the policies.
 
 from collections.abc import Iterator
 
@@ -20,7 +23,7 @@ from ofnet.world import AccessPort, HostPort, World
 
 
 def flows(access: AccessPort, world: World) -> Iterator[Flow]:
-    """Yield what joins a pod's `host1` to the host's port; nothing while there is none."""
+    """Yield the flows between a pod's `host1` and the host's port; none while that is missing."""
     port = world.host_port
     if port is None:
         return
@@ -48,15 +51,15 @@ def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
 
 def _to_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     from_host: MatchFields = {"in_port": port.ofport}
-    asked: MatchFields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
+    request: MatchFields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
     sent: MatchFields = {**from_host, "eth_type": oxm.ETH_IPV4, "ipv4_dst": access.ip}
     out = Output(access.ofport)
-    yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS))
-    yield stages.dns_exemption(ObjectKind.ACCESS, port.ofport, TableId.ARRIVALS)
-    yield _flow(TableId.INPUT, Priority.OWN_ARP, asked, Instructions((out,)))
-    # above the flow that would translate it to the pod's other interface
+    yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.INGRESS_GROUP))
+    yield stages.dns_exemption(ObjectKind.ACCESS, port.ofport, TableId.INGRESS_GROUP)
+    yield _flow(TableId.INPUT, Priority.OWN_ARP, request, Instructions((out,)))
+    # above the flow that translates the address to the pod's other interface (`vrouter`)
     to_pod = Instructions((SetField("eth_dst", access.mac), out))
-    yield _flow(TableId.ARRIVALS, Priority.ABOVE_MATCH, sent, to_pod)
+    yield _flow(TableId.INGRESS_GROUP, Priority.ABOVE_MATCH, sent, to_pod)
 
 
 def _flow(

@@ -1,14 +1,18 @@
-"""What other hosts send is judged here as well: table 2 finds its sender's group.
+"""Table 2: finds the source group of packets from other hosts, so that policy applies here too.
 
-The sender's host judges by what it knows, and it may not have heard yet of a pod that is new here,
-or that has an address another one had. So what arrives in the name of a pod known to be elsewhere
-goes through tables 4 and 5 once more, with the groups of both ends: the same rules on the same
-packet, so that what may leave may enter. The original judges at the sender's host alone.
-
-What arrives in a name unknown here goes on as it is. It is of people outside the cluster, or of a
-pod that is younger than all those here: then its own host knows these, and has judged
-(`netplugin.pods.add`).
+A packet from a known remote endpoint gets its source group and goes through tables 4 and 5; one
+from an unknown source skips them. The original applies policy at the sender's host alone.
 """
+
+# Invariant: no packet between two pods passes unless the current rules allow it, also while hosts
+# know different states (ADR 6). The sender's host may not have the record of a pod that is new
+# here, or of one that took over another pod's address; it then sends what the rules deny. The
+# receiving host knows its own pods first, so it applies the rules again. Both hosts apply the same
+# rules to the same packet and the same groups: what may leave may also enter.
+#
+# An unknown source is outside the cluster, where policy does not apply, or a pod that this host has
+# no record of yet. Then that pod is younger than all pods here, and its own host, which waits for
+# their records before the pod starts (`netplugin.pods.add`), has applied the rules.
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -23,39 +27,47 @@ from ofnet.tables import Priority, TableId
 from ofnet.world import RemoteEndpoint, Uplink
 
 
-def strangers() -> Flow:
-    """Return the flow that leaves alone what arrives in nobody's name that is known here."""
+def unknown_sources() -> Flow:
+    """Return the flow that lets packets from unknown sources skip policy."""
     onward = goto(TableId.SRV_PROXY_SNAT)
     return Flow(
-        ObjectKind.PIPELINE, TableId.ARRIVALS, Priority.PORT, Match(metadata=RX_VTEP.put(1)), onward
+        ObjectKind.PIPELINE,
+        TableId.INGRESS_GROUP,
+        Priority.PORT,
+        Match(metadata=RX_VTEP.put(1)),
+        onward,
     )
 
 
-def mark(vrf: int, *, tagging: tuple[Action, ...] = ()) -> Instructions:
-    """Return what table 1 does with a packet that arrives in a VRF."""
-    return Instructions(tagging, _arrived(vrf), TableId.ARRIVALS)
+def ingress_instructions(vrf: int, *, tagging: tuple[Action, ...] = ()) -> Instructions:
+    """Return the instructions of table 1 for a packet from another host in a VRF."""
+    return Instructions(tagging, _ingress_metadata(vrf), TableId.INGRESS_GROUP)
 
 
-def on_vlan(uplink: Uplink, vlan: int, vrf: int) -> Flow:
-    """Return the flow for what arrives on a network's VLAN."""
+def vlan_ingress(uplink: Uplink, vlan: int, vrf: int) -> Flow:
+    """Return the flow of table 1 for packets from an uplink on a network's VLAN."""
     match = Match(in_port=uplink.ofport, vlan_vid=vlan)
-    return Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.ABOVE_MATCH, match, mark(vrf))
+    return Flow(
+        ObjectKind.NETWORK, TableId.VLAN, Priority.ABOVE_MATCH, match, ingress_instructions(vrf)
+    )
 
 
 def source_groups(endpoint: RemoteEndpoint, vrf: int) -> Iterator[Flow]:
-    """Yield the flows that have judged what arrives from an endpoint of another host."""
+    """Yield the flows that apply policy to packets from a remote endpoint."""
     for address in stages.addresses(endpoint):
-        fields: MatchFields = {"metadata": _arrived(vrf), **stages.from_address(address)}
-        judged = _judged(endpoint.group_id)
-        yield Flow(ObjectKind.REMOTE, TableId.ARRIVALS, Priority.MATCH, Match(**fields), judged)
+        fields: MatchFields = {"metadata": _ingress_metadata(vrf), **stages.from_address(address)}
+        to_policy = _to_policy(endpoint.group_id)
+        yield Flow(
+            ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, Match(**fields), to_policy
+        )
 
 
 @lru_cache(maxsize=256)
-def _arrived(vrf: int) -> Bits:
+def _ingress_metadata(vrf: int) -> Bits:
     return VRF.put(vrf) | RX_VTEP.put(1)
 
 
 @lru_cache(maxsize=4096)
-def _judged(group_id: int) -> Instructions:
+def _to_policy(group_id: int) -> Instructions:
     group = SOURCE_GROUP.put(group_id) if group_id else None
     return Instructions(metadata=group, goto=TableId.DST_GRP)

@@ -1,12 +1,22 @@
-"""Who has which address: ARP and neighbour discovery answered by the switch itself.
+"""Neighbours: ARP and IPv6 neighbour discovery (ND), answered by the switch itself.
 
-A pod's question leaves table 0 for table 10, which has a flow for every address that can be
-answered; what it does not know goes up to the agent. Since no agent is asked for what is known, new
-paths work while it is down. (The original's agent answers all ARP, and nothing answers IPv6.)
-
-Left alone are probes for duplicates and announcements: a question with one's own address, or with
-none, is not one for somebody else.
+A pod's request goes from table 0 to table 10, which has a flow for every address that can be
+answered; other requests go to the agent (`ofnet.packetin`). The original's agent answers all ARP,
+and nothing answers IPv6.
 """
+
+# Why in the switch: pods resolve known neighbours while the agent is down or restarting, and a
+# burst of requests costs the agent nothing. An answer is made of the request in place: fields are
+# moved from sender to target, the answer is written over the sender, and the frame goes back to
+# its port. OpenFlow cannot rewrite an ND message in one table, because the fields that may be set
+# depend on its ICMPv6 type: table 10 changes the type, table 11 adds the link-layer option.
+#
+# Metadata identifies the requester (VRF, and RX_VTEP for one beyond this host). The same address
+# may so have different answers: pods learn a pod's or the router's MAC, the physical network learns
+# local endpoints alone, because a remote endpoint is answered by its own host.
+#
+# Address conflict probes (sender 0.0.0.0 or ::) and announcements (sender equal to target) are
+# dropped in table 0: an answer to a pod's request for its own address means a conflict to it.
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
@@ -37,51 +47,51 @@ TARGET_LINK_LAYER: Final = 2
 
 SOLICITED_OVERRIDE: Final = 0x60000000
 
-_TO_ASKER: Final = Move("eth_src", "eth_dst")
+_TO_REQUESTER: Final = Move("eth_src", "eth_dst")
 _REPLY: Final = SetField("arp_op", ARP_REPLY)
-_ASKERS_MAC: Final = Move("arp_sha", "arp_tha")
-_ASKERS_ADDRESS: Final = Move("arp_spa", "arp_tpa")
+_REQUESTERS_MAC: Final = Move("arp_sha", "arp_tha")
+_REQUESTERS_ADDRESS: Final = Move("arp_spa", "arp_tpa")
 _BACK: Final = Output(PORT_IN_PORT)
-"""What answers to all have in common, once: there are as many answers as endpoints."""
+"""The parts that all answers share, made once: there are as many answers as endpoints."""
 
-_NOBODY4: Final = IPv4Address(0)
-_NOBODY6: Final = IPv6Address("::")
+_UNSPECIFIED4: Final = IPv4Address(0)
+_UNSPECIFIED6: Final = IPv6Address("::")
 
 
-def unknown() -> Flow:
-    """Return the flow that has the agent decide about what the switch cannot answer."""
+def unanswered() -> Flow:
+    """Return the flow that sends requests without an answer to the agent."""
     return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOURS, Priority.MISS, Match(), TO_CONTROLLER)
 
 
 def advertisement(mac: str) -> Flow:
-    """Return the flow that completes and sends an answer to an IPv6 question."""
+    """Return the flow that completes and sends an ND answer."""
     match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=oxm.ND_ADVERT)
     send = Instructions((SetField("nd_tll", mac), Output(PORT_IN_PORT)))
     return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
 
-def questions4(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
-    """Yield what becomes of a pod's ARP requests; guarded, of those in its own name alone."""
+def arp_requests(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
+    """Yield the flows for a pod's ARP requests; guarded, only for those from its own address."""
     request: MatchFields = {
         "in_port": endpoint.ofport,
         "eth_type": oxm.ETH_ARP,
         "arp_op": ARP_REQUEST,
     }
-    asked, own = request, endpoint.ip
+    matched, own = request, endpoint.ip
     if guard:
-        asked = {**request, "eth_src": endpoint.mac, "arp_sha": endpoint.mac, "arp_spa": own}
+        matched = {**request, "eth_src": endpoint.mac, "arp_sha": endpoint.mac, "arp_spa": own}
     announced: MatchFields = {**request, "arp_spa": own, "arp_tpa": own}
-    probed: MatchFields = {**request, "arp_spa": _NOBODY4}
-    yield _input(ObjectKind.LOCAL, Priority.QUESTION, Match(**asked), _ask(VRF.put(vrf)))
+    probed: MatchFields = {**request, "arp_spa": _UNSPECIFIED4}
+    yield _input(ObjectKind.LOCAL, Priority.REQUEST, Match(**matched), _look_up(VRF.put(vrf)))
     yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, Match(**announced), DROP)
     yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, Match(**probed), DROP)
 
 
-def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
-    """Yield what becomes of a pod's neighbour solicitations."""
+def solicitations(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
+    """Yield the flows for a pod's neighbour solicitations."""
     if endpoint.ip6 is None:
         return
-    asked = Match(
+    request = Match(
         in_port=endpoint.ofport,
         eth_type=oxm.ETH_IPV6,
         ip_proto=oxm.PROTO_ICMP6,
@@ -93,33 +103,33 @@ def questions6(endpoint: LocalEndpoint, vrf: int) -> Iterator[Flow]:
         eth_type=oxm.ETH_IPV6,
         ip_proto=oxm.PROTO_ICMP6,
         icmpv6_type=oxm.ND_SOLICIT,
-        ipv6_src=_NOBODY6,
+        ipv6_src=_UNSPECIFIED6,
     )
-    yield _input(ObjectKind.LOCAL, Priority.QUESTION, asked, _ask(VRF.put(vrf)))
+    yield _input(ObjectKind.LOCAL, Priority.REQUEST, request, _look_up(VRF.put(vrf)))
     yield _input(ObjectKind.LOCAL, Priority.ANNOUNCEMENT, probed, DROP)
 
 
-def questions_from_outside(owner: ObjectKind, ofport: int, vlan: int, vrf: int) -> Flow:
+def uplink_arp_requests(owner: ObjectKind, ofport: int, vlan: int, vrf: int) -> Flow:
     """Return the flow for ARP requests that come in on a VLAN of an uplink."""
-    asked = Match(in_port=ofport, vlan_vid=vlan, eth_type=oxm.ETH_ARP, arp_op=ARP_REQUEST)
-    return _input(owner, Priority.QUESTION, asked, _ask(VRF.put(vrf) | RX_VTEP.put(1)))
+    request = Match(in_port=ofport, vlan_vid=vlan, eth_type=oxm.ETH_ARP, arp_op=ARP_REQUEST)
+    return _input(owner, Priority.REQUEST, request, _look_up(VRF.put(vrf) | RX_VTEP.put(1)))
 
 
-def question(owner: ObjectKind, asked: Match, asker: Bits) -> Flow:
-    """Return the flow that has a question answered as to whom `asker` marks."""
-    return _input(owner, Priority.QUESTION, asked, _ask(asker))
+def lookup(owner: ObjectKind, request: Match, requester: Bits) -> Flow:
+    """Return the flow that has a request answered for the requester's metadata."""
+    return _input(owner, Priority.REQUEST, request, _look_up(requester))
 
 
-def answer4(owner: ObjectKind, asker: Bits, address: IPv4Address, mac: str) -> Flow:
-    """Return the flow that tells the MAC of an IPv4 address to whom `asker` marks."""
-    match = Match(metadata=asker, eth_type=oxm.ETH_ARP, arp_tpa=address)
+def arp_answer(owner: ObjectKind, requester: Bits, address: IPv4Address, mac: str) -> Flow:
+    """Return the flow that answers ARP for an address to requesters with this metadata."""
+    match = Match(metadata=requester, eth_type=oxm.ETH_ARP, arp_tpa=address)
     reply = Instructions(
         (
-            _TO_ASKER,
+            _TO_REQUESTER,
             SetField("eth_src", mac),
             _REPLY,
-            _ASKERS_MAC,
-            _ASKERS_ADDRESS,
+            _REQUESTERS_MAC,
+            _REQUESTERS_ADDRESS,
             SetField("arp_sha", mac),
             SetField("arp_spa", address),
             _BACK,
@@ -128,10 +138,10 @@ def answer4(owner: ObjectKind, asker: Bits, address: IPv4Address, mac: str) -> F
     return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
 
 
-def answer6(owner: ObjectKind, asker: Bits, address: IPv6Address, mac: str) -> Flow:
-    """Return the flow that begins the answer for an IPv6 address; `advertisement` ends it."""
+def nd_answer(owner: ObjectKind, requester: Bits, address: IPv6Address, mac: str) -> Flow:
+    """Return the flow that begins an ND answer for an address; `advertisement` completes it."""
     match = Match(
-        metadata=asker,
+        metadata=requester,
         eth_type=oxm.ETH_IPV6,
         ip_proto=oxm.PROTO_ICMP6,
         icmpv6_type=oxm.ND_SOLICIT,
@@ -139,7 +149,7 @@ def answer6(owner: ObjectKind, asker: Bits, address: IPv6Address, mac: str) -> F
     )
     reply = Instructions(
         (
-            _TO_ASKER,
+            _TO_REQUESTER,
             SetField("eth_src", mac),
             Move("ipv6_src", "ipv6_dst"),
             SetField("ipv6_src", address),
@@ -153,42 +163,42 @@ def answer6(owner: ObjectKind, asker: Bits, address: IPv6Address, mac: str) -> F
 
 
 def answers(
-    owner: ObjectKind, asker: Bits, addresses: Iterator[IPv4Address | IPv6Address], mac: str
+    owner: ObjectKind, requester: Bits, addresses: Iterator[IPv4Address | IPv6Address], mac: str
 ) -> Iterator[Flow]:
-    """Yield the flows that tell one MAC for each of the addresses."""
+    """Yield the flows that answer with one MAC for each of the addresses."""
     for address in addresses:
         if isinstance(address, IPv4Address):
-            yield answer4(owner, asker, address, mac)
+            yield arp_answer(owner, requester, address, mac)
         else:
-            yield answer6(owner, asker, address, mac)
+            yield nd_answer(owner, requester, address, mac)
 
 
 def bridged(
     endpoint: LocalEndpoint | RemoteEndpoint, network: Network, world: World
 ) -> Iterator[Flow]:
-    """Yield how an endpoint of a bridged network is asked for, and asks, as itself.
+    """Yield the neighbour flows of an endpoint on a bridged network, which answer with its own MAC.
 
-    Whoever is outside hears of the endpoints of this host alone, of others from theirs. IPv6
-    neighbours find each other by multicast.
+    The physical network is answered for the endpoints of this host alone. IPv6 neighbours find each
+    other by multicast.
     """
     local = isinstance(endpoint, LocalEndpoint)
     proxied = world.arp_mode is ArpMode.PROXY
     if proxied:
-        # one match for both kinds: of an address known here and elsewhere a single MAC is told
+        # local and remote share one match: ownership leaves one answer for an address known twice
         inside = VRF.put(network.vrf) | RX_VTEP.put(0)
         owner = ObjectKind.LOCAL if local else ObjectKind.REMOTE
-        yield answer4(owner, inside, endpoint.ip, endpoint.mac)
+        yield arp_answer(owner, inside, endpoint.ip, endpoint.mac)
     if isinstance(endpoint, LocalEndpoint):
         if proxied:
-            yield from questions4(endpoint, network.vrf, guard=world.guard)
+            yield from arp_requests(endpoint, network.vrf, guard=world.guard)
         if proxied and world.uplinks:
             outside = VRF.put(network.vrf) | RX_VTEP.put(1)
-            yield answer4(ObjectKind.LOCAL, outside, endpoint.ip, endpoint.mac)
+            yield arp_answer(ObjectKind.LOCAL, outside, endpoint.ip, endpoint.mac)
         if world.guard:
             yield from source_guard.flows(endpoint, layer2=True, arp=not proxied)
 
 
-def _ask(marks: Bits) -> Instructions:
+def _look_up(marks: Bits) -> Instructions:
     return Instructions(metadata=marks, goto=TableId.NEIGHBOURS)
 
 

@@ -1,4 +1,7 @@
-"""The shape of a pipeline: one pure function per kind of object, whose sum is Flows(World)."""
+"""The interface of a pipeline: one pure function per kind of object, from that object to its flows.
+
+`ofnet.desired` calls `Pipeline.flows` for each object that changed.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,7 +46,11 @@ def no_flows_to(_prefix: IPv4Network, _mac: str, _world: World) -> Iterator[Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What one mode installs for each kind of object; a missing object has no flows."""
+    """The functions of one mode; a missing object has no flows."""
+
+    # A function may read the whole World besides its object. Each such read is a dependency, and
+    # `ofnet.changes.affected` must name it: else the flows of this object stay as they were when
+    # what was read changes. `tests/unit/ofnet/test_desired.py` compares both ways of computing.
 
     mode: Mode
     start: ForWorld
@@ -92,12 +99,16 @@ class Pipeline:
                 prefix = IPv4Network(of.name)
                 hop = world.routes.get(prefix)
                 return self.route(prefix, hop, world) if hop is not None else iter(())
+            case ObjectKind.PEER:
+                return iter(())
             case _:
                 assert_never(of.kind)
 
     def _services(self, of: ObjectId, world: World) -> Iterator[Flow]:
         if of.kind is ObjectKind.SERVICE:
-            return _of(partial(service_nat.watch, self.mode), world.services.get(of.name), world)
+            return _of(
+                partial(service_nat.intercept, self.mode), world.services.get(of.name), world
+            )
         return _of(partial(service_nat.nat, self.mode), world.served.get(of.name), world)
 
 

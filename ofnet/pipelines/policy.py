@@ -1,9 +1,14 @@
 """Rules of policies as flows of table 5, the same in all four pipelines.
 
-A rule without addresses holds for IPv4 and IPv6 alike; ICMP then means ICMPv6 in the latter. (The
-original's rules held for IPv4 alone, and let all of IPv6 pass.) What answers and announces IPv6
-neighbours is no rule's business, as ARP is none.
+A rule without addresses applies to IPv4 and IPv6; ICMP then means ICMPv6 in the latter. (The
+original's rules apply to IPv4 alone, and all IPv6 passes.) Rules do not apply to neighbour
+discovery, as they do not apply to ARP.
 """
+
+# Priorities in table 5. A rule's is 10 plus its own (1..100), so the greatest of a policy's rules
+# wins, and every rule is above the table's miss, which passes: without a matching rule everything
+# is allowed. Neighbour discovery is above all rules (200): a policy that denies everything must not
+# cut pods off from learning MACs, which would break the traffic that other rules allow.
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -19,25 +24,25 @@ from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import Priority, TableId
 from ofnet.world import Rule, World
 
-_REMEMBERED: Final = 1 << 15
+_CACHE_SIZE: Final = 1 << 15
 _PASS: Final = goto(TableId.SRV_PROXY_SNAT)
 
 
 def neighbour_discovery() -> Iterator[Flow]:
-    """Yield the flows that let IPv6 neighbours find each other whatever the rules say."""
+    """Yield the flows that pass IPv6 neighbour discovery, whatever the rules are."""
     for kind in (oxm.ND_SOLICIT, oxm.ND_ADVERT):
         match = Match(eth_type=oxm.ETH_IPV6, ip_proto=oxm.PROTO_ICMP6, icmpv6_type=kind)
         yield Flow(ObjectKind.PIPELINE, TableId.POLICY, Priority.NEIGHBOURS, match, _PASS)
 
 
 def flows(rule: Rule, _world: World) -> Iterator[Flow]:
-    """Yield the flow of a rule for each family of addresses it holds for."""
+    """Yield the flow of a rule for each address family it applies to."""
     yield from _flows(rule)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def _flows(rule: Rule) -> tuple[Flow, ...]:
-    # both bridges of a host have them: made once, and kept once
+    # cached, because both bridges of a host have all rules
     addresses = (rule.source, rule.destination)
     excluded = {oxm.ETH_IPV4: IPv6Network, oxm.ETH_IPV6: IPv4Network}
     return tuple(

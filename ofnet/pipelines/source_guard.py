@@ -1,9 +1,19 @@
-"""The source guard: a pod sends only from its own addresses, and is nobody's DHCP server or router.
+"""The source guard: a pod sends only from its own addresses, and no DHCP offers or router adverts.
 
-Flows of table 0, below the interception of ARP and DNS and above everything else: what a pod may
-send goes on to table 1, the rest ends here. It is on unless a host's agent is told otherwise; the
-original has none.
+Flows of table 0 for each pod's port: allowed packets go to table 1, all others are dropped. The
+guard is on unless an option of the agent turns it off; the original has none.
 """
+
+# Invariant: with the guard on, every packet from a pod's port that enters the tables has the pod's
+# own MAC and address. Source groups (table 1), VRFs and the NAT of services identify a sender by
+# port or address and rely on it. The levels in table 0, lowest first:
+#   GUARD         drop everything from the port
+#   GUARD_PASS    pass packets with the pod's own MAC and address
+#   GUARD_NEVER   drop what no pod may send, also from its own address: DHCP offers, router adverts
+#   GUARD_EXCEPT  pass neighbour advertisements for the pod's own address
+# ARP requests and DNS are intercepted at higher priorities, so the guard's flows do not see them.
+# There the same check is part of the interception: in the match (`neighbours.arp_requests`) and in
+# the agent (`ofnet.packetin`). A new interception needs its own check too.
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
@@ -23,16 +33,16 @@ DHCP6_SERVER: Final = 547
 ROUTER_ADVERT: Final = 134
 
 _LINK_LOCAL: Final = IPv6Network("fe80::/10")
-_NOBODY4: Final = IPv4Address(0)
-_NOBODY6: Final = IPv6Address("::")
+_UNSPECIFIED4: Final = IPv4Address(0)
+_UNSPECIFIED6: Final = IPv6Address("::")
 _ON: Final = goto(TableId.VLAN)
 
 
 def flows(endpoint: LocalEndpoint, *, layer2: bool, arp: bool) -> Iterator[Flow]:
     """Yield the guard of a pod's port.
 
-    With `layer2` neighbours find each other by multicast, and with `arp` by broadcast: then their
-    questions and answers pass too, in the pod's own name.
+    With `layer2` pods find neighbours by IPv6 multicast, with `arp` by ARP broadcast: requests and
+    answers with the pod's own addresses pass then.
     """
     port: MatchFields = {"in_port": endpoint.ofport}
     own: MatchFields = {"in_port": endpoint.ofport, "eth_src": endpoint.mac}
@@ -45,9 +55,9 @@ def flows(endpoint: LocalEndpoint, *, layer2: bool, arp: bool) -> Iterator[Flow]
         if layer2:
             yield from _neighbours6(endpoint.ip6, own)
     if arp:
-        asked: MatchFields = {**own, "eth_type": oxm.ETH_ARP, "arp_sha": endpoint.mac}
-        for sender in (endpoint.ip, _NOBODY4):
-            yield _flow(Priority.GUARD_PASS, {**asked, "arp_spa": sender})
+        request: MatchFields = {**own, "eth_type": oxm.ETH_ARP, "arp_sha": endpoint.mac}
+        for sender in (endpoint.ip, _UNSPECIFIED4):
+            yield _flow(Priority.GUARD_PASS, {**request, "arp_spa": sender})
 
 
 def _flows6(address: IPv6Address, own: MatchFields, port: MatchFields) -> Iterator[Flow]:
@@ -55,7 +65,7 @@ def _flows6(address: IPv6Address, own: MatchFields, port: MatchFields) -> Iterat
     yield _flow(Priority.GUARD_PASS, {**own, "eth_type": oxm.ETH_IPV6, "ipv6_src": address})
     yield _flow(Priority.GUARD_NEVER, {**port, **_udp_from(oxm.ETH_IPV6, DHCP6_SERVER)}, DROP)
     yield _flow(Priority.GUARD_NEVER, advert, DROP)
-    # an advertisement in the pod's name for somebody else's address
+    # an advertisement from the pod for another pod's address
     claimed: MatchFields = {**port, **_icmp6(oxm.ND_ADVERT)}
     yield _flow(Priority.GUARD_NEVER, claimed, DROP)
     named: MatchFields = {**own, **_icmp6(oxm.ND_ADVERT), "ipv6_src": address, "nd_target": address}
@@ -65,7 +75,7 @@ def _flows6(address: IPv6Address, own: MatchFields, port: MatchFields) -> Iterat
 def _neighbours6(address: IPv6Address, own: MatchFields) -> Iterator[Flow]:
     solicit: MatchFields = {**own, **_icmp6(oxm.ND_SOLICIT)}
     yield _flow(Priority.GUARD_PASS, {**solicit, "ipv6_src": _LINK_LOCAL})
-    yield _flow(Priority.GUARD_PASS, {**solicit, "ipv6_src": _NOBODY6})
+    yield _flow(Priority.GUARD_PASS, {**solicit, "ipv6_src": _UNSPECIFIED6})
     advert: MatchFields = {**own, **_icmp6(oxm.ND_ADVERT), "ipv6_src": _LINK_LOCAL}
     yield _flow(Priority.GUARD_EXCEPT, {**advert, "nd_target": address})
     yield _flow(Priority.GUARD_EXCEPT, {**advert, "nd_target": _LINK_LOCAL})

@@ -1,6 +1,6 @@
-"""The stages every pipeline shares: packet interception, port input, tunnel input, groups.
+"""The stages that pipelines share: DNS and ARP interception, port input, destination groups.
 
-Flows are the original's (spec: base flows, createPortVlanFlow, createDscpFlow, dstGrpFlow).
+The flows are the original's (docs/original/ofnet-pipelines.md §3-6).
 """
 
 from collections.abc import Iterator
@@ -29,28 +29,31 @@ ROUTER_MAC: Final = "00:00:11:11:11:11"
 """The distributed router's address on every host."""
 
 FLAT_VRF: Final = 1
-"""The VRF of every tenant where vlan networks are routed; the original's `default`."""
+"""The VRF of all tenants where vlan networks are routed; the original's `default`."""
 
 DNS_PORT: Final = 53
 DNS_RETURN_VLAN: Final = 4093
-"""Marks an intercepted DNS packet that the agent sends on untouched."""
+"""Marks an intercepted DNS packet that the agent returns to the tables."""
 
 _POD_MACS: Final = "02:02:00:00:00:00/ff:ff:00:00:00:00"
 _MULTICAST_MACS: Final = "01:00:00:00:00:00/01:00:00:00:00:00"
 
 
 def misses(mode: Mode) -> Iterator[Flow]:
-    """Yield what each of the mode's tables does with a packet nothing else matches."""
+    """Yield the miss flow of each of the mode's tables."""
     for table in TABLES.values():
         if mode in table.misses:
             yield Flow(ObjectKind.PIPELINE, table.id, Priority.MISS, Match(), table.misses[mode])
 
 
 def dns_interception(*, guard: bool) -> Iterator[Flow]:
-    """Yield the flows that bring the pods' DNS requests up, and let the returned ones pass.
+    """Yield the flows that send the pods' DNS requests to the agent, and pass the returned ones.
 
-    Guarded, a pod's own pass by its guard's flow (`source_guard`): anybody can write their mark.
+    With the guard on, a returned request passes by a flow of its pod's guard (`source_guard`).
     """
+    # The mark of a returned request is a VLAN tag, which a pod can write itself. Unguarded, such a
+    # packet reaches the real DNS server directly, which does no harm. Guarded, it must also
+    # have the pod's own addresses, or the mark would be a way around the guard.
     request = Match(
         eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, eth_src=_POD_MACS, udp_dst=DNS_PORT
     )
@@ -60,7 +63,7 @@ def dns_interception(*, guard: bool) -> Iterator[Flow]:
 
 
 def returned_dns(owner: ObjectKind, sender: MatchFields) -> Flow:
-    """Return the flow that lets DNS requests pass which the agent sends on."""
+    """Return the flow that passes DNS requests returned by the agent."""
     fields: MatchFields = {
         **sender,
         "vlan_vid": DNS_RETURN_VLAN,
@@ -73,13 +76,13 @@ def returned_dns(owner: ObjectKind, sender: MatchFields) -> Flow:
 
 
 def multicast_source_drop() -> Flow:
-    """Return the flow that drops frames which claim to come from a group address, ARP too."""
+    """Return the flow that drops frames with a multicast source MAC, ARP included."""
     grouped = Match(eth_src=_MULTICAST_MACS)
     return Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.ABOVE_MATCH, grouped, DROP)
 
 
 def arp_to_controller(*, requests_only: bool) -> Flow:
-    """Return the flow that brings ARP up to be answered on the host."""
+    """Return the flow that sends ARP to the agent."""
     match = Match(eth_type=oxm.ETH_ARP)
     if requests_only:
         match = Match(eth_type=oxm.ETH_ARP, arp_op=1)
@@ -87,13 +90,13 @@ def arp_to_controller(*, requests_only: bool) -> Flow:
 
 
 def dns_exemption(owner: ObjectKind, ofport: int, table: TableId = TableId.VLAN) -> Flow:
-    """Return the flow that keeps the DNS of no pod of this host out of the interception."""
+    """Return the flow that exempts DNS from a port without a pod from the interception."""
     match = Match(in_port=ofport, eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, udp_dst=DNS_PORT)
     return Flow(owner, TableId.INPUT, Priority.EXEMPT, match, goto(table))
 
 
 def uplink_input(uplink: Uplink, arrived: Instructions) -> Iterator[Flow]:
-    """Yield the flows of a link to the physical network, and what is done with what arrives."""
+    """Yield the flows of an uplink; `arrived` is for packets on no network's VLAN."""
     yield dns_exemption(ObjectKind.UPLINKS, uplink.ofport)
     match = Match(in_port=uplink.ofport)
     yield Flow(ObjectKind.UPLINKS, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -102,7 +105,7 @@ def uplink_input(uplink: Uplink, arrived: Instructions) -> Iterator[Flow]:
 def port_input(
     endpoint: LocalEndpoint, vrf: int, *, tagging: tuple[Action, ...] = ()
 ) -> Iterator[Flow]:
-    """Yield the flows that mark a pod's packets with VRF and source group, and with its DSCP."""
+    """Yield the flows that set VRF, source group and DSCP of a pod's packets."""
     marks = VRF.put(vrf)
     if endpoint.group_id:
         marks |= SOURCE_GROUP.put(endpoint.group_id)
@@ -123,7 +126,7 @@ def port_input(
 def into_tables(
     owner: ObjectKind, ofport: int, marks: Bits, *, tagging: tuple[Action, ...] = ()
 ) -> Flow:
-    """Return the flow that marks what a port of this host sends."""
+    """Return the flow that sets the metadata of packets from a port of this host."""
     onward = Instructions(tagging, marks, TableId.SRV_PROXY_DNAT)
     return Flow(owner, TableId.VLAN, Priority.PORT, Match(in_port=ofport), onward)
 
@@ -135,14 +138,14 @@ def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
 
 
 def to_address(address: IPv4Address | IPv6Address) -> MatchFields:
-    """Return what packets to an address have, whatever the VRF."""
+    """Return the match of packets to an address in any VRF."""
     if isinstance(address, IPv4Address):
         return {"eth_type": oxm.ETH_IPV4, "ipv4_dst": address}
     return {"eth_type": oxm.ETH_IPV6, "ipv6_dst": address}
 
 
 def from_address(address: IPv4Address | IPv6Address) -> MatchFields:
-    """Return what packets from an address have, whatever the VRF."""
+    """Return the match of packets from an address in any VRF."""
     if isinstance(address, IPv4Address):
         return {"eth_type": oxm.ETH_IPV4, "ipv4_src": address}
     return {"eth_type": oxm.ETH_IPV6, "ipv6_src": address}
@@ -168,13 +171,13 @@ def gateways(network: Network) -> Iterator[IPv4Address | IPv6Address]:
 def destination_groups(
     owner: ObjectKind, endpoint: LocalEndpoint | RemoteEndpoint, vrf: int
 ) -> Iterator[Flow]:
-    """Yield the flows that mark packets to an endpoint with its group."""
+    """Yield the flows that set an endpoint's group as the destination group of packets to it."""
     for address in addresses(endpoint):
         yield destination_group(owner, destination(address, vrf), endpoint.group_id)
 
 
 def destination_group(owner: ObjectKind, to: Match, group_id: int) -> Flow:
-    """Return the flow that marks packets to an address with a group."""
+    """Return the flow that sets the destination group of packets to an address."""
     return Flow(owner, TableId.DST_GRP, Priority.MATCH, to, _group_mark(group_id))
 
 

@@ -1,8 +1,11 @@
 """vlan networks, bridged (contivVlanBridge): the physical VLANs reach into every host.
 
-Ports carry their network's tag in OVSDB and table 9 does what a learning switch does; the tables
-before it mark groups and apply policy.
+The tables set groups and apply policy; table 9 then forwards as a learning switch (NORMAL).
 """
+
+# Nothing here tags or untags frames: a port has its network's tag in OVSDB, and NORMAL applies it.
+# Frames from an unknown port skip services and policy but are forwarded, as in the original; the
+# other modes drop them (`ofnet.tables`).
 
 from collections.abc import Iterator
 
@@ -19,24 +22,24 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
-        yield neighbours.unknown()
+        yield neighbours.unanswered()
 
 
 def _uplinks(world: World) -> Iterator[Flow]:
-    """Yield what is done with what arrives on no network's VLAN."""
+    """Yield the flows for packets on no network's VLAN: they skip services and policy."""
     for uplink in world.uplinks:
         yield from stages.uplink_input(uplink, goto(TableId.SRV_PROXY_SNAT))
 
 
 def _network(network: Network, world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
-        yield ingress_group.on_vlan(uplink, network.vlan, network.vrf)
+        yield ingress_group.vlan_ingress(uplink, network.vlan, network.vrf)
     if world.arp_mode is ArpMode.PROXY:
         for uplink in world.uplinks:
-            yield neighbours.questions_from_outside(
+            yield neighbours.uplink_arp_requests(
                 ObjectKind.NETWORK, uplink.ofport, network.vlan, network.vrf
             )
 

@@ -1,9 +1,9 @@
 """vlan networks, routed (contivVlanBridge): every host routes between its pods and the uplink.
 
-There is one flat space of addresses for all tenants, as in the original: table 7 looks at the
-address alone. A pod of another host is sent out of the uplink, on its network's VLAN, to the MAC of
-that host's uplink. Of a bond's cards the switch takes the first that works. Where the host speaks
-BGP, what it learned leaves without a tag to the next hop, which is on its router's network.
+All tenants share one address space, as in the original: table 7 matches the address alone. A packet
+to a remote endpoint leaves by the uplink, on the network's VLAN, to the MAC of the other host's
+uplink. Of a bond's NICs the switch uses the first one that works. A packet to a prefix learned by
+BGP leaves without a tag to the next hop.
 """
 
 from collections.abc import Iterator
@@ -33,30 +33,31 @@ from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Router, Uplink, World
 
 ROUTER_VLAN: Final = 1
-"""The tag of the host's port for BGP; what goes to it may bear it."""
+"""The tag of the host's port for BGP; packets to it may have it."""
 
 INSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(0)
 OUTSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(1)
-"""Who asks for a neighbour: a pod of this host, or somebody beyond the uplink."""
+"""The metadata of ARP and ND requests: from a pod of this host, or from an uplink."""
 
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     yield stages.arp_to_controller(requests_only=False)
     own_arp = Match(eth_type=oxm.ETH_ARP, eth_src=stages.ROUTER_MAC)
     yield Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.OWN_ARP, own_arp, goto(TableId.IP))
-    yield neighbours.unknown()
+    yield neighbours.unanswered()
     yield neighbours.advertisement(stages.ROUTER_MAC)
 
 
 def _uplinks(world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
-        yield from stages.uplink_input(uplink, ingress_group.mark(FLAT_VRF))
+        yield from stages.uplink_input(uplink, ingress_group.ingress_instructions(FLAT_VRF))
     if len(world.uplinks) > 1:
-        # nothing goes back where it came from, but from one card to another it would
+        # The switch never outputs to the port of origin, but to another NIC of the bond it would:
+        # a packet from the physical network to a remote endpoint would be sent back there.
         for uplink in world.uplinks:
             arrived = Match(in_port=uplink.ofport)
             yield Flow(ObjectKind.UPLINKS, TableId.IP, Priority.ABOVE_MATCH, arrived, DROP)
@@ -67,7 +68,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
         ObjectKind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC
     )
     for uplink in world.uplinks if network.vlan else ():
-        yield neighbours.questions_from_outside(
+        yield neighbours.uplink_arp_requests(
             ObjectKind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF
         )
 
@@ -89,13 +90,13 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
             ObjectKind.LOCAL, TableId.IP, Priority.UNTAGGED, to, Instructions((*rewrite, out))
         )
     yield from stages.destination_groups(ObjectKind.LOCAL, endpoint, FLAT_VRF)
-    yield from neighbours.questions4(endpoint, FLAT_VRF, guard=world.guard)
-    yield from neighbours.questions6(endpoint, FLAT_VRF)
+    yield from neighbours.arp_requests(endpoint, FLAT_VRF, guard=world.guard)
+    yield from neighbours.solicitations(endpoint, FLAT_VRF)
     yield from neighbours.answers(
         ObjectKind.LOCAL, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )
     if world.uplinks:
-        yield neighbours.answer4(ObjectKind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
+        yield neighbours.arp_answer(ObjectKind.LOCAL, OUTSIDE, endpoint.ip, world.uplinks[0].mac)
     if world.guard:
         yield from source_guard.flows(endpoint, layer2=False, arp=False)
 
@@ -114,16 +115,16 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         return
     tagging = tag(network.vlan) if network.vlan else ()
     rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", peer_mac))
-    to_peer = Instructions((*rewrite, *tagging, _way_out(world.uplinks)))
+    to_peer = Instructions((*rewrite, *tagging, _uplink_output(world.uplinks)))
     for address in stages.addresses(endpoint):
         to = Match(**stages.to_address(address))
         yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
 
 
 def _router(router: Router, world: World) -> Iterator[Flow]:
-    """Yield the flows of the host's own port for BGP, and of the way to the peer."""
-    asked = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
-    yield neighbours.question(ObjectKind.ROUTER, asked, INSIDE)
+    """Yield the flows of the host's own port for BGP, and of the route to the peer."""
+    request = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
+    yield neighbours.lookup(ObjectKind.ROUTER, request, INSIDE)
     yield from neighbours.answers(
         ObjectKind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
     )
@@ -138,27 +139,27 @@ def _router(router: Router, world: World) -> Iterator[Flow]:
     delivered = Instructions((*rewrite, out))
     yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
     for uplink in world.uplinks:
-        # whatever its tag: that of a network is none of the peer's
+        # on any VLAN: the peer's network is none of the cluster's
         sought = Match(
             in_port=uplink.ofport,
             eth_type=oxm.ETH_ARP,
             arp_op=neighbours.ARP_REQUEST,
             arp_tpa=router.ip,
         )
-        yield neighbours.question(ObjectKind.ROUTER, sought, OUTSIDE)
+        yield neighbours.lookup(ObjectKind.ROUTER, sought, OUTSIDE)
     if world.uplinks:
-        yield neighbours.answer4(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
+        yield neighbours.arp_answer(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
     if router.peer_mac is not None:
         peer = IPv4Network(router.peer)
         yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)
 
 
 def _route(prefix: IPv4Network, mac: str, world: World) -> Iterator[Flow]:
-    """Yield the flow for what goes to a learned prefix: the longer one wins.
-
-    The original has all at one priority, which says nothing where they overlap, and above pods of
-    other hosts.
-    """
+    """Yield the flow of a learned prefix; the longest matching prefix wins."""
+    # Open vSwitch knows priorities, not prefix lengths, so a length is a priority: 20 for 0 bits,
+    # one more for each bit. That is below endpoints (100 and more), so that a default route does
+    # not take the traffic of pods. A host route alone keeps the original's 101. There all routes
+    # have it, which leaves overlapping prefixes undefined.
     length = prefix.prefixlen
     host_route = length == prefix.max_prefixlen
     priority = Priority.ABOVE_MATCH if host_route else Priority.SHORTEST_PREFIX + length
@@ -172,16 +173,16 @@ def _by_next_hop(prefix: IPv4Network, mac: str, world: World, priority: int) -> 
     if prefix.prefixlen:
         fields["ipv4_dst"] = oxm.shortest(prefix)
     if len(world.uplinks) > 1:
-        # what came by one card does not leave by another
+        # a packet from one NIC of the bond must not leave by another
         fields["metadata"] = RX_VTEP.put(0)
     rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", mac))
-    onward = Instructions((*rewrite, _way_out(world.uplinks)))
+    onward = Instructions((*rewrite, _uplink_output(world.uplinks)))
     yield Flow(ObjectKind.ROUTE, TableId.IP, priority, Match(**fields), onward)
 
 
-def _way_out(uplinks: tuple[Uplink, ...]) -> Output | OutputFirst:
-    cards = tuple(uplink.ofport for uplink in uplinks)
-    return Output(cards[0]) if len(cards) == 1 else OutputFirst(cards)
+def _uplink_output(uplinks: tuple[Uplink, ...]) -> Output | OutputFirst:
+    ports = tuple(uplink.ofport for uplink in uplinks)
+    return Output(ports[0]) if len(ports) == 1 else OutputFirst(ports)
 
 
 PIPELINE = Pipeline(

@@ -1,9 +1,14 @@
 """vxlan networks, routed: every host is the router of all of its pods (contivVxlanBridge).
 
 Inside a VRF packets are forwarded by address alone: table 7 rewrites the MACs and sends to a port
-or into a tunnel. What table 7 does not know goes to the host through `contivh0`, behind the pod's
-private address (tables 2 and 8; in table 2 the original has nothing else).
+or into a tunnel. Packets to an unknown address go to the host through `contivh0`, with the pod's
+private address as source (table 8); their replies come back through table 2. In table 2 the
+original has nothing else.
 """
+
+# Every match of an address has its VRF beside it: tenants' addresses overlap. The one place without
+# a VRF is the host's private network, where each pod has an address that is unique on the host
+# (`nat_ip`). So the NAT of tables 8 and 2 is one to one and keeps no state.
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -25,9 +30,9 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
     yield from stages.dns_interception(guard=world.guard)
     yield stages.multicast_source_drop()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     yield stages.arp_to_controller(requests_only=False)
-    yield neighbours.unknown()
+    yield neighbours.unanswered()
     yield neighbours.advertisement(stages.ROUTER_MAC)
 
 
@@ -42,7 +47,7 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     )
     if not network.vni:
         return
-    arrived = ingress_group.mark(network.vrf)
+    arrived = ingress_group.ingress_instructions(network.vrf)
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -65,8 +70,8 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         yield Flow(ObjectKind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
         yield stages.destination_group(ObjectKind.LOCAL, to, endpoint.group_id)
     yield from _neighbours(ObjectKind.LOCAL, endpoint, network.vrf)
-    yield from neighbours.questions4(endpoint, network.vrf, guard=world.guard)
-    yield from neighbours.questions6(endpoint, network.vrf)
+    yield from neighbours.arp_requests(endpoint, network.vrf, guard=world.guard)
+    yield from neighbours.solicitations(endpoint, network.vrf)
     if world.guard:
         yield from source_guard.flows(endpoint, layer2=False, arp=False)
     if world.host_port is not None and endpoint.nat_ip is not None:
@@ -96,7 +101,7 @@ def _neighbours(
 
 @lru_cache(maxsize=4096)
 def _to_tunnel(vni: int, ofport: int) -> Instructions:
-    # the same for every endpoint of a network on a host
+    # cached, because all endpoints of a network on one host share it
     return Instructions(
         actions=(
             SetField("tunnel_id", vni),
@@ -112,11 +117,15 @@ def _host_port(world: World) -> Iterator[Flow]:
         return
     from_host = Match(in_port=port.ofport)
     yield Flow(
-        ObjectKind.HOST_PORT, TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.ARRIVALS)
+        ObjectKind.HOST_PORT,
+        TableId.INPUT,
+        Priority.HOST_PORT,
+        from_host,
+        goto(TableId.INGRESS_GROUP),
     )
-    # the host's MAC looks like a pod's
-    yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.ARRIVALS)
-    # what the host sends to no pod must not come back to it through table 8
+    # the host port's MAC has the pods' prefix, which the DNS interception matches
+    yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.INGRESS_GROUP)
+    # a packet of the host to an unknown address must not come back to it through table 8
     yield Flow(ObjectKind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
     yield Flow(ObjectKind.HOST_PORT, TableId.HOST_SNAT, Priority.ABOVE_MATCH, to_private, DROP)
@@ -140,7 +149,7 @@ def _host_nat(
     )
     yield Flow(
         ObjectKind.LOCAL,
-        TableId.ARRIVALS,
+        TableId.INGRESS_GROUP,
         Priority.MATCH,
         Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_dst=private),
         Instructions(

@@ -1,12 +1,14 @@
 """vxlan networks, bridged (contivVxlanBridge): one layer 2 over all hosts for each network.
 
-Inside the switch a network is a VLAN of this host: frames of pods and tunnels get its tag in table
-1, and table 9 sends them where their MAC is, or floods them. What came through a tunnel goes to
-pods alone, never into a tunnel again.
-
-The original floods through groups; ours says the ports in the flow itself, which is one thing to
-keep right instead of two.
+Inside the switch a network is a VLAN of this host: frames from pods and tunnels get its tag in
+table 1, and table 9 forwards them by MAC, or floods them.
 """
+
+# No loops: tunnels are a full mesh between hosts, so a flooded frame reaches every host in one hop.
+# A frame from a tunnel (RX_VTEP set) is flooded to pods alone, never into a tunnel again.
+#
+# Flood ports stand in the flow's actions. The original uses OpenFlow groups, which are state of
+# their own: a comparison of flows would not notice that a group is missing or wrong.
 
 from collections.abc import Iterator
 
@@ -26,10 +28,10 @@ def _start(world: World) -> Iterator[Flow]:
     yield from stages.dns_interception(guard=world.guard)
     yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
-    yield ingress_group.strangers()
+    yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
-        yield neighbours.unknown()
+        yield neighbours.unanswered()
 
 
 def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
@@ -39,7 +41,7 @@ def _vtep(vtep: Vtep, _world: World) -> Iterator[Flow]:
 def _network(network: Network, world: World) -> Iterator[Flow]:
     if not network.vni:
         return
-    arrived = ingress_group.mark(network.vrf, tagging=tag(network.vlan))
+    arrived = ingress_group.ingress_instructions(network.vrf, tagging=tag(network.vlan))
     for vtep in world.vteps.values():
         match = Match(in_port=vtep.ofport, tunnel_id=network.vni)
         yield Flow(ObjectKind.NETWORK, TableId.VLAN, Priority.MATCH, match, arrived)
@@ -69,7 +71,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
 
 
 def _flood(network: Network, world: World) -> Iterator[Flow]:
-    """Yield where frames to nobody in particular go; a port never gets its own back."""
+    """Yield the flows that flood unknown, broadcast and multicast frames."""
     if not network.vni:
         return
     pods = sorted(pod.ofport for pod in world.local.values() if pod.network == network.id)

@@ -1,9 +1,9 @@
-"""The control channel between masters and agents: what is called, with what, and who is known.
+"""The control channel between masters and agents: methods, arguments and registered agents.
 
-Agents register with every master and report how far they have come; a master asks agents for
-inspection (ADR 12). Endpoints and policies do not travel here: they reach agents through the
-store. Method names and record fields are the original's; `OfnetMaster.Report` and
-`OfnetAgent.Inspect` are new. Fields that are not known here are passed over.
+Agents register with every master and report their progress; a master asks agents for inspection
+(ADR 12). Endpoints and policies reach agents through the store instead. Method names and record
+fields are the original's; `OfnetMaster.Report` and `OfnetAgent.Inspect` are new. Unknown fields are
+ignored, so that versions can differ. `ofnet.rpc.jsonrpc` is the transport.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,10 +47,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How far an agent has come, and what is wrong on its host.
+    """The progress of an agent, and the faults on its host.
 
-    `revisions` says for each watched prefix of the store up to which revision the switch has
-    acknowledged the flows of all changes. A node that only registered has said nothing: no host.
+    `revisions` has for each watched prefix of the store the revision up to which the switches have
+    acknowledged the flows of all changes. `host` is empty for an agent that has only registered.
     """
 
     node: Node
@@ -63,7 +63,7 @@ class Report:
         return {**self.node.to_json(), **self.stats()}
 
     def stats(self) -> dict[str, Any]:
-        """Return what was reported, as masters show it."""
+        """Return the report in the form that masters publish."""
         return {
             "Host": self.host,
             "Revisions": dict(self.revisions),
@@ -86,12 +86,12 @@ class Report:
 
 @dataclass(slots=True)
 class OfnetMaster:
-    """A master's side: which agents are registered, and what each reported last."""
+    """A master's side: the registered agents, with the last report of each."""
 
     nodes: dict[Node, Report] = field(default_factory=dict)
 
     def methods(self) -> Mapping[str, RpcMethod]:
-        """Return the table for an `rpc.Server`."""
+        """Return the table for an `jsonrpc.RpcServer`."""
         return {
             REGISTER_NODE: self._register,
             UNREGISTER_NODE: self._unregister,
@@ -99,7 +99,7 @@ class OfnetMaster:
         }
 
     async def _register(self, argument: Any) -> bool:
-        """Note an agent; what was reported from its place before may be another process's."""
+        """Register an agent without a report: an earlier one may be of another process there."""
         node = Node.from_json(argument)
         self.nodes[node] = Report(node=node)
         return True
@@ -127,13 +127,13 @@ class OfnetMaster:
 
 @dataclass(slots=True)
 class OfnetAgent:
-    """An agent's side: `add_master` registers with a master, `inspect` returns what is shown."""
+    """An agent's side: `add_master` registers with a master, `inspect` returns its state."""
 
     add_master: Callable[[Node], Awaitable[None]]
     inspect: Callable[[], Any]
 
     def methods(self) -> Mapping[str, RpcMethod]:
-        """Return the table for an `rpc.Server`."""
+        """Return the table for an `jsonrpc.RpcServer`."""
         return {ADD_MASTER: self._add_master, DUMMY: self._dummy, INSPECT: self._inspect}
 
     async def _add_master(self, argument: Any) -> bool:
@@ -148,20 +148,20 @@ class OfnetAgent:
 
 
 async def register(client: RpcClient, own: Node) -> None:
-    """Make an agent known to a master. Raises RpcFailed."""
+    """Register an agent with a master. Raises RpcFailed."""
     await client.call(REGISTER_NODE, own.to_json())
 
 
 async def unregister(client: RpcClient, own: Node) -> None:
-    """Take an agent off a master's list. Raises RpcFailed."""
+    """Unregister an agent from a master. Raises RpcFailed."""
     await client.call(UNREGISTER_NODE, own.to_json())
 
 
 async def report(client: RpcClient, state: Report) -> None:
-    """Tell a master how far an agent has come. Raises RpcFailed."""
+    """Report an agent's progress to a master. Raises RpcFailed."""
     await client.call(REPORT, state.to_json())
 
 
 async def inspect(client: RpcClient) -> Any:
-    """Return what an agent shows of itself. Raises RpcFailed."""
+    """Return an agent's state. Raises RpcFailed."""
     return await client.call(INSPECT, "")

@@ -1,9 +1,8 @@
 """JSON-RPC 1.0 as Go's `net/rpc/jsonrpc` speaks it: one JSON object per line over bare TCP.
 
 A request is `{"method": "Service.Method", "params": [argument], "id": 1}`, a response
-`{"id": 1, "result": …, "error": null or text}`; only the error says whether a call went well. The
-methods and their types are `ofnet.rpc.control`'s business. Peers are untrusted: a line that is too
-long or no JSON ends the connection, a bad argument is answered with an error.
+`{"id": 1, "result": …, "error": null or text}`; only the error says whether a call succeeded.
+`ofnet.rpc.control` has the methods and their types.
 """
 
 import asyncio
@@ -18,12 +17,19 @@ from core.logs import fields
 
 log = logging.getLogger(__name__)
 
+# Peers are untrusted: the port is open on the network, without authentication as in the original.
+# So every resource a peer can use has a limit. A line ends within MAX_LINE bytes, or the connection
+# ends: without a limit one peer could fill the memory. Connections are limited too. A line that is
+# no request ends its connection, because it has no id to answer. A request with a
+# wrong argument is answered with an error and the connection goes on. Methods check all arguments
+# themselves and raise ContivError; nothing a peer sends raises anything else.
+
 MAX_LINE: Final = 1024 * 1024
 MAX_CONNECTIONS: Final = 4096
-"""An agent keeps one to every master."""
+"""An agent keeps one connection to every master."""
 
 RpcMethod = Callable[[Any], Awaitable[Any]]
-"""Takes the decoded argument, returns what JSON can carry; raises ContivError to refuse."""
+"""Takes the decoded argument, returns a JSON value; raises ContivError to refuse the call."""
 
 
 class RpcFailed(ContivError):
@@ -41,7 +47,7 @@ class RpcServer:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
-        """Begin to listen. Raises RpcFailed if the address cannot be had."""
+        """Start listening. Raises RpcFailed if the address is not available."""
         host, port = self._address
         try:
             self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_LINE)
@@ -76,10 +82,10 @@ class RpcServer:
                 await writer.drain()
         except Invalid as exc:
             self.counters["dropped: not JSON-RPC"] += 1
-            log.warning("RPC peer dropped", extra=fields(error=str(exc), peer=_peer(writer)))
+            log.warning("RPC connection dropped", extra=fields(error=str(exc), peer=_peer(writer)))
         except ConnectionError as exc:
             self.counters["dropped: connection lost"] += 1
-            log.debug("RPC peer gone", extra=fields(error=str(exc), peer=_peer(writer)))
+            log.debug("RPC connection lost", extra=fields(error=str(exc), peer=_peer(writer)))
         finally:
             self._writers.discard(writer)
             writer.transport.abort()
@@ -97,16 +103,20 @@ class RpcServer:
 
 
 class RpcClient:
-    """One lasting connection to a server, made when it is first needed and again after a loss.
+    """A persistent connection to a server, opened by the first call and again after a loss.
 
-    Calls may run at the same time; they are told apart by their id. A call is made again once if
-    the connection turns out to be dead before the request was answered and it was an old one.
+    Calls may run concurrently; their ids match responses to calls.
     """
+
+    # A call on a connection that an earlier call opened is tried once more on a new one, because
+    # the loss of an idle connection (a restarted server) often shows only when it is written to. So
+    # a call may be executed twice: methods must be idempotent. Registering,
+    # reporting and inspecting are.
 
     def __init__(self, host: str, port: int, *, timeout: float = 5.0) -> None:
         self._address = (host, port)
         self._timeout = timeout
-        self._link: _Link | None = None
+        self._connection: _Connection | None = None
         self._lock = asyncio.Lock()
 
     async def call(self, method: str, argument: Any) -> Any:
@@ -124,30 +134,30 @@ class RpcClient:
 
     def close(self) -> None:
         """End the connection; the next call makes another."""
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     async def _call(self, method: str, argument: Any) -> Any:
-        link, fresh = await self._connected()
+        connection, fresh = await self._connected()
         try:
-            return await link.call(method, argument)
+            return await connection.call(method, argument)
         except ConnectionError:
             if fresh:
                 raise
-        link, _ = await self._connected()
-        return await link.call(method, argument)
+        connection, _ = await self._connected()
+        return await connection.call(method, argument)
 
-    async def _connected(self) -> "tuple[_Link, bool]":
+    async def _connected(self) -> "tuple[_Connection, bool]":
         async with self._lock:
-            if self._link is not None and self._link.open:
-                return self._link, False
+            if self._connection is not None and self._connection.open:
+                return self._connection, False
             loop = asyncio.get_running_loop()
-            _, self._link = await loop.create_connection(_Link, *self._address)
-            return self._link, True
+            _, self._connection = await loop.create_connection(_Connection, *self._address)
+            return self._connection, True
 
 
-class _Link(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """The client's side of one TCP connection."""
 
     def __init__(self) -> None:
@@ -177,7 +187,7 @@ class _Link(asyncio.Protocol):
             self._waiting.pop(number, None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # a cast: uvloop's transports are asyncio's in all but name
+        # a cast: uvloop's transports do not inherit from asyncio's, but have the same methods
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:

@@ -1,12 +1,8 @@
-"""Which pods of this host are clients of services, and who serves them. Pure.
+"""Keeps which pods of this host are clients of services, and each client's provider. Pure.
 
-A client keeps its provider for all ports of a service, for as long as both are there
-(`ofnetSvcProxy.go: HandlePkt`); `ofnet.services.least_connections` chooses. `ofnet.services.proxy`
-brings the clients here; changed Worlds come to `update`.
-
-Answers carry no sign of the service. Where two ports of services would have one provider answer one
-client from one port, the first is known by that port, and for the other one every connection is
-brought up and known by the client's port. The original gives such answers the wrong name.
+In come first packets (through `ofnet.services.proxy`) and changed Worlds (`update`); out comes
+`served`, one entry for each pair of client and service. `ofnet.services.least_connections` chooses
+providers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,94 +11,114 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from core.multimap import discard
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.directory import Address, Directory
 from ofnet.services.directory import ServiceDirectory
 from ofnet.services.least_connections import LeastConnections
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Network, Served, Service, ServicePort, World
 
 MAX_CONNECTIONS: Final = 128
-"""Connections of a client that are known one by one; one that falls out comes up again."""
+"""Connections of a client with flows of their own; the oldest is dropped for a new one.
+
+A pod could otherwise make the switch hold a flow for each of its 65 535 source ports. The next
+packet of a dropped connection comes to the controller and brings it back.
+"""
 
 Answer = tuple[int, IPv4Address, IPv4Address, int, int]
-"""What an answer is known by: VRF, client, provider, protocol, the provider's port."""
+"""What identifies a reply: VRF, client, provider, protocol, the provider's port."""
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """The World, and its addresses by VRF."""
+class Snapshot:
+    """A World and the directory that is made of it."""
 
     world: World
     directory: Directory
 
 
 class ServiceClients:
-    """The clients on one bridge, in `served` by names of their own, and the services they know."""
+    """The clients on one bridge (`served`, by name) and the services (`catalogue`)."""
+
+    # A client keeps its provider for all ports of a service, as long as both exist
+    # (`ofnetSvcProxy.go: HandlePkt`). Its open connections depend on it: the provider has their
+    # state, and another one would reset them. So `update` removes a client only if its service,
+    # its provider's membership or the pod itself is gone, and never rebalances.
+    #
+    # A reply carries no sign of the service: the switch sees provider, client and ports, and must
+    # translate the source back to the service's address. Normally the provider's port tells which
+    # service port it answers (`_reply_owners`: one owner for each `Answer`). If two service ports
+    # lead the same client to the same provider port, the first one owns these replies. For the
+    # second, every connection comes to the controller and gets flows that match the client's port
+    # too (`Served.connections`). So do connections to the provider's own address
+    # (`Served.direct`), whose replies must not be translated. The original translates all of these
+    # replies to the same service.
 
     def __init__(self, bridge: Bridge) -> None:
         self.served: dict[str, Served] = {}
-        self.known = ServiceDirectory(bridge)
-        self._balance = LeastConnections()
-        self._about: dict[Address | str, set[str]] = {}
-        self._owners: dict[Answer, tuple[str, int]] = {}
+        self.catalogue = ServiceDirectory(bridge)
+        self._assignments = LeastConnections()
+        self._dependents: dict[Address | str, set[str]] = {}
+        self._reply_owners: dict[Answer, tuple[str, int]] = {}
 
-    def update(self, now: Now, changes: Changes, touched: Iterable[Address]) -> frozenset[str]:
-        """Take over a changed World; return the names of the clients for whom something changed.
+    def update(self, now: Snapshot, changes: Changes, touched: Iterable[Address]) -> frozenset[str]:
+        """Take over a changed World; return the names of the clients that changed.
 
-        The directory has taken it over already, and says which addresses it `touched`.
+        The directory has taken it over already, and `touched` has what changed there.
         """
-        keys: Iterable[str] = changes.services
+        keys: Iterable[str] = changes.names(ObjectKind.SERVICE)
         if changes.everything:
-            keys = {*now.world.services, *self.known.services}
-        concerned = self._concerned(touched, self.known.update(now.world, keys))
-        # what one client's answers are known by no longer, another service's may be
-        clients = {(self.served[name].vrf, self.served[name].client) for name in concerned}
-        gone = {name for name in concerned if not self._stays(name, now)}
+            keys = {*now.world.services, *self.catalogue.services}
+        affected = self._affected(touched, self.catalogue.update(now.world, keys))
+        # Replies that one service gives up, another service of the same pod may take over. So all
+        # entries of a pod are refreshed together, in three passes: remove, release, then claim, in
+        # the order of the names. Only so does the outcome not depend on the order of changes.
+        clients = {(self.served[name].vrf, self.served[name].client) for name in affected}
+        gone = {name for name in affected if not self._is_valid(name, now)}
         for name in gone:
-            self._forget(name)
-        rest = sorted(self._concerned(clients, ()) - gone)
+            self._remove(name)
+        rest = sorted(self._affected(clients, ()) - gone)
         for name in rest:
-            self._let_go(name, now)
-        return frozenset(gone.union(name for name in rest if self._renew(name, now)))
+            self._release_replies(name, now)
+        return frozenset(gone.union(name for name in rest if self._refresh(name, now)))
 
-    # -- who is a client -----------------------------------------------------------------------
+    # -- clients -------------------------------------------------------------------------------
 
-    def assign(self, service: Service, client: IPv4Address, network: Network, now: Now) -> str:
-        """Have a pod of a network be a client of a service; return its name."""
+    def assign(self, service: Service, client: IPv4Address, network: Network, now: Snapshot) -> str:
+        """Make a pod a client of a service, with a provider for it; return the client's name."""
         name = name_of(service.key, network.vrf, client)
         if name not in self.served:
             among = _within_reach(service, network, now)
-            provider = self._balance.assign(service.key, (network.vrf, client), among)
-            self._take_on(name, _served(service, client, provider, network), network, now)
+            provider = self._assignments.assign(service.key, (network.vrf, client), among)
+            self._add(name, _served(service, client, provider, network), network, now)
         return name
 
-    def hold(
+    def restore(
         self,
         service: Service,
         client: IPv4Address,
         provider: IPv4Address,
         network: Network,
-        now: Now,
+        now: Snapshot,
     ) -> str:
-        """Have a client stay with the provider that it has had; return its name."""
+        """Make a pod a client of a service with the provider it had before; return the name."""
         name = name_of(service.key, network.vrf, client)
         if name not in self.served:
-            self._balance.hold(service.key, (network.vrf, client), provider)
-            self._take_on(name, _served(service, client, provider, network), network, now)
+            self._assignments.pin(service.key, (network.vrf, client), provider)
+            self._add(name, _served(service, client, provider, network), network, now)
         return name
 
-    def _take_on(self, name: str, served: Served, network: Network, now: Now) -> None:
+    def _add(self, name: str, served: Served, network: Network, now: Snapshot) -> None:
         self.served[name] = self._resolved(name, served, network, now)
-        for about in _subjects(served):
-            self._about.setdefault(about, set()).add(name)
+        for dependency in _dependencies(served):
+            self._dependents.setdefault(dependency, set()).add(name)
 
-    def _concerned(self, addresses: Iterable[Address], keys: Iterable[str]) -> set[str]:
-        subjects: list[Address | str] = [*addresses, *keys]
-        return set[str]().union(*(self._about.get(one, ()) for one in subjects))
+    def _affected(self, addresses: Iterable[Address], keys: Iterable[str]) -> set[str]:
+        dependencies: list[Address | str] = [*addresses, *keys]
+        return set[str]().union(*(self._dependents.get(one, ()) for one in dependencies))
 
-    def _stays(self, name: str, now: Now) -> bool:
+    def _is_valid(self, name: str, now: Snapshot) -> bool:
         served = self.served[name]
-        service = self.known.services.get(served.service)
+        service = self.catalogue.services.get(served.service)
         return (
             service is not None
             and service.address == served.address
@@ -110,35 +126,35 @@ class ServiceClients:
             and _network(served, now) is not None
         )
 
-    def _forget(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         served = self.served.pop(name)
-        self._balance.release(served.service, (served.vrf, served.client))
+        self._assignments.release(served.service, (served.vrf, served.client))
         for port in served.ports:
-            self._owners.pop(answer_of(served, port), None)
-        for about in _subjects(served):
-            discard(self._about, about, name)
+            self._reply_owners.pop(answer_of(served, port), None)
+        for dependency in _dependencies(served):
+            discard(self._dependents, dependency, name)
 
-    # -- what answers are known by -------------------------------------------------------------
+    # -- replies and connections ---------------------------------------------------------------
 
     def reserve(self, answer: Answer, name: str, port: ServicePort) -> None:
-        """Have answers be known as those of a client's port, unless they are another's already."""
-        self._owners.setdefault(answer, (name, port.port))
+        """Give replies to a client's port, unless another one has them already."""
+        self._reply_owners.setdefault(answer, (name, port.port))
 
-    def whose(self, answer: Answer) -> str | None:
-        """Return the name of the client whose answer it is, without its connection."""
-        name, _ = self._owners.get(answer, (None, 0))
+    def owner_of(self, answer: Answer) -> str | None:
+        """Return the name of the client that has these replies, whatever the connection."""
+        name, _ = self._reply_owners.get(answer, (None, 0))
         return name if name in self.served else None
 
-    def connect(self, name: str, port: ServicePort, source: int) -> None:
-        """Note a connection of a client to a service, if its answers must be known one by one."""
+    def add_connection(self, name: str, port: ServicePort, source: int) -> None:
+        """Add a client's connection to a service, if its replies need flows of their own."""
         served = self.served[name]
         if port not in served.ports:
             others = (one for one in served.connections if one != (port, source))
             known = (*others, (port, source))[-MAX_CONNECTIONS:]
             self.served[name] = replace(served, connections=known)
 
-    def connect_directly(self, name: str, answer: Answer, source: int) -> bool:
-        """Note a client's connection to its provider's own address; return whether it is new."""
+    def add_direct_connection(self, name: str, answer: Answer, source: int) -> bool:
+        """Add a client's connection to its provider's own address; return whether it is new."""
         served = self.served[name]
         port = next(port for port in served.ports if answer_of(served, port) == answer)
         if (port, source) in served.direct:
@@ -147,31 +163,31 @@ class ServiceClients:
         self.served[name] = replace(served, direct=known)
         return True
 
-    def _let_go(self, name: str, now: Now) -> None:
-        """Give up answers of ports that are the service's no longer."""
+    def _release_replies(self, name: str, now: Snapshot) -> None:
+        """Give up the replies of ports that do not belong to the service any more."""
         served = self.served[name]
         ports = frozenset(self._ports(served, now))
         for port in served.ports:
             if port not in ports:
-                self._owners.pop(answer_of(served, port), None)
+                self._reply_owners.pop(answer_of(served, port), None)
 
-    def _renew(self, name: str, now: Now) -> bool:
-        """Look again at a client; return whether that led to anything."""
+    def _refresh(self, name: str, now: Snapshot) -> bool:
+        """Recompute a client; return whether it changed."""
         before = self.served[name]
         network = _network(before, now)
         if network is not None:
             self.served[name] = self._resolved(name, before, network, now)
         return self.served[name] != before
 
-    def _ports(self, served: Served, now: Now) -> tuple[ServicePort, ...]:
-        service = self.known.services[served.service]
-        return self.known.ports(service, served.vrf, now.world)
+    def _ports(self, served: Served, now: Snapshot) -> tuple[ServicePort, ...]:
+        service = self.catalogue.services[served.service]
+        return self.catalogue.ports(service, served.vrf, now.world)
 
-    def _resolved(self, name: str, served: Served, network: Network, now: Now) -> Served:
+    def _resolved(self, name: str, served: Served, network: Network, now: Snapshot) -> Served:
         provider = now.directory.endpoint(served.vrf, served.provider)
         beside = provider is not None and provider.network == network.id
         ports = self._ports(served, now)
-        whole = tuple(port for port in ports if self._claims(name, served, port))
+        whole = tuple(port for port in ports if self._claim_replies(name, served, port))
         return replace(
             served,
             vlan=network.vlan,
@@ -185,10 +201,10 @@ class ServiceClients:
             direct=tuple((port, source) for port, source in served.direct if port in whole),
         )
 
-    def _claims(self, name: str, served: Served, port: ServicePort) -> bool:
-        """Tell whether the answers of a port are known by the provider's port alone."""
+    def _claim_replies(self, name: str, served: Served, port: ServicePort) -> bool:
+        """Claim the replies of a port; return whether the provider's port alone identifies them."""
         own = (name, port.port)
-        return self._owners.setdefault(answer_of(served, port), own) == own
+        return self._reply_owners.setdefault(answer_of(served, port), own) == own
 
 
 def _served(
@@ -210,15 +226,15 @@ def name_of(service: str, vrf: int, client: IPv4Address) -> str:
 
 
 def answer_of(served: Served, port: ServicePort) -> Answer:
-    """Return what the answers to a client from a port of a service are known by."""
+    """Return what identifies the replies to a client from a port of a service."""
     return served.vrf, served.client, served.provider, port.protocol, port.provider_port
 
 
-def _within_reach(service: Service, network: Network, now: Now) -> frozenset[IPv4Address]:
-    """Return the providers a client can be sent to.
+def _within_reach(service: Service, network: Network, now: Snapshot) -> frozenset[IPv4Address]:
+    """Return the providers that a client can reach.
 
-    What is bridged reaches the client's own network, if there are any; else, and from there,
-    somebody outside has to route.
+    A bridge forwards within the client's own network alone, so providers there are preferred. To
+    reach any other one, the physical network has to route.
     """
     if now.world.fwd_mode is FwdMode.ROUTING:
         return service.providers
@@ -227,14 +243,14 @@ def _within_reach(service: Service, network: Network, now: Now) -> frozenset[IPv
     return beside or service.providers
 
 
-def _network(served: Served, now: Now) -> Network | None:
-    """Return the network of a client that is a pod here."""
+def _network(served: Served, now: Snapshot) -> Network | None:
+    """Return the network of a client; None if it is no pod of this host."""
     end = now.directory.endpoint(served.vrf, served.client)
     return now.world.networks.get(end.network) if isinstance(end, LocalEndpoint) else None
 
 
-def _subjects(served: Served) -> Iterator[Address | str]:
-    """Yield what a client depends on."""
+def _dependencies(served: Served) -> Iterator[Address | str]:
+    """Yield the service and the addresses a client depends on."""
     yield served.service
     yield served.vrf, served.client
     if served.provider != served.client:

@@ -1,9 +1,9 @@
-"""Who serves which client of a service: decided here, remembered here. Pure.
+"""Assigns clients of services to providers by least connections. Pure.
 
-A new client gets the provider with the fewest clients, of several the one with the lowest address,
-and keeps it until one of both goes. Nobody is moved because a provider came; only new clients even
-the loads out. (`ofnetSvcProxy.go`, `pqueue.go`, where what clients leave behind is never taken off
-a load.) `ofnet.services.clients` knows who comes and goes.
+A new client gets the provider with the fewest clients, of several the one with the lowest address.
+It keeps the provider until one of the two is removed; a new provider takes over no client, only new
+clients even the loads out. (`ofnetSvcProxy.go`, `pqueue.go`; there a client that is removed is
+never taken off its provider's load.) `ofnet.services.clients` adds and removes clients.
 """
 
 from collections.abc import Collection, Hashable
@@ -17,39 +17,42 @@ Provider = IPv4Address
 class LeastConnections:
     """The clients of each provider of each service; a client may be anything that is hashable."""
 
+    # Ties go to the lowest address, not to a random provider: the choice is then a function of the
+    # loads alone, and a test or a second run of the same packets gives the same assignment.
+
     def __init__(self) -> None:
         self._providers: dict[tuple[str, Hashable], Provider] = {}
         self._clients: dict[tuple[str, Provider], set[Hashable]] = {}
 
     def load(self, service: str, provider: Provider) -> int:
-        """Return how many clients a provider serves."""
+        """Return the number of clients of a provider."""
         return len(self._clients.get((service, provider), ()))
 
     def clients(self, service: str, provider: Provider) -> frozenset[Hashable]:
-        """Return whom a provider serves."""
+        """Return the clients of a provider."""
         return frozenset(self._clients.get((service, provider), ()))
 
     def provider(self, service: str, client: Hashable) -> Provider | None:
-        """Return who serves a client."""
+        """Return the provider of a client."""
         return self._providers.get((service, client))
 
     def assign(self, service: str, client: Hashable, among: Collection[Provider]) -> Provider:
-        """Return who serves a client from now on: who does already, else who has least to do."""
+        """Return a client's provider; assign the one with the fewest clients if it has none."""
         known = self.provider(service, client)
         if known is not None:
             return known
         chosen = min(among, key=lambda provider: (self.load(service, provider), provider))
-        self.hold(service, client, chosen)
+        self.pin(service, client, chosen)
         return chosen
 
-    def hold(self, service: str, client: Hashable, provider: Provider) -> None:
-        """Have a client served by a provider, whatever the loads are."""
+    def pin(self, service: str, client: Hashable, provider: Provider) -> None:
+        """Assign a provider to a client, whatever the loads are."""
         self.release(service, client)
         self._providers[service, client] = provider
         self._clients.setdefault((service, provider), set()).add(client)
 
     def release(self, service: str, client: Hashable) -> None:
-        """Forget that a client is served."""
+        """Remove a client from its provider."""
         provider = self._providers.pop((service, client), None)
         if provider is not None:
             discard(self._clients, (service, provider), client)

@@ -1,8 +1,8 @@
-"""Packets for services: who asked, and what that leads to. Pure.
+"""The service proxy of one bridge: handles the first packets of services' clients. Pure.
 
-In come packets that table 3 sends up (`ofnet.agent` passes them on), changed Worlds, and once what
-an agent before has left in the switch; out comes `served`, which becomes part of the World and so
-flows (`ofnet.pipelines.service_nat`). `ofnet.services.clients` remembers who is served by whom.
+In come packets that table 3 sends to the controller (by `ofnet.agent`), changed Worlds, and once
+the clients that an earlier agent left in the switch. Out comes `served`, which becomes part of the
+World and so flows (`ofnet.pipelines.service_nat`). `ofnet.services.clients` keeps the state.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from ofnet.changes import Changes
-from ofnet.channel.flow_stats import Adopted
+from ofnet.channel.flow_stats import ReportedClient
 from ofnet.channel.wire import PacketIn
 from ofnet.directory import Address, Directory
 from ofnet.openflow import packets
-from ofnet.openflow.actions import Action, GoOn
+from ofnet.openflow.actions import Action, Resubmit
 from ofnet.openflow.fields import SOURCE_GROUP, VRF
 from ofnet.openflow.packets import Segment
 from ofnet.packetin import PacketOut
 from ofnet.pipelines import service_nat
-from ofnet.services.clients import Now, ServiceClients, name_of
+from ofnet.services.clients import ServiceClients, Snapshot, name_of
 from ofnet.tables import TableId
 from ofnet.world import (
     Bridge,
@@ -34,7 +34,11 @@ from ofnet.world import (
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a packet leads to: a counter, whose flows must be there (`altered`: anew), what then."""
+    """The reaction to a packet.
+
+    `send` goes out once the flows of the client `name` are in the switch; `altered` says that these
+    have changed.
+    """
 
     counter: str
     name: str = ""
@@ -50,127 +54,144 @@ class ServiceProxy:
 
     @property
     def served(self) -> dict[str, Served]:
-        """The clients, by names of their own, and who serves them."""
+        """The clients with their providers, by name."""
         return self._clients.served
 
     def update(
         self, world: World, changes: Changes, directory: Directory, touched: Iterable[Address]
     ) -> frozenset[str]:
-        """Take over a changed World; return the names of the clients for whom something changed.
+        """Take over a changed World; return the names of the clients that changed.
 
-        `directory` has taken it over already, and says which addresses it `touched`.
+        `directory` has taken it over already, and `touched` has the addresses that changed there.
         """
-        return self._clients.update(Now(world, directory), changes, touched)
+        return self._clients.update(Snapshot(world, directory), changes, touched)
 
-    # -- what the switch has comes in ----------------------------------------------------------
+    # -- clients found in the switch -----------------------------------------------------------
 
     def adopt(
-        self, found: Collection[Adopted], world: World, directory: Directory
+        self, found: Collection[ReportedClient], world: World, directory: Directory
     ) -> frozenset[str]:
-        """Take over whom the switch has served, where the World agrees; return their names."""
-        here = self._networks(world)
-        mine = [(one, net) for one in sorted(found) if (net := here.get((one.vrf, one.client)))]
-        agreed = list(self._agreed(mine, world))
-        for one, network, service, port in agreed:
-            if not one.source:  # who is known by the provider's port stays so
+        """Restore the clients found in the switch that the World allows; return their names."""
+        # Three passes, because claims on replies are first come, first served. Entries without a
+        # source port own their replies in the switch already, so they claim them first; a
+        # connection restored before could take replies over, and change flows in use. Direct
+        # connections come last: they belong to a client that the first two passes restored.
+        networks = self._networks(world)
+        mine = [(one, net) for one in sorted(found) if (net := networks.get((one.vrf, one.client)))]
+        valid = list(self._valid(mine, world))
+        for one, network, service, port in valid:
+            if not one.source:
                 answer = (network.vrf, one.client, one.provider, port.protocol, port.provider_port)
                 name = name_of(service.key, network.vrf, one.client)
                 self._clients.reserve(answer, name, port)
         names = set()
-        for one, network, service, port in agreed:
-            now = Now(world, directory)
-            name = self._clients.hold(service, one.client, one.provider, network, now)
+        for one, network, service, port in valid:
+            now = Snapshot(world, directory)
+            name = self._clients.restore(service, one.client, one.provider, network, now)
             if one.source:
-                self._clients.connect(name, port, one.source)
+                self._clients.add_connection(name, port, one.source)
             names.add(name)
         for one, network in mine:
             if one.address == one.provider:
                 answer = (network.vrf, one.client, one.provider, one.protocol, one.port)
-                owner = self._clients.whose(answer)
+                owner = self._clients.owner_of(answer)
                 if owner in names:
-                    self._clients.connect_directly(owner, answer, one.source)
+                    self._clients.add_direct_connection(owner, answer, one.source)
         return frozenset(names)
 
-    def _agreed(
-        self, mine: Iterable[tuple[Adopted, Network]], world: World
-    ) -> Iterator[tuple[Adopted, Network, Service, ServicePort]]:
-        """Yield what the World agrees with: a client has one provider for all ports of a service.
+    def _valid(
+        self, mine: Iterable[tuple[ReportedClient, Network]], world: World
+    ) -> Iterator[tuple[ReportedClient, Network, Service, ServicePort]]:
+        """Yield the clients that the World allows, with their services and ports.
 
-        It has several in the switch where two services with one address have become one.
+        A client has one provider for all ports of a service. The switch can have several for it
+        when two services with one address have become one; then the first one counts.
         """
         providers: dict[str, IPv4Address] = {}
         for one, network in mine:
-            asked = self._clients.known.asked(network.vrf, one.segment, world)
-            if asked is None or one.provider not in asked[0].providers:
+            match = self._clients.catalogue.find(network.vrf, one.segment, world)
+            if match is None or one.provider not in match[0].providers:
                 continue
-            name = name_of(asked[0].key, network.vrf, one.client)
+            name = name_of(match[0].key, network.vrf, one.client)
             if providers.setdefault(name, one.provider) == one.provider:
-                yield one, network, *asked
+                yield one, network, *match
 
     def _networks(self, world: World) -> dict[tuple[int, IPv4Address], Network]:
-        """Return the networks of the pods here, by their addresses as the switch has them."""
+        """Return the networks of this host's pods, by VRF and address as flows have them."""
         pods = [(pod, world.networks.get(pod.network)) for pod in world.local.values()]
-        known = self._clients.known
-        return {(known.space(net.vrf, world), pod.ip): net for pod, net in pods if net is not None}
+        catalogue = self._clients.catalogue
+        return {
+            (catalogue.switch_vrf(net.vrf, world), pod.ip): net
+            for pod, net in pods
+            if net is not None
+        }
 
-    # -- packets come in -----------------------------------------------------------------------
+    # -- first packets -------------------------------------------------------------------------
 
     def packet_in(self, packet: PacketIn, world: World, directory: Directory) -> Response:
-        """Return what a pod's packet for a service leads to, having assigned a provider."""
+        """Assign a provider to the client that sent a packet for a service; return the reaction."""
         segment = packets.parse_segment(packet.data)
-        behind = directory.behind(packet.in_port)
-        if segment is None or behind is None or behind.endpoint is None or behind.network is None:
+        attachment = directory.attachment(packet.in_port)
+        if segment is None or attachment is None:
             return Response("SvcPktInvalid-ERROR")
-        if behind.endpoint.ip != segment.source:
+        pod, network = attachment.endpoint, attachment.network
+        if pod is None or network is None:
+            return Response("SvcPktInvalid-ERROR")
+        if pod.ip != segment.source:
             return Response("SvcPktSpoofed-ERROR")
-        vrf = behind.network.vrf
-        found = self._clients.known.asked(vrf, segment, world)
+        vrf = network.vrf
+        found = self._clients.catalogue.find(vrf, segment, world)
         if found is None:
-            return self._direct(packet, behind.endpoint, vrf, segment, world)
+            return self._direct(packet, pod, vrf, segment, world)
         service, port = found
         before = self.served.get(name_of(service.key, vrf, segment.source))
-        now = Now(world, directory)
-        name = self._clients.assign(service, segment.source, behind.network, now)
-        self._clients.connect(name, port, segment.source_port)
+        now = Snapshot(world, directory)
+        name = self._clients.assign(service, segment.source, network, now)
+        self._clients.add_connection(name, port, segment.source_port)
         served = self.served[name]
-        again = _again(packet, behind.endpoint, served, port, self._clients.known.space(vrf, world))
-        return Response("SvcPktRcvd", name, served != before, again)
+        out = _to_provider(
+            packet, pod, served, port, self._clients.catalogue.switch_vrf(vrf, world)
+        )
+        return Response("SvcPktRcvd", name, served != before, out)
 
     def _direct(
         self, packet: PacketIn, pod: LocalEndpoint, vrf: int, segment: Segment, world: World
     ) -> Response:
-        """Have a client talk to its provider under that one's own address.
-
-        A client answers with a reset when the service's answer came untranslated, as it can while
-        the switch's datapath is behind its flows: then what comes next must be translated.
-        """
+        """Handle a client's packet to its provider's own address: a direct connection."""
+        # Not for a TCP reset. The switch's datapath can lag behind its flows for a moment, and a
+        # service's reply then reaches the client untranslated; the client answers it with a reset,
+        # to the provider's address. Taking that for a direct connection would leave the
+        # translation of this connection off for good.
         ends = (segment.source, segment.destination)
         answer = (vrf, *ends, segment.protocol, segment.destination_port)
-        name = self._clients.whose(answer)
+        name = self._clients.owner_of(answer)
         if name is None:
             return Response("SvcPktUnknownService")
         if segment.reset:
             return Response("SvcPktReset")
-        new = self._clients.connect_directly(name, answer, segment.source_port)
-        again = _onward(packet, pod, self._clients.known.space(vrf, world))
-        return Response("SvcPktDirect", name, altered=new, send=again)
+        new = self._clients.add_direct_connection(name, answer, segment.source_port)
+        out = _resume(packet, pod, self._clients.catalogue.switch_vrf(vrf, world))
+        return Response("SvcPktDirect", name, altered=new, send=out)
 
 
-def _again(
+def _to_provider(
     packet: PacketIn, pod: LocalEndpoint, served: Served, port: ServicePort, vrf: int
 ) -> PacketOut:
-    """Return a client's packet for what comes next: its provider, or itself."""
+    """Return the packet out that forwards a client's packet to its provider, or back to itself."""
     actions = service_nat.to_provider(served, port)
     if served.provider == served.client:
         frame = packets.untagged(packet.data)
         return PacketOut(data=frame, actions=actions, in_port=packet.in_port)
-    return _onward(packet, pod, vrf, actions)
+    return _resume(packet, pod, vrf, actions)
 
 
-def _onward(
+def _resume(
     packet: PacketIn, pod: LocalEndpoint, vrf: int, actions: tuple[Action, ...] = ()
 ) -> PacketOut:
-    """Return a packet that goes on behind table 3, as flows would have it: never up here again."""
+    """Return the packet out that resumes after table 3, with the metadata that flows would set.
+
+    Resuming in an earlier table could send the packet to the controller again, in a loop.
+    """
     marks = VRF.put(vrf) | SOURCE_GROUP.put(pod.group_id)
-    go_on = GoOn(TableId.DST_GRP, marks)
-    return PacketOut(data=packet.data, actions=(*actions, go_on), in_port=packet.in_port)
+    resume = Resubmit(TableId.DST_GRP, marks)
+    return PacketOut(data=packet.data, actions=(*actions, resume), in_port=packet.in_port)

@@ -1,8 +1,7 @@
-"""Services in the shapes in which the original's agent shows them. Pure.
+"""State and counters of services in the original's shapes (`/inspect/driver`). Pure.
 
-`counted` is made of what a switch reports when somebody asks (`ofnet.channel.flow_stats`): how much
-each client has exchanged with its providers, ports of a service added up. `shown` is the state of
-the proxy: what is known of services and who serves whom.
+`client_counters` sums up the flow statistics of a switch (`ofnet.channel.flow_stats`) by client,
+service and provider. `proxy_state` is the state of the proxy: the services and their clients.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,10 +16,11 @@ from ofnet.world import Served, Service, ServicePort, World
 _COUNTERS: Final = ("PacketsIn", "BytesIn", "PacketsOut", "BytesOut")
 
 
-def counted(entries: Iterable[FlowEntry], tenants: Mapping[int, str]) -> dict[str, Any]:
+def client_counters(entries: Iterable[FlowEntry], tenants: Mapping[int, str]) -> dict[str, Any]:
     """Return the counters of each client by its address (`GetEndpointStats`).
 
-    `tenants` are named by their VRFs. A client that has another tenant's address is `address:VRF`.
+    `tenants` maps VRF ids to tenant names. A client whose address another tenant's client has too
+    is named `address:tenant`.
     """
     clients: dict[str, Any] = {}
     for entry in sorted(entries, key=lambda one: (one.vrf, one.table)):
@@ -31,7 +31,7 @@ def counted(entries: Iterable[FlowEntry], tenants: Mapping[int, str]) -> dict[st
     return clients
 
 
-def shown(world: World, clients: Mapping[str, Any]) -> dict[str, Any]:
+def proxy_state(world: World, clients: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of the proxy (`InspectState`), with the counters of clients."""
     services = sorted(world.services.values(), key=lambda one: one.key)
     return {
@@ -98,7 +98,12 @@ def _client(
     name = str(address)
     if clients.get(name, {}).get("VrfName", tenant) != tenant:
         name = f"{name}:{tenant}"
-    made = {"EndpointIP": str(address), "VrfName": tenant, "PortStats": _none(), "SvcStats": {}}
+    made = {
+        "EndpointIP": str(address),
+        "VrfName": tenant,
+        "PortStats": _zero_counters(),
+        "SvcStats": {},
+    }
     client: dict[str, Any] = clients.setdefault(name, made)
     return client
 
@@ -110,7 +115,7 @@ def _service(client: dict[str, Any], entry: FlowEntry, address: IPv4Address) -> 
         "Protocol": _protocol(entry.protocol),
         "SvcPort": "",
         "ProvPort": "",
-        "SvcStats": _none(),
+        "SvcStats": _zero_counters(),
         "ProvStats": {},
     }
     service: dict[str, Any] = client["SvcStats"].setdefault(str(address), made)
@@ -122,13 +127,13 @@ def _provider(service: dict[str, Any], address: IPv4Address) -> dict[str, Any]:
         "ProviderIP": str(address),
         "ServiceIP": service["ServiceIP"],
         "ServiceVrf": service["ServiceVRF"],
-        **_none(),
+        **_zero_counters(),
     }
     provider: dict[str, Any] = service["ProvStats"].setdefault(str(address), made)
     return provider
 
 
-def _none() -> dict[str, int]:
+def _zero_counters() -> dict[str, int]:
     return dict.fromkeys(_COUNTERS, 0)
 
 

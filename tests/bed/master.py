@@ -42,7 +42,7 @@ def assert_not_done(answer: Answer) -> None:
     """Fail unless a leader that is one no more has said so, or what its successor has changed."""
     assert answer.status == 500
     assert re.match(
-        "Leader not found$|not done, since .* was changed by somebody else", answer.text
+        "Leader not found$|not done, since .* was changed by another writer", answer.text
     )
 
 

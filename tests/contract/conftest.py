@@ -1,4 +1,4 @@
-"""The stores the contract is held against: each gives clients that share one empty store."""
+"""The stores of the contract suite: each provides clients of one shared, empty store."""
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""A reader's world: what a watch has told so far, and waiting until it agrees."""
+"""A follower of a watch: the state it has delivered so far, and waits for an expected state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,35 +11,35 @@ World = dict[str, Entry]
 
 
 class Follower:
-    """Folds a watch into a world, and keeps what it was told."""
+    """Applies the items of a watch to a state, and keeps the items."""
 
     def __init__(self) -> None:
         self.world: World = {}
         self.items: list[Snapshot | Delta] = []
-        self._told = asyncio.Event()
+        self._received = asyncio.Event()
 
     async def follow(self, backend: Backend, prefix: str) -> None:
         async for item in backend.watch(prefix):
             self.items.append(item)
-            self._fold(item)
-            self._told.set()
+            self._apply(item)
+            self._received.set()
 
     async def until(self, check: Callable[[World], bool], *, within: float = 10.0) -> World:
-        """Wait until the world is as wanted."""
+        """Wait until the state satisfies a check."""
         async with asyncio.timeout(within):
             while not self.items or not check(self.world):
-                self._told.clear()
-                await self._told.wait()
+                self._received.clear()
+                await self._received.wait()
         return self.world
 
     async def until_values(self, wanted: dict[str, bytes], *, within: float = 10.0) -> None:
-        """Wait until the world holds exactly these values."""
+        """Wait until the state has exactly these values."""
         await self.until(
             lambda world: {key: entry.value for key, entry in world.items()} == wanted,
             within=within,
         )
 
-    def _fold(self, item: Snapshot | Delta) -> None:
+    def _apply(self, item: Snapshot | Delta) -> None:
         if isinstance(item, Snapshot):
             for key, entry in item.entries.items():
                 self._check_order(key, entry)
@@ -59,7 +59,7 @@ class Follower:
 
 @asynccontextmanager
 async def following(backend: Backend, prefix: str) -> AsyncIterator[Follower]:
-    """Follow a prefix for the body, its first snapshot read."""
+    """Follow a prefix during the body, from its first snapshot on."""
     follower = Follower()
     async with background("follower", follower.follow(backend, prefix)):
         await follower.until(lambda _: True)

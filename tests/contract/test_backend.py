@@ -1,4 +1,4 @@
-"""Every promise of `objdb.api`, over each backend."""
+"""Every guarantee of `objdb.api`, for each backend."""
 
 import asyncio
 import time

@@ -13,7 +13,7 @@ from core.ids import EndpointKey, HostLabel
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.port_names import ROUTER_PORT
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
@@ -95,7 +95,7 @@ class Node:
 
     def _plug_router(self, recording: Recording) -> None:
         """Have the port for BGP, whose peer nobody ever heard of."""
-        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.hosts.peering
+        interface, peering = recording.interfaces.get(ROUTER_PORT), self.world.peers.peering
         if interface is None or peering is None or recording.encap != "vlan":
             return
         self.ports[ROUTER_PORT] = 903
@@ -126,7 +126,7 @@ class Node:
             self._services[bridge].packet_in(packet, world, self._directories[bridge])
         served = self._services[bridge].served
         self._desired[bridge].update(
-            replace(world, served=dict(served)), Changes(served=frozenset(served))
+            replace(world, served=dict(served)), Changes.of(ObjectKind.SERVED, served)
         )
 
     def _take(self, bridge: Bridge) -> tuple[World, Changes]:
@@ -135,7 +135,9 @@ class Node:
         services, directory = self._services[bridge], self._directories[bridge]
         touched = directory.update(world, changes)
         altered = services.update(world, changes, directory, touched)
-        return replace(world, served=dict(services.served)), changes | Changes(served=altered)
+        return replace(world, served=dict(services.served)), changes | Changes.of(
+            ObjectKind.SERVED, altered
+        )
 
     def _put_port(self, port: str, key: EndpointKey) -> None:
         number = ports_number(port)
@@ -175,7 +177,7 @@ def play(mode: FwdMode, *, guard: bool) -> Iterator[Case]:
         for other, host in HOSTS.items():
             macs = (empty[other].interfaces["up0"].mac,)
             node.world.put(_host_record(host, macs))
-        assert node.world.modes.fwd_mode is mode, name
+        assert node.world.forwarding.fwd_mode is mode, name
     for recording in found:
         done = change(recording)
         for node in nodes.values():

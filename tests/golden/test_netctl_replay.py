@@ -1,6 +1,6 @@
 """A replay of the original's recorded netctl session against a real netmaster on a real store.
 
-Each command line must print, and exit, as recorded; or it is pinned in `netctl/ours.jsonl` to a
+Each command line must print, and exit, as recorded; or it is pinned in `ours.jsonl` to a
 deviation. What the place of the recording decides is mapped: times, addresses, the resolver's
 words, build versions. Rows of lists are compared as sets; help by its commands, flags, aliases and
 defaults.

@@ -19,7 +19,7 @@ from core import keys
 from core.ids import GroupKey, NetworkId
 from netmaster.plan.objects.rule import policy_rule
 from state.codec import decode_group, decode_network
-from state.policy_rules import Known, OfnetRule, expand
+from state.policy_rules import OfnetRule, RuleScope, expand
 
 STORE = Path(__file__).parent / "derive" / "policies-attached.json"
 GC = GroupKey("gc:default")
@@ -46,11 +46,11 @@ def under(prefix: str) -> dict[str, bytes]:
 
 
 @cache
-def known() -> Known:
+def known() -> RuleScope:
     """Return the groups and networks of the recording."""
     groups = [decode_group(key, value) for key, value in under(keys.GROUPS).items()]
     networks = [decode_network(key, value) for key, value in under(keys.NETWORKS).items()]
-    return Known(
+    return RuleScope(
         groups={group.key: group for group in groups},
         networks={network.id: network for network in networks},
     )

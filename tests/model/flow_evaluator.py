@@ -109,10 +109,10 @@ def winners(flows: Iterable[Flow], packet: Packet) -> tuple[Flow, ...]:
 
 
 def matches(match: Match, packet: Packet) -> bool:
-    """Tell whether a packet has what a match asks for."""
+    """Return whether a packet has the fields of a match."""
     for name, wanted in match.fields:
         value = packet.get(name)
-        # most flows are for somebody else: what is equal or of one kind is told apart first
+        # most flows do not match: equality and kinds are the cheapest checks
         if wanted != value and (type(wanted) is type(value) is int or not _has(wanted, value)):
             return False
     return True

@@ -30,7 +30,7 @@ DIMENSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One combination. The rule stands beside one that says the contrary of everything.
+    """One combination. The rule stands beside one that does the opposite for all packets.
 
     `priority` is to be read against that other rule, `place` is where the other pod runs.
     """

@@ -1,4 +1,4 @@
-"""What the rules of policies mean for two pods: an oracle that knows no switch and no code of ours.
+"""What the rules of policies mean for two pods: an oracle independent of switch and code.
 
 Written from the meaning of rules. A rule belongs to the groups that its policy holds for. One of
 direction `in` is about packets to them, one of direction `out` about packets from them; what it
@@ -91,7 +91,7 @@ def outcome(cluster: Cluster, sender: Pod, receiver: Pod, talk: Talk) -> Outcome
 
 
 def concerns(cluster: Cluster, rule: UserRule, sender: Pod, receiver: Pod, talk: Talk) -> bool:
-    """Tell whether a rule says anything about a packet."""
+    """Return whether a rule applies to a packet."""
     return _asks(cluster, rule, sender, receiver, talk) or _answers(
         cluster, rule, sender, receiver, talk
     )
@@ -131,7 +131,7 @@ def _is_other_end(cluster: Cluster, rule: UserRule, pod: Pod, talk: Talk) -> boo
 
 
 def _stands_for(text: str, address: IPv4Address) -> bool:
-    """Tell whether `a`, `a/length`, or `a-n` (up to the last octet n) has an address in it."""
+    """Return whether `a`, `a/length`, or `a-n` (up to the last octet n) has an address in it."""
     if "/" in text:
         return address in IPv4Network(text, strict=False)
     first, _, last = text.partition("-")

@@ -122,7 +122,7 @@ class Site:
         self._update()
 
     def meet(self, sender: Placed, receiver: Placed) -> bool:
-        """Tell whether packets get from one pod to the other through here.
+        """Return whether packets get from one pod to the other through here.
 
         Bridges keep to a network.
         """

@@ -151,7 +151,7 @@ SERVICES: Final = {
         ("api", 0, "10.254.0.10"),
     )
 }
-"""VRF and address of services: of two tenants, with one address, and of everybody."""
+"""VRF and address of services: of two tenants with one address, and of all tenants."""
 
 
 @st.composite
@@ -241,7 +241,7 @@ _ADDRESSES6: Final = st.builds(address6, _NETS, _ENDS) | st.sampled_from(
     [IPv6Address("::"), IPv6Address("fe80::1"), IPv6Address("ff02::1")]
 )
 _NOTHING_FOLLOWS: Final = 59
-"""A protocol of IPv6 without a header of its own. (0 would make Open vSwitch forget the DSCP.)"""
+"""A protocol of IPv6 without a header of its own. (0 would make Open vSwitch lose the DSCP.)"""
 
 _TRANSPORT_PORTS: Final = st.sampled_from([53, 67, 80, 547, 4000])
 _FLAGS: Final = st.sampled_from([0x02, 0x12, 0x10, 0x11])

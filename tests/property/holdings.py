@@ -113,7 +113,7 @@ def grants_in(store: Mapping[str, bytes]) -> dict[str, dict[str, Holder]]:
 
 
 def violations(store: Mapping[str, bytes]) -> list[str]:
-    """Return what is wrong with a store in itself: addresses held twice or by nobody known."""
+    """Return what is wrong with a store in itself: addresses held twice or by an unknown owner."""
     records = [json.loads(v) for k, v in store.items() if k.startswith(keys.ENDPOINTS)]
     claims = [
         (record["netID"].partition(".")[0], ip, record["id"])
@@ -151,5 +151,5 @@ def differences(store: Mapping[str, bytes], model: Holdings) -> list[str]:
 
 
 def _known(holder: Holder | None) -> Holder | None:
-    # what a reservation was made for is nobody's business
+    # a reservation has no owner to check
     return ("reservation", "") if holder and holder[0] == "reservation" else holder

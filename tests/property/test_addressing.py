@@ -27,14 +27,14 @@ from contivmodel.rpc import (
 from core import keys
 from core.errors import Conflict, ContivError, Exhausted, NotFound, StoreUnavailable
 from core.tasks import Supervisor
-from netmaster.commit import Committer
+from netmaster.commit import Committer, WriteAuthority
 from netmaster.ipam.pool import Pool
 from netmaster.plan import grants
 from netmaster.plan.endpoints import address, endpoint
-from netmaster.plan.model import Write
 from netmaster.plan.objects import globals as settings_of
 from netmaster.plan.objects import group, network, tenant
 from netmaster.plan.show import inspect
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import LostAnswer, MemoryBackend, MemoryStore
@@ -124,9 +124,8 @@ class Leader:
     async def start(self) -> None:
         lock = self.backend.lock(keys.LEADER_LOCK, "here", 1000.0)
         fence = await lock.acquire()
-        self.committer = await Committer.begin(
-            self.backend, fence, "w", valid_until=lambda: float("inf")
-        )
+        authority = WriteAuthority(fence=fence, writer="w", valid_until=lambda: float("inf"))
+        self.committer = await Committer.begin(self.backend, authority)
         self._lock = lock
         self._tasks.supervise("committer", self.committer.run())
 
@@ -209,7 +208,7 @@ class Addressing(RuleBasedStateMachine):
             assert isinstance(answer, NotFound)
             return
         assert isinstance(answer, EndpointRecord)
-        self._forget(name, container)
+        self._drop(name, container)
 
     @rule(place=places)
     def reserve(self, place: tuple[str, str]) -> None:
@@ -392,8 +391,8 @@ class Addressing(RuleBasedStateMachine):
         assert (answer.ip_address, answer.ipv6_address) == (ip, ip6)
 
     def ask_view(self, name: str) -> dict[str, Any]:
-        look = self.leader.committer.read(lambda view: inspect.network(view, f"default:{name}"))
-        return self.runner.run(look)
+        reading = self.leader.committer.read(lambda view: inspect.network(view, f"default:{name}"))
+        return self.runner.run(reading)
 
     # -- how ------------------------------------------------------------------------------------
 
@@ -443,7 +442,7 @@ class Addressing(RuleBasedStateMachine):
             if ip:
                 self.model.hold(name, ip, ("endpoint", record.key))
 
-    def _forget(self, name: str, container: str) -> None:
+    def _drop(self, name: str, container: str) -> None:
         ip, ip6, _ = self.model.endpoints.pop((name, container))
         for held in (ip, ip6):
             if held:
@@ -454,7 +453,7 @@ class Addressing(RuleBasedStateMachine):
         answer = self.ask(decide, *asked)
         self.leader.backend.faults.lost_answers.clear()
         if isinstance(answer, StoreUnavailable):
-            self._catch_up(lost, decide, *asked)
+            self._sync_groups(lost, decide, *asked)
             self.model.new_leader()
 
     def _die(self, when: LostAnswer, decide: Any, *asked: Any) -> None:
@@ -474,7 +473,7 @@ class Addressing(RuleBasedStateMachine):
                 await self._next_leader()
 
         if self.runner.run(die()):
-            self._catch_up(when, decide, *asked)
+            self._sync_groups(when, decide, *asked)
         self.model.new_leader()
 
     async def _unanswered(self, decide: Any, *asked: Any) -> None:
@@ -489,7 +488,7 @@ class Addressing(RuleBasedStateMachine):
         await self.leader.start()
         self.model.new_leader()
 
-    def _catch_up(self, what: LostAnswer, decide: Any, *asked: Any) -> None:
+    def _sync_groups(self, what: LostAnswer, decide: Any, *asked: Any) -> None:
         """Let the model do what was, or was not, done without an answer."""
         if what is LostAnswer.NOT_APPLIED:
             return
@@ -499,7 +498,7 @@ class Addressing(RuleBasedStateMachine):
             view = View.load(stored(self.store))
             self._learn(request.network_name, request.config.container, view.endpoints[key])  # type: ignore[index]
         elif decide is endpoint.delete:
-            self._forget(asked[0].network_name, asked[0].endpoint_id)
+            self._drop(asked[0].network_name, asked[0].endpoint_id)
         elif decide is group.create:
             self.model.groups["n1"].add(asked[0].group_name)
         elif decide is group.delete:
@@ -536,15 +535,15 @@ TestAddressing.settings = settings(max_examples=80, stateful_step_count=40, dead
 
 
 def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant the bug this is all about: a pool that never learns, and a write that never asks."""
+    """Plant the bug: a pool that never changes, and a write without a precondition."""
     machine = Addressing()
     try:
         machine.create(("rng", ""), "a")
         machine.the_store_is_sound_and_as_acknowledged()
         first = IPv4Address("10.3.0.10")
         monkeypatch.setattr(Pool, "lowest", lambda *_: int(first))
-        monkeypatch.setattr(grants, "put", _careless_put)
-        monkeypatch.setattr(endpoint, "put", _careless_put)
+        monkeypatch.setattr(grants, "grant_write", _careless_write)
+        monkeypatch.setattr(endpoint, "grant_write", _careless_write)
         machine.ask(endpoint.create, _wanted(("rng", ""), "b", ""), NOW)
         assert "10.3.0.10 on rng is held 2 times" in violations(stored(machine.store))
         with pytest.raises(AssertionError):
@@ -553,8 +552,8 @@ def test_the_checker_sees_an_address_that_is_given_twice(monkeypatch: pytest.Mon
         machine.teardown()
 
 
-def _careless_put(place: grants.Ground, ip: str, grant: GrantRecord) -> Write:
-    return Write(keys.grant(place.network.id, ip), grant, new=False)
+def _careless_write(source: grants.AddressSource, ip: str, grant: GrantRecord) -> Write:
+    return Write(keys.grant(source.network.id, ip), grant, new=False)
 
 
 def test_the_checker_sees_what_was_acknowledged_and_is_gone() -> None:

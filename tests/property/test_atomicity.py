@@ -12,16 +12,15 @@ import pytest
 from core import keys
 from core.errors import StoreUnavailable
 from netmaster import codec
-from netmaster.api import endpoints, objects
-from netmaster.api.routes import RouteAction, find
+from netmaster.api import objects
 from netmaster.plan.objects import netprofile, policy
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.faults import LostAnswer
 from tests.property.subjects import ALONE, LARGE, NEVER_STORED, SUBJECTS, Request, Subject
-from tests.unit.netmaster.scene import NOW
-from tests.unit.netmaster.term import Term, load, term
+from tests.unit.netmaster import term as terms
+from tests.unit.netmaster.term import Term, context_of, load, term
 
-CHORES = (netprofile.catch_up, policy.sweep)
+PERIODIC = (netprofile.sync_groups, policy.sweep)
 """What a leader does by itself for changes that take more than one transaction."""
 
 Content = Mapping[str, bytes]
@@ -43,18 +42,7 @@ def content(store: MemoryStore) -> Content:
 
 async def ask(leading: Term, request: Request) -> None:
     """Have a request decided and committed."""
-    target = find(request.method, request.path)
-    assert target is not None, request
-    if target.action in endpoints.CALLS:
-        now = endpoints.CallContext(NOW, "kubernetes")
-        call = endpoints.CALLS[target.action](request.payload, now)
-        await leading.committer.submit(call.decide)
-        return
-    kind = objects.KINDS[target.plural]
-    if target.action is RouteAction.DELETE:
-        await leading.committer.submit(lambda view: kind.delete(view, target.key))
-    else:
-        await leading.committer.submit(objects.write(kind, target.key, request.payload))
+    await terms.ask(context_of(leading), request.method, request.path, request.payload)
 
 
 async def undisturbed(subject: Subject) -> Undisturbed:
@@ -98,8 +86,8 @@ async def test_a_change_that_is_cut_off_is_there_whole_or_not_at_all(subject: Su
             seen.append(content(store))
             load(store)
             async with term(store) as heir:
-                for chore in CHORES:
-                    while await heir.committer.submit(chore):
+                for decide in PERIODIC:
+                    while await heir.committer.submit(decide):
                         pass
             assert content(store) == after
         assert seen[-1] == after

@@ -1,4 +1,4 @@
-"""Whatever somebody else does to the store, a check with a fix makes it consistent again.
+"""After any writes of other programs to the store, a check with a fix makes it consistent.
 
 Endpoints come and go, and keys of addresses and endpoints are removed, written and rewritten behind
 netmaster's back. After each fix, reading nothing but the store: no record of an endpoint was
@@ -71,7 +71,7 @@ def under(store: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
 
 
 class Meddling(RuleBasedStateMachine):
-    """A leader, and somebody who writes into its prefixes."""
+    """A leader, and another program that writes to its prefixes."""
 
     @initialize()
     def begin(self) -> None:

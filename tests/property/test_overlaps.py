@@ -12,9 +12,9 @@ from core.addresses import AddressRange
 from core.errors import ContivError
 from netmaster.ipam.claims import claim
 from netmaster.ipam.intervals import Intervals
-from netmaster.plan.model import Write
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import network, tenant
+from netmaster.stored import Write
 from netmaster.view import View
 
 interval = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(

@@ -36,11 +36,11 @@ def test_every_world(kind: Bridge, fwd_mode: FwdMode) -> None:
         guarded = tables(kind, replace(world, guard=True))
         for packet in sent:
             only_rules_leave_a_choice(flows, packet)
-            if is_neighbours(packet) or is_strangers(packet, world, outside(kind, world)):
+            if is_neighbours(packet) or is_of_unknown_source(packet, world, outside(kind, world)):
                 rules_do_not_matter(flows, unruled, packet)
             nothing_is_sent_twice(flows, packet)
             if (kind, fwd_mode) != (Bridge.VXLAN, FwdMode.ROUTING):
-                # there, a host that has not heard of a pod's move yet is helped on
+                # there, a packet for a pod that moved is sent on to its new host
                 nothing_goes_round(flows, packet, outside(kind, world))
             pods_send_in_their_own_name(guarded, packet, world)
             if kind is Bridge.VXLAN:
@@ -55,7 +55,7 @@ def only_rules_leave_a_choice(flows: Tables, packet: Packet) -> None:
 
 
 def rules_do_not_matter(flows: Tables, unruled: Tables, packet: Packet) -> None:
-    """Neighbours find each other, and whom nobody knows, whatever the rules."""
+    """Neighbour discovery and unknown sources pass, whatever the rules."""
     assert evaluate(flows, packet).sent == evaluate(unruled, packet).sent
 
 
@@ -111,19 +111,19 @@ def sender(world: World, packet: Packet) -> LocalEndpoint | None:
 
 
 def is_neighbours(packet: Packet) -> bool:
-    """Tell whether this is how neighbours find each other."""
+    """Return whether a packet is neighbour discovery."""
     kinds = {oxm.ND_SOLICIT, oxm.ND_ADVERT}
     return packet.get("eth_type") == oxm.ETH_ARP or packet.get("icmpv6_type") in kinds
 
 
-def is_strangers(packet: Packet, world: World, beyond: set[int]) -> bool:
-    """Tell whether a packet comes from beyond this host, and not from a pod known there."""
+def is_of_unknown_source(packet: Packet, world: World, beyond: set[int]) -> bool:
+    """Return whether a packet comes from an unknown source beyond this host."""
     known = {address for pod in world.remote.values() for address in (pod.ip, pod.ip6)}
     return packet.fields["in_port"] in beyond and source(packet) not in known
 
 
 def source(packet: Packet) -> object:
-    """Return the address a packet says it comes from."""
+    """Return the source address of a packet."""
     return next(
         packet.get(name) for name in ("ipv4_src", "ipv6_src", "arp_spa") if packet.get(name)
     )

@@ -1,4 +1,4 @@
-"""Rules of policies in all four modes: the flows do what an oracle says that rules mean.
+"""Rules of policies in all four modes: the flows do what an oracle derives from the rules.
 
 First every combination of what a rule can be about, beside one for everything else; then random
 sets of rules. What a host sends to another is judged there and here, by the same rules.
@@ -77,7 +77,7 @@ def everything_said(fwd_mode: FwdMode) -> tuple[Said, ...]:
 
 @cache
 def about(rule: UserRule, fwd_mode: FwdMode) -> tuple[list[Said], list[Said]]:
-    """Return the packets a rule says something about, and the others."""
+    """Return the packets a rule applies to, and the others."""
     concerned: list[Said] = []
     others: list[Said] = []
     for sender, receiver, talk in everything_said(fwd_mode):
@@ -99,7 +99,7 @@ def _some(of: list[Said], turn: int, count: int) -> list[Said]:
 
 
 def disagreements(at: Site, rules: tuple[UserRule, ...], packets: Iterable[Said]) -> Iterator[str]:
-    """Yield each packet with which the flows do not do what the oracle says."""
+    """Yield each packet for which flows and oracle differ."""
     at.hold(rules)
     cluster = replace(CLUSTER, rules=rules)
     for sender, receiver, talk in packets:
@@ -111,7 +111,7 @@ def disagreements(at: Site, rules: tuple[UserRule, ...], packets: Iterable[Said]
 
 
 def every_rule() -> Iterator[tuple[UserRule, UserRule]]:
-    """Yield every rule there can be beside one that says the contrary of everything."""
+    """Yield every possible rule beside one that does the opposite for all packets."""
     for direction, action, priority, end, protocol, port in product(
         DIRECTIONS, ACTIONS, PRIORITIES, OTHER_ENDS, PROTOCOLS, PORTS
     ):

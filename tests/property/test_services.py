@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import Adopted
+from ofnet.channel.flow_stats import ReportedClient
 from ofnet.services.clients import answer_of
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Served, Service, ServicePort
 from tests.unit.ofnet.fake_switch import reply
@@ -79,7 +79,7 @@ class Serving(RuleBasedStateMachine):
     ) -> None:
         known = set(self.site.proxy.served)
         self.site.asks(pod, address, port, source_port=source_port)
-        assert set(self.site.proxy.served) == known, "that makes nobody a client"
+        assert set(self.site.proxy.served) == known, "that makes no pod a client"
 
     @rule()
     def restart(self) -> None:
@@ -108,7 +108,7 @@ class Serving(RuleBasedStateMachine):
         if not hasattr(self, "site"):
             return
         clients = self.site.proxy._clients
-        assert {answer: name for answer, (name, _) in clients._owners.items()} == {
+        assert {answer: name for answer, (name, _) in clients._reply_owners.items()} == {
             answer_of(one, port): name for name, one in clients.served.items() for port in one.ports
         }
 
@@ -128,15 +128,15 @@ class Serving(RuleBasedStateMachine):
     def loads_are_counted(self) -> None:
         if not hasattr(self, "site"):
             return
-        balance, loads = self.site.proxy._clients._balance, self._loads()
+        balance, loads = self.site.proxy._clients._assignments, self._loads()
         for key in ("a:default", "b:default"):
             for provider in ADDRESSES:
                 assert balance.load(key, provider) == loads[key, str(provider)]
 
-    def _reported(self) -> Iterator[Adopted]:
+    def _reported(self) -> Iterator[ReportedClient]:
         flows = [f for f in self.site.desired.flows.values() if f.owner is ObjectKind.SERVED]
         found, _ = flow_stats.entries(reply(flows, {}))
-        return flow_stats.adopted(found)
+        return flow_stats.reported_clients(found)
 
     def _others(self, key: str) -> list[Service]:
         return [one for one in self.site.world.services.values() if one.key != key]

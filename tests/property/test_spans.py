@@ -26,7 +26,7 @@ class Spans(RuleBasedStateMachine):
 
     @rule(given=number)
     def give(self, given: int) -> None:
-        self.free.give(given)
+        self.free.release(given)
         self.model |= {given} & set(range(LOW, HIGH + 1))
 
     @rule(first=number, last=number)
@@ -35,8 +35,8 @@ class Spans(RuleBasedStateMachine):
         self.model -= set(range(first, last + 1))
 
     @rule(first=number, last=number)
-    def give_span(self, first: int, last: int) -> None:
-        self.free.give_span(first, last)
+    def release_span(self, first: int, last: int) -> None:
+        self.free.release_span(first, last)
         self.model |= set(range(first, last + 1)) & set(range(LOW, HIGH + 1))
 
     @rule(first=number)

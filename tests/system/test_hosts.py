@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netmaster.progress import NO_AGENT, SILENT
+from netmaster.progress import NO_AGENT, NOT_REPORTED
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import Host
@@ -88,7 +88,7 @@ def test_a_frozen_agent_is_behind_until_it_goes_on(bed: Bed) -> None:
         code, lines = found
         # its registrations may have ended meanwhile, or some; without any nobody need wait for it
         gone = lines[1] == f"h2: {NO_AGENT}"
-        assert gone or lines[1].startswith(("h2: state/nets/ at ", f"h2: {SILENT}"))
+        assert gone or lines[1].startswith(("h2: state/nets/ at ", f"h2: {NOT_REPORTED}"))
         assert code == (0 if gone else LATE)
     finally:
         bed.agents[1].resume()

@@ -71,7 +71,7 @@ def store_is_away(bed: Bed) -> None:
 
 
 def terms_ended(bed: Bed) -> int:
-    return bed.netmaster.log_text().count('msg="leadership" input=LOST')
+    return bed.netmaster.log_text().count('msg="leadership changed" input=LOST')
 
 
 def mended(host: Host) -> dict[str, int]:

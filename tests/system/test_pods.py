@@ -338,7 +338,7 @@ def test_a_pod_with_two_families_has_both_addresses_and_routes(bed: Bed) -> None
 
 
 def test_ipv6_is_forwarded_between_hosts_where_neighbours_are_known(bed: Bed) -> None:
-    # nobody answers neighbour solicitations on a routed bridge (spec: ofnet-pipelines, IPv6 / ND)
+    # no answers to neighbour solicitations on a routed bridge (docs/original/ofnet-pipelines.md §8)
     a, b = (bed.add_pod(host, f"on-{host.label}", network="dual") for host in bed.hosts)
     c = bed.add_pod(bed.hosts[0], "c", network="dual")
     for pod in (a, b, c):

@@ -95,7 +95,7 @@ def reaches_outside(pod: Pod) -> None:
 def in_use(host: Host) -> set[str]:
     """Return the cards that the agent last said to use."""
     log = (host.dir / "netplugin.log").read_text()
-    said = [line for line in log.splitlines() if 'msg="uplink in use"' in line]
+    said = [line for line in log.splitlines() if 'msg="uplink cards in use changed"' in line]
     return {card for card in CARDS if card in said[-1]} if said else set()
 
 

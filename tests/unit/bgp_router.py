@@ -1,6 +1,6 @@
 """A BGP router without a network: streams in memory, messages by the packet library (os-ken).
 
-What it says is packed by a library that knows nothing of ours, and what it hears is read by it.
+An independent library encodes what it sends and decodes what it receives.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ class FakeRouter:
     def announce(
         self, *prefixes: str, hop: str = ROUTER, path: tuple[int, ...] = (ROUTER_AS,)
     ) -> None:
-        """Tell of routes."""
+        """Announce routes."""
         attributes = [
             bgp.BGPPathAttributeOrigin(0),
             bgp.BGPPathAttributeAsPath([list(path)], as_pack_str="!I"),
@@ -130,8 +130,8 @@ class FakeRouter:
         """Take routes back."""
         self.say(bgp.BGPUpdate(withdrawn_routes=_nlri(prefixes)))
 
-    def end_of_routes(self) -> None:
-        """Say that all was told."""
+    def end_of_rib(self) -> None:
+        """Send the End-of-RIB marker."""
         self.say(bgp.BGPUpdate())
 
 

@@ -58,3 +58,51 @@ def test_short_names_are_understood() -> None:
         ((LETTERS["E"],), ""),
         (("y.py", "tests/k/y.py", "tests/y.py"), "d"),
     ]
+
+
+# -- the form of the page ----------------------------------------------------------------------
+
+KIND_ROW = re.compile(r"^\| ([a-z ]+) \| [^|]+ \|$", re.MULTILINE)
+NOTICED = re.compile(r"\((`[a-z0-9-]+`(?:,\s+`[a-z0-9-]+`)*)\)")
+
+
+class Row(NamedTuple):
+    """One deviation."""
+
+    id: str
+    kind: str
+    original: str
+    here: str
+    effect: str
+    test: str
+
+
+def rows() -> list[Row]:
+    """Return the deviations; fails where a line of a table has other columns."""
+    found = []
+    for line in PAGE.partition("\n## netctl\n")[2].splitlines():
+        if line.startswith("| ") and not line.startswith("| id |"):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            found.append(Row(*cells))
+    return found
+
+
+def test_every_row_has_a_known_kind_and_says_what_a_client_sees() -> None:
+    kinds = set(KIND_ROW.findall(PAGE.partition("\n## Kinds\n")[2].partition("\n## ")[0]))
+    assert {kind for row in rows() for kind in row.kind.split(", ")} == kinds - {"kind"}
+    assert [row.id for row in rows() if not row.effect.endswith(".")] == []
+
+
+def test_an_id_names_one_row() -> None:
+    ids = [row.id for row in rows()]
+    assert len(ids) == len(set(ids))
+    assert len(ids) >= 263
+
+
+def test_what_a_client_notices_names_rows() -> None:
+    opening = PAGE.partition("\n## What a client notices\n")[2].partition("\n## ")[0]
+    named_ids = [
+        name for group in NOTICED.findall(opening) for name in re.findall(r"`(.+?)`", group)
+    ]
+    assert len(named_ids) >= 12
+    assert set(named_ids) <= {row.id for row in rows()}

@@ -1,5 +1,5 @@
-"""Endpoints and addresses: grants, releases, and clean-up for hosts that are gone. Pure.
+"""Endpoints and addresses: grants, releases, and clean-up for lost hosts. Pure.
 
 In come the view and a request of an agent (`endpoint`, `address`) or of an administrator (`drain`,
-`cleanup`), or what was observed of hosts (`dead_hosts`); out come plans.
+`cleanup`), or observations of hosts (`dead_hosts`); out come plans.
 """

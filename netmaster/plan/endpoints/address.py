@@ -1,8 +1,8 @@
 """Decisions about addresses reserved ahead of an endpoint: allocate, release, reclaim.
 
-Docker and Mesos ask for an address first and create the endpoint with it afterwards
-(docs/original/netmaster-state.md §7). A reservation is a grant of its own kind: only it can be
-released here, and if nobody turns it into an endpoint it is reclaimed.
+Docker and Mesos request an address first and create the endpoint with it afterwards
+(docs/original/netmaster-state.md §7). A reservation is a grant with an owner kind of its own. Only
+reservations are released here; one that no endpoint takes over in time is reclaimed.
 """
 
 from itertools import islice
@@ -13,8 +13,17 @@ from core import keys
 from core.addresses import ipv4_text, ipv6, ipv6_text, parse_range, parse_subnet6
 from core.errors import Invalid, NotFound
 from core.ids import GroupKey, NetworkId
-from netmaster.plan.grants import Ground, choose4, choose6, ground, in_subnet4, in_subnet6, put
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.grants import (
+    AddressSource,
+    address_source,
+    choose4,
+    choose6,
+    grant_write,
+    in_subnet4,
+    in_subnet6,
+)
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
@@ -28,35 +37,35 @@ CHUNK: Final = 24
 def allocate(view: View, request: AllocAddressRequest, now: float) -> Plan:
     """Reserve an address; the reply is its text with the prefix length.
 
-    The family is IPv6 if the address pool holds a colon. Asking for the gateway's address is
+    The family is IPv6 if the address pool contains a colon. A request for the gateway's address is
     answered with it and reserves nothing.
     """
-    place = _place(view, request)
-    network = place.network
+    source = _source(view, request)
+    network = source.network
     if ":" in request.address_pool:
         length = network.ipv6_subnet_len
         if _is_gateway6(network, request.preferred):
             return Plan((), reply=f"{request.preferred}/{length}")
-        address = choose6(place, request.preferred)
+        address = choose6(source, request.preferred)
     else:
         length = network.subnet_len
         if request.preferred and request.preferred == network.gateway:
             return Plan((), reply=f"{request.preferred}/{length}")
-        address = choose4(place, request.preferred)
+        address = choose4(source, request.preferred)
     grant = GrantRecord(
         owner=GrantOwner.RESERVATION,
-        owner_id=place.group.key if place.group else "",
+        owner_id=source.group.key if source.group else "",
         seq=view.next_seq,
         granted_at=now,
     )
-    return Plan((put(place, address, grant),), reply=f"{address}/{length}")
+    return Plan((grant_write(source, address, grant),), reply=f"{address}/{length}")
 
 
 def allocate_in_swarm(view: View, request: AllocAddressRequest, now: float) -> Plan:
-    """Reserve an address as a swarm wants it.
+    """Reserve an address in swarm mode.
 
-    Docker asks each node for the gateway of a network before the network is known here: the first
-    host of its pool is named then (of an IPv6 pool, its own address), and nothing is reserved.
+    Docker asks each node for a network's gateway before the network exists here. The reply is then
+    the first host address of the pool (of an IPv6 pool, its base), and nothing is reserved.
     """
     if not request.network_id and not _networks_with(view, request.address_pool):
         return Plan((), reply=_first_of(request.address_pool))
@@ -64,24 +73,26 @@ def allocate_in_swarm(view: View, request: AllocAddressRequest, now: float) -> P
 
 
 def release(view: View, request: ReleaseAddressRequest) -> Plan:
-    """Release a reservation; whatever else an address is, it stays and the answer is the same."""
+    """Release a reservation; any other address stays as it is, with the same reply."""
     network, group_key = _named(view, request.network_id)
-    place = ground(view, network, group_key)
+    source = address_source(view, network, group_key)
     text = request.ipv4_address
     if ":" in text:
-        text = ipv6_text(in_subnet6(text, place.v6.subnet))
+        text = ipv6_text(in_subnet6(text, source.v6.subnet))
     else:
-        in_subnet4(text, place.v4.subnet)
-    grant = place.addresses.grants.get(text)
+        in_subnet4(text, source.v4.subnet)
+    grant = source.addresses.grants.get(text)
     if grant is None or grant.owner is not GrantOwner.RESERVATION:
+        # Docker also releases the addresses of endpoints. An endpoint's grant is deleted together
+        # with its record; without its record it must not be reused.
         return Plan((), reply="success")
     return Plan((Write(keys.grant(network.id, text), None, new=False),), reply="success")
 
 
 def reclaim(view: View, now: float) -> Plan:
-    """Release reservations that are overdue or whose network is gone; the reply is how many.
+    """Release reservations that are overdue or whose network is deleted; the reply is how many.
 
-    One plan takes some of them: go on until there are no writes.
+    One plan releases some of them: repeat until the reply is 0.
     """
     overdue = (
         key
@@ -101,11 +112,11 @@ def split_alloc_id(text: str) -> tuple[NetworkId, GroupKey | None]:
     return NetworkId(f"{network}.{tenant}"), GroupKey(f"{group}:{tenant}")
 
 
-def _place(view: View, request: AllocAddressRequest) -> Ground:
+def _source(view: View, request: AllocAddressRequest) -> AddressSource:
     if request.network_id:
         network, group_key = _named(view, request.network_id)
-        return ground(view, network, group_key)
-    return ground(view, _network_with(view, request.address_pool), None)
+        return address_source(view, network, group_key)
+    return address_source(view, _network_with(view, request.address_pool), None)
 
 
 def _named(view: View, text: str) -> tuple[NetworkRecord, GroupKey | None]:

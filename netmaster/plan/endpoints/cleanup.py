@@ -1,8 +1,8 @@
-"""Decisions about clean-ups: all endpoints of a network, a group, a container id or a host go.
+"""Decisions about clean-ups: remove all endpoints of a network, a group, a container id or a host.
 
-There may be any number of them, so a clean-up is an intent in the store first, then parts that
-remove what is left of what it names (ADR 9). A part done twice does no harm, and whoever leads
-next goes on with it. `netmaster.cleanup` walks through the parts and tells the agents.
+There may be more endpoints than one transaction takes. So the intent is stored first, then parts
+remove the endpoints that are left (ADR 9). A part done twice does no harm, and the next leader
+continues an unfinished clean-up. `netmaster.cleanup` carries the parts out with the agents.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,22 +13,23 @@ from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
 from netmaster.plan.endpoints import endpoint
-from netmaster.plan.model import ANY_TENANT, Category, EndpointCleanup, Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import ANY_TENANT, CleanupCategory, EndpointCleanup, Write
 from netmaster.view import View
 from state.records import EndpointRecord
 
 CHUNK: Final = 10
 """Endpoints removed by one plan: a record and up to two addresses each."""
-REMOVE_ANYHOW: Final = "or remove it all the same: netctl host rm {} --force"
-"""What users of a host that is in use are told."""
+FORCE_HINT: Final = "or remove it all the same: netctl host rm {} --force"
+"""The remedy in refusals to remove a host that is in use; formatted with its label."""
 
 
 def begin(view: View, tenant: str, category: str, name: str) -> Plan:
-    """Note what is to go; the reply is the clean-up. NotFound where there is nothing to remove."""
+    """Store a clean-up, which is the reply. Raises NotFound where there is nothing to remove."""
     if category not in _TITLES:
         raise Invalid(f"unknown category {category}, expected net, group or ep")
-    kind = Category(category)
-    whole = _container(view, TenantName(tenant), name) if kind is Category.ENDPOINT else name
+    kind = CleanupCategory(category)
+    whole = _container(view, TenantName(tenant), name) if kind is CleanupCategory.ENDPOINT else name
     cleanup = EndpointCleanup(TenantName(tenant), kind, whole, view.next_seq)
     if next(_left(view, cleanup), None) is None:
         raise NotFound(f"no endpoints of {_TITLES[kind]} {name} in tenant {tenant}")
@@ -41,46 +42,52 @@ def begin_host(
     label: HostLabel,
     host_rev: int | None,
     *,
-    forget: bool = False,
+    undrain: bool = False,
     unused: bool = False,
 ) -> Plan:
-    """Note that a host is to go with all its endpoints; the reply is the clean-up.
+    """Store the clean-up of a host with all its endpoints; the reply is the clean-up.
 
-    Its record goes at once, if there is one and it is still of that revision: an agent that starts
-    meanwhile writes it anew and must not lose it. `forget` a drain as well. Conflict while it has
-    endpoints if it is to be `unused`.
+    Also delete its record and, with `undrain`, its drain. `host_rev` is the revision at which the
+    record was read, None for a host without one. Conflict while it has endpoints if it must be
+    `unused`.
     """
     found = len(view.host_endpoints.get(label, ()))
     if unused and found:
         raise Conflict(
-            f"host {label} has {found} endpoints; delete them, {REMOVE_ANYHOW.format(label)}"
+            f"host {label} has {found} endpoints; delete them, {FORCE_HINT.format(label)}"
         )
-    cleanup = EndpointCleanup(ANY_TENANT, Category.HOST, label, view.next_seq)
+    cleanup = EndpointCleanup(ANY_TENANT, CleanupCategory.HOST, label, view.next_seq)
     key = _key(cleanup)
     writes = [Write(key, cleanup, new=key not in view.cleanups)]
     if host_rev is not None:
+        # Only at the revision that was read. An agent that starts meanwhile writes the record anew,
+        # and the transaction must fail then: that host is alive.
         writes.append(Write(keys.host(label), None, new=False, rev=host_rev))
     if label in view.absences:
         writes.append(Write(keys.absence(label), None, new=False))
-    if forget and label in view.drains:
+    if undrain and label in view.drains:
         writes.append(Write(keys.drain(label), None, new=False))
     return Plan(tuple(writes), reply=cleanup)
 
 
 def next_part(view: View, cleanup: EndpointCleanup) -> list[EndpointRecord]:
-    """Return some of the endpoints that are still to go; none when all is done."""
+    """Return some of the endpoints that are left to remove; none when all is done."""
     return list(islice(_left(view, cleanup), CHUNK))
 
 
 def remove(view: View, part: Iterable[EndpointRecord]) -> Plan:
-    """Remove those endpoints of a part that are still there; the reply is how many."""
+    """Remove those endpoints of a part that are still there; the reply is how many.
+
+    An endpoint that changed since the part was read is left for the next part: it may have been
+    deleted and created again, on another host.
+    """
     gone = [record for record in part if view.endpoints.get(record.key) == record]
     writes = [write for record in gone for write in endpoint.remove(view, record).writes]
     return Plan(tuple(writes), reply=len(gone))
 
 
 def finish(view: View, cleanup: EndpointCleanup) -> Plan:
-    """Forget a clean-up that is done, unless it was asked for again meanwhile."""
+    """Delete a clean-up that is done, unless it was requested again meanwhile."""
     key = _key(cleanup)
     if view.cleanups.get(key) != cleanup:
         return Plan((), reply=None)
@@ -89,14 +96,18 @@ def finish(view: View, cleanup: EndpointCleanup) -> Plan:
 
 def announcement(category: str, name: str) -> str:
     """Return what the original answers."""
-    titles = {Category.NETWORK: "Network", Category.GROUP: "EPG", Category.ENDPOINT: "Endpoint"}
-    return f"Received request to cleanup {titles[Category(category)]} with ID: {name}"
+    titles = {
+        CleanupCategory.NETWORK: "Network",
+        CleanupCategory.GROUP: "EPG",
+        CleanupCategory.ENDPOINT: "Endpoint",
+    }
+    return f"Received request to cleanup {titles[CleanupCategory(category)]} with ID: {name}"
 
 
 _TITLES: Final = {
-    Category.NETWORK: "network",
-    Category.GROUP: "endpoint group",
-    Category.ENDPOINT: "container",
+    CleanupCategory.NETWORK: "network",
+    CleanupCategory.GROUP: "endpoint group",
+    CleanupCategory.ENDPOINT: "container",
 }
 
 
@@ -105,31 +116,35 @@ def _key(cleanup: EndpointCleanup) -> str:
 
 
 def _left(view: View, cleanup: EndpointCleanup) -> Iterator[EndpointRecord]:
-    """Yield the endpoints that a clean-up names and that were there when it began."""
-    for key in _named(view, cleanup):
+    """Yield the endpoints that a clean-up selects and that existed when it began.
+
+    Without that limit a network that is in use would keep its clean-up busy for ever, and pods
+    that came after the request would lose their endpoints.
+    """
+    for key in _selected(view, cleanup):
         record = view.endpoints[key]
         if _seq(view, record) < cleanup.before:
             yield record
 
 
-def _named(view: View, cleanup: EndpointCleanup) -> Iterable[EndpointKey]:
+def _selected(view: View, cleanup: EndpointCleanup) -> Iterable[EndpointKey]:
     tenant, name = cleanup.tenant, cleanup.name
     match cleanup.category:
-        case Category.NETWORK:
+        case CleanupCategory.NETWORK:
             return view.network_endpoints.get(ids.network_id(NetworkName(name), tenant), ())
-        case Category.GROUP:
+        case CleanupCategory.GROUP:
             return view.group_endpoints.get(ids.group_key(GroupName(name), tenant), ())
-        case Category.HOST:
+        case CleanupCategory.HOST:
             return view.host_endpoints.get(HostLabel(name), ())
-        case Category.ENDPOINT:
+        case CleanupCategory.ENDPOINT:
             same = view.same_endpoint_id.get(name, ())
             return [key for key in same if _is_in(view, key, tenant)]
 
 
 def _container(view: View, tenant: TenantName, text: str) -> str:
-    """Return the container id that is the text, else the one that alone has it in it.
+    """Return the container id that equals the text, else the only one that contains it.
 
-    Part of several ids is refused: others than the one meant would go.
+    Raises Conflict for a part of several ids: the clean-up would remove unrelated endpoints.
     """
     found = {
         record.endpoint_id
@@ -150,7 +165,7 @@ def _is_in(view: View, key: EndpointKey, tenant: TenantName) -> bool:
 
 
 def _seq(view: View, record: EndpointRecord) -> int:
-    """Return when an endpoint got its address; 0 if it has none any more."""
+    """Return the sequence number of an endpoint's grant; 0 if it has none any more."""
     addresses = view.addresses.get(record.network)
     grant = addresses.grants.get(record.ip_address) if addresses else None
     return grant.seq if grant else 0

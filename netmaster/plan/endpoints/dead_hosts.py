@@ -1,8 +1,8 @@
 """Decisions about hosts whose agents are missing: since when, and whether for too long.
 
-What was seen comes in from `netmaster.dead_hosts`. Since when is stored, so that it survives a
-change of leader; it is tied to the revision of the host's record, which an agent writes when it
-starts.
+Observations come in from `netmaster.dead_hosts`. The begin of an absence is stored, so it survives
+a change of leader. It is tied to the revision of the host's record, which an agent writes at each
+start: an agent that was back for a moment starts the absence anew.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -11,30 +11,34 @@ from typing import Final
 
 from core import keys
 from core.ids import HostLabel
-from netmaster.plan.model import Absence, Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import HostAbsence, Write
 from netmaster.view import View
 
 CHUNK: Final = 24
 """How many hosts one plan writes about."""
 
 
-def note(
-    view: View, absent: Mapping[HostLabel, int], believed: Collection[HostLabel], now: float
+def update(
+    view: View, absent: Mapping[HostLabel, int], confirmed: Collection[HostLabel], now: float
 ) -> Plan:
-    """Note who is missing since `now`, forget who is back; the reply is how many that were.
+    """Store who is missing since `now`, delete who is back; the reply is the number of changes.
 
     `absent` are the hosts whose agents are not registered at the moment, with the revision of
-    their records; `believed` those of them of which that is certain. Go on until there are none.
+    their records; `confirmed` are those of them whose absence is certain. One plan makes some of
+    the changes: repeat until there are none.
     """
-    writes = tuple(islice(_changes(view, absent, believed, now), CHUNK))
+    writes = tuple(islice(_changes(view, absent, confirmed, now), CHUNK))
     return Plan(writes, reply=len(writes))
 
 
-def due(view: View, believed: Mapping[HostLabel, int], now: float, after: float) -> list[Absence]:
-    """Return the absences that have lasted `after` seconds and are certain to go on."""
+def due(
+    view: View, confirmed: Mapping[HostLabel, int], now: float, after: float
+) -> list[HostAbsence]:
+    """Return the absences that have lasted `after` seconds and are confirmed at this moment."""
     return [
         absence
-        for label, rev in believed.items()
+        for label, rev in confirmed.items()
         if (absence := view.absences.get(label)) is not None
         and absence.rev == rev
         and absence.since + after <= now
@@ -42,11 +46,11 @@ def due(view: View, believed: Mapping[HostLabel, int], now: float, after: float)
 
 
 def _changes(
-    view: View, absent: Mapping[HostLabel, int], believed: Collection[HostLabel], now: float
+    view: View, absent: Mapping[HostLabel, int], confirmed: Collection[HostLabel], now: float
 ) -> Iterator[Write]:
     for label, known in view.absences.items():
         if absent.get(label) != known.rev:
             yield Write(keys.absence(label), None, new=False)
-    for label in believed:
+    for label in confirmed:
         if label not in view.absences:
-            yield Write(keys.absence(label), Absence(label, now, absent[label]), new=True)
+            yield Write(keys.absence(label), HostAbsence(label, now, absent[label]), new=True)

@@ -3,7 +3,8 @@
 from core import keys
 from core.errors import Conflict
 from core.ids import HostLabel
-from netmaster.plan.model import Drain, Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import HostDrain, Write
 from netmaster.view import View
 
 
@@ -17,14 +18,14 @@ def check(view: View, label: HostLabel) -> None:
 
 
 def drain(view: View, label: HostLabel, now: float) -> Plan:
-    """Let a host have no new endpoints; `now` is wall-clock time. Done already, nothing changes."""
+    """Give a host no new endpoints from `now` on, wall-clock time; one that is drained stays so."""
     if label in view.drains:
         return Plan((), reply=None)
-    return Plan((Write(keys.drain(label), Drain(label, now), new=True),), reply=None)
+    return Plan((Write(keys.drain(label), HostDrain(label, now), new=True),), reply=None)
 
 
 def undo(view: View, label: HostLabel) -> Plan:
-    """Let a host have endpoints again, drained or not."""
+    """Give a host new endpoints again, drained or not."""
     if label not in view.drains:
         return Plan((), reply=None)
     return Plan((Write(keys.drain(label), None, new=False),), reply=None)

@@ -1,7 +1,7 @@
-"""Decisions about endpoints: the endpoint's record and its addresses come and go together.
+"""Decisions about endpoints: an endpoint's record and its grants are written together.
 
-One transaction holds the record and one grant for each address (docs/original/netmaster-state.md
-§7, ADR 10). Asking twice for one endpoint answers what was decided the first time.
+One transaction has the record and one grant for each address (docs/original/netmaster-state.md §7,
+ADR 10). A repeated request for an endpoint is answered with the existing one.
 """
 
 from dataclasses import replace
@@ -13,8 +13,9 @@ from core.addresses import ipv4, mac_text
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from netmaster.plan.endpoints import drain
-from netmaster.plan.grants import Ground, choose4, choose6, ground, put
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.grants import AddressSource, address_source, choose4, choose6, grant_write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View, network_of
 from state.derive import labels_text
 from state.records import EndpointRecord, GrantOwner, GrantRecord, NetworkType
@@ -24,9 +25,9 @@ ACI_GROUP: Final = "default-group"
 
 
 def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
-    """Give a container an endpoint with its addresses; `now` is wall-clock time.
+    """Create a container's endpoint with its addresses; `now` is wall-clock time.
 
-    A requested address that is reserved becomes the endpoint's.
+    A requested address that is reserved is taken over from the reservation.
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
@@ -41,6 +42,8 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
     if existing is not None:
         if existing.network != nid:
             raise Conflict(f"endpoint id {key} is in use on network {existing.network}")
+        # The agent repeats a request whose answer it did not get. It must get the same addresses,
+        # and no second endpoint: the container may be using the first one already.
         return Plan((), reply=existing)
     drain.check(view, HostLabel(config.host))
     group_key = None
@@ -49,12 +52,12 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
         service = service or ACI_GROUP
     if service:
         group_key = ids.group_key(GroupName(service), tenant)
-    place = ground(view, network, group_key)
-    member = place.group if network.type is not NetworkType.INFRA else None
-    address = choose4(place, config.ip_address, usable=GrantOwner.RESERVATION)
+    source = address_source(view, network, group_key)
+    member = source.group if network.type is not NetworkType.INFRA else None
+    address = choose4(source, config.ip_address, convertible=GrantOwner.RESERVATION)
     address6 = ""
     if network.ipv6_subnet:
-        address6 = choose6(place, config.ipv6_address, usable=GrantOwner.RESERVATION)
+        address6 = choose6(source, config.ipv6_address, convertible=GrantOwner.RESERVATION)
     endpoint = EndpointRecord(
         key=key,
         network=nid,
@@ -72,11 +75,11 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
         container_id="",
         common_name=request.common_name,
     )
-    return Plan(_create_writes(view, place, endpoint, now), reply=endpoint)
+    return Plan(_create_writes(view, source, endpoint, now), reply=endpoint)
 
 
 def delete(view: View, request: DeleteEndpointRequest) -> Plan:
-    """Remove an endpoint and release its addresses; its network may be gone already."""
+    """Remove an endpoint and release its addresses; its network may be deleted already."""
     nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
     endpoint = view.endpoints.get(ids.endpoint_key(nid, request.endpoint_id))
     if endpoint is None or endpoint.network != nid:
@@ -85,10 +88,10 @@ def delete(view: View, request: DeleteEndpointRequest) -> Plan:
 
 
 def update(view: View, request: UpdateEndpointRequest) -> Plan:
-    """Note that an endpoint's container started, with its labels, or died.
+    """Record that an endpoint's container started, with its labels, or died.
 
-    From then on it serves the services that select it, or none. The reply is the address as sent;
-    None for the death of a container that is not known. Any other event changes nothing.
+    From then on it is a provider of the services that select it, or of none. The reply is the
+    address as sent; None for the death of an unknown container. Other events change nothing.
     """
     match request.event:
         case "start":
@@ -105,6 +108,8 @@ def remove(view: View, endpoint: EndpointRecord) -> Plan:
     writes = [Write(keys.endpoint(endpoint.key), None, new=False)]
     for address in (endpoint.ip_address, endpoint.ipv6_address):
         grant = addresses.grants.get(address) if addresses else None
+        # Only its own grants: after a foreign write the address may belong to another owner, who
+        # must keep it.
         if grant and grant.owner is GrantOwner.ENDPOINT and grant.owner_id == endpoint.key:
             writes.append(Write(keys.grant(endpoint.network, address), None, new=False))
     return Plan(tuple(writes), reply=endpoint)
@@ -158,14 +163,14 @@ def _die(view: View, request: UpdateEndpointRequest) -> Plan:
 
 
 def _create_writes(
-    view: View, place: Ground, endpoint: EndpointRecord, now: float
+    view: View, source: AddressSource, endpoint: EndpointRecord, now: float
 ) -> tuple[Write, ...]:
     seq = view.next_seq
     record = Write(keys.endpoint(endpoint.key), endpoint, new=True)
-    grant = put(place, endpoint.ip_address, _grant(endpoint, seq, now))
+    grant = grant_write(source, endpoint.ip_address, _grant(endpoint, seq, now))
     if not endpoint.ipv6_address:
         return record, grant
-    return record, grant, put(place, endpoint.ipv6_address, _grant(endpoint, seq + 1, now))
+    return record, grant, grant_write(source, endpoint.ipv6_address, _grant(endpoint, seq + 1, now))
 
 
 def _grant(endpoint: EndpointRecord, seq: int, now: float) -> GrantRecord:

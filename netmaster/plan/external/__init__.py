@@ -1,5 +1,5 @@
-"""Changes with external side effects: what to tell ACI's gateway and what is unconfirmed. Pure.
+"""Changes with external side effects: operations of the ACI gateway, pending effects. Pure.
 
-In come the view and a plan's writes; out come the requests these writes cause (`aci`) and the
-records that mark an external object as unconfirmed (`pending_effects`).
+In come the view and a plan's writes; out come the operations these writes require (`aci`) and the
+writes that store and end pending effects (`pending_effects`).
 """

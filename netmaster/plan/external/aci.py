@@ -1,9 +1,11 @@
-"""What the ACI gateway is told of an application profile, and which changes it must hear of (§3).
+"""What the ACI gateway is sent about application profiles, and which changes require it.
 
-Pure: from the view and the writes of a plan to `GatewayLaunch`es, each with the JSON that
-`netmaster.aci` sends; `netmaster.external_effects` sees to it that gateway and store agree. A rule
-becomes a filter of a contract that one side provides and the other consumes; deny rules say
-nothing, for a fabric denies what no contract allows.
+Pure: from the view and the writes of a plan to `ProfileOperation`s, each with the JSON that
+`netmaster.aci` sends; `netmaster.external_effects` performs them. A rule becomes a filter of a
+contract that one group provides and the other consumes. Deny rules are left out, because a fabric
+denies what no contract allows.
+
+Source: docs/original/netmaster-rest.md §3.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,9 +25,9 @@ from contivmodel.objects import (
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import GroupName, NetworkName, TenantName
-from netmaster.backlinks import Place, named, policy_key
-from netmaster.plan.model import PendingLaunch, Write
+from netmaster.indexes.backlinks import Place, policy_key, references
 from netmaster.plan.objects.contracts import CONSUMED
+from netmaster.stored import PendingProfile, Write
 from netmaster.view import View
 
 API_VERSION: Final = "v1.2"
@@ -34,10 +36,10 @@ PROVIDE: Final = "PROVIDE"
 
 
 @dataclass(frozen=True, slots=True)
-class GatewayLaunch:
-    """What the gateway must do about one profile: forget it, if it knows it, then make it anew.
+class ProfileOperation:
+    """What the gateway must do about one profile: delete it if it is `known`, then create it.
 
-    `wanted` is what to send, None for a profile that is to be gone.
+    `wanted` is the body to create it with, None for a profile that is only deleted.
     """
 
     profile: str
@@ -45,39 +47,41 @@ class GatewayLaunch:
     wanted: str | None
 
     @property
-    def doubt(self) -> PendingLaunch:
-        """What is in doubt until it is done."""
-        return PendingLaunch(self.profile)
+    def effect(self) -> PendingProfile:
+        """What is pending until the operation is known to be done."""
+        return PendingProfile(self.profile)
 
 
-def launches(view: View, writes: Sequence[Write]) -> tuple[GatewayLaunch, ...]:
-    """Return what a plan's writes mean for the gateway; nothing on another fabric.
+def operations(view: View, writes: Sequence[Write]) -> tuple[ProfileOperation, ...]:
+    """Return the operations that a plan's writes require; none on another fabric than ACI.
 
-    Raises Invalid where a profile would come about that the gateway cannot express.
+    Raises Invalid where the gateway cannot express a profile as it would be.
     """
+    # Computed from the writes of any plan, so that no other module has to know which changes the
+    # gateway needs: a new rule may affect the profiles of all groups that have its policy.
     if not view.is_aci:
         return ()
-    before, after = _Picture(view), _Picture(view, writes)
-    touched = {key for place in after.changed for key in _profiles_touched(before, after, place)}
-    found = (_launch(before, after, key) for key in sorted(touched))
-    return tuple(launch for launch in found if launch is not None)
+    before, after = _PlannedObjects(view), _PlannedObjects(view, writes)
+    affected = {key for place in after.changed for key in _affected_profiles(before, after, place)}
+    found = (_operation(before, after, key) for key in sorted(affected))
+    return tuple(operation for operation in found if operation is not None)
 
 
-def launched(view: View, profile: str) -> GatewayLaunch:
-    """Return what makes the gateway hold of a profile what the store says, whatever it holds."""
-    picture = _Picture(view)
-    wanted = _body(picture, profile) if picture.find(AppProfile.kind, profile) else None
-    return GatewayLaunch(profile, known=True, wanted=wanted)
+def sync_operation(view: View, profile: str) -> ProfileOperation:
+    """Return the operation that syncs the gateway with the store for one profile."""
+    planned = _PlannedObjects(view)
+    wanted = _body(planned, profile) if planned.find(AppProfile.kind, profile) else None
+    return ProfileOperation(profile, known=True, wanted=wanted)
 
 
 def deletion(profile: str) -> str:
-    """Return what is sent to have a profile forgotten."""
+    """Return the body of the request that deletes a profile."""
     tenant, _, name = profile.partition(":")
     return wire.dumps({"tenant": tenant, "app-prof": name}).decode()
 
 
-class _Picture:
-    """The objects of a view as they will be with a plan's writes made."""
+class _PlannedObjects:
+    """The REST objects of a view as they will be after a plan's writes."""
 
     def __init__(self, view: View, writes: Sequence[Write] = ()) -> None:
         self.view = view
@@ -96,68 +100,72 @@ class _Picture:
         return self.view.objects[kind].get(key)
 
     def naming(self, kind: str, place: Place) -> Iterator[RestObject]:
-        """Yield the objects of a kind that name one, by key."""
+        """Yield the objects of a kind that reference another object, ordered by key."""
         known = set(self.view.members(kind, *place))
         known |= {key for changed_kind, key in self.changed if changed_kind == kind}
         for key in sorted(known):
             found = self.find(kind, key)
-            if found is not None and place in named(found):
+            if found is not None and place in references(found):
                 yield found
 
     def rules(self, place: Place) -> Iterator[Rule]:
-        """Yield the rules of a policy, or those that name a group as their other end."""
+        """Yield the rules of a policy, or those that name a group as their peer."""
         for rule in self.naming(Rule.kind, place):
             if isinstance(rule, Rule) and self.find(Policy.kind, policy_key(rule)) is not None:
                 yield rule
 
 
-def _profiles_touched(before: _Picture, after: _Picture, place: Place) -> Iterator[str]:
-    """Yield the profiles whose launch may look different once an object has changed."""
+def _affected_profiles(
+    before: _PlannedObjects, after: _PlannedObjects, place: Place
+) -> Iterator[str]:
+    """Yield the profiles whose body may change when an object changes."""
     kind, key = place
     if kind == AppProfile.kind:
         yield key
     elif kind == EndpointGroup.kind:
         yield from after.view.members(AppProfile.kind, *place)
     elif kind in (Policy.kind, Rule.kind):
-        for picture in (before, after):
-            found = picture.find(kind, key)
-            rules = picture.rules(place) if kind == Policy.kind else (found,)
+        for planned in (before, after):
+            found = planned.find(kind, key)
+            rules = planned.rules(place) if kind == Policy.kind else (found,)
             groups = {
                 group
                 for rule in rules
                 if isinstance(rule, Rule)
-                for group in _groups_of(picture, rule)
+                for group in _groups_of(planned, rule)
             }
             for group in groups:
-                yield from picture.view.members(AppProfile.kind, EndpointGroup.kind, group)
+                yield from planned.view.members(AppProfile.kind, EndpointGroup.kind, group)
 
 
-def _groups_of(picture: _Picture, rule: Rule) -> Iterator[str]:
-    yield from picture.view.members(EndpointGroup.kind, Policy.kind, policy_key(rule))
+def _groups_of(planned: _PlannedObjects, rule: Rule) -> Iterator[str]:
+    yield from planned.view.members(EndpointGroup.kind, Policy.kind, policy_key(rule))
     if rule.links.match_endpoint_group.key:
         yield rule.links.match_endpoint_group.key
 
 
-def _launch(before: _Picture, after: _Picture, profile: str) -> GatewayLaunch | None:
+def _operation(
+    before: _PlannedObjects, after: _PlannedObjects, profile: str
+) -> ProfileOperation | None:
     known = before.find(AppProfile.kind, profile) is not None
     if after.find(AppProfile.kind, profile) is None:
-        return GatewayLaunch(profile, known=known, wanted=None) if known else None
+        return ProfileOperation(profile, known=known, wanted=None) if known else None
     wanted = _body(after, profile)
-    if known and _held(before, profile) == wanted:
+    if known and _last_body(before, profile) == wanted:
         return None
-    return GatewayLaunch(profile, known=known, wanted=wanted)
+    return ProfileOperation(profile, known=known, wanted=wanted)
 
 
-def _held(picture: _Picture, profile: str) -> str | None:
-    """Return what the gateway was told last; None where it could not be told."""
+def _last_body(planned: _PlannedObjects, profile: str) -> str | None:
+    """Return the body that was sent last; None where none could be made."""
     try:
-        return _body(picture, profile)
+        return _body(planned, profile)
     except (Invalid, NotFound):
         return None
 
 
-def _body(picture: _Picture, key: str) -> str:
-    profile = picture.find(AppProfile.kind, key)
+def _body(planned: _PlannedObjects, key: str) -> str:
+    profile = planned.find(AppProfile.kind, key)
     if not isinstance(profile, AppProfile):
         raise NotFound("appProfile not found")
     tenant = TenantName(profile.tenant_name)
@@ -165,34 +173,34 @@ def _body(picture: _Picture, key: str) -> str:
         group
         for name in dict.fromkeys(profile.endpoint_groups)
         if isinstance(
-            group := picture.find(EndpointGroup.kind, ids.object_key(tenant, name)), EndpointGroup
+            group := planned.find(EndpointGroup.kind, ids.object_key(tenant, name)), EndpointGroup
         )
     ]
     contracts: dict[str, list[dict[str, str]]] = {}
     for policy in dict.fromkeys(name for group in groups for name in group.policies):
-        for rule in _allowed(picture, (Policy.kind, ids.object_key(tenant, policy))):
+        for rule in _allowed(planned, (Policy.kind, ids.object_key(tenant, policy))):
             filters = contracts.setdefault(_contract(rule), [])
             filters.append(_without_empty(protocol=rule.protocol, servport=str(rule.port)))
     spec = {
         "aci-gw-api-version": API_VERSION,
-        "gw-config": picture.find(AciGw.kind, "aciGw"),
+        "gw-config": planned.find(AciGw.kind, "aciGw"),
         "tenant": tenant,
         "app-prof": profile.app_profile_name,
         "contract-defs": [
             {"name": name, "filter-info": filters} for name, filters in contracts.items()
         ],
-        "epgs": [_group(picture, group) for group in groups],
+        "epgs": [_group(planned, group) for group in groups],
     }
     return wire.dumps({name: value for name, value in spec.items() if value}).decode()
 
 
-def _group(picture: _Picture, group: EndpointGroup) -> dict[str, Any]:
+def _group(planned: _PlannedObjects, group: EndpointGroup) -> dict[str, Any]:
     tenant = TenantName(group.tenant_name)
-    record = picture.view.groups.get(ids.group_key(GroupName(group.group_name), tenant))
-    network = picture.view.networks.get(ids.network_id(NetworkName(group.network_name), tenant))
+    record = planned.view.groups.get(ids.group_key(GroupName(group.group_name), tenant))
+    network = planned.view.networks.get(ids.network_id(NetworkName(group.network_name), tenant))
     if record is None or network is None:
         raise NotFound("key not found")
-    links = [*_own_links(picture, group), *_peer_links(picture, group), *_external(picture, group)]
+    links = [*_own_links(planned, group), *_peer_links(planned, group), *_external(planned, group)]
     spec: dict[str, Any] = {
         "name": group.group_name,
         "nw-name": group.network_name,
@@ -204,24 +212,24 @@ def _group(picture: _Picture, group: EndpointGroup) -> dict[str, Any]:
     return spec
 
 
-def _own_links(picture: _Picture, group: EndpointGroup) -> Iterator[dict[str, str]]:
+def _own_links(planned: _PlannedObjects, group: EndpointGroup) -> Iterator[dict[str, str]]:
     """Yield a group's part in the contracts of its own policies."""
     for policy in group.policies:
         key = ids.object_key(TenantName(group.tenant_name), policy)
-        for rule in _allowed(picture, (Policy.kind, key)):
+        for rule in _allowed(planned, (Policy.kind, key)):
             yield _internal(CONSUME if rule.to_endpoint_group else PROVIDE, rule)
 
 
-def _peer_links(picture: _Picture, group: EndpointGroup) -> Iterator[dict[str, str]]:
-    """Yield a group's part in the contracts of rules that name it as their other end."""
-    for rule in _allowed(picture, (EndpointGroup.kind, group.key)):
+def _peer_links(planned: _PlannedObjects, group: EndpointGroup) -> Iterator[dict[str, str]]:
+    """Yield a group's part in the contracts of rules that name it as their peer."""
+    for rule in _allowed(planned, (EndpointGroup.kind, group.key)):
         yield _internal(CONSUME if rule.from_endpoint_group else PROVIDE, rule)
 
 
-def _external(picture: _Picture, group: EndpointGroup) -> Iterator[dict[str, str]]:
+def _external(planned: _PlannedObjects, group: EndpointGroup) -> Iterator[dict[str, str]]:
     for name in group.ext_contracts_grps:
         key = ids.object_key(TenantName(group.tenant_name), name)
-        found = picture.find(ExtContractsGroup.kind, key)
+        found = planned.find(ExtContractsGroup.kind, key)
         if isinstance(found, ExtContractsGroup):
             kind = CONSUME if found.contracts_type == CONSUMED else PROVIDE
             for contract in found.contracts:
@@ -230,9 +238,9 @@ def _external(picture: _Picture, group: EndpointGroup) -> Iterator[dict[str, str
                 )
 
 
-def _allowed(picture: _Picture, place: Place) -> Iterator[Rule]:
-    """Yield the rules that make contracts; Invalid for one that the fabric cannot express."""
-    for rule in picture.rules(place):
+def _allowed(planned: _PlannedObjects, place: Place) -> Iterator[Rule]:
+    """Yield the rules that become contracts; Invalid for one that the fabric cannot express."""
+    for rule in planned.rules(place):
         if rule.from_ip_address or rule.from_network or rule.to_ip_address or rule.to_network:
             raise Invalid(
                 f"rule {rule.key} is invalid, "

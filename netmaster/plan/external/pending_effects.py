@@ -1,33 +1,35 @@
-"""Doubts: of what somebody outside may hold something else than the store (docs/adr/0004).
+"""Pending effects: external objects whose state may differ from the store (ADR 4).
 
-Pure. `netmaster.external_effects` has them stored before anybody outside is told of a change, and
-ended in the transaction that makes the change.
+Pure. `netmaster.external_effects` stores a pending effect before it performs an operation outside,
+and removes it in the transaction that makes the change.
 """
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from netmaster.plan.model import PendingEffect, Write
+from netmaster.stored import PendingEffect, Write
 from netmaster.view import View
 
 
-class Unconfirmed(Protocol):
-    """What is to be done outside about one thing: it is in doubt until that is known to be done."""
+class EffectOperation(Protocol):
+    """An operation on one external object."""
 
     @property
-    def doubt(self) -> PendingEffect:
-        """What is in doubt."""
+    def effect(self) -> PendingEffect:
+        """What is pending until the operation is known to be done."""
 
 
-def raised(view: View, errands: Iterable[Unconfirmed]) -> tuple[Write, ...]:
-    """Return the writes that have all that errands are about be in doubt."""
-    doubts = (errand.doubt for errand in errands)
+def recorded(view: View, operations: Iterable[EffectOperation]) -> tuple[Write, ...]:
+    """Return the writes that store the pending effects of operations; known ones are left out."""
+    effects = (operation.effect for operation in operations)
     return tuple(
-        Write(doubt.key, doubt, new=True) for doubt in doubts if doubt.key not in view.doubts
+        Write(effect.key, effect, new=True)
+        for effect in effects
+        if effect.key not in view.pending_effects
     )
 
 
-def ended(view: View, errands: Iterable[Unconfirmed]) -> tuple[Write, ...]:
-    """Return the writes that say that outside and store agree about what errands are about."""
-    marks = (errand.doubt.key for errand in errands)
-    return tuple(Write(key, None, new=False) for key in marks if key in view.doubts)
+def ended(view: View, operations: Iterable[EffectOperation]) -> tuple[Write, ...]:
+    """Return the writes that remove the pending effects of operations that are done."""
+    pending = (operation.effect.key for operation in operations)
+    return tuple(Write(key, None, new=False) for key in pending if key in view.pending_effects)

@@ -1,14 +1,18 @@
-"""Decisions about the ACI gateway's settings, of which there is one object (spec §2, aciGw)."""
+"""Decisions about the one object of the ACI gateway's settings.
+
+Source: docs/original/netmaster-rest.md §2, aciGw.
+"""
 
 from contivmodel.objects import AciGw, AppProfile
 from core import keys
 from core.errors import Conflict, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 
 def create(view: View, posted: AciGw) -> Plan:
-    """Set the gateway up, or anew; profiles that exist are told when they change next."""
+    """Set or replace the gateway's settings; existing profiles use them at their next change."""
     key = posted.object_key()
     stored = view.objects[AciGw.kind].get(key)
     gateway = posted.model_copy(update={"key": key})

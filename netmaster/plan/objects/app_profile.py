@@ -1,6 +1,6 @@
 """Decisions about application profiles (docs/original/netmaster-rest.md §2).
 
-A profile is its object alone; that a group belongs to it is said by the profile and shown by both.
+A profile is only its REST object. It names its groups; both show the relation.
 """
 
 from contivmodel.objects import AppProfile, EndpointGroup, Link, Tenant, TenantLink
@@ -8,7 +8,8 @@ from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import NotFound
 from core.ids import TenantName
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 

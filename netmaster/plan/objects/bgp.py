@@ -1,15 +1,16 @@
-"""Decisions about the BGP peering of hosts: the REST object and its record go together.
+"""Decisions about the BGP peering of hosts: the REST object and its record, written together.
 
-The forwarding mode is not asked, as in the original; leaving the routing mode is refused while
-there are any (`netmaster.plan.objects.globals`).
+The forwarding mode is not checked, as in the original; leaving the routing mode is refused while
+peerings exist (`netmaster.plan.objects.globals`).
 """
 
 from contivmodel.objects import Global
 from contivmodel.service_objects import Bgp
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects.globals import ACI, KEY
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import BgpRecord
 
@@ -32,7 +33,7 @@ def update(view: View, posted: Bgp) -> Plan:
 
 
 def delete(view: View, key: str) -> Plan:
-    """End the peering of a host."""
+    """Delete the peering of a host."""
     if key not in view.objects[Bgp.kind]:
         raise NotFound("Bgp not found")
     writes = [Write(keys.obj(Bgp.kind, key), None, new=False)]

@@ -1,7 +1,8 @@
 """Decisions about groups of external contracts (docs/original/netmaster-rest.md §2).
 
-They are contracts of an ACI fabric, made there; groups that name them provide or consume them.
-The gateway hears of them with the application profile of such a group (`plan.aci`).
+They are contracts that exist in an ACI fabric; groups that name them provide or consume them. They
+are sent to the gateway with the application profile of such a group
+(`netmaster.plan.external.aci`).
 """
 
 from typing import Final
@@ -10,7 +11,8 @@ from contivmodel.objects import EndpointGroup, ExtContractsGroup, Tenant
 from contivmodel.wire import blank
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 PROVIDED: Final = "provided"
@@ -34,7 +36,7 @@ def create(view: View, posted: ExtContractsGroup) -> Plan:
 
 
 def update(view: View, posted: ExtContractsGroup) -> Plan:
-    """Refuse: contracts cannot be changed, not even into what they are."""
+    """Refuse: contracts are immutable, so even a repeated creation is refused."""
     if posted.object_key() not in view.objects[ExtContractsGroup.kind]:
         raise NotFound("extContractsGroup not found")
     raise Conflict("external contracts update not supported")

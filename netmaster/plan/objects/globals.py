@@ -1,8 +1,9 @@
 """Decisions about the global object: ranges of tags, forwarding and ARP mode, fabric.
 
-The object, GlobConfig and gstate.Cfg are kept in step by writing them together (docs/original/
-netmaster-rest.md §2, docs/original/netmaster-state.md §10). Beside gstate.Cfg go the resource
-records that the original keeps, at their creation-time value.
+The object, GlobConfig and gstate.Cfg are kept in sync by writing them together. With gstate.Cfg the
+resource records of the original are written, at their creation-time value.
+
+Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §10.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from contivmodel.objects import Global
 from core import keys
 from core.errors import Conflict, NotFound
 from netmaster.ipam.segments import parse_range, parse_vlans, parse_vxlans
-from netmaster.plan.model import Plan, Stored, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Stored, Write
 from netmaster.view import View
 from state import codec
 from state.records import DEFAULT_PRIVATE_SUBNET, GlobalRecord, TagRangesRecord
@@ -29,14 +31,14 @@ ACI: Final = "aci"
 
 @dataclass(frozen=True, slots=True)
 class StartupFlags:
-    """What the daemon's flags say of the global object; "" where a flag says nothing."""
+    """The daemon's flags that concern the global object; "" for a flag that is not set."""
 
     fwd_mode: str
     infra_type: str
 
 
 def startup(view: View, flags: StartupFlags) -> Plan:
-    """Create the global object if there is none, else let flags in where they may.
+    """Create the global object if there is none, else apply the flags where that is allowed.
 
     Stored settings win, except that forward mode and infra type follow the flags while no network
     depends on them (ADR 15).
@@ -56,7 +58,7 @@ def startup(view: View, flags: StartupFlags) -> Plan:
 
 
 def create(view: View, posted: Global) -> Plan:
-    """Create the global object, if it was deleted before; tags in use must fit its ranges."""
+    """Create the global object after it was deleted; its ranges must cover the tags in use."""
     if KEY in view.objects[Global.kind]:
         return update(view, posted)
     _check_ranges(view, posted)
@@ -64,7 +66,7 @@ def create(view: View, posted: Global) -> Plan:
 
 
 def update(view: View, posted: Global) -> Plan:
-    """Change settings that nothing depends on; an empty forward mode leaves it as it is."""
+    """Change settings that nothing depends on; an empty forwarding mode changes nothing."""
     stored = view.objects[Global.kind].get(KEY)
     if not isinstance(stored, Global):
         raise NotFound("global not found")
@@ -75,7 +77,7 @@ def update(view: View, posted: Global) -> Plan:
         _refuse_in_use(view, "forwarding mode")
         if stored.fwd_mode == ROUTING and view.bgps:
             raise Conflict("please delete existing Bgp configs")
-    # stores of older releases have no private subnet; naming the default changes nothing there
+    # Stores of older releases have no private subnet; setting the default changes nothing there.
     private_before = stored.pvt_subnet or DEFAULT_PRIVATE_SUBNET
     if settings.pvt_subnet != private_before:
         _refuse_in_use(view, "private subnet")
@@ -84,7 +86,7 @@ def update(view: View, posted: Global) -> Plan:
 
 
 def delete(view: View, key: str) -> Plan:
-    """Delete the global object; networks stay, but no new one can be created."""
+    """Delete the global object; networks stay, but none can be created then."""
     if key not in view.objects[Global.kind]:
         raise NotFound("global not found")
     writes = [Write(keys.obj(Global.kind, key), None, new=False)]
@@ -116,7 +118,7 @@ def _refuse_in_use(view: View, what: str) -> None:
 
 
 def _check_ranges(view: View, settings: Global) -> None:
-    """Refuse ranges that leave out a tag in use, then those that are none."""
+    """Refuse ranges that do not cover a tag in use, then invalid ones."""
     segments = view.segments
     if not parse_range(settings.vlans).covers(segments.vlans):
         in_use = segments.vlans_text
@@ -134,7 +136,7 @@ def _store(view: View, settings: Global) -> Plan:
 
 
 def _writes(view: View, settings: Global) -> Iterator[Write]:
-    """Yield the writes that make the store say `settings`; what says so already is left out."""
+    """Yield the writes that store `settings`, without those that would change nothing."""
     before = view.global_record
     record = GlobalRecord(
         infra_type=settings.network_infra_type or (before.infra_type if before else ""),

@@ -1,8 +1,8 @@
 """Decisions about endpoint groups.
 
-A group is its REST object and its record; deleting one also moves the cursor of group ids. Which
-policies and external contracts hold for it is said by its object alone; of its network profile, the
-record has what it grants. On an ACI fabric a group has a VLAN of its own, else its network's.
+A group is its REST object and its record; a deletion also stores the cursor of group ids. Only the
+object names its policies and external contracts; the record has a copy of the values of its network
+profile. On an ACI fabric a group has a VLAN of its own, else its network's.
 
 Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §6.
 """
@@ -29,14 +29,15 @@ from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.ipam.network import subnet_of
 from netmaster.plan import docker_network
 from netmaster.plan.grants import not_available
-from netmaster.plan.model import GroupIdCursor, Plan, Write
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import netprofile
+from netmaster.stored import GroupIdCursor, Write
 from netmaster.view import View
 from state.records import Encap, GroupRecord, NetworkRecord
 
 
 def create(view: View, posted: EndpointGroup) -> Plan:
-    """Create a group, with an id of its own and its pool set aside."""
+    """Create a group, with its own id and address pool."""
     key = posted.object_key()
     if key in view.objects[EndpointGroup.kind]:
         return update(view, posted)
@@ -53,7 +54,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
     if number is None:
         raise Exhausted("no endpoint group ids available")
     record = replace(_record(posted, network, pool, tag, number), pkt_tag=pkt_tag)
-    record = netprofile.granted(record, _net_profile(view, posted))
+    record = netprofile.with_profile(record, _net_profile(view, posted))
     group = posted.model_copy(
         update={
             "key": key,
@@ -74,7 +75,7 @@ def create(view: View, posted: EndpointGroup) -> Plan:
 
 
 def update(view: View, posted: EndpointGroup) -> Plan:
-    """Replace what is attached to a group; refuse to change network and pool.
+    """Replace a group's policies, profile and contracts; refuse to change network and pool.
 
     The configured tag keeps its first value, as in the original.
     """
@@ -102,7 +103,7 @@ def update(view: View, posted: EndpointGroup) -> Plan:
 def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
     """Delete a group without endpoints; its pool returns to the network.
 
-    In a swarm it must not be mapped to a docker network either.
+    In swarm mode no Docker network may map it.
     """
     group = view.objects[EndpointGroup.kind].get(key)
     if not isinstance(group, EndpointGroup):
@@ -112,7 +113,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
         raise Conflict(f"Cannot delete {group.group_name}, associated to appProfile {profile}")
     what = f"group {group.group_name}"
     guards = (
-        (docker_network.unmapped(view, docker_network.place_of(group), what),) if in_swarm else ()
+        (docker_network.unmapped_guard(view, docker_network.identity_of(group), what),)
+        if in_swarm
+        else ()
     )
     group_key = _record_key(group)
     if group_key in view.group_endpoints:
@@ -120,6 +123,8 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
     writes = [Write(keys.obj(EndpointGroup.kind, key), None, new=False), *guards]
     if group_key in view.groups:
         writes.append(Write(keys.group(group_key), None, new=False))
+        # Without the cursor a new leader would allocate the id of the deleted group again at once:
+        # the ids in use no longer show that it was allocated (`netmaster.ipam.group_ids`).
         latest = GroupIdCursor(view.group_ids.latest())
         if latest != view.group_id_cursor:
             writes.append(Write(keys.GROUP_ID_CURSOR, latest, new=view.group_id_cursor is None))
@@ -139,7 +144,7 @@ def _network_record(view: View, posted: EndpointGroup) -> NetworkRecord:
 
 
 def _pool(view: View, network: NetworkRecord, text: str) -> str:
-    """Return a pool as `a-b`; refuses one that is not wholly free in its network."""
+    """Return a pool as `a-b`. Refuses one that is not completely free in its network."""
     if not text:
         return ""
     if ":" in text:
@@ -165,7 +170,7 @@ def _first_taken(view: View, nid: NetworkId, low: int, high: int) -> int | None:
 
 
 def _policies(view: View, posted: EndpointGroup) -> list[str]:
-    """Return the names of the policies a group asks for, each once; all must exist."""
+    """Return the distinct names of a group's policies; all must exist."""
     tenant = TenantName(posted.tenant_name)
     for name in posted.policies:
         if ids.object_key(tenant, name) not in view.objects[Policy.kind]:
@@ -179,7 +184,7 @@ def _changes(view: View, before: EndpointGroup, after: EndpointGroup) -> Iterato
     record = view.groups.get(_record_key(after))
     if record is None:
         return
-    granted = netprofile.granted(record, _net_profile(view, after))
+    granted = netprofile.with_profile(record, _net_profile(view, after))
     if granted != record:
         yield Write(keys.group(record.key), granted, new=False)
 
@@ -193,7 +198,7 @@ def _check_attachments(view: View, posted: EndpointGroup) -> None:
 
 
 def _net_profile(view: View, group: EndpointGroup) -> Netprofile | None:
-    """Return the profile a group names, if it names one; NotFound if there is none."""
+    """Return the profile that a group names, if any; NotFound if it does not exist."""
     link = _net_profile_link(group)
     return netprofile.find(view, link.key) if link.key else None
 

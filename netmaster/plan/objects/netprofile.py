@@ -1,8 +1,8 @@
-"""Decisions about network profiles, and what they mean for groups.
+"""Decisions about network profiles: rate limits and DSCP of groups.
 
-A profile is its object alone. What it grants is copied into the record of every group that names
-it, for agents read records only. A change of a profile commits the object and the first of its
-groups; the others follow in parts, and `catch_up` finds any that a failure has left behind.
+A profile is only its REST object. Its values are copied into the record of every group that names
+it, because agents read records only. A change of a profile commits the object and the first of its
+groups; the others follow in parts, and `sync_groups` finds any that a failure has left out.
 
 Source: docs/original/netmaster-rest.md §2.
 """
@@ -18,12 +18,13 @@ from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GroupRecord
 
 CHUNK: Final = 16
-"""How many groups' records one transaction brings in line."""
+"""How many groups' records one transaction changes."""
 
 UNUSABLE_BURST: Final = 1
 
@@ -51,7 +52,7 @@ def create(view: View, posted: Netprofile) -> Plan:
 
 
 def update(view: View, posted: Netprofile) -> Plan:
-    """Change what a profile grants, for all the groups that name it."""
+    """Change the values of a profile, for all groups that name it."""
     stored = find(view, posted.object_key())
     if posted.burst == UNUSABLE_BURST:
         raise Invalid("Invalid Burst size. burst size must be > 1500 bytes")
@@ -61,13 +62,13 @@ def update(view: View, posted: Netprofile) -> Plan:
     reply = view.linked(profile)
     if profile == stored:
         return Plan((), reply)
-    behind = _behind(view, profile)
+    outdated = _outdated(view, profile)
     writes = (
         Write(keys.obj(Netprofile.kind, profile.key), profile, new=False),
-        *islice(behind, CHUNK),
+        *islice(outdated, CHUNK),
     )
-    more = next(behind, None) is not None
-    return Plan(writes, reply, then=partial(_spread, key=profile.key) if more else None)
+    more = next(outdated, None) is not None
+    return Plan(writes, reply, then=partial(_sync_more, key=profile.key) if more else None)
 
 
 def delete(view: View, key: str) -> Plan:
@@ -88,42 +89,42 @@ def find(view: View, key: str) -> Netprofile:
     return profile
 
 
-def granted(record: GroupRecord, profile: Netprofile | None) -> GroupRecord:
-    """Return a group's record with what its profile grants; nothing if it has none."""
+def with_profile(record: GroupRecord, profile: Netprofile | None) -> GroupRecord:
+    """Return a group's record with the values of its profile, empty ones without a profile."""
     profile = profile or Netprofile()
     return replace(record, bandwidth=profile.bandwidth, burst=profile.burst, dscp=profile.dscp)
 
 
-def catch_up(view: View) -> Plan:
-    """Bring records in line with their profiles; the reply is how many. Go on until it is 0."""
+def sync_groups(view: View) -> Plan:
+    """Sync some records with their profiles; the reply is how many. Repeat until it is 0."""
     profiles = (find(view, key) for key in view.objects[Netprofile.kind])
-    writes = tuple(islice(_all_behind(view, profiles), CHUNK))
+    writes = tuple(islice(_all_outdated(view, profiles), CHUNK))
     return Plan(writes, reply=len(writes))
 
 
-def _spread(view: View, key: str) -> Plan:
-    """Bring the next records in line with one profile; it may be gone meanwhile."""
+def _sync_more(view: View, key: str) -> Plan:
+    """Sync the next records with one profile, which may be deleted meanwhile."""
     profile = view.objects[Netprofile.kind].get(key)
     if not isinstance(profile, Netprofile):
         return Plan((), reply=None)
-    behind = _behind(view, profile)
-    writes = tuple(islice(behind, CHUNK))
-    more = next(behind, None) is not None
-    return Plan(writes, reply=None, then=partial(_spread, key=key) if more else None)
+    outdated = _outdated(view, profile)
+    writes = tuple(islice(outdated, CHUNK))
+    more = next(outdated, None) is not None
+    return Plan(writes, reply=None, then=partial(_sync_more, key=key) if more else None)
 
 
-def _all_behind(view: View, profiles: Iterable[Netprofile]) -> Iterator[Write]:
+def _all_outdated(view: View, profiles: Iterable[Netprofile]) -> Iterator[Write]:
     for profile in profiles:
-        yield from _behind(view, profile)
+        yield from _outdated(view, profile)
 
 
-def _behind(view: View, profile: Netprofile) -> Iterator[Write]:
-    """Yield the writes that bring records in line with a profile their groups name."""
+def _outdated(view: View, profile: Netprofile) -> Iterator[Write]:
+    """Yield the writes that sync the records of a profile's groups with it."""
     for key in view.members(EndpointGroup.kind, Netprofile.kind, profile.key):
         tenant, _, name = key.partition(":")
         before = view.groups.get(ids.group_key(GroupName(name), TenantName(tenant)))
         if before is None:
             continue
-        after = granted(before, profile)
+        after = with_profile(before, profile)
         if after != before:
             yield Write(keys.group(after.key), after, new=False)

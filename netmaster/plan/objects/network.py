@@ -1,9 +1,8 @@
 """Decisions about networks.
 
-A network is its REST object, its record and the grants of its gateways; they come and go together.
-Checks and their order are the original's. Refused here and accepted there: a gateway that no host
-can have, an IPv6 gateway outside its subnet, subnets no host can use, a tag that names another
-network already.
+A network is its REST object, its record and the grants of its gateways, written and deleted
+together. Checks and their order are the original's. Additional refusals: a gateway that no host can
+have, an IPv6 gateway outside its subnet, subnets that no host can use, the tag of another network.
 
 Source: docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §4.
 """
@@ -23,7 +22,8 @@ from netmaster.ipam.claims import Claim
 from netmaster.ipam.segments import Segment
 from netmaster.plan import docker_network
 from netmaster.plan.grants import in_subnet4, in_subnet6, not_available
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import Encap, GrantOwner, GrantRecord, NetworkRecord, NetworkType
 
@@ -33,14 +33,17 @@ NO_HOSTS: Final = (
     subnet4(127 << 24, 8),
     subnet4(224 << 24, 4),
 )
-"""`this network`, loopback and multicast: no endpoint can have an address of these."""
+"""`This network`, loopback and multicast: no endpoint can have an address in these."""
 
 SWEEP: Final = 24
-"""Reservations deleted along with their network; `plan.address.reclaim` gets any others."""
+"""How many reservations are deleted with their network.
+
+`netmaster.plan.endpoints.address.reclaim` deletes any others.
+"""
 
 
 def create(view: View, posted: Network) -> Plan:
-    """Create a network and give its gateways their addresses."""
+    """Create a network and grant the addresses of its gateways."""
     key = posted.object_key()
     if key in view.objects[Network.kind]:
         return update(view, posted)
@@ -78,7 +81,7 @@ def create(view: View, posted: Network) -> Plan:
 
 
 def update(view: View, posted: Network) -> Plan:
-    """Refuse: a network cannot be changed, not even into what it is."""
+    """Refuse: a network is immutable, so even a repeated creation is refused."""
     if posted.object_key() not in view.objects[Network.kind]:
         raise NotFound("network not found")
     raise Conflict("Cant change network parameters after its created")
@@ -87,8 +90,8 @@ def update(view: View, posted: Network) -> Plan:
 def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
     """Delete a network without groups, services and endpoints, with its reservations.
 
-    The endpoints of an infra network do not keep it: each host removes its own afterwards. In a
-    swarm it must not be mapped to a docker network either.
+    Endpoints of an infra network do not prevent its deletion: each host removes its own afterwards.
+    In swarm mode no Docker network may map it.
     """
     network = view.objects[Network.kind].get(key)
     if not isinstance(network, Network):
@@ -102,7 +105,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
         raise Conflict(f"cannot delete {network.network_name} has {services} services ")
     what = f"network {network.network_name}"
     guards = (
-        (docker_network.unmapped(view, docker_network.place_of(network), what),) if in_swarm else ()
+        (docker_network.unmapped_guard(view, docker_network.identity_of(network), what),)
+        if in_swarm
+        else ()
     )
     nid = ids.network_id(NetworkName(network.network_name), tenant)
     if nid in view.network_endpoints and network.nw_type != NetworkType.INFRA:
@@ -134,7 +139,7 @@ def _claim(posted: Network) -> Claim:
 
 
 def _check_overlap(view: View, posted: Network, claim: Claim) -> None:
-    """Refuse what overlaps networks of the tenant; of several, the first is named."""
+    """Refuse subnets that overlap networks of the tenant; the text names the first of several."""
     found = view.claims.overlapping(posted.tenant_name, claim)
     if not (found.v4 or found.v6):
         return
@@ -159,7 +164,7 @@ def _check_subnets(claim: Claim) -> None:
 
 
 def _gateways(posted: Network, claim: Claim) -> Iterator[str]:
-    """Yield the canonical addresses of the gateways asked for."""
+    """Yield the canonical addresses of the requested gateways."""
     if posted.gateway:
         subnet = claim.v4.subnet
         address = in_subnet4(posted.gateway, subnet)

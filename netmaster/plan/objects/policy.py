@@ -1,12 +1,12 @@
 """Decisions about policies (docs/original/netmaster-rest.md §2).
 
-A policy is its REST object alone; its rules are objects of their own
-(`netmaster.plan.objects.rule`), and which groups it holds for is said by the groups
+A policy is only its REST object. Its rules are objects of their own
+(`netmaster.plan.objects.rule`), and groups name the policies that hold for them
 (`netmaster.plan.objects.group`).
 
-A policy may have any number of rules. Deleting it takes its object and the first of its rules in
-one transaction; the view then shows no rule of it any more, and `sweep` deletes what is left in
-the store, part by part, asked by whoever deletes and by every new leader.
+A policy may have any number of rules. Its deletion removes its object and the first of its rules in
+one transaction; the view then shows none of its rules. `sweep` deletes the orphaned rules from the
+store in parts, called by the deletion itself and periodically by every leader.
 """
 
 from itertools import chain, islice
@@ -16,11 +16,12 @@ from contivmodel.objects import EndpointGroup, Link, Policy, PolicyLinks, Rule, 
 from contivmodel.wire import blank
 from core import keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 CHUNK: Final = 24
-"""Rules deleted by one transaction; any store takes that many."""
+"""Rules deleted by one transaction; every store accepts that many."""
 
 
 def create(view: View, posted: Policy) -> Plan:
@@ -32,7 +33,8 @@ def create(view: View, posted: Policy) -> Plan:
         raise Invalid("Invalid tenant name")
     if posted.tenant_name not in view.objects[Tenant.kind]:
         raise NotFound("Tenant not found")
-    if key in view.condemned:
+    # A view that is loaded later would take the orphaned rules for those of the new policy.
+    if key in view.orphaned_rules:
         raise Conflict(f"policy {key} is still being deleted, try again")
     policy = posted.model_copy(
         update={
@@ -46,7 +48,7 @@ def create(view: View, posted: Policy) -> Plan:
 
 
 def update(view: View, posted: Policy) -> Plan:
-    """Change nothing: there is nothing of a policy that could change."""
+    """Change nothing: a policy has no attributes that could change."""
     stored = view.read(Policy.kind, posted.object_key())
     if stored is None:
         raise NotFound("policy not found")
@@ -71,7 +73,7 @@ def delete(view: View, key: str) -> Plan:
 
 
 def sweep(view: View) -> Plan:
-    """Delete a part of what deleted policies have left behind; the reply is how much that is."""
-    left = islice(chain.from_iterable(view.condemned.values()), CHUNK)
+    """Delete some orphaned rules of deleted policies; the reply is how many."""
+    left = islice(chain.from_iterable(view.orphaned_rules.values()), CHUNK)
     writes = tuple(Write(key, None, new=False) for key in left)
     return Plan(writes, reply=len(writes), then=sweep if writes else None)

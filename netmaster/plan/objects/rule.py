@@ -1,6 +1,6 @@
 """Decisions about the rules of policies (docs/original/netmaster-rest.md §2).
 
-A rule is its REST object alone, and is never changed; what it means for the switches is derived
+A rule is only its REST object, and immutable; the rules of switches are derived from it
 (`state.policy_rules`). Rules do not depend on each other, so they may share a commit.
 """
 
@@ -10,8 +10,9 @@ from core import ids, keys
 from core.addresses import parse_match
 from core.errors import Conflict, Invalid, NotFound
 from core.ids import GroupName, TenantName
-from netmaster.backlinks import policy_key
-from netmaster.plan.model import Plan, Write
+from netmaster.indexes.backlinks import policy_key
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state import policy_rules
 from state.policy_rules import PolicyRule
@@ -22,8 +23,8 @@ def create(view: View, posted: Rule) -> Plan:
     key = posted.object_key()
     if key in view.objects[Rule.kind]:
         return update(view, posted)
-    _check_ends(posted)
-    group = _other_group(view, posted)
+    _check_peers(posted)
+    group = _peer_group(view, posted)
     _check_network(view, posted, posted.from_network, "from Network not found")
     _check_network(view, posted, posted.to_network, "to Network not found")
     if policy_key(posted) not in view.objects[Policy.kind]:
@@ -42,21 +43,21 @@ def create(view: View, posted: Rule) -> Plan:
 
 
 def update(view: View, posted: Rule) -> Plan:
-    """Refuse: a rule cannot be changed, not even into what it is."""
+    """Refuse: a rule is immutable, so even a repeated creation is refused."""
     if posted.object_key() not in view.objects[Rule.kind]:
         raise NotFound("rule not found")
     raise Conflict("can not update a rule after its created")
 
 
 def delete(view: View, key: str) -> Plan:
-    """Take a rule out of its policy."""
+    """Remove a rule from its policy."""
     if key not in view.objects[Rule.kind]:
         raise NotFound("rule not found")
     return Plan((Write(keys.obj(Rule.kind, key), None, new=False),), reply=key)
 
 
-def _check_ends(rule: Rule) -> None:
-    """Refuse ends that a rule of this direction cannot have, and two ways to name one end."""
+def _check_peers(rule: Rule) -> None:
+    """Refuse peers that a rule of this direction cannot have, and a peer that is named twice."""
     if rule.direction == "in":
         if rule.to_network or rule.to_endpoint_group:
             raise Invalid("can not specify 'to' parameters in incoming rule")
@@ -75,8 +76,8 @@ def _check_ends(rule: Rule) -> None:
         raise Invalid("invalid direction for the rule")
 
 
-def _other_group(view: View, rule: Rule) -> Link:
-    """Return a link to the group at the other end; an empty one if the rule names none."""
+def _peer_group(view: View, rule: Rule) -> Link:
+    """Return a link to the peer group; an empty one if the rule names none."""
     name = rule.from_endpoint_group or rule.to_endpoint_group
     if not name:
         return Link()
@@ -102,7 +103,7 @@ def _check_addresses(rule: Rule) -> None:
 
 
 def _check_member(view: View, rule: Rule) -> None:
-    """Refuse unless the address is an endpoint's of the only group that the policy holds for."""
+    """Refuse an address that no endpoint of the policy's only group has."""
     address = rule.to_ip_address
     groups = list(view.members(EndpointGroup.kind, Policy.kind, policy_key(rule)))
     if len(groups) != 1:
@@ -118,7 +119,7 @@ def _check_member(view: View, rule: Rule) -> None:
 
 
 def policy_rule(rule: Rule) -> PolicyRule:
-    """Return a rule as `state.policy_rules` takes it."""
+    """Return the input of `state.policy_rules` for a rule."""
     return policy_rules.policy_rule(
         tenant=rule.tenant_name,
         policy=rule.policy_name,

@@ -1,9 +1,9 @@
 """Decisions about services: a name, ports and selectors behind a virtual address.
 
 A service is its REST object, its record and the grant of its address
-(docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §8); they come and go
-together. Who serves it is derived. The address comes from the service's network and from no group's
-pool: the one asked for if it is free, else the lowest free one. An update keeps it where it can.
+(docs/original/netmaster-rest.md §2, docs/original/netmaster-state.md §8), written and deleted
+together. Its providers are derived. The address is allocated from the service's network outside the
+groups' pools: the requested one, else the lowest free one. An update keeps it if possible.
 """
 
 import re
@@ -14,8 +14,9 @@ from contivmodel.service_objects import ServiceLB, ServiceLBLinks
 from core import ids, keys
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, NetworkName, TenantName
-from netmaster.plan.grants import choose4, ground, put
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.grants import address_source, choose4, grant_write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord, ServiceRecord
 
@@ -24,12 +25,12 @@ _MAX_PORT: Final = 65535
 
 
 def create(view: View, posted: ServiceLB) -> Plan:
-    """Create a service and give it its address."""
+    """Create a service and grant its address."""
     key = posted.object_key()
     if key in view.objects[ServiceLB.kind]:
         return update(view, posted)
     network = _checked(view, posted)
-    address = choose4(ground(view, network, None), posted.ip_address)
+    address = choose4(address_source(view, network, None), posted.ip_address)
     record = _record(posted, address)
     service = _stored(posted)
     writes = (
@@ -43,7 +44,7 @@ def create(view: View, posted: ServiceLB) -> Plan:
 def update(view: View, posted: ServiceLB) -> Plan:
     """Change anything but the name.
 
-    The address stays unless another one is asked for, or the service goes to another network.
+    The address stays unless another one is requested, or the service moves to another network.
     """
     key = posted.object_key()
     before = view.objects[ServiceLB.kind].get(key)
@@ -65,7 +66,7 @@ def update(view: View, posted: ServiceLB) -> Plan:
 
 
 def delete(view: View, key: str) -> Plan:
-    """Delete a service; its address is free again."""
+    """Delete a service and release its address."""
     service = view.objects[ServiceLB.kind].get(key)
     if not isinstance(service, ServiceLB):
         raise NotFound("serviceLB not found")
@@ -110,7 +111,7 @@ def _address(
     same_network = _network_id(old) == network.id
     if same_network and requested in {"", old.ip_address}:
         return old.ip_address, False
-    return choose4(ground(view, network, None), requested), True
+    return choose4(address_source(view, network, None), requested), True
 
 
 def _record(posted: ServiceLB, address: str) -> ServiceRecord:
@@ -144,7 +145,7 @@ def _service_record(view: View, service: ServiceLB) -> ServiceRecord:
 
 def _grant(view: View, network: NetworkRecord, record: ServiceRecord) -> Write:
     grant = GrantRecord(owner=GrantOwner.VIP, owner_id=record.key, seq=view.next_seq)
-    return put(ground(view, network, None), record.ip_address, grant)
+    return grant_write(address_source(view, network, None), record.ip_address, grant)
 
 
 def _release(view: View, record: ServiceRecord) -> list[Write]:

@@ -4,12 +4,13 @@ from contivmodel.objects import AppProfile, EndpointGroup, Netprofile, Network, 
 from contivmodel.wire import blank
 from core import ids, keys
 from core.errors import Conflict, Invalid, NotFound
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 
 
 def create(view: View, posted: Tenant) -> Plan:
-    """Create a tenant; nothing but its object is stored."""
+    """Create a tenant, which is only its object."""
     key = posted.object_key()
     if not key:
         raise Invalid("Invalid tenant name")
@@ -20,7 +21,7 @@ def create(view: View, posted: Tenant) -> Plan:
 
 
 def update(view: View, posted: Tenant) -> Plan:
-    """Refuse: a tenant cannot be changed, not even into what it is."""
+    """Refuse: a tenant is immutable, so even a repeated creation is refused."""
     if posted.object_key() not in view.objects[Tenant.kind]:
         raise NotFound("tenant not found")
     raise Conflict("Cant change tenant parameters after its created")
@@ -44,7 +45,7 @@ def delete(view: View, key: str) -> Plan:
 
 
 def startup(view: View) -> Plan:
-    """Create the default tenant if there is none; a new leader does so first of all."""
+    """Create the default tenant if there is none; a new leader does so before serving."""
     if ids.DEFAULT_TENANT in view.objects[Tenant.kind]:
         return Plan((), reply=view.read(Tenant.kind, ids.DEFAULT_TENANT))
     return create(view, Tenant(tenant_name=ids.DEFAULT_TENANT))

@@ -1,7 +1,7 @@
-"""What `inspect` shows of an object beside its configuration: counts, lists and endpoints.
+"""The operational state that `inspect` shows of an object: counts, lists and endpoints.
 
 Answers are plain data under the original's field names (docs/original/netmaster-rest.md §2); the
-edge leaves empty values out. Everything is derived from the view; nothing is decided.
+edge omits empty values. Everything is derived from the view.
 """
 
 from collections.abc import Iterable, Iterator
@@ -117,14 +117,14 @@ def service(view: View, key: str) -> Oper:
 
 
 def endpoint(view: View, key: str) -> Oper:
-    """Return the endpoint that a text names, or part of whose id or name it is."""
+    """Return the endpoint of an id or name, or of a part of one."""
     return {"key": key, **_endpoint(_find(view, key))}
 
 
 def _find(view: View, text: str) -> EndpointRecord:
-    """Return the endpoint with that id; else the one whose names the text fits best.
+    """Return the endpoint with that id, else the one whose names match the text best.
 
-    Part of a name must name one endpoint alone, lest another than the one meant be shown.
+    Raises Conflict for a part of the names of several endpoints.
     """
     same = view.same_endpoint_id.get(text)
     if same:
@@ -144,7 +144,7 @@ _MISS = 3
 
 
 def _fit(record: EndpointRecord, text: str) -> int:
-    """Return how well a text names an endpoint: 0 wholly, 1 as its start, 2 as part of a name."""
+    """Return how well a text matches an endpoint: 0 a whole name, 1 a prefix, 2 a part of one."""
     best = _MISS
     for name in (record.endpoint_id, record.container_id, record.common_name):
         place = name.find(text)
@@ -160,7 +160,7 @@ _LISTS = ("allocatedIPAddresses", "availableIPAddresses")
 
 def _network(view: View, record: NetworkRecord) -> Oper:
     grants = view.addresses[record.id].grants
-    # a pool counts as allocated whole
+    # The network shows all addresses of a group's pool as allocated.
     pools = [
         pool.ip_pool
         for link in view.members(

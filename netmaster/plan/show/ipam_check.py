@@ -1,10 +1,9 @@
-"""What is wrong with the addresses of a view, and how that is mended. Pure.
+"""Finds inconsistencies between addresses in use and grants, and decides repairs. Pure.
 
-Endpoints and their grants are committed together, and so are gateways and services with theirs, so
-findings come from writes that were not ours or from data of old. Each says what mends it, if that
-is certain: an address is released that nobody uses, or granted to the only one that uses it. Of two
-that use one address neither is touched. A mend is decided against the view it is committed to, so
-that one whose reason is gone does not come about.
+Endpoints, gateways and services are committed together with their grants. So findings come from
+writes of other programs, or from data of older releases. A finding has a repair if that is certain:
+release an address that is not used, or grant it to its only user. Two users of one address are
+left to the administrator.
 """
 
 from collections import Counter
@@ -19,12 +18,13 @@ from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, subnet6
 from core.ids import HostLabel, NetworkId
 from netmaster.ipam.network import subnet_of
 from netmaster.plan.endpoints.address import GRACE
-from netmaster.plan.model import Plan, Write
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
 CHUNK: Final = 30
-"""Findings mended by one plan: an address each, whose release consul counts twice."""
+"""Findings repaired by one plan: an address each, whose release Consul counts twice."""
 
 
 Place = tuple[NetworkId, str]
@@ -32,7 +32,7 @@ Place = tuple[NetworkId, str]
 
 
 class IpamFindingKind(StrEnum):
-    """What can be wrong."""
+    """The kinds of findings."""
 
     UNUSED = "grant-without-owner"
     OVERDUE = "reservation-overdue"
@@ -43,7 +43,7 @@ class IpamFindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IpamFinding:
-    """Something that is wrong; `mend` is the write that mends it, None where a user has to."""
+    """A finding; `repair` is the write that repairs it, None where an administrator has to."""
 
     kind: IpamFindingKind
     network: NetworkId
@@ -51,11 +51,11 @@ class IpamFinding:
     owner: str
     since: float | None
     remedy: str
-    mend: Write | None
+    repair: Write | None
 
     @property
     def place(self) -> Place:
-        """Return which address it is about."""
+        """Return the address that is concerned."""
         return self.network, self.address
 
     def shown(self) -> dict[str, object]:
@@ -67,7 +67,7 @@ class IpamFinding:
             "owner": self.owner,
             "since": self.since,
             "remedy": self.remedy,
-            "certain": self.mend is not None,
+            "certain": self.repair is not None,
         }
 
     def logged(self) -> dict[str, object]:
@@ -81,7 +81,7 @@ class IpamFinding:
 
 
 Use = tuple[GrantOwner, str]
-"""Who uses an address: kind and id of the owner its grant should have."""
+"""A user of an address: kind and id of the owner that its grant should have."""
 
 _Uses = Mapping[tuple[NetworkId, str], Sequence[Use]]
 
@@ -89,7 +89,7 @@ _Uses = Mapping[tuple[NetworkId, str], Sequence[Use]]
 def findings(
     view: View, now: float, hosts: Container[HostLabel] | None = None
 ) -> Iterator[IpamFinding]:
-    """Yield what is wrong; `hosts` are those that are known, None where nobody asks for them."""
+    """Yield all findings; `hosts` are the known hosts, None to skip the check of hosts."""
     uses = _uses(view)
     yield from _wrong_grants(view, uses, now)
     yield from _wrong_uses(view, uses, now)
@@ -98,18 +98,20 @@ def findings(
 
 
 def suspected(view: View, now: float) -> frozenset[Place]:
-    """Return where something is wrong that could be mended."""
+    """Return the addresses with findings that can be repaired."""
     return frozenset(finding.place for finding in _certain(view, now))
 
 
 def fix(view: View, now: float, places: Container[Place]) -> Plan:
-    """Mend some of what is certain at these places; the reply is what. Go on until nothing is."""
-    mended = list(islice((one for one in _certain(view, now) if one.place in places), CHUNK))
-    return Plan(tuple(finding.mend for finding in mended if finding.mend), reply=mended)
+    """Repair some findings at these places; the reply is the list. Repeat until it is empty."""
+    # Decided against the view that it is committed to: a finding that has disappeared since it
+    # was suspected yields no write.
+    repaired = list(islice((one for one in _certain(view, now) if one.place in places), CHUNK))
+    return Plan(tuple(finding.repair for finding in repaired if finding.repair), reply=repaired)
 
 
 def counts(view: View) -> dict[str, int]:
-    """Return how many endpoints there are, and how many addresses are held by whom."""
+    """Return the number of endpoints, and of addresses by kind of owner."""
     held = Counter(
         grant.owner for addresses in view.addresses.values() for grant in addresses.grants.values()
     )
@@ -117,11 +119,11 @@ def counts(view: View) -> dict[str, int]:
 
 
 def _certain(view: View, now: float) -> Iterator[IpamFinding]:
-    return (finding for finding in findings(view, now) if finding.mend is not None)
+    return (finding for finding in findings(view, now) if finding.repair is not None)
 
 
 def _uses(view: View) -> _Uses:
-    """Return who uses which address, be it granted or not."""
+    """Return the users of all addresses, granted or not."""
     uses: dict[tuple[NetworkId, str], list[Use]] = {}
 
     def use(nid: NetworkId, address: str, owner: GrantOwner, owner_id: str) -> None:
@@ -157,7 +159,7 @@ def _wrong_grants(view: View, uses: _Uses, now: float) -> Iterator[IpamFinding]:
                     owner=f"{grant.owner} {grant.owner_id}",
                     since=grant.granted_at or None,
                     remedy="release the address",
-                    mend=Write(keys.grant(nid, address), None, new=False),
+                    repair=Write(keys.grant(nid, address), None, new=False),
                 )
 
 
@@ -191,12 +193,12 @@ def _contested(
                 owner=f"{owner} {owner_id}",
                 since=None,
                 remedy=f"nothing: delete all but one of its users, it is held by {held}",
-                mend=None,
+                repair=None,
             )
 
 
 def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> IpamFinding:
-    """Return that an address is used which nobody holds; `grant` would mend that."""
+    """Return the finding of an address in use without a grant; `grant` would repair it."""
     fits = _fits(network, address)
     return IpamFinding(
         kind=IpamFindingKind.MISSING,
@@ -205,7 +207,7 @@ def _ungranted(network: NetworkRecord, address: str, grant: GrantRecord) -> Ipam
         owner=f"{grant.owner} {grant.owner_id}",
         since=None,
         remedy="grant the address to its user" if fits else "nothing: not an address of the subnet",
-        mend=Write(keys.grant(network.id, address), grant, new=True) if fits else None,
+        repair=Write(keys.grant(network.id, address), grant, new=True) if fits else None,
     )
 
 
@@ -223,12 +225,12 @@ def _homeless(view: View, hosts: Container[HostLabel]) -> Iterator[IpamFinding]:
                 owner=f"{GrantOwner.ENDPOINT} {key}",
                 since=None,
                 remedy=f"nothing: {remedy}",
-                mend=None,
+                repair=None,
             )
 
 
 def _fits(network: NetworkRecord, address: str) -> bool:
-    """Tell whether a text is an address of the network as its grant would spell it."""
+    """Return whether a text is an address of the network in the spelling of grants."""
     if not address or _canonical(address) != address:
         return False
     if ":" not in address:
@@ -239,7 +241,7 @@ def _fits(network: NetworkRecord, address: str) -> bool:
 
 
 def _canonical(text: str) -> str:
-    """Return an address as grants spell it; "" for what is none."""
+    """Return an address in the spelling of grants; "" for text that is none."""
     try:
         return ipv6_text(ipv6(text)) if ":" in text else ipv4_text(ipv4(text))
     except ValueError:

@@ -1,7 +1,7 @@
-"""What `/debug/ofnet` shows as `EndpointDb`: every endpoint, as switches are to know it.
+"""`EndpointDb` of `/debug/ofnet`: every endpoint with what switches need of it.
 
-Plain data under the original's field names, derived from the view; where each host's tunnel ends
-is an argument.
+Plain data under the original's field names, derived from the view; the hosts' tunnel endpoints are
+an argument.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from netmaster.view import View
 from state.records import EndpointRecord, NetworkRecord
 
 INTERNAL: Final = 2
-"""The original's bit for an endpoint that is neither BGP's nor outside."""
+"""The original's bit for an endpoint of this cluster: not learned by BGP, not external."""
 
 
 def endpoint_db(view: View, vteps: Mapping[HostLabel, str]) -> dict[str, dict[str, Any]]:
-    """Return all endpoints by `<address>:<tenant>`; `vteps` has the tunnel ends of known hosts."""
+    """Return all endpoints by `<address>:<tenant>`; `vteps` are the hosts' tunnel endpoints."""
     shown = {}
     for record in view.endpoints.values():
         network = view.networks.get(record.network)

@@ -1,4 +1,4 @@
-"""What `/debug/ofnet` shows as `PolicyDb`: every ofnet rule, as `state.policy_rules` derives them.
+"""`PolicyDb` of `/debug/ofnet`: every ofnet rule, as `state.policy_rules` derives them.
 
 Plain data under the original's field names; everything comes from the view.
 """
@@ -10,7 +10,7 @@ from core import ids
 from core.ids import GroupName, TenantName
 from netmaster.plan.objects.rule import policy_rule
 from netmaster.view import View
-from state.policy_rules import Known, OfnetRule, PolicyRule, expand_all
+from state.policy_rules import OfnetRule, PolicyRule, RuleScope, expand_all
 from state.records import GroupRecord
 
 
@@ -18,7 +18,7 @@ def policy_db(view: View) -> dict[str, dict[str, object]]:
     """Return all ofnet rules by their ids; none on an ACI fabric, which enforces policies."""
     if view.is_aci:
         return {}
-    known = Known(groups=view.groups, networks=view.networks)
+    known = RuleScope(groups=view.groups, networks=view.networks)
     return {rule.rule_id: _shown(rule) for rule in expand_all(_holding(view), known).values()}
 
 

@@ -1,6 +1,6 @@
-"""What `/services` and `/service/{id}` show: service records with who serves them.
+"""`/services` and `/service/{id}`: service records with their providers.
 
-The shape is the stored record's (CfgServiceLBState), whose list of providers is derived here.
+The shape is the stored record's (CfgServiceLBState); the list of providers is derived here.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The agent's client on the wire: connections kept, time limits, hang-ups, refusals."""
+"""The agent's client on the wire: kept and closed connections, timeouts, refusals."""
 
 import asyncio
 import json

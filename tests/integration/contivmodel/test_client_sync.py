@@ -18,7 +18,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 @contextmanager
 def serving(context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Answer one connection with ANSWER, whatever it says; the port."""
+    """Answer one connection with ANSWER, for any request; yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
 
@@ -44,7 +44,7 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[int]:
 
 @pytest.fixture
 def tls(tmp_path: Path) -> ssl.SSLContext:
-    """Give a server's side of TLS with a certificate nobody trusts."""
+    """Yield a server's TLS context with an untrusted certificate."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         [

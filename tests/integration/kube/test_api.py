@@ -8,7 +8,7 @@ import pytest
 
 from core.tasks import background
 from netplugin.kube import api
-from netplugin.kube.api import KubeApi, Listed, Told
+from netplugin.kube.api import KubeApi, KubeChange, KubeList
 from netplugin.kube.config import KubeConfig
 from netplugin.world.kube_services import SERVICES
 from tests.bed.certificates import make_certificates
@@ -35,13 +35,13 @@ class Mirror:
         self._door = door
 
     async def run(self) -> None:
-        async for event in self._door.follow(SERVICES):
+        async for event in self._door.list_and_watch(SERVICES):
             match event:
-                case Listed(objects):
+                case KubeList(objects):
                     self.names = {one["metadata"]["name"] for one in objects}
-                case Told(said, gone=True):
+                case KubeChange(said, deleted=True):
                     self.names.discard(said["metadata"]["name"])
-                case Told(said):
+                case KubeChange(said):
                     self.names.add(said["metadata"]["name"])
 
     async def knows(self, *names: str) -> None:
@@ -185,7 +185,7 @@ async def test_a_server_is_known_by_its_certificate(
         async with following(stranger) as mirror:
 
             async def refused() -> bool:
-                return "kubernetes is not followed" in caplog.text
+                return "Kubernetes watch failed" in caplog.text
 
             await eventually_async(refused, "the server is not trusted")
         assert (server.asked, mirror.names) == ([], set())

@@ -1,1 +1,1 @@
-"""netctl as a program: on a terminal, against servers on loopback, asked by shells."""
+"""netctl as a program: on a terminal, against servers on loopback, called by shells."""

@@ -64,7 +64,7 @@ def serving(proxy: Proxy, context: ssl.SSLContext | None = None) -> Iterator[Non
 
 
 def certified(directory: Path) -> ssl.SSLContext:
-    """Return a server's side of TLS with a certificate nobody trusts, `certificate.pem`."""
+    """Return a server's side of TLS with an untrusted certificate, `certificate.pem`."""
     key, certificate = directory / "key.pem", directory / "certificate.pem"
     subprocess.run(
         [

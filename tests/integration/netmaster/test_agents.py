@@ -11,7 +11,6 @@ from aiohttp import web
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId
-from netmaster.api import agents
 from netmaster.api.agents import RegisteredAgents
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
@@ -39,7 +38,9 @@ class Agent:
 
 
 @asynccontextmanager
-async def asking(agent: Agent, *, host: str = "h1") -> AsyncIterator[RegisteredAgents]:
+async def asking(
+    agent: Agent, *, host: str = "h1", answer_timeout: float = 10.0
+) -> AsyncIterator[RegisteredAgents]:
     """Serve an agent, registered under a host's label; yield what asks it."""
     backend = MemoryBackend(MemoryStore(), Faults())
     runner = web.ServerRunner(web.Server(agent), shutdown_timeout=0.1)
@@ -54,7 +55,7 @@ async def asking(agent: Agent, *, host: str = "h1") -> AsyncIterator[RegisteredA
     key = keys.service(instance.service, instance.address, instance.port)
     await backend.commit([Change((), (Put(key, codec.encode(instance)),))])
     agent.silent.set()
-    asker = RegisteredAgents(backend)
+    asker = RegisteredAgents(backend, answer_timeout=answer_timeout)
     try:
         yield asker
     finally:
@@ -118,12 +119,9 @@ async def test_a_host_without_an_agent_is_named() -> None:
             await asker.bgp("h2")
 
 
-async def test_an_agent_that_says_nothing_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(agents, "ANSWER_TIMEOUT", 0.05)
+async def test_an_agent_that_says_nothing_is_not_waited_for() -> None:
     agent = Agent()
-    async with asking(agent) as asker:
+    async with asking(agent, answer_timeout=0.05) as asker:
         agent.silent.clear()
         with pytest.raises(AgentUnavailable, match=r"^host h1: 127.0.0.1:[0-9]+ does not answer: "):
             await asker.bgp("h1")

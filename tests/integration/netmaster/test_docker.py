@@ -184,8 +184,8 @@ def recorded(it: Term) -> dict[str, DocknetRecord]:
 
 
 async def test_i1_a_network(dockerd: Dockerd) -> None:
-    async with leading(dockerd) as (it, launcher):
-        await launcher.change(net1())
+    async with leading(dockerd) as (it, effects):
+        await effects.change(net1())
         found = dockerd.network("net1/unit-test")
         assert found is not None
         assert (found["Scope"], found["Driver"], found["IPAM"]["Driver"]) == (
@@ -196,13 +196,13 @@ async def test_i1_a_network(dockerd: Dockerd) -> None:
         assert found["IPAM"]["Config"] == [{"Subnet": "10.1.1.0/24", "Gateway": "10.1.1.254"}]
         record = recorded(it)[found["Id"]]
         assert (record.tenant, record.network, record.group) == ("unit-test", "net1", None)
-        await launcher.change(lambda view: network.delete(view, "unit-test:net1"))
+        await effects.change(lambda view: network.delete(view, "unit-test:net1"))
 
 
 async def test_i2_a_network_of_both_families(dockerd: Dockerd) -> None:
-    async with leading(dockerd) as (it, launcher):
+    async with leading(dockerd) as (it, effects):
         more = {"ipv6_subnet": "2016:0430::/100", "ipv6_gateway": "2016:0430::254"}
-        await launcher.change(net1(**more))
+        await effects.change(net1(**more))
         found = dockerd.network("net1/unit-test")
         assert found is not None
         assert found["EnableIPv6"] is True
@@ -211,14 +211,14 @@ async def test_i2_a_network_of_both_families(dockerd: Dockerd) -> None:
             {"Subnet": "2016:0430::/100", "Gateway": "2016:0430::254"},
         ]
         assert recorded(it).keys() == {found["Id"]}
-        await launcher.change(lambda view: network.delete(view, "unit-test:net1"))
+        await effects.change(lambda view: network.delete(view, "unit-test:net1"))
 
 
 async def test_i3_and_i4_a_group_and_how_all_goes(dockerd: Dockerd) -> None:
     """A group has its network's subnet, so that a bridge of its own cannot be beside it."""
-    async with leading(dockerd) as (it, launcher):
+    async with leading(dockerd) as (it, effects):
         await it.committer.submit(net1())
-        await launcher.change(srv1)
+        await effects.change(srv1)
         found = dockerd.network("srv1/unit-test")
         assert found is not None
         assert found["IPAM"]["Options"] == {
@@ -228,11 +228,11 @@ async def test_i3_and_i4_a_group_and_how_all_goes(dockerd: Dockerd) -> None:
         }
         record = recorded(it)[found["Id"]]
         assert (record.network, record.group) == ("net1", "srv1")
-        await launcher.change(lambda view: group.delete(view, "unit-test:srv1"))
+        await effects.change(lambda view: group.delete(view, "unit-test:srv1"))
         assert dockerd.network("srv1/unit-test") is None
         assert recorded(it) == {}
-        await launcher.settle()
+        await effects.repair()
         assert dockerd.network("net1/unit-test") is not None
-        await launcher.change(lambda view: network.delete(view, "unit-test:net1"))
+        await effects.change(lambda view: network.delete(view, "unit-test:net1"))
         assert dockerd.network("net1/unit-test") is None
         assert recorded(it) == {}

@@ -143,14 +143,14 @@ async def _map(cluster: Cluster, group: GroupName | None, *, mapped: bool = True
     record = DocknetRecord(tenant=tenant, network=network, group=group, uuid="f00")
     key = keys.docknet(record.id)
     backend = client(cluster.store)
-    rebuilt = cluster.master.log_text().count("view read again")
+    rebuilt = cluster.master.log_text().count("view rebuilt")
     try:
         op = Put(key, codec.encode(record)) if mapped else Delete(key)
         await backend.commit([Change((), (op,))])
     finally:
         await backend.close()
     eventually(
-        lambda: cluster.master.log_text().count("view read again") > rebuilt,
+        lambda: cluster.master.log_text().count("view rebuilt") > rebuilt,
         "the master has seen what an agent wrote",
     )
 

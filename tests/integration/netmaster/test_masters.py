@@ -13,7 +13,7 @@ from contivmodel.objects import Tenant
 from core import keys
 from core.errors import NotLeader
 from core.tasks import Supervisor
-from netmaster.commit import Committer
+from netmaster.commit import Committer, WriteAuthority
 from netmaster.plan.objects import tenant
 from state import codec
 from tests.bed.master import MODES, Answer, Master, assert_not_done
@@ -261,9 +261,11 @@ async def test_a_write_fenced_by_a_lost_lock_is_refused(store: Store) -> None:
     after = backend.lock(keys.LEADER_LOCK, "10.0.0.2:1", 5)
     deposed = await Committer.begin(
         backend,
-        await before.acquire(),
-        "deposed",
-        valid_until=lambda: time.monotonic() + 60,  # it has not noticed
+        WriteAuthority(
+            fence=await before.acquire(),
+            writer="deposed",
+            valid_until=lambda: time.monotonic() + 60,  # it has not noticed
+        ),
     )
     await before.release()
     await after.acquire()

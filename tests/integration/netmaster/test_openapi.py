@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 from core.version import VERSION
 from netmaster.api.objects import KINDS
-from netmaster.api.openapi import document
+from netmaster.api.route_table import document
 from tests.bed.master import Master
 from tests.bed.store import Store
 

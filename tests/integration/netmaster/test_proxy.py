@@ -12,7 +12,7 @@ from gzip import compress
 
 import pytest
 
-from netmaster.api.proxy import Proxy
+from netmaster.api.proxy import Proxy, ProxyTiming
 from netmaster.api.server import RestServer
 from netmaster.settings import ListenAddress
 from tests.bed.waiting import eventually_async
@@ -92,11 +92,13 @@ class Client:
 
 
 @asynccontextmanager
-async def follower(leader: Leader) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
+async def follower(
+    leader: Leader, timing: ProxyTiming | None = None
+) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
     """Run a follower of a leader; give what connects clients to it."""
     listening = await asyncio.start_server(leader.serve, "127.0.0.1", 0)
     leader.address = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    server, proxy = RestServer(), Proxy(leader.holder, OWN)
+    server, proxy = RestServer(), Proxy(leader.holder, OWN, timing)
     clients: list[Client] = []
     server.role = proxy.answer
     address = await server.listen(ListenAddress("127.0.0.1", 0))
@@ -221,12 +223,9 @@ async def test_a_request_is_sent_once_whatever_becomes_of_its_connection(method:
         assert leader.calls[0].writer is leader.calls[1].writer, "the connection was not kept"
 
 
-async def test_a_request_of_a_deposed_leader_is_not_sent_to_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("netmaster.api.proxy.LEADER_CHECK", 0.01)
+async def test_a_request_of_a_deposed_leader_is_not_sent_to_the_next() -> None:
     first, second = Leader(silence), Leader(done)
-    async with follower(first) as connected, follower(second):
+    async with follower(first, ProxyTiming(leader_check=0.01)) as connected, follower(second):
         client = await connected()
         await client.sends(request("POST", "Content-Length: 0"))
         await until(lambda: len(first.calls) == 1, "the leader is asked")
@@ -279,11 +278,8 @@ async def test_a_body_that_is_cut_is_no_whole_one_for_the_leader(
 
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "does not read"])
-async def test_who_takes_no_answer_holds_no_connection_of_the_leader(
-    monkeypatch: pytest.MonkeyPatch, leaves: bool
-) -> None:
-    if not leaves:
-        monkeypatch.setattr("netmaster.api.proxy.ANSWER_TIMEOUT", SOON)
+async def test_who_takes_no_answer_holds_no_connection_of_the_leader(leaves: bool) -> None:
+    timing = ProxyTiming() if leaves else ProxyTiming(answer=SOON)
 
     async def endless(call: Call) -> None:
         await call.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -291,7 +287,7 @@ async def test_who_takes_no_answer_holds_no_connection_of_the_leader(
             await call.says(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
 
     leader = Leader(endless)
-    async with follower(leader) as connected:
+    async with follower(leader, timing) as connected:
         client = await connected()
         await client.sends(request())
         await client.gets(b"xxx")
@@ -300,13 +296,10 @@ async def test_who_takes_no_answer_holds_no_connection_of_the_leader(
         await until(lambda: leader.gone == 1, "the leader is let go")
 
 
-async def test_who_waits_for_a_connection_waits_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("netmaster.api.proxy.CONNECTIONS", 1)
-    monkeypatch.setattr("netmaster.api.proxy.FREE_CONNECTION", SOON)
+async def test_who_waits_for_a_connection_waits_for_a_while() -> None:
     leader = Leader(silence)
-    async with follower(leader) as connected:
+    timing = ProxyTiming(connections=1, free_connection=SOON)
+    async with follower(leader, timing) as connected:
         first, second = await connected(), await connected()
         await first.sends(request())
         await until(lambda: len(leader.calls) == 1, "the first is asked")

@@ -98,7 +98,7 @@ def data(answer: Answer) -> Any:
     return answer.json()
 
 
-def test_foreign_leaks_are_found_and_mended(
+def test_foreign_leaks_are_found_and_repaired(
     master: Master, store: Store, agents: AgentsSide
 ) -> None:
     agents.host(H1)
@@ -130,10 +130,10 @@ def test_foreign_leaks_are_found_and_mended(
     assert store.entries(keys.GRANTS) == before
     assert data(master.ask("POST", "/ipam/fix"))["fixed"] == []
     assert data(master.ask("GET", "/ipam/check"))["mended"] == {"grant-without-owner": 1}
-    assert 'msg="address mended" key=grant-without-owner network=n.default' in master.log_text()
+    assert 'msg="address repaired" key=grant-without-owner network=n.default' in master.log_text()
 
 
-def test_an_endpoint_of_a_host_nobody_knows_is_named(master: Master) -> None:
+def test_an_endpoint_of_an_unknown_host_is_found(master: Master) -> None:
     create(master, "a", "nowhere")
     (finding,) = data(master.ask("GET", "/ipam/check"))["findings"]
     assert finding["remedy"] == "nothing: netctl host rm nowhere --force"

@@ -55,7 +55,7 @@ class Relay:
         await asyncio.gather(*self._serving)
 
     async def release(self, text: bytes) -> None:
-        """Deliver what was held, up to the first request with some text in it; forget the rest.
+        """Deliver what was held, up to the first request with some text in it; drop the rest.
 
         What follows it may be the client's cancellation. Leave `hold_requests` on, or that
         overtakes the delivery.

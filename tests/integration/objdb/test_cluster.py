@@ -1,4 +1,4 @@
-"""Three etcd members: whichever dies or freezes, writes go on, the lock stays, nothing is lost."""
+"""Three etcd members: one dies or freezes; writes continue, the lock stays, nothing is lost."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A lock's holder, a process of its own, is frozen past its lease: it can write no more."""
+"""A lock holder, a separate process, is frozen past its lease: its commits are refused."""
 
 import asyncio
 import signal

@@ -91,7 +91,9 @@ async def test_a_member_that_falls_silent_is_left(store: Store, connect: Connect
             first.hold_requests = first.drop_answers = True
             await connect(endpoint(store)).commit([put("a")])
             await follower.until_values({ROOT + "a": b"v"}, within=30)
-            await eventually_async(partial(passes_by, backend, first), "nobody asks the silent one")
+            await eventually_async(
+                partial(passes_by, backend, first), "no request to the silent member"
+            )
 
 
 async def test_a_call_leaves_a_silent_member_after_one_attempt(
@@ -103,7 +105,9 @@ async def test_a_call_leaves_a_silent_member_after_one_attempt(
         first.hold_requests = True
         await backend.commit([put("a")], writer="w")
         assert first.seen > 0
-        await eventually_async(partial(passes_by, backend, first), "nobody asks the silent one")
+        await eventually_async(
+            partial(passes_by, backend, first), "no request to the silent member"
+        )
 
 
 _fresh = (f"fresh{number}" for number in itertools.count())

@@ -1,4 +1,4 @@
-"""Commits whose answer is lost or whose copies come late: applied at most once, outcome true."""
+"""Commits with a lost answer or a late copy: applied at most once, with the true outcome."""
 
 import asyncio
 

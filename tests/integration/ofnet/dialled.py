@@ -11,7 +11,7 @@ from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.channel.session import Timing
 from ofnet.channel.switch import Switch
-from ofnet.names import Resolver, nobody
+from ofnet.names import Resolver, no_resolver
 from ofnet.world import Bridge, World
 from tests.bed.ovs import OvsHost
 from tests.bed.waiting import eventually_async
@@ -23,7 +23,7 @@ FAST = Timing(handshake=2.0, echo=0.2, silence=1.0, reply=1.0)
 
 @dataclass(frozen=True)
 class Dialled:
-    """One bridge: what tests look at, and the door it dials."""
+    """One bridge, and the endpoint it dials."""
 
     ovs: OvsHost
     name: str
@@ -46,16 +46,16 @@ def listening(ovs: OvsHost, port: int = 0) -> socket.socket:
     """Make a listening socket where the switch is."""
 
     def make() -> socket.socket:
-        door = socket.socket()
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(("127.0.0.1", port))
-        return door
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        return listener
 
     return ovs.namespace.call(make)
 
 
 @asynccontextmanager
-async def door(
+async def listener(
     ovs: OvsHost, *, port: int = 0, timing: Timing | None = None
 ) -> AsyncIterator[Switch]:
     """Run a `Switch` that listens inside the switch's namespace."""
@@ -69,9 +69,9 @@ async def door(
 
 @asynccontextmanager
 async def dialled(ovs: OvsHost, *, timing: Timing | None = None) -> AsyncIterator[Dialled]:
-    """Make a bridge whose controller is ours; it is connected on entry and deleted at the end."""
+    """Make a bridge that dials this process; it is connected on entry and deleted at the end."""
     name = f"br{next(_numbers)}"
-    async with door(ovs, timing=timing) as switch:
+    async with listener(ovs, timing=timing) as switch:
         ovs.vsctl(
             *("add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"),
             *("fail_mode=secure", "protocols=OpenFlow13", "other_config:disable-in-band=true"),
@@ -86,20 +86,20 @@ async def dialled(ovs: OvsHost, *, timing: Timing | None = None) -> AsyncIterato
 
 
 @asynccontextmanager
-async def looked_after(
+async def running_agent(
     bridge: Dialled,
     world: World,
     *,
     bridge_name: Bridge = Bridge.VXLAN,
     audit_interval: float = 60.0,
-    resolve: Resolver = nobody,
+    resolve: Resolver = no_resolver,
 ) -> AsyncIterator[BridgeAgent]:
-    """Run an agent on a bridge; what the World says is installed on entry."""
+    """Run an agent on a bridge; the flows of its World are installed on entry."""
     agent = BridgeAgent(
         bridge.switch, bridge_name, world, audit_interval=audit_interval, resolve=resolve
     )
     async with background("bridge", agent.run()):
-        await until(lambda: agent.settled, "the bridge equals its World")
+        await until(lambda: agent.synced, "the bridge equals its World")
         yield agent
 
 

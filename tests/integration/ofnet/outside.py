@@ -1,4 +1,4 @@
-"""Whoever is behind a bridge's uplink: a namespace with one end of a link, and what it hears."""
+"""A host behind a bridge's uplink: a namespace with one end of a link, and its packets."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""A pod that comes is heard of behind the uplink, on its VLAN."""
+"""A new pod is announced behind the uplink, on its VLAN."""
 
 import socket
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import pytest
 
 from core.tasks import background
 from ofnet.announcements import ROUNDS
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.world import Bridge, FwdMode, Uplink
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import dialled, looked_after, until
+from tests.integration.ofnet.dialled import dialled, running_agent, until
 from tests.integration.ofnet.outside import UPLINK, arps, behind_uplink
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, world
@@ -24,7 +24,7 @@ GROUP_VLAN = 700
 
 
 def announced(ear: socket.socket) -> Iterator[tuple[IPv4Address, str, int]]:
-    """Take the announcements that have come in: whose, at which MAC, on which VLAN."""
+    """Take the received announcements: address, MAC and VLAN."""
     for arp, destination, vlan in arps(ear):
         if arp.operation == packets.ARP_REQUEST:
             assert arp.sender_ip == arp.target_ip
@@ -41,10 +41,10 @@ async def test_a_pod_is_announced_at_once_and_its_group_in_rounds(ovs_module: Ov
     async with dialled(ovs_module) as bridge:
         with behind_uplink(bridge) as ear:
             async with (
-                looked_after(bridge, empty, bridge_name=Bridge.VLAN) as agent,
-                background("announcements", agent.announcer.run(period=0.01)),
+                running_agent(bridge, empty, bridge_name=Bridge.VLAN) as agent,
+                background("announcements", agent.garp_sender.run(period=0.01)),
             ):
-                await agent.update(came, Changes(local=frozenset(came.local)))
+                await agent.update(came, Changes.of(ObjectKind.LOCAL, came.local))
 
                 def count() -> int:
                     heard.extend(announced(ear))

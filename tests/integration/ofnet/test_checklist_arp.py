@@ -18,7 +18,7 @@ from ofnet.openflow.oxm import mac_bytes
 from ofnet.openflow.packets import ARP_REPLY, ARP_REQUEST, Arp
 from ofnet.world import Bridge, FwdMode, Uplink, World
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.integration.ofnet.outside import UPLINK, arps, behind_uplink
 from tests.integration.ofnet.test_packets import pod
 from tests.unit.ofnet import frames
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.ovs
 GATEWAY = IPv4Address("10.1.255.254")
 VLAN = 1
 OUTSIDER = 254
-"""The number of the MAC of whoever asks from outside."""
+"""The number of the MAC of the requester from outside."""
 
 
 @dataclass
 class Scene:
-    """Pods 1 and 2 here, 3 elsewhere, and who is beyond this host; `heard` is what it hears."""
+    """Pods 1 and 2 here, 3 elsewhere, and a host beyond; `heard` is what that host receives."""
 
     agent: BridgeAgent
     pod: socket.socket
@@ -44,7 +44,7 @@ class Scene:
         self.heard: list[tuple[Arp, int]] = []
 
     def ask(self, target: IPv4Address, *, of: bytes = frames.BROADCAST) -> None:
-        """Let pod 1 ask for an address, by a frame to everybody or to one MAC."""
+        """Send an ARP request of pod 1, broadcast or to one MAC."""
         self.pod.send(of + frames.arp(1, target.packed)[6:])
 
     def ask_from_outside(self, sender: IPv4Address, target: IPv4Address) -> None:
@@ -64,7 +64,7 @@ class Scene:
         return answer
 
     async def heard_outside(self, count: int) -> list[tuple[Arp, int]]:
-        """Return all that was heard outside, and on which VLAN, once there is as much."""
+        """Return the ARP packets received outside with their VLANs, once there are `count`."""
 
         def enough() -> bool:
             self.heard.extend((arp, vlan) for arp, _, vlan in arps(self.ear))
@@ -80,7 +80,7 @@ class Scene:
 @asynccontextmanager
 async def scene(bridge: Dialled, kind: Bridge, of: World) -> AsyncIterator[Scene]:
     with pod(bridge, 1) as one, pod(bridge, 2), behind_uplink(bridge) as ear:
-        async with looked_after(bridge, of, bridge_name=kind) as agent:
+        async with running_agent(bridge, of, bridge_name=kind) as agent:
             with one.frames() as wire:
                 yield Scene(agent, wire, ear)
 
@@ -98,7 +98,7 @@ ON_VXLAN = replace(PODS, vteps={PEER: vtep(ofport=UPLINK)})
 @pytest.mark.parametrize(
     ("kind", "of", "vlan"), [(Bridge.VLAN, ON_VLAN, VLAN), (Bridge.VXLAN, ON_VXLAN, 0)]
 )
-async def test_what_a_pod_asks(ovs_module: OvsHost, kind: Bridge, of: World, vlan: int) -> None:
+async def test_requests_of_a_pod(ovs_module: OvsHost, kind: Bridge, of: World, vlan: int) -> None:
     async with dialled(ovs_module) as bridge, scene(bridge, kind, of) as scenery:
         for destination in (frames.BROADCAST, mac_bytes(mac(2))):
             scenery.ask(address(2), of=destination)
@@ -117,7 +117,7 @@ async def test_what_a_pod_asks(ovs_module: OvsHost, kind: Bridge, of: World, vla
         assert await scenery.heard_outside(1) == [(question, vlan)]
 
 
-async def test_what_is_asked_from_outside(ovs_module: OvsHost) -> None:
+async def test_requests_from_outside(ovs_module: OvsHost) -> None:
     async with dialled(ovs_module) as bridge, scene(bridge, Bridge.VLAN, ON_VLAN) as scenery:
         for sender, target, counter in (
             (GATEWAY, address(200), "ArpRequestUnknownSrcDst"),

@@ -12,7 +12,7 @@ import pytest
 from core.ids import EndpointKey
 from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, Rule, Uplink, Vtep
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import dialled, looked_after
+from tests.integration.ofnet.dialled import dialled, running_agent
 from tests.integration.ofnet.three_hosts import NET, Site, empty, host_name, line
 
 pytestmark = pytest.mark.ovs
@@ -79,7 +79,7 @@ async def site(ovs_module: OvsHost, mode: tuple[Bridge, FwdMode]) -> AsyncIterat
     world = replace(empty(1, fwd_mode), vteps={})
     async with (
         dialled(ovs_module) as bridge,
-        looked_after(bridge, world, bridge_name=kind) as agent,
+        running_agent(bridge, world, bridge_name=kind) as agent,
     ):
         yield Site(1, bridge, agent)
 

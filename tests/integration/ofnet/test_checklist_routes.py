@@ -122,7 +122,7 @@ def bridged(site: Site, number: int, *, at: int = 0) -> set[str]:
 
 
 def flooding(*, pods: bool, tunnels: list[int]) -> set[str]:
-    """Return where a bridged host sends what is for everybody."""
+    """Return where a bridged host floods broadcast frames."""
     to_pods = ("pop_vlan", *(["output:5"] if pods else []))
     to_tunnels = ("set_field:0x1->tun_id", *(f"output:{port}" for port in tunnels))
     return {
@@ -153,7 +153,7 @@ async def test_vxlan_add_delete(ovs_module: OvsHost) -> None:
 
 @pytest.mark.parametrize("fwd_mode", FwdMode)
 async def test_delete_network_with_remote_endpoints(ovs_module: OvsHost, fwd_mode: FwdMode) -> None:
-    """One host after the other forgets its pod and the network while others have theirs still."""
+    """One host after the other loses its pod and the network while others keep theirs."""
     async with sites(ovs_module, Bridge.VXLAN, fwd_mode) as hosts:
         full, bare = {}, {}
         for site in hosts:

@@ -12,7 +12,7 @@ import pytest
 
 from core.ids import EndpointKey
 from ofnet.agent import BridgeAgent
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.openflow.actions import PORT_TABLE, Output
 from ofnet.world import (
     Bridge,
@@ -24,7 +24,7 @@ from ofnet.world import (
     World,
 )
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.integration.ofnet.three_hosts import NET, differing, empty, host_name, line
 from tests.unit.ofnet import frames
 
@@ -68,7 +68,7 @@ def addresses(*texts: str) -> frozenset[IPv4Address]:
 
 @dataclass(frozen=True)
 class Site:
-    """A bridge with clients, and the agent that looks after it."""
+    """A bridge with clients, and its agent."""
 
     bridge: Dialled
     agent: BridgeAgent
@@ -76,7 +76,9 @@ class Site:
     async def becomes(self, world: World) -> None:
         before = self.agent.world
         keys = frozenset({*before.services, *world.services})
-        await self.agent.update(world, differing(before, world) | Changes(services=keys))
+        await self.agent.update(
+            world, differing(before, world) | Changes.of(ObjectKind.SERVICE, keys)
+        )
 
     async def has_providers(self, *providers: str, ports: tuple[ServicePort, ...] = PORTS) -> None:
         service = Service(
@@ -152,11 +154,11 @@ async def site(ovs_module: OvsHost) -> AsyncIterator[Site]:
             )
         world = empty(1, FwdMode.ROUTING)
         world = replace(world, local={pod.key: pod for pod in (ONE, TWO)})
-        async with looked_after(bridge, world, bridge_name=Bridge.VXLAN) as agent:
+        async with running_agent(bridge, world, bridge_name=Bridge.VXLAN) as agent:
             yield Site(bridge, agent)
 
 
-async def test_what_goes_to_a_service_comes_up(site: Site) -> None:
+async def test_packets_to_a_service_go_to_the_controller(site: Site) -> None:
     await site.has_providers()
     assert site.flows() == set()
     await site.has_providers("20.1.1.22")
@@ -252,7 +254,7 @@ async def test_a_restarted_agent_goes_on(site: Site) -> None:
     await site.asks(TWO)
     await site.asks(ONE)
     before = site.flows()
-    async with looked_after(
+    async with running_agent(
         site.bridge, replace(site.agent.world, served={}), bridge_name=Bridge.VXLAN
     ) as agent:
         assert site.flows() == before

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     "module",
     [
-        "ofnet.bgp.speaker",  # most hosts speak with nobody
+        "ofnet.bgp.speaker",  # most hosts have no BGP peer
         "os_ken",  # no packet has come up yet
     ],
 )
@@ -20,6 +20,7 @@ def test_an_agent_that_starts_does_not_load(module: str) -> None:
 
 
 def test_the_library_of_packets_is_loaded_when_asked_for() -> None:
-    loaded = "import sys; from ofnet import packets; packets.load(); print('os_ken' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True)
+    load = "from ofnet.openflow import packets; packets.load()"
+    script = f"import sys; {load}; print('os_ken' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert done.stdout == b"True\n"

@@ -12,13 +12,13 @@ import pytest
 from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
 from core.ids import NetworkId
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
 from tests.bed.ovs import OvsHost
 from tests.bed.waiting import eventually_async
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
 
 pytestmark = pytest.mark.ovs
@@ -97,13 +97,13 @@ async def bridge(ovs_module: OvsHost) -> AsyncIterator[Dialled]:
 
 
 async def neighbour(asker: Pod, target: IPv4Address | IPv6Address | str) -> str:
-    """Make a pod ask for an address; return what it learned of it."""
+    """Make a pod resolve an address; return its neighbour entry."""
     await run_in(asker, "ping", "-c1", "-W1", str(target))
     return asker.run("ip", "neigh", "show", str(target))
 
 
 async def resolved(asker: Pod, target: IPv4Address | IPv6Address | str) -> None:
-    """Make a pod ask for an address until it knows it by the router's MAC.
+    """Make a pod resolve an address until it has the router's MAC.
 
     The kernel asks once a second, so that one question may fall between two of its own.
     """
@@ -126,7 +126,7 @@ async def run_in(asker: Pod, *command: str) -> str:
 
 
 async def test_arp_is_answered_by_the_router_and_pods_reach_each_other(bridge: Dialled) -> None:
-    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+    async with two_pods(bridge) as (one, two, both), running_agent(bridge, both) as agent:
         out = await run_in(one, "ping", "-c3", "-i0.2", "-W1", str(address(2)))
         assert "3 received" in out
         for asker, target in ((one, address(2)), (two, address(1)), (one, address(9))):
@@ -136,7 +136,7 @@ async def test_arp_is_answered_by_the_router_and_pods_reach_each_other(bridge: D
 
 
 async def test_neighbour_discovery_is_answered_by_the_router(bridge: Dialled) -> None:
-    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+    async with two_pods(bridge) as (one, two, both), running_agent(bridge, both) as agent:
         out = await run_in(one, "ping", "-6", "-c3", "-i0.2", "-W1", str(address6(2)))
         assert "3 received" in out
         for asker, target in ((one, 2), (two, 1), (one, 9)):
@@ -145,16 +145,16 @@ async def test_neighbour_discovery_is_answered_by_the_router(bridge: Dialled) ->
 
 
 async def test_an_unknown_address_is_not_answered(bridge: Dialled) -> None:
-    async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
+    async with two_pods(bridge) as (one, _, both), running_agent(bridge, both) as agent:
         assert ROUTER_MAC not in await neighbour(one, address(77))
         assert agent.stats["ArpReqUnknownDest"] >= 1
         known = replace(both, remote={**both.remote, remote(77).key: remote(77)})
-        await agent.update(known, Changes(remote=frozenset({remote(77).key})))
+        await agent.update(known, Changes.of(ObjectKind.REMOTE, {remote(77).key}))
         await resolved(one, address(77))
 
 
 async def test_a_duplicate_address_probe_is_not_answered(bridge: Dialled) -> None:
-    async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
+    async with two_pods(bridge) as (one, _, both), running_agent(bridge, both) as agent:
         with one.frames() as wire:
             wire.send(request(bytes(4), 1))
             wire.send(request(address(1).packed, 1))
@@ -166,7 +166,7 @@ async def test_a_duplicate_address_probe_is_not_answered(bridge: Dialled) -> Non
 
 
 async def test_a_question_in_anothers_name_is_not_answered(bridge: Dialled) -> None:
-    async with two_pods(bridge) as (one, _, both), looked_after(bridge, both) as agent:
+    async with two_pods(bridge) as (one, _, both), running_agent(bridge, both) as agent:
         with one.frames() as wire:
             wire.send(request(address(5).packed, 2))
             await until(lambda: agent.stats["ArpReqSpoofed"] == 1, "the agent has seen it")
@@ -184,7 +184,7 @@ async def test_a_question_in_anothers_name_is_not_answered(bridge: Dialled) -> N
 async def test_a_pod_sends_in_its_own_name_only(
     bridge: Dialled, sender: int, source_mac: str, port: int
 ) -> None:
-    async with two_pods(bridge) as (one, two, both), looked_after(bridge, both) as agent:
+    async with two_pods(bridge) as (one, two, both), running_agent(bridge, both) as agent:
         with two.datagrams(4001) as receiver, one.frames() as wire:
             wire.send(datagram(sender, source_mac, port, b"forged"))
             wire.send(datagram(1, mac(1), 4000, b"honest"))
@@ -209,7 +209,7 @@ async def test_dns_is_answered_or_sent_on_untouched(bridge: Dialled) -> None:
 
     async with (
         two_pods(bridge) as (one, two, both),
-        looked_after(bridge, both, resolve=resolve) as agent,
+        running_agent(bridge, both, resolve=resolve) as agent,
     ):
         with one.datagrams(5353) as asker, two.datagrams(53) as server:
             asker.sendto(b"who is contiv", (str(address(2)), 53))
@@ -228,14 +228,14 @@ def address6(number: int) -> IPv6Address:
 
 
 def request(sender: bytes, target: int) -> bytes:
-    """Return the ARP request of pod 1 for another, in whatever name."""
+    """Return the ARP request of pod 1 for another, from any sender address."""
     own = bytes.fromhex(mac(1).replace(":", ""))
     head = b"\xff" * 6 + own + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1)
     return head + own + sender + bytes(6) + address(target).packed
 
 
 def sender_of(reply: bytes) -> tuple[str, IPv4Address]:
-    """Return whom an ARP reply speaks of."""
+    """Return the sender of an ARP reply."""
     assert reply[20:22] == b"\x00\x02"
     return reply[22:28].hex(":"), IPv4Address(reply[28:32])
 

@@ -1,4 +1,4 @@
-"""JSON-RPC over loopback: calls, failures, strangers."""
+"""JSON-RPC over loopback: calls, failures, unknown_sources."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ async def test_a_refusal_is_an_error_and_the_connection_lives_on() -> None:
         b"x" * (jsonrpc.MAX_LINE + 10),
     ],
 )
-async def test_strangers_are_dropped_and_others_served(line: bytes) -> None:
+async def test_connections_that_are_no_json_rpc_are_dropped(line: bytes) -> None:
     async with served({"Test.Echo": echo}) as server:
         async with raw(server.port) as (reader, writer):
             writer.write(line)

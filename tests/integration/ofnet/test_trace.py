@@ -1,4 +1,4 @@
-"""Random Worlds on a real Open vSwitch: it does with packets what the model says, in every mode."""
+"""Random Worlds on a real Open vSwitch: it forwards packets as the model does, in every mode."""
 
 from collections.abc import Callable, Iterable, Iterator
 

@@ -17,7 +17,7 @@ from ofnet.openflow.packets import ARP_REPLY, Arp
 from ofnet.world import FwdMode, Vtep, World
 from tests.bed.hosts import Fabric, Host
 from tests.bed.netns import fresh_name
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after, until
+from tests.integration.ofnet.dialled import Dialled, dialled, running_agent, until
 from tests.integration.ofnet.outside import arps
 from tests.integration.ofnet.test_packets import pod
 from tests.unit.ofnet import frames
@@ -62,7 +62,7 @@ async def test_a_pod_elsewhere_is_found_through_its_tunnel(hosts: tuple[Host, Ho
     here, there = hosts
     async with dialled(here.ovs) as near, dialled(there.ovs) as far:
         own, other = bridged(1, tunnel(near, there)), bridged(2, tunnel(far, here))
-        async with looked_after(near, own) as asking, looked_after(far, other) as answering:
+        async with running_agent(near, own) as asking, running_agent(far, other) as answering:
             with pod(near, 1) as one, one.frames() as wire:
                 found: list[Arp] = []
                 await until(lambda: asks(wire, found), "an answer")

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.agent import BridgeAgent
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, KINDS, Changes, ObjectKind
 from ofnet.world import (
     Bridge,
     FwdMode,
@@ -25,7 +25,7 @@ from ofnet.world import (
     World,
 )
 from tests.bed.ovs import OvsHost
-from tests.integration.ofnet.dialled import Dialled, dialled, looked_after
+from tests.integration.ofnet.dialled import Dialled, dialled, running_agent
 
 K = TypeVar("K")
 
@@ -106,15 +106,16 @@ def differing(before: World, after: World) -> Changes:
     """Return which objects differ between two Worlds."""
     if before.arp_mode is not after.arp_mode:
         return EVERYTHING
-    return Changes(
-        networks=_keys(before.networks, after.networks),
-        local=_keys(before.local, after.local),
-        remote=_keys(before.remote, after.remote),
-        vteps=_keys(before.vteps, after.vteps),
-        rules=_keys(before.rules, after.rules),
-        host_port=before.host_port != after.host_port,
-        uplinks=before.uplinks != after.uplinks,
-    )
+    changes = Changes()
+    for kind in (ObjectKind.NETWORK, ObjectKind.LOCAL, ObjectKind.REMOTE, ObjectKind.VTEP):
+        field = KINDS[kind].field or ""
+        changes |= Changes.of(kind, _keys(getattr(before, field), getattr(after, field)))
+    changes |= Changes.of(ObjectKind.RULE, _keys(before.rules, after.rules))
+    if before.host_port != after.host_port:
+        changes |= Changes.of(ObjectKind.HOST_PORT)
+    if before.uplinks != after.uplinks:
+        changes |= Changes.of(ObjectKind.UPLINKS)
+    return changes
 
 
 def _keys(before: Mapping[K, object], after: Mapping[K, object]) -> frozenset[K]:
@@ -125,7 +126,7 @@ def _keys(before: Mapping[K, object], after: Mapping[K, object]) -> frozenset[K]
 
 @dataclass(frozen=True)
 class Site:
-    """One host's bridge and the agent that looks after it."""
+    """One host's bridge and its agent."""
 
     number: int
     bridge: Dialled
@@ -136,7 +137,7 @@ class Site:
         return {line for line in self.bridge.flows() if not _NEIGHBOURS.match(line)}
 
     async def becomes(self, world: World) -> None:
-        """Take over another World, told what differs; return when the switch has it."""
+        """Take over another World with its changes; return when the switch has it."""
         await self.agent.update(world, differing(self.agent.world, world))
 
     async def has_host_port(self) -> None:
@@ -158,7 +159,7 @@ async def sites(ovs: OvsHost, kind: Bridge, fwd_mode: FwdMode) -> AsyncIterator[
         for number in NUMBERS:
             bridge = await running.enter_async_context(dialled(ovs))
             agent = await running.enter_async_context(
-                looked_after(bridge, empty(number, fwd_mode), bridge_name=kind)
+                running_agent(bridge, empty(number, fwd_mode), bridge_name=kind)
             )
             found.append(Site(number, bridge, agent))
         yield found

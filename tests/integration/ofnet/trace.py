@@ -1,7 +1,7 @@
-"""What Open vSwitch says would become of a packet (`ovs-appctl ofproto/trace`), as a `Verdict`.
+"""Open vSwitch's own trace of a packet (`ovs-appctl ofproto/trace`), as a `Verdict`.
 
 The packet is written as a flow; the answer's "Datapath actions" are applied to it one by one, and
-its "Final flow" tells the metadata and the tunnel id, which no frame carries.
+its "Final flow" has the metadata and the tunnel id, which no frame carries.
 """
 
 import re
@@ -66,7 +66,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "ipv4_dst": "nw_dst",
     "tunnel_id": "tun_id",
 }
-"""Open vSwitch's names of fields where they are not ours."""
+"""Open vSwitch's names of fields where they differ from `ofnet`'s."""
 
 
 class TracedBridge:
@@ -121,7 +121,7 @@ def text(packet: Packet) -> str:
 
 
 def verdict(answer: str, packet: Packet, ofports: Mapping[int, int]) -> Verdict:
-    """Return what an answer says; `ofports` has the ports by the datapath's numbers."""
+    """Return the verdict of a trace; `ofports` has the ports by the datapath's numbers."""
     final = packet
     for name, shown in (("metadata", "metadata"), ("tunnel_id", "tun_id")):
         written = re.search(rf"^Final flow: .*\b{shown}=(0x[0-9a-f]+|\d+)", answer, re.MULTILINE)

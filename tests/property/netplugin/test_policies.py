@@ -16,7 +16,7 @@ from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
 from netplugin.world.policies import Policies
 from ofnet.world import Rule
 from state.intents import Attachment
-from state.policy_rules import NEW_CONNECTION, Known, OfnetRule, PolicyRule, expand_all
+from state.policy_rules import NEW_CONNECTION, OfnetRule, PolicyRule, RuleScope, expand_all
 from state.records import GroupRecord, NetworkRecord
 from tests.unit.netplugin.records import group, network
 
@@ -133,7 +133,7 @@ class History(RuleBasedStateMachine):
             for key, attachment in self.attachments.items()
             if key in self.groups
         ]
-        return expand_all(holding, Known(groups=self.groups, networks=self.networks))
+        return expand_all(holding, RuleScope(groups=self.groups, networks=self.networks))
 
     def of_policy(self, attachment: Attachment) -> list[PolicyRule]:
         return [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.kube_services import KubePort, KubeService
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
@@ -52,7 +52,7 @@ class Bench:
         for bridge, (directory, proxy, desired) in self.sides.items():
             now, changes = self.world.take(bridge)
             touched = directory.update(now, changes)
-            served = Changes(served=proxy.update(now, changes, directory, touched))
+            served = Changes.of(ObjectKind.SERVED, proxy.update(now, changes, directory, touched))
             desired.update(replace(now, served=dict(proxy.served)), changes | served)
 
     def comes(self, encap: Encap) -> list[Callable[[], object]]:
@@ -87,7 +87,7 @@ class Bench:
                         asked = PacketIn(TableId.SRV_PROXY_DNAT, pod.ofport, None, frame)
                         proxy.packet_in(asked, now, directory)
             assert bool(proxy.served) == bool(now.local)
-            served = Changes(served=frozenset(proxy.served))
+            served = Changes.of(ObjectKind.SERVED, proxy.served)
             desired.update(replace(now, served=dict(proxy.served)), served)
         for name in ("web", "c1", "web.shop"):
             assert self.world.names.lookup(network().tenant, name, IPv4Address)

@@ -1,4 +1,4 @@
-"""`contivk8s.main` as a module: what it answers by itself and what it would send."""
+"""`contivk8s.main` as a module: its own answers and its requests."""
 
 import json
 import tomllib

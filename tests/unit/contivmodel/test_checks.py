@@ -1,4 +1,4 @@
-"""Fields are checked in the original's order, with the original's patterns and words."""
+"""Fields are checked in the original's order, with the original's patterns and texts."""
 
 import re
 from typing import Any

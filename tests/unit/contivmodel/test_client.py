@@ -1,4 +1,4 @@
-"""What the agent's client makes of answers; how it behaves on the wire is an integration test."""
+"""How the agent's client reads answers; its behaviour on the wire is an integration test."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the blocking client sends, and what it makes of answers and failures."""
+"""The requests of the blocking client, and how it reads answers and failures."""
 
 import json
 import socket

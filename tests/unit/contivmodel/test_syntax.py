@@ -1,4 +1,4 @@
-"""Malformed JSON is named in the words of Go's scanner."""
+"""Malformed JSON is reported with the texts of Go's scanner."""
 
 import json
 

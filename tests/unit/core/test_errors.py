@@ -1,4 +1,4 @@
-"""One tree of errors, each with the codes the outside sees."""
+"""One tree of errors, each with its HTTP status and exit code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Composite ids: the one place that knows their order."""
+"""Composite ids and the order of their parts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where things are in the store: keys are put together and taken apart the same way."""
+"""Store keys: building and parsing are inverse."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tasks that have an owner: a supervisor, the length of a body, or a caller who may not run off."""
+"""Tasks with an owner: a supervisor, a `with` body, or a caller that waits despite cancellation."""
 
 import asyncio
 import itertools
@@ -215,7 +215,8 @@ async def test_unbroken_work_ends_before_its_callers_cancellation_is_felt() -> N
         for _ in range(3):
             await asyncio.sleep(0)
             caller.cancel()
-        await asyncio.sleep(0.01)
+        for _ in range(3):
+            await asyncio.sleep(0)
         assert not caller.done()
         gate.set()
     assert caller.cancelled()

@@ -1,4 +1,4 @@
-"""Which of the host's addresses others are told."""
+"""The choice of the host's default address."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""Tests of netctl without a server: what it asks, and what it prints."""
+"""Tests of netctl without a server: its requests and its output."""

@@ -1,6 +1,6 @@
 """The command reference of `docs/netctl.md`, made from the command tree.
 
-`python -m tests.unit.netctl.reference` writes it anew; `test_reference` compares.
+`python -m tests.unit.netctl.reference` rewrites it; `test_reference` compares.
 """
 
 from collections.abc import Iterator

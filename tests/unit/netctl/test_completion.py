@@ -1,12 +1,11 @@
-"""Which words could stand next on a command line."""
+"""The candidates for the next word of a command line."""
 
 import threading
 
 import pytest
 
 from core.errors import MasterUnavailable
-from netctl import completion
-from netctl.completion import answer, candidates
+from netctl.completion import NAMES_TIMEOUT, candidates, respond
 from netctl.main import cli
 from tests.unit.netctl.master import Netctl
 
@@ -32,10 +31,11 @@ def stocked(netctl: Netctl) -> Netctl:
     return netctl
 
 
-def offered(line: str) -> list[str]:
+def offered(line: str, *, timeout: float = NAMES_TIMEOUT) -> list[str]:
     """Return what is offered for the last word of a line."""
     *words, incomplete = line.split(" ")
-    return [item.value for item in candidates(cli, words, incomplete)]
+    found = candidates(cli, words, incomplete, names_timeout=timeout)
+    return [item.value for item in found]
 
 
 @pytest.mark.usefixtures("stocked")
@@ -149,16 +149,15 @@ def test_a_silent_netmaster_is_given_up(stocked: Netctl, monkeypatch: pytest.Mon
         release.wait(10)
         return []
 
-    monkeypatch.setattr(completion, "PATIENCE", 0.01)
     monkeypatch.setattr(stocked.master, "list_all", silent)
-    assert offered("net rm ") == []
+    assert offered("net rm ", timeout=0.01) == []
     release.set()
 
 
 @pytest.mark.parametrize("wanted", ["", "bash", "tcsh_complete", "bash_bogus", "bash_complete"])
 def test_what_no_shell_asks_is_refused(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COMP_WORDS", raising=False)
-    assert answer(cli, wanted) == 1
+    assert respond(cli, wanted) == 1
 
 
 def test_the_variable_goes_before_the_words(

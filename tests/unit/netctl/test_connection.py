@@ -1,4 +1,4 @@
-"""The global flags and the saved login decide how netmaster is asked."""
+"""The REST client is created from the global flags and the saved login."""
 
 from pathlib import Path
 from typing import Any

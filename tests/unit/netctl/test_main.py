@@ -1,4 +1,4 @@
-"""Global flags, help, and how failures end."""
+"""Global flags, help, and the handling of failures."""
 
 import tomllib
 from pathlib import Path

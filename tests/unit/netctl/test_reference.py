@@ -1,4 +1,4 @@
-"""The documented commands are the ones there are."""
+"""The documented commands are the existing ones."""
 
 from tests.unit.netctl.reference import DOCUMENT, with_reference
 

@@ -19,10 +19,10 @@ class FakeDocker:
 
     held: dict[str, str] = field(default_factory=dict)
     bodies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
     failing: bool = False
-    last_question: int | None = None
-    """How many questions it hears before it is gone; None for any number."""
+    last_call: int | None = None
+    """How many calls it answers before it fails; None for any number."""
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     """While cleared, a network that is made already is not answered for."""
@@ -49,8 +49,8 @@ class FakeDocker:
             self.held.pop(name, None)
 
     def _hear(self, what: str, name: str) -> None:
-        if len(self.told) == self.last_question:
+        if len(self.calls) == self.last_call:
             raise DockerFailed("Docker is gone")
-        self.told.append((what, name))
+        self.calls.append((what, name))
         if self.failing:
             raise DockerFailed("Cannot connect to the Docker daemon")

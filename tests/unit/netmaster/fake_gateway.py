@@ -1,4 +1,4 @@
-"""An ACI gateway in small: remembers what it was told, holds the profiles that follow from it."""
+"""A fake ACI gateway: records its calls and holds the profiles that result from them."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ class FakeGateway:
     """`held` are the profiles by `tenant:name`; while `failing`, creating one fails."""
 
     held: dict[str, str] = field(default_factory=dict)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
     failing: bool = False
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -23,7 +23,7 @@ class FakeGateway:
 
     async def create(self, body: str) -> None:
         """Hold a profile, or fail."""
-        self.told.append(("create", _profile(body)))
+        self.calls.append(("create", _profile(body)))
         if self.failing:
             raise GatewayFailed("Validation failed. Error: failed - no fabric")
         self.held[_profile(body)] = body
@@ -32,7 +32,7 @@ class FakeGateway:
 
     async def delete(self, body: str) -> None:
         """Forget a profile."""
-        self.told.append(("delete", _profile(body)))
+        self.calls.append(("delete", _profile(body)))
         self.held.pop(_profile(body), None)
 
 

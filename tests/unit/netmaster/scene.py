@@ -1,7 +1,7 @@
 """A leader in small: decisions are applied to a view and to a tiny store, and compared.
 
 Each write must say truly whether its key is new, and after every change the view read again from
-the store must show the same as the one that was kept in step.
+the store must show the same as the one that was kept in sync.
 """
 
 import json
@@ -190,11 +190,11 @@ def shown(view: View) -> dict[str, Any]:
         "endpoints": view.endpoints,
         "groups": view.groups,
         "services": (view.services, view.bgps, view.cleanups),
-        "outside": (view.doubts, view.docknets),
+        "outside": (view.pending_effects, view.docknets),
         "hosts": (view.absences, view.drains),
         "settings": (view.global_record, view.tag_ranges, view.group_id_cursor, view.schema),
         "unread": view.unread,
-        "condemned": view.condemned,
+        "condemned": view.orphaned_rules,
         "reservations": view.reservations,
         "grants": {nid: addresses.grants for nid, addresses in view.addresses.items()},
         "next": {

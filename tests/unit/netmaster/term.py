@@ -1,20 +1,32 @@
 """A term of leadership on the memory store, with a gate before its commits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
+from unittest.mock import Mock
 
 from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
-from netmaster.commit import Committer
+from netmaster.api.agents import RegisteredAgents
+from netmaster.api.context import ApiRequest, LeaderContext
+from netmaster.api.hosts import HostsApi
+from netmaster.api.ipam import IpamApi
+from netmaster.api.route_table import ROUTE_FINDER
+from netmaster.api.status import StatusApi
+from netmaster.cleanup import Cleanups
+from netmaster.commit import Committer, CommitTiming, WriteAuthority
 from netmaster.plan.endpoints import endpoint
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import group, network, rule, tenant
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import Faults, MemoryBackend, MemoryStore
+from ofnet.rpc.control import Node, OfnetMaster
 from state.records import EndpointRecord
 from tests.unit.netmaster.scene import NOW, a_group, a_network, a_rule, unwanted, wanted
 
@@ -37,7 +49,7 @@ class GatedBackend(MemoryBackend):
         self.arrived.set()
         await self.gate.wait()
         if len(self.commits) == self.last_commit:
-            raise FenceLost("somebody else leads")
+            raise FenceLost("another master leads")
         self.commits.append(len(changes))
         return await super().commit(changes, fence=fence, writer=writer)
 
@@ -96,12 +108,54 @@ class Term:
                 self.backend.gate.set()
 
 
+async def idle() -> None:
+    """Let all tasks run until each of them waits for something."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 async def outcome(asked: Awaitable[object]) -> object:
     """Return what a request is answered, or the error it is refused with."""
     try:
         return await asked
     except ContivError as exc:
         return exc
+
+
+def context_of(
+    lead: Term,
+    change: Callable[[Callable[[View], Plan]], Awaitable[object]] | None = None,
+) -> LeaderContext:
+    """Return what a leader answers from, with agents that take every call and say nothing."""
+    agents = Mock(spec=RegisteredAgents)
+    agents.vteps.return_value = {}
+    committer, backend = lead.committer, lead.backend
+    cleanups = Cleanups(committer, agents.reclaim)
+    lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)
+    return LeaderContext(
+        committer=committer,
+        change=change or committer.submit,
+        mode="kubernetes",
+        now=lambda: NOW,
+        agents=agents,
+        cleanups=cleanups,
+        hosts=HostsApi(backend, committer, cleanups, {}, now=lambda: NOW),
+        ipam=IpamApi(backend, committer, Counter(), now=lambda: NOW),
+        status=StatusApi("1", backend, lock, ofnet=OfnetMaster(), own=Node("10.0.0.1", 9001)),
+    )
+
+
+async def ask(context: LeaderContext, method: str, path: str, payload: bytes) -> None:
+    """Have a leader answer a JSON request that has a route. Raises ContivError."""
+
+    async def body() -> bytes:
+        return payload
+
+    found = ROUTE_FINDER.find(method, path)
+    assert found is not None, path
+    request = ApiRequest(body=body, content_type="application/json", parameters=found.parameters)
+    answer = await found.route.handler(context, request)
+    assert answer.status == HTTPStatus.OK
 
 
 def load(store: MemoryStore) -> View:
@@ -111,14 +165,17 @@ def load(store: MemoryStore) -> View:
 
 @asynccontextmanager
 async def term(
-    store: MemoryStore | None = None, faults: Faults | None = None
+    store: MemoryStore | None = None,
+    faults: Faults | None = None,
+    timing: CommitTiming | None = None,
 ) -> AsyncIterator[Term]:
     """Lead: take the lock, load the view, make the defaults; give the lock up at the end."""
     backend = GatedBackend(store or MemoryStore(), faults or Faults())
     lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)
     fence = await lock.acquire()
     until = [float("inf")]
-    committer = await Committer.begin(backend, fence, "writer", valid_until=lambda: until[0])
+    authority = WriteAuthority(fence=fence, writer="writer", valid_until=lambda: until[0])
+    committer = await Committer.begin(backend, authority, timing)
     ended: asyncio.Future[ContivError] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:

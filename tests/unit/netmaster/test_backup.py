@@ -78,7 +78,7 @@ async def test_a_leader_is_not_loaded_over() -> None:
         assert values(store) == before
 
 
-async def test_a_load_that_is_cut_short_is_touched_by_nobody_until_repeated() -> None:
+async def test_no_master_leads_on_a_load_that_was_cut_short() -> None:
     text = await backup.dump(MemoryBackend(await a_store()))
     backend = MemoryBackend()
     backend.faults.lost_answers.append(LostAnswer.APPLIED)
@@ -92,7 +92,7 @@ async def test_a_load_that_is_cut_short_is_touched_by_nobody_until_repeated() ->
     assert load(backend.store).schema == schema.CURRENT
 
 
-async def test_nothing_is_dumped_where_nobody_led() -> None:
+async def test_a_store_without_a_leader_yet_is_not_dumped() -> None:
     with pytest.raises(Invalid, match="nothing to dump"):
         await backup.dump(MemoryBackend())
 

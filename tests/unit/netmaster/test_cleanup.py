@@ -1,4 +1,4 @@
-"""Carrying clean-ups out: agents are told, records go, whatever fails in between."""
+"""Clean-ups: agents tear endpoints down, records are deleted, even if steps between fail."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,14 +22,14 @@ class Hosts:
 
     def __init__(self, *down: str) -> None:
         self.down = set(down)
-        self.told: list[str] = []
+        self.reclaimed: list[str] = []
         self.asked: list[str] = []
 
     async def reclaim(self, endpoint: EndpointRecord) -> None:
         self.asked.append(endpoint.homing_host)
         if endpoint.homing_host in self.down:
             raise AgentUnavailable(f"host {endpoint.homing_host}: no netplugin is registered")
-        self.told.append(endpoint.endpoint_id)
+        self.reclaimed.append(endpoint.endpoint_id)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def test_agents_are_told_of_all_that_goes(lead: Term) -> None:
     hosts = Hosts()
     text = await Cleanups(lead.committer, hosts.reclaim).perform("default", "net", "n1")
     assert text == "Received request to cleanup Network with ID: n1"
-    assert sorted(hosts.told) == sorted(f"c{number}" for number in range(COUNT))
+    assert sorted(hosts.reclaimed) == sorted(f"c{number}" for number in range(COUNT))
     assert (lead.stored().endpoints, lead.stored().cleanups) == ({}, {})
 
 
@@ -90,4 +90,4 @@ async def test_the_next_leader_finishes_what_one_left() -> None:
         async with background("resume", cleanups.resume()):
             await eventually_async(finished, "the clean-up is finished")
         assert following.stored().endpoints == {}
-        assert len(hosts.told) == COUNT - plan.CHUNK
+        assert len(hosts.reclaimed) == COUNT - plan.CHUNK

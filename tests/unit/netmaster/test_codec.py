@@ -9,7 +9,7 @@ from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, NetworkName, TenantName
 from netmaster import codec
-from netmaster.plan.model import GroupIdCursor, PendingDocknet, Stored
+from netmaster.stored import GroupIdCursor, PendingDockerNetwork, Stored
 from state.records import GrantOwner, GrantRecord
 
 NETWORK = Network(
@@ -24,7 +24,7 @@ NETWORK = Network(
 )
 
 
-DOUBT = PendingDocknet(TenantName("blue"), NetworkName("n1"), GroupName("web"))
+DOUBT = PendingDockerNetwork(TenantName("blue"), NetworkName("n1"), GroupName("web"))
 
 
 def test_an_object_is_stored_as_the_original_does() -> None:

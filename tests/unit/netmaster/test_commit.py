@@ -1,7 +1,8 @@
-"""The committer: groups, order, and what happens when view and store are at odds."""
+"""The committer: groups, order, and what happens when the view is out of sync with the store."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -20,12 +21,13 @@ from core.errors import (
 )
 from core.ids import NetworkId
 from core.tasks import background
-from netmaster import codec, commit
-from netmaster.commit import Committer
-from netmaster.plan.model import Plan, Write
+from netmaster import codec
+from netmaster.commit import Committer, CommitTiming, WriteAuthority
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, netprofile, network, policy
 from netmaster.plan.show import inspect
-from netmaster.progress import behind
+from netmaster.progress import unapplied_reason
+from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
@@ -33,30 +35,44 @@ from ofnet.rpc.control import Node, Report
 from state.records import GrantOwner, GrantRecord
 from state.watch import Reached, RecordFeed
 from tests.unit.netmaster.scene import a_group, a_policy, shown
-from tests.unit.netmaster.term import Term, load, outcome, term
+from tests.unit.netmaster.term import Term, idle, load, outcome, term
 
 PROFILE = Netprofile(tenant_name="default", profile_name="p", bandwidth="5Mb")
 FOREIGN = codec.encode(GrantRecord(owner=GrantOwner.VIP, owner_id="x", seq=99))
 
 
-@pytest.fixture
-async def lead() -> AsyncIterator[Term]:
-    async with term() as lead:
+@asynccontextmanager
+async def checked_term(timing: CommitTiming) -> AsyncIterator[Term]:
+    """Lead a cluster with a network; at the end, view and store must agree."""
+    async with term(timing=timing) as lead:
         await lead.network("n1")
         yield lead
         if not lead.ended.done():
-            await lead.committer.settled()
+            await lead.committer.flush()
             assert shown(lead.view) == shown(lead.stored())
+
+
+@pytest.fixture
+async def lead() -> AsyncIterator[Term]:
+    async with checked_term(CommitTiming()) as lead:
+        yield lead
+
+
+@pytest.fixture
+async def patient() -> AsyncIterator[Term]:
+    """Lead, and wait for as many changes as the last group had."""
+    async with checked_term(CommitTiming(gather=60.0)) as lead:
+        yield lead
 
 
 def _foreign(lead: Term, *ops: Put | Delete) -> None:
     lead.backend.store.apply([Change((), ops)])
 
 
-async def _read_again(lead: Term, before: View) -> None:
+async def _rebuilt(lead: Term, before: View) -> None:
     """Wait until the view was replaced."""
     while lead.view is before:
-        await lead.committer.settled()
+        await lead.committer.flush()
         await asyncio.sleep(0)
 
 
@@ -65,7 +81,7 @@ async def test_a_change_is_answered_when_it_is_in_the_store(lead: Term) -> None:
     assert shown(lead.stored()) == shown(lead.view)
 
 
-async def test_what_waits_shares_a_commit(lead: Term) -> None:
+async def test_queued_changes_share_a_commit(lead: Term) -> None:
     lead.backend.commits.clear()
     async with lead.held() as tasks:
         created = [tasks.create_task(lead.endpoint(f"c{number}")) for number in range(20)]
@@ -84,10 +100,8 @@ async def test_a_commit_stays_within_the_stores_limits(lead: Term) -> None:
     assert len(lead.backend.commits) == 2
 
 
-async def test_those_who_were_answered_together_come_back_together(
-    lead: Term, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit, "_COMPANY", 60.0)
+async def test_callers_answered_together_share_the_next_commit(patient: Term) -> None:
+    lead = patient
     async with lead.held() as tasks:
         for number in range(3):
             tasks.create_task(lead.endpoint(f"c{number}"))
@@ -96,11 +110,11 @@ async def test_those_who_were_answered_together_come_back_together(
     async with asyncio.TaskGroup() as tasks:
         for number in range(3, 6):
             tasks.create_task(lead.endpoint(f"c{number}"))
-            await asyncio.sleep(0.01)
+            await idle()
             assert lead.backend.commits == ([] if number < 5 else [3])
 
 
-async def test_who_comes_back_alone_is_not_kept_waiting_for_long(lead: Term) -> None:
+async def test_a_single_caller_does_not_wait_long_for_a_group(lead: Term) -> None:
     async with lead.held() as tasks:
         for number in range(3):
             tasks.create_task(lead.endpoint(f"c{number}"))
@@ -111,10 +125,8 @@ async def test_who_comes_back_alone_is_not_kept_waiting_for_long(lead: Term) -> 
     assert lead.backend.commits == [1, 1]
 
 
-async def test_a_term_that_ends_while_company_is_waited_for(
-    lead: Term, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit, "_COMPANY", 60.0)
+async def test_a_term_that_ends_while_a_group_is_gathered(patient: Term) -> None:
+    lead = patient
     async with lead.held() as tasks:
         for number in range(3):
             tasks.create_task(lead.endpoint(f"c{number}"))
@@ -126,7 +138,7 @@ async def test_a_term_that_ends_while_company_is_waited_for(
     assert isinstance(alone.result(), NotLeader)
 
 
-async def test_what_others_rest_on_goes_alone(lead: Term) -> None:
+async def test_a_change_that_others_rest_on_is_committed_alone(lead: Term) -> None:
     lead.backend.commits.clear()
     async with lead.held() as tasks:
         tasks.create_task(lead.endpoint("c1"))
@@ -240,7 +252,7 @@ async def test_a_large_policy_is_deleted_by_one_request(lead: Term) -> None:
     assert len(lead.stored().objects["rule"]) == count
     await lead.committer.submit(lambda view: policy.delete(view, "default:p1"))
     assert lead.stored().objects["rule"] == {}
-    assert lead.stored().condemned == {}
+    assert lead.stored().orphaned_rules == {}
 
 
 @pytest.mark.parametrize("commits_before_the_end", range(5))
@@ -264,7 +276,7 @@ async def test_the_next_leader_finishes_a_deletion(commits_before_the_end: int) 
         while await second.committer.submit(policy.sweep):
             pass
         after = second.stored()
-        assert after.condemned == {}
+        assert after.orphaned_rules == {}
         assert after.objects["rule"] == before.objects["rule"]
 
 
@@ -279,16 +291,16 @@ async def test_changes_of_one_key_follow_each_other(lead: Term) -> None:
     assert list(lead.stored().endpoints) == ["n1.default-c2"]
 
 
-async def test_nobody_is_told_what_is_not_committed(lead: Term) -> None:
+async def test_no_reply_is_given_before_the_commit(lead: Term) -> None:
     async with lead.held() as tasks:
         first = tasks.create_task(lead.endpoint("c1"))
         await lead.backend.arrived.wait()
         same = tasks.create_task(lead.endpoint("c1"))
         taken = tasks.create_task(outcome(lead.endpoint("c2", ip_address="10.1.1.1")))
         seen = tasks.create_task(lead.committer.read(lambda view: len(view.endpoints)))
-        settled = tasks.create_task(lead.committer.settled())
-        await asyncio.sleep(0.01)
-        assert not any(task.done() for task in (first, same, taken, seen, settled))
+        flushed = tasks.create_task(lead.committer.flush())
+        await idle()
+        assert not any(task.done() for task in (first, same, taken, seen, flushed))
     assert first.result() == same.result() == "10.1.1.1"
     assert isinstance(taken.result(), Conflict)
     assert seen.result() == 1
@@ -339,11 +351,11 @@ async def test_the_lock_lost_ends_the_term(lead: Term) -> None:
     assert isinstance(waiting.result(), NotLeader)
     assert isinstance(await lead.ended, NotLeader)
     assert str(await outcome(lead.endpoint("c3"))) == "Leader not found"
-    assert isinstance(await outcome(lead.committer.settled()), NotLeader)
+    assert isinstance(await outcome(lead.committer.flush()), NotLeader)
     assert list(lead.stored().endpoints) == []
 
 
-async def test_the_end_of_run_tells_all_who_wait() -> None:
+async def test_the_end_of_run_fails_all_pending_changes() -> None:
     waiting = []
     async with asyncio.TaskGroup() as tasks, term() as lead:
         await lead.network("n1")
@@ -352,30 +364,30 @@ async def test_the_end_of_run_tells_all_who_wait() -> None:
         waiting.append(tasks.create_task(outcome(lead.endpoint("c1"))))
         await lead.backend.arrived.wait()
         waiting.append(tasks.create_task(outcome(lead.endpoint("c2"))))
-        waiting.append(tasks.create_task(outcome(lead.committer.settled())))
+        waiting.append(tasks.create_task(outcome(lead.committer.flush())))
         await asyncio.sleep(0)
     assert all(isinstance(task.result(), NotLeader) for task in waiting)
 
 
-async def test_past_the_lease_nothing_is_said(lead: Term) -> None:
+async def test_no_reply_is_given_after_the_lease(lead: Term) -> None:
     await lead.endpoint("c1")
     lead.until[0] = 0.0
     assert isinstance(await outcome(lead.endpoint("c1")), NotLeader)
     assert isinstance(await outcome(lead.endpoint("c2", "nope")), NotLeader)
     assert isinstance(await outcome(lead.committer.read(lambda _: 1)), NotLeader)
-    # a commit that was fenced did happen, whatever the clock says
+    # a fenced commit happened, even if the clock is past the lease
     assert await lead.endpoint("c2") == "10.1.1.2"
     lead.until[0] = float("inf")
 
 
-async def test_a_foreign_write_is_seen_and_heeded(lead: Term) -> None:
+async def test_a_foreign_write_rebuilds_the_view(lead: Term) -> None:
     before = lead.view
     _foreign(lead, Put(keys.grant(NetworkId("n1.default"), "10.1.1.1"), FOREIGN))
-    await _read_again(lead, before)
+    await _rebuilt(lead, before)
     assert await lead.endpoint("c1") == "10.1.1.2"
 
 
-async def test_a_foreign_delete_is_seen_and_heeded(lead: Term) -> None:
+async def test_a_foreign_delete_rebuilds_the_view(lead: Term) -> None:
     await lead.endpoint("c1")
     before = lead.view
     _foreign(
@@ -383,7 +395,7 @@ async def test_a_foreign_delete_is_seen_and_heeded(lead: Term) -> None:
         Delete(keys.ENDPOINTS + "n1.default-c1"),
         Delete(keys.grant(NetworkId("n1.default"), "10.1.1.1")),
     )
-    await _read_again(lead, before)
+    await _rebuilt(lead, before)
     assert await lead.endpoint("c2") == "10.1.1.1"
 
 
@@ -407,7 +419,7 @@ async def test_a_refused_change_fails_alone_with_what_waits_behind_it(lead: Term
         _foreign(lead, Put(keys.grant(NetworkId("n1.default"), "10.1.1.1"), FOREIGN))
     assert granted.result() == "10.1.1.2"
     assert isinstance(refused.result(), StoreUnavailable)
-    assert "10.1.1.1 was changed by somebody else" in str(refused.result())
+    assert "10.1.1.1 was changed by another writer" in str(refused.result())
     assert isinstance(behind.result(), StoreUnavailable)
     assert await lead.endpoint("c3") == "10.1.1.3"
 
@@ -436,9 +448,9 @@ def said(revisions: dict[str, int]) -> Report:
     return Report(node=Node("192.0.2.1", 9002), host="h1", revisions=revisions)
 
 
-async def test_marks_are_where_agents_get_to(lead: Term) -> None:
+async def test_revisions_are_those_that_agents_reach(lead: Term) -> None:
     feed = RecordFeed(lead.backend)
-    marks, reached = lead.committer.marks, dict[str, int]()
+    marks, reached = lead.committer.revisions, dict[str, int]()
     async with background("feed", feed.run()):
         for change in (
             lead.endpoint("c1"),
@@ -447,45 +459,52 @@ async def test_marks_are_where_agents_get_to(lead: Term) -> None:
             lead.committer.submit(lambda view: network.delete(view, "default:n2")),
         ):
             await change
-            assert behind(marks, [said(reached)])
-            while behind(marks, [said(reached)]):
+            assert unapplied_reason(marks, [said(reached)])
+            while unapplied_reason(marks, [said(reached)]):
                 events = await feed.take()
                 reached |= {e.prefix: e.rev for e in events if isinstance(e, Reached)}
     assert marks.keys() == {keys.MASTER_CONFIG, keys.NETWORKS, keys.ENDPOINTS}
 
 
-async def test_marks_count_what_others_wrote_and_are_known_to_the_next_leader(lead: Term) -> None:
+async def test_revisions_include_foreign_writes_and_pass_to_the_next_leader(lead: Term) -> None:
     await lead.endpoint("c1")
-    before, view = dict(lead.committer.marks), lead.view
+    before, view = dict(lead.committer.revisions), lead.view
     found = lead.backend.store.get(keys.network(NetworkId("n1.default")))
     assert found
     _foreign(lead, Put(found.key, found.value))
-    await _read_again(lead, view)
-    now = lead.committer.marks
+    await _rebuilt(lead, view)
+    now = lead.committer.revisions
     rewritten = lead.backend.store.get(found.key)
     assert rewritten
     assert now == before | {keys.NETWORKS: rewritten.rev}
-    following = await Committer.begin(lead.backend, Fence("x", 0), "next", valid_until=lambda: 0.0)
-    assert following.marks == now
+    authority = WriteAuthority(fence=Fence("x", 0), writer="next", valid_until=lambda: 0.0)
+    following = await Committer.begin(lead.backend, authority)
+    assert following.revisions == now
 
 
-async def test_what_cannot_be_read_ends_the_term(lead: Term) -> None:
+async def test_an_unreadable_value_ends_the_term(lead: Term) -> None:
     _foreign(lead, Put(keys.NETWORKS + "bad.default", b"{"))
     ended = await lead.ended
     assert isinstance(ended, Invalid)
     assert "bad.default" in str(ended)
 
 
-async def test_a_store_that_is_away_is_waited_for(
-    lead: Term, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_that_is_away_is_not_waited_for_for_ever() -> None:
+    async with checked_term(CommitTiming(rebuild=0.01)) as lead:
+        lead.backend.faults.reachable.clear()
+        assert isinstance(await outcome(lead.endpoint("c1")), StoreUnavailable)
+        late = await outcome(lead.endpoint("c1"))
+        assert str(late) == "the store is being read again, try again"
+        before = lead.view
+        lead.backend.faults.reachable.set()
+        while lead.view is before:
+            await outcome(lead.committer.flush())
+
+
+async def test_a_store_that_is_away_is_waited_for(lead: Term) -> None:
     before = lead.view
     lead.backend.faults.reachable.clear()
     assert isinstance(await outcome(lead.endpoint("c1")), StoreUnavailable)
-    monkeypatch.setattr(commit, "_PATIENCE", 0.01)
-    late = await outcome(lead.endpoint("c1"))
-    assert str(late) == "the store is being read again, try again"
-    monkeypatch.setattr(commit, "_PATIENCE", 5.0)
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(lead.endpoint("c1"))
         await asyncio.sleep(0)
@@ -565,11 +584,12 @@ class _DeniedBackend(MemoryBackend):
 
 async def test_a_watch_that_is_denied_ends_the_term() -> None:
     fence = Fence(keys.LEADER_LOCK, 1)
-    committer = await Committer.begin(_DeniedBackend(), fence, "w", valid_until=lambda: 1.0)
+    authority = WriteAuthority(fence=fence, writer="w", valid_until=lambda: 1.0)
+    committer = await Committer.begin(_DeniedBackend(), authority)
     with pytest.raises(StoreDenied):
         await committer.run()
     with pytest.raises(NotLeader):
-        await committer.settled()
+        await committer.flush()
 
 
 async def test_a_closed_store_ends_the_term(lead: Term) -> None:
@@ -625,6 +645,6 @@ async def test_what_is_left_of_a_change_in_parts_is_found_later() -> None:
             faults.lost_answers.append(LostAnswer.APPLIED)
         assert isinstance(asked.result(), StoreUnavailable)
         assert _marks(lead.stored()) == {0, 9}
-        assert await lead.committer.submit(netprofile.catch_up) == 1
-        assert await lead.committer.submit(netprofile.catch_up) == 0
+        assert await lead.committer.submit(netprofile.sync_groups) == 1
+        assert await lead.committer.submit(netprofile.sync_groups) == 0
         assert _marks(lead.stored()) == {9}

@@ -45,8 +45,8 @@ async def test_a_request_under_way_ends_before_what_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = SlowBackend()
-    nobody = f"127.0.0.1:{free_port()}"
-    await MemoryLock(backend.store, keys.LEADER_LOCK, nobody, 60).acquire()
+    other = f"127.0.0.1:{free_port()}"
+    await MemoryLock(backend.store, keys.LEADER_LOCK, other, 60).acquire()
     monkeypatch.setattr(daemon, "connect", lambda _: backend)
     own = f"127.0.0.1:{free_port()}"
     settings = resolved(external_address=own, internal_address=own, ofnet_port="0")
@@ -79,4 +79,4 @@ async def test_a_request_under_way_ends_before_what_it_needs(
             await eventually_async(refuses, "netmaster listens no more")
             backend.known.set()
         answer = asked.result()
-    assert not answer or answer.startswith(f"Leader {nobody} does not answer"), answer
+    assert not answer or answer.startswith(f"Leader {other} does not answer"), answer

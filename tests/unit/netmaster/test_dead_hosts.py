@@ -1,4 +1,4 @@
-"""Hosts without agents: when a leader believes it, what it does then, and what proves nothing."""
+"""Hosts without agents: when their absence is confirmed, what follows, and what proves nothing."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -11,8 +11,8 @@ from core import keys
 from core.errors import ContivError, StoreUnavailable
 from core.ids import HostLabel, NetworkId
 from netmaster.cleanup import Cleanups
-from netmaster.dead_hosts import BELIEF, LOOK_EVERY, RECLAIMED, DeadHosts
-from netmaster.plan.model import Absence
+from netmaster.dead_hosts import CONFIRMATION, RECLAIMED, SCAN_INTERVAL, Clocks, DeadHosts
+from netmaster.stored import HostAbsence
 from objdb.api import Change, Delete, Put
 from objdb.memory import Faults, MemoryStore
 from state import codec
@@ -26,41 +26,40 @@ START = 5000.0
 
 @dataclass
 class Watch:
-    """A leader that looks after hosts, with clocks that a test moves."""
+    """A leader that scans for dead hosts, with clocks that a test moves."""
 
     lead: Term
     faults: Faults
     after: float = AFTER
     at: float = 0.0
     wall: float = START
-    told: list[str] = field(default_factory=list)
-    back_when_told: HostLabel | None = None
+    reclaimed: list[str] = field(default_factory=list)
+    back_on_reclaim: HostLabel | None = None
     """Whose agent registers while another's endpoints go."""
     tally: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         cleanups = Cleanups(self.lead.committer, self.reclaim)
-        self.absences = DeadHosts(
+        self.dead_hosts = DeadHosts(
             self.lead.backend,
             self.lead.committer,
             cleanups,
             after=self.after,
             tally=self.tally,
-            now=lambda: self.wall,
-            clock=lambda: self.at,
+            clocks=Clocks(wall=lambda: self.wall, monotonic=lambda: self.at),
         )
 
     async def reclaim(self, endpoint: EndpointRecord) -> None:
-        self.told.append(endpoint.endpoint_id)
-        if self.back_when_told is not None:
-            await self.register(self.back_when_told)
+        self.reclaimed.append(endpoint.endpoint_id)
+        if self.back_on_reclaim is not None:
+            await self.register(self.back_on_reclaim)
 
-    async def looks(self, seconds: float) -> None:
-        """Look as often as it should, for so long."""
-        for _ in range(int(seconds / LOOK_EVERY)):
-            self.at += LOOK_EVERY
-            self.wall += LOOK_EVERY
-            await self.absences.look()
+    async def scan_for(self, seconds: float) -> None:
+        """Scan periodically for so long."""
+        for _ in range(int(seconds / SCAN_INTERVAL)):
+            self.at += SCAN_INTERVAL
+            self.wall += SCAN_INTERVAL
+            await self.dead_hosts.scan()
 
     async def put(self, key: str, value: bytes) -> None:
         await self.lead.backend.commit([Change((), (Put(key, value),))])
@@ -112,41 +111,41 @@ async def watch() -> AsyncIterator[Watch]:
 
 
 async def test_a_dead_host_s_endpoints_and_its_record_go(watch: Watch) -> None:
-    await watch.looks(LOOK_EVERY)
+    await watch.scan_for(SCAN_INTERVAL)
     await watch.vanish(H1)
-    await watch.looks(BELIEF)
+    await watch.scan_for(CONFIRMATION)
     assert watch.missing() == {}
-    await watch.looks(LOOK_EVERY)
+    await watch.scan_for(SCAN_INTERVAL)
     (since,) = watch.missing().values()
-    await watch.looks(AFTER - LOOK_EVERY)
+    await watch.scan_for(AFTER - SCAN_INTERVAL)
     assert len(watch.lead.stored().endpoints) == 3
-    await watch.looks(LOOK_EVERY)
+    await watch.scan_for(SCAN_INTERVAL)
     assert watch.wall == since + AFTER
     stored = watch.lead.stored()
     assert set(stored.endpoints) == {"n1.default-c"}
     assert list(stored.addresses[NetworkId("n1.default")].grants) == ["10.1.1.3"]
     assert (stored.absences, stored.cleanups) == ({}, {})
     assert (watch.has_host(H1), watch.has_host(H2)) == (False, True)
-    assert sorted(watch.told) == ["a", "b"]
+    assert sorted(watch.reclaimed) == ["a", "b"]
     assert watch.tally == {RECLAIMED: 2}
 
 
 async def test_an_agent_that_is_back_in_time_keeps_everything(watch: Watch) -> None:
     await watch.vanish(H1)
-    await watch.looks(BELIEF + AFTER)
+    await watch.scan_for(CONFIRMATION + AFTER)
     assert set(watch.missing()) == {H1}
     await watch.register(H1)
-    await watch.looks(LOOK_EVERY)
+    await watch.scan_for(SCAN_INTERVAL)
     assert watch.missing() == {}
-    await watch.looks(2 * AFTER)
+    await watch.scan_for(2 * AFTER)
     assert len(watch.lead.stored().endpoints) == 3
 
 
 async def test_an_agent_that_starts_and_is_not_registered_yet_is_there(watch: Watch) -> None:
     await watch.vanish(H1)
-    await watch.looks(BELIEF + AFTER)
+    await watch.scan_for(CONFIRMATION + AFTER)
     await watch.host(H1)
-    await watch.looks(BELIEF)
+    await watch.scan_for(CONFIRMATION)
     assert watch.missing() == {}
     assert len(watch.lead.stored().endpoints) == 3
 
@@ -154,12 +153,12 @@ async def test_an_agent_that_starts_and_is_not_registered_yet_is_there(watch: Wa
 async def test_a_store_that_could_not_be_read_proves_nothing(watch: Watch) -> None:
     await watch.vanish(H1)
     for _ in range(40):
-        await watch.looks(BELIEF)
+        await watch.scan_for(CONFIRMATION)
         watch.faults.reachable.clear()
         with pytest.raises(ContivError):
-            await watch.looks(LOOK_EVERY)
+            await watch.scan_for(SCAN_INTERVAL)
         watch.faults.reachable.set()
-        watch.absences.missed(StoreUnavailable("the store is away"))
+        watch.dead_hosts.on_failed_scan(StoreUnavailable("the store is away"))
         assert watch.missing() == {}
     assert len(watch.lead.stored().endpoints) == 3
 
@@ -167,24 +166,24 @@ async def test_a_store_that_could_not_be_read_proves_nothing(watch: Watch) -> No
 async def test_a_leader_that_stood_still_has_seen_nothing(watch: Watch) -> None:
     await watch.vanish(H1)
     for _ in range(10):
-        await watch.looks(BELIEF)
-        watch.at += 3 * LOOK_EVERY
+        await watch.scan_for(CONFIRMATION)
+        watch.at += 3 * SCAN_INTERVAL
         assert watch.missing() == {}
 
 
-async def test_the_registry_of_a_store_that_is_just_back_is_not_believed() -> None:
+async def test_an_empty_registry_after_a_store_outage_removes_no_host() -> None:
     store = MemoryStore()
     async with watching(store) as before:
         await before.lead.network("n1")
         await before.lead.endpoint("a", host=H1)
         await before.host(H1)
-        await before.looks(BELIEF + LOOK_EVERY)
+        await before.scan_for(CONFIRMATION + SCAN_INTERVAL)
         assert set(before.missing()) == {H1}
     # the store was away for days: leases are gone, and the agent registers a moment later
     async with watching(store, wall=START + 9 * AFTER) as after:
-        await after.looks(BELIEF)
+        await after.scan_for(CONFIRMATION)
         await after.register(H1)
-        await after.looks(2 * AFTER)
+        await after.scan_for(2 * AFTER)
         assert after.missing() == {}
         assert len(after.lead.stored().endpoints) == 1
 
@@ -195,33 +194,33 @@ async def test_since_when_survives_a_change_of_leader() -> None:
         await before.lead.network("n1")
         await before.lead.endpoint("a", host=H1)
         await before.host(H1)
-        await before.looks(BELIEF + LOOK_EVERY)
+        await before.scan_for(CONFIRMATION + SCAN_INTERVAL)
         (since,) = before.missing().values()
     async with watching(store, wall=since + AFTER) as after:
-        await after.looks(BELIEF)
+        await after.scan_for(CONFIRMATION)
         assert len(after.lead.stored().endpoints) == 1
-        await after.looks(LOOK_EVERY)
+        await after.scan_for(SCAN_INTERVAL)
         assert after.lead.stored().endpoints == {}
 
 
 async def test_a_record_written_anew_at_the_last_moment_is_not_removed(watch: Watch) -> None:
     await watch.vanish(H1)
-    await watch.looks(BELIEF + LOOK_EVERY)
+    await watch.scan_for(CONFIRMATION + SCAN_INTERVAL)
     stale = watch.lead.view.absences[H1]
     await watch.host(H1)
-    with pytest.raises(StoreUnavailable, match="host/h1 was changed by somebody else"):
-        await Cleanups(watch.lead.committer, watch.reclaim).give_up(H1, stale.rev)
+    with pytest.raises(StoreUnavailable, match="host/h1 was changed by another writer"):
+        await Cleanups(watch.lead.committer, watch.reclaim).remove_host(H1, stale.rev)
     assert watch.has_host(H1)
     assert watch.lead.stored().cleanups == {}
-    assert watch.lead.stored().absences[H1] == Absence(H1, stale.since, stale.rev)
+    assert watch.lead.stored().absences[H1] == HostAbsence(H1, stale.since, stale.rev)
 
 
 async def test_a_host_that_is_back_while_another_is_given_up_is_kept(watch: Watch) -> None:
-    await watch.looks(LOOK_EVERY)
+    await watch.scan_for(SCAN_INTERVAL)
     for label in (H1, H2):
         await watch.vanish(label)
-    watch.back_when_told = H2
-    await watch.looks(BELIEF + AFTER + 2 * LOOK_EVERY)
+    watch.back_on_reclaim = H2
+    await watch.scan_for(CONFIRMATION + AFTER + 2 * SCAN_INTERVAL)
     assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
     assert watch.missing() == {}
     assert watch.has_host(H2)
@@ -232,6 +231,6 @@ async def test_hosts_may_be_kept_for_ever() -> None:
         await watch.lead.network("n1")
         await watch.lead.endpoint("a", host=H1)
         await watch.host(H1)
-        await watch.looks(1000 * LOOK_EVERY)
+        await watch.scan_for(1000 * SCAN_INTERVAL)
         assert set(watch.missing()) == {H1}
         assert len(watch.lead.stored().endpoints) == 1

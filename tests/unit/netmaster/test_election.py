@@ -33,7 +33,7 @@ def test_only_a_loaded_master_answers() -> None:
 
 
 @given(st.lists(st.sampled_from(Input)))
-def test_whatever_happens_requests_are_answered_by_the_leader_alone(inputs: list[Input]) -> None:
+def test_only_the_leader_answers_requests(inputs: list[Input]) -> None:
     state, answering, holding = ElectionState.FOLLOWER, False, False
     for happened in inputs:
         if (state, happened) not in TABLE:
@@ -48,7 +48,7 @@ def test_whatever_happens_requests_are_answered_by_the_leader_alone(inputs: list
                     answering = False
                 case Effect.RELEASE:
                     holding = False
-                case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER | Effect.SETTLE:
+                case Effect.ANNOUNCE_LEADER | Effect.ANNOUNCE_FOLLOWER | Effect.FLUSH:
                     pass
         holding = holding and happened is not Input.LOST
         assert answering == (state is ElectionState.LEADER)

@@ -1,4 +1,4 @@
-"""Store and ACI fabric agree, whatever fails between them."""
+"""Store and ACI fabric agree, even if steps between them fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -35,12 +35,15 @@ class Fabric:
 
     term: Term
     gateway: FakeGateway
-    launcher: ExternalEffects
+    effects: ExternalEffects
 
     def agrees(self) -> bool:
-        """Say whether gateway and store hold the same profiles, without a doubt."""
+        """Return whether gateway and store hold the same profiles, with nothing pending."""
         stored = self.term.stored()
-        return set(self.gateway.held) == set(stored.objects["appProfile"]) and not stored.doubts
+        return (
+            set(self.gateway.held) == set(stored.objects["appProfile"])
+            and not stored.pending_effects
+        )
 
 
 def profile(*groups: str) -> Callable[[View], Plan]:
@@ -89,15 +92,15 @@ def _aci(view: View) -> Plan:
 
 async def test_a_profile_comes_changes_and_goes_in_both() -> None:
     async with fabric() as it:
-        await it.launcher.change(profile("g1"))
+        await it.effects.change(profile("g1"))
         assert it.agrees()
-        reply = await it.launcher.change(profile("g2"))
+        reply = await it.effects.change(profile("g2"))
         assert isinstance(reply, AppProfile)
         assert it.agrees()
         assert '"g2"' in it.gateway.held[KEY]
-        assert await it.launcher.change(gone) == KEY
+        assert await it.effects.change(gone) == KEY
         assert it.agrees()
-        assert it.gateway.told == [
+        assert it.gateway.calls == [
             ("create", KEY),
             ("delete", KEY),
             ("create", KEY),
@@ -105,47 +108,47 @@ async def test_a_profile_comes_changes_and_goes_in_both() -> None:
         ]
 
 
-async def test_what_the_gateway_need_not_hear_of_passes_it_by() -> None:
+async def test_changes_without_effects_do_not_call_the_gateway() -> None:
     async with fabric() as it:
         it.gateway.failing = True
-        await it.launcher.change(lambda view: group.create(view, a_group("g3")))
-        assert it.gateway.told == []
+        await it.effects.change(lambda view: group.create(view, a_group("g3")))
+        assert it.gateway.calls == []
 
 
 async def test_a_profile_that_the_gateway_refuses_does_not_come_about() -> None:
     async with fabric() as it:
         it.gateway.failing = True
         with pytest.raises(GatewayFailed, match=r"Validation failed\. Error: failed - no fabric"):
-            await it.launcher.change(profile("g1"))
+            await it.effects.change(profile("g1"))
         assert it.agrees()
         assert it.term.view.members("appProfile", "endpointGroup", "default:g1") == {}
         it.gateway.failing = False
-        await it.launcher.change(profile("g1"))
+        await it.effects.change(profile("g1"))
         assert it.agrees()
 
 
-async def test_a_refused_change_leaves_a_doubt_until_the_gateway_is_well() -> None:
+async def test_a_refused_change_stays_pending_until_the_gateway_works() -> None:
     async with fabric() as it:
-        await it.launcher.change(profile("g1"))
+        await it.effects.change(profile("g1"))
         before = it.gateway.held[KEY]
         it.gateway.failing = True
         with pytest.raises(GatewayFailed):
-            await it.launcher.change(profile("g2"))
+            await it.effects.change(profile("g2"))
         assert not it.agrees()
-        await it.launcher.settle()
+        await it.effects.repair()
         assert not it.agrees()
         it.gateway.failing = False
-        await it.launcher.settle()
+        await it.effects.repair()
         assert it.agrees()
         assert it.gateway.held[KEY] == before
 
 
-async def test_the_next_leader_settles_what_a_dead_one_has_left() -> None:
+async def test_the_next_leader_repairs_what_a_dead_one_left() -> None:
     gateway = FakeGateway()
     async with fabric(gateway=gateway) as it:
         gateway.gate.clear()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(it.launcher.change(profile("g1")))
+            tasks.create_task(it.effects.change(profile("g1")))
             await gateway.arrived.wait()
             left = died_here(it.term.backend.store)
             gateway.gate.set()
@@ -153,18 +156,18 @@ async def test_the_next_leader_settles_what_a_dead_one_has_left() -> None:
     async with fabric(left, gateway=gateway) as it:
         assert gateway.held.keys() == {KEY}
         assert not it.agrees()
-        await it.launcher.settle()
+        await it.effects.repair()
         assert it.agrees()
         assert gateway.held == {}
 
 
 @pytest.mark.parametrize("lost", [LostAnswer.APPLIED, LostAnswer.NOT_APPLIED])
-async def test_a_commit_whose_outcome_is_lost_is_settled(lost: LostAnswer) -> None:
+async def test_an_unknown_commit_outcome_is_repaired(lost: LostAnswer) -> None:
     faults = Faults()
     async with fabric(faults=faults) as it:
         it.gateway.gate.clear()
         async with asyncio.TaskGroup() as tasks:
-            asked = tasks.create_task(outcome(it.launcher.change(profile("g1"))))
+            asked = tasks.create_task(outcome(it.effects.change(profile("g1"))))
             await it.gateway.arrived.wait()
             faults.lost_answers.append(lost)
             it.gateway.gate.set()
@@ -185,12 +188,12 @@ async def test_a_change_refused_behind_the_gateways_back_is_undone() -> None:
             return profile("g1")(view)
 
         with pytest.raises(Conflict, match="not any more"):
-            await it.launcher.change(fickle)
+            await it.effects.change(fickle)
         assert it.agrees()
-        assert it.gateway.told == [("create", KEY), ("delete", KEY)]
+        assert it.gateway.calls == [("create", KEY), ("delete", KEY)]
 
 
-async def test_what_changed_meanwhile_is_told_again() -> None:
+async def test_a_concurrent_change_repeats_the_operations() -> None:
     async with fabric() as it:
         asked = iter([("g1",), ("g1",), ("g1", "g2")])
         last: tuple[str, ...] = ()
@@ -200,12 +203,12 @@ async def test_what_changed_meanwhile_is_told_again() -> None:
             last = next(asked, last)
             return profile(*last)(view)
 
-        await it.launcher.change(moving)
+        await it.effects.change(moving)
         assert it.agrees()
         assert '"g2"' in it.gateway.held[KEY]
 
 
-async def test_what_never_stands_still_is_given_up() -> None:
+async def test_endless_concurrent_changes_are_refused() -> None:
     async with fabric() as it:
         turns = 0
 
@@ -214,6 +217,6 @@ async def test_what_never_stands_still_is_given_up() -> None:
             turns += 1
             return profile("g1" if turns % 2 else "g2")(view)
 
-        with pytest.raises(StoreUnavailable, match="changes too fast"):
-            await it.launcher.change(restless)
+        with pytest.raises(StoreUnavailable, match="conflicting concurrent changes"):
+            await it.effects.change(restless)
         assert it.agrees()

@@ -28,46 +28,48 @@ def service(label: HostLabel, port: int, name: str = keys.SERVICE_NETPLUGIN) -> 
     return Put(keys.service(name, "192.0.2.1", port), codec.encode(instance))
 
 
-async def look(*puts: Put) -> host_inventory.HostInventory:
+async def inventory(*puts: Put) -> host_inventory.HostInventory:
     backend = MemoryBackend()
     await backend.commit([Change((), puts)])
-    found = await host_inventory.look(backend)
+    found = await host_inventory.read(backend)
     await backend.close()
     return found
 
 
 async def test_hosts_and_the_ends_of_their_agents() -> None:
-    found = await look(
+    found = await inventory(
         host(H2), host(H1), service(H1, 9003), service(H1, 9002), service(GONE, 9009)
     )
-    assert list(found.stored) == [H1, H2]
+    assert list(found.records) == [H1, H2]
     assert found.record(H1) == record(H1)
-    assert found.ends(H1) == [Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)]
-    assert found.ends(H2) == []
+    assert found.agent_nodes(H1) == [Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)]
+    assert found.agent_nodes(H2) == []
     assert found.known == {H1, H2, GONE}
     assert found.absent == {H2: found.revision(H2)}
-    assert (found.revision(H2), found.revision(GONE)) == (found.stored[H2].rev, None)
+    assert (found.revision(H2), found.revision(GONE)) == (found.records[H2].rev, None)
 
 
 @pytest.mark.parametrize("name", ["netplugin", "netplugin.vtep", "netplugin.rest"])
 async def test_a_host_has_an_agent_while_any_of_its_services_is_there(name: str) -> None:
-    found = await look(host(H1), service(H1, 9002, name))
+    found = await inventory(host(H1), service(H1, 9002, name))
     assert (set(found.services), found.absent) == ({H1}, {})
 
 
 async def test_what_others_have_registered_is_not_read() -> None:
     master = service(H1, 9999, keys.SERVICE_NETMASTER)
-    found = await look(host(H1), master, Put(keys.services("netplugin.else") + "x", b"?"))
+    found = await inventory(host(H1), master, Put(keys.services("netplugin.else") + "x", b"?"))
     assert (found.services, set(found.absent)) == ({}, {H1})
 
 
-async def test_an_agent_that_cannot_be_read_may_be_any_host_s() -> None:
+async def test_an_unreadable_registration_is_an_error() -> None:
     with pytest.raises(Invalid, match="netplugin/192"):
-        await look(host(H1), Put(keys.service(keys.SERVICE_NETPLUGIN, "192.0.2.1", 9002), b"?"))
+        await inventory(
+            host(H1), Put(keys.service(keys.SERVICE_NETPLUGIN, "192.0.2.1", 9002), b"?")
+        )
 
 
-async def test_a_record_that_cannot_be_read_is_in_nobody_else_s_way() -> None:
-    found = await look(Put(keys.host(H1), b"?"), host(H2))
+async def test_an_unreadable_record_does_not_hide_other_hosts() -> None:
+    found = await inventory(Put(keys.host(H1), b"?"), host(H2))
     assert set(found.absent) == {H1, H2}
     assert found.record(H2) == record(H2)
     with pytest.raises(Invalid, match="host/h1"):

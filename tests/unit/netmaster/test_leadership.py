@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from unittest.mock import Mock
 
-import pytest
 from aiohttp import StreamReader, web
 from aiohttp.test_utils import make_mocked_request
 
@@ -16,11 +15,19 @@ from core.tasks import background
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.leader import Leader
 from netmaster.api.server import RestServer, Role
-from netmaster.leadership import Leadership, LeaderTasks
+from netmaster.api.status import StatusApi
+from netmaster.leadership import (
+    ExternalParties,
+    LeaderSettings,
+    Leadership,
+    LeadershipTiming,
+    MasterContext,
+)
 from netmaster.plan.objects.globals import StartupFlags
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.locks import MemoryLock
+from ofnet.rpc.control import Node, OfnetMaster
 from tests.bed.waiting import eventually_async
 from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
@@ -64,7 +71,11 @@ class Master:
 
 @asynccontextmanager
 async def candidate(
-    store: MemoryStore, *, fwd_mode: str = "routing", faults: Faults | None = None
+    store: MemoryStore,
+    *,
+    fwd_mode: str = "routing",
+    faults: Faults | None = None,
+    timing: LeadershipTiming | None = None,
 ) -> AsyncIterator[Master]:
     """Run a master's candidacy."""
     backend = GatedBackend(store, faults or Faults())
@@ -72,20 +83,27 @@ async def candidate(
     server = RestServer()
     announced: list[str] = []
     agents = RegisteredAgents(backend)
-    duties = LeaderTasks(
-        mode="kubernetes",
-        flags=StartupFlags(fwd_mode=fwd_mode, infra_type="default"),
-        writer="netmaster-10.0.0.1:9999",
-        now=lambda: 1000.0,
-        agents=agents,
-        reports={},
-        pages={},
-        announce=announced.append,
-        gateway=FakeGateway(),
-        docker=FakeDocker(),
-        dead_host_after=0,
+    leadership = Leadership(
+        MasterContext(
+            backend=backend, lock=lock, writer="netmaster-10.0.0.1:9999", now=lambda: 1000.0
+        ),
+        server,
+        elsewhere,
+        parties=ExternalParties(
+            agents=agents,
+            reports={},
+            gateway=FakeGateway(),
+            docker=FakeDocker(),
+            announce=announced.append,
+        ),
+        status=StatusApi("1", backend, lock, ofnet=OfnetMaster(), own=Node("10.0.0.1", 9001)),
+        settings=LeaderSettings(
+            mode="kubernetes",
+            flags=StartupFlags(fwd_mode=fwd_mode, infra_type="default"),
+            dead_host_after=0,
+            timing=timing or LeadershipTiming(),
+        ),
     )
-    leadership = Leadership(backend, lock, server, elsewhere, duties)
     try:
         async with background("leadership", leadership.run()):
             yield Master(backend, lock, server, announced)
@@ -107,13 +125,10 @@ async def test_a_new_leader_makes_what_must_exist_and_gives_the_lock_back() -> N
     assert store.get(keys.LEADER_LOCK) is None
 
 
-async def test_what_is_under_way_when_a_leader_ends_is_committed_and_answered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("netmaster.leadership.PARTING", 30.0)
+async def test_what_is_under_way_when_a_leader_ends_is_committed_and_answered() -> None:
     store = MemoryStore()
     async with asyncio.TaskGroup() as tasks:
-        async with candidate(store) as master:
+        async with candidate(store, timing=LeadershipTiming(flush=30.0)) as master:
             await master.until_leading()
             master.backend.arrived.clear()
             master.backend.gate.clear()

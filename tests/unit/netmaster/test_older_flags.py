@@ -1,4 +1,4 @@
-"""netmaster's addresses and store by the rules of the older generation (spec: daemon §1)."""
+"""netmaster's addresses and store by the older rules (docs/original/netmaster-daemon.md §1)."""
 
 import pytest
 

@@ -8,19 +8,19 @@ from core import keys
 from core.ids import HostLabel, NetworkId
 from netmaster.progress import (
     NO_AGENT,
-    SILENT,
-    KnownHost,
-    Marks,
-    Upkeep,
-    behind,
-    policy_marks,
-    state_of,
+    NOT_REPORTED,
+    HostState,
+    ObservedHost,
+    PrefixRevisions,
+    policy_revisions,
+    shown_host,
+    unapplied_reason,
 )
 from ofnet.rpc.control import Node, Report
 from state.records import HostRecord
 
 VXLAN, VLAN = Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)
-MARKS = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
+CHANGED = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
 BOTH = {keys.NETWORKS: 7, keys.ENDPOINTS: 9}
 
 
@@ -28,8 +28,8 @@ def says(node: Node, revisions: dict[str, int], *errors: str) -> Report:
     return Report(node=node, host="h1", revisions=revisions, errors=errors)
 
 
-def test_marks_are_the_highest_of_what_agents_follow() -> None:
-    marks = Marks()
+def test_revisions_are_the_highest_of_what_agents_watch() -> None:
+    tracked = PrefixRevisions()
     for key, rev in (
         (keys.network(NetworkId("a.b")), 7),
         (keys.network(NetworkId("c.b")), 5),
@@ -37,22 +37,22 @@ def test_marks_are_the_highest_of_what_agents_follow() -> None:
         (keys.COMMITS + "x", 99),
         (keys.GLOBAL_CONFIG, 2),
     ):
-        marks.note(key, rev)
-    assert marks.revisions == {keys.NETWORKS: 7, keys.MASTER_CONFIG: 2}
+        tracked.update(key, rev)
+    assert tracked.revisions == {keys.NETWORKS: 7, keys.MASTER_CONFIG: 2}
 
 
-def test_what_a_new_pod_waits_for_is_what_policies_are_made_of() -> None:
-    marks = {keys.RULES: 3, keys.ENDPOINTS: 9, keys.MASTER_CONFIG: 2, keys.HOSTS: 4}
-    assert policy_marks(marks) == {keys.RULES: 3, keys.ENDPOINTS: 9}
+def test_a_new_pod_waits_for_the_revisions_of_policies() -> None:
+    revisions = {keys.RULES: 3, keys.ENDPOINTS: 9, keys.MASTER_CONFIG: 2, keys.HOSTS: 4}
+    assert policy_revisions(revisions) == {keys.RULES: 3, keys.ENDPOINTS: 9}
 
 
 @pytest.mark.parametrize(
     ("reports", "why"),
     [
-        ([], SILENT),
-        ([None], SILENT),
-        ([Report(node=VXLAN)], SILENT),
-        ([says(VXLAN, BOTH), None], SILENT),
+        ([], NOT_REPORTED),
+        ([None], NOT_REPORTED),
+        ([Report(node=VXLAN)], NOT_REPORTED),
+        ([says(VXLAN, BOTH), None], NOT_REPORTED),
         ([says(VXLAN, BOTH)], ""),
         ([says(VXLAN, BOTH), says(VLAN, {keys.NETWORKS: 8, keys.ENDPOINTS: 12})], ""),
         ([says(VXLAN, {keys.NETWORKS: 100})], "state/eps/ at 0 of 9"),
@@ -61,14 +61,14 @@ def test_what_a_new_pod_waits_for_is_what_policies_are_made_of() -> None:
         ([says(VXLAN, BOTH | {"/other/": 0}, "table full")], ""),
     ],
 )
-def test_a_host_is_behind_until_all_its_ends_reach_every_mark(
+def test_a_host_is_behind_until_all_its_reports_reach_every_revision(
     reports: list[Report | None], why: str
 ) -> None:
-    assert behind(MARKS, reports) == why
+    assert unapplied_reason(CHANGED, reports) == why
 
 
-def test_without_marks_whoever_has_reported_has_applied_all() -> None:
-    assert behind({}, [says(VXLAN, {})]) == ""
+def test_without_changes_every_host_that_reported_has_applied_all() -> None:
+    assert unapplied_reason({}, [says(VXLAN, {})]) == ""
 
 
 def test_a_host_as_it_is_shown() -> None:
@@ -87,9 +87,11 @@ def test_a_host_as_it_is_shown() -> None:
         "uplinkMACs": ["02:00:00:00:00:01"],
         "version": "1.0",
     }
-    ends = {VXLAN: says(VXLAN, BOTH, "a", "b"), VLAN: says(VLAN, BOTH, "b")}
-    there = KnownHost(record=record, registered=True, ends=ends)
-    assert state_of(there, MARKS, Upkeep(endpoints=4, drained=True, missing_since=3.0)) == shown | {
+    reports = {VXLAN: says(VXLAN, BOTH, "a", "b"), VLAN: says(VLAN, BOTH, "b")}
+    there = ObservedHost(record=record, registered=True, reports=reports)
+    assert shown_host(
+        there, CHANGED, HostState(endpoints=4, drained=True, missing_since=3.0)
+    ) == shown | {
         "registered": True,
         "ends": ["192.0.2.1:9002", "192.0.2.1:9003"],
         "applied": True,
@@ -98,8 +100,8 @@ def test_a_host_as_it_is_shown() -> None:
         "endpoints": 4,
         "drained": True,
     }
-    gone = KnownHost(record=record, registered=False, ends={})
-    assert state_of(gone, MARKS, Upkeep(missing_since=3.0)) == shown | {
+    gone = ObservedHost(record=record, registered=False, reports={})
+    assert shown_host(gone, CHANGED, HostState(missing_since=3.0)) == shown | {
         "registered": False,
         "ends": [],
         "applied": False,

@@ -8,7 +8,7 @@ from core import keys
 from core.errors import Invalid
 from core.ids import HostLabel
 from netmaster.plan.endpoints import endpoint
-from netmaster.plan.model import Write
+from netmaster.stored import Write
 from netmaster.view import View
 from state.records import HostRecord
 from tests.unit.netmaster.scene import Scene, unwanted
@@ -37,7 +37,7 @@ def test_sequence_numbers_grow_over_a_restart() -> None:
     assert scene.view.next_seq == before == 3
 
 
-def test_indexes_forget_what_is_gone() -> None:
+def test_indexes_drop_what_is_removed() -> None:
     scene = Scene()
     scene.network("n1")
     scene.group("g1")

@@ -1,10 +1,9 @@
-"""An agent's inside, wired as `netplugin.startup` does it, on fake doors."""
+"""An agent as `netplugin.startup` builds it, on fake clients."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
 
@@ -14,22 +13,29 @@ from netplugin.bgp.host import HostBgp
 from netplugin.bridges.host_access import HostAccess
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.infra import Infra
+from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
-from netplugin.bridges.tunnels import Tunnels
-from netplugin.bridges.uplinks import Uplinks
+from netplugin.bridges.record_events import RecordEvents
 from netplugin.cni.request import PodRequest
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.add import HostFacts, PodAdd
 from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
 from netplugin.pods.host_interfaces import HostInterfaces
-from netplugin.pods.mtu import PodMtus, Underlay
+from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.teardown import Teardown
+from netplugin.settings import Settings
+from netplugin.startup.clients import Clients
+from netplugin.startup.context import Context, Timing
+from netplugin.startup.dataplane import Dataplane, build_dataplane
+from netplugin.startup.host_services import HostServices, build_host_services
+from netplugin.startup.pod_services import PodServices, build_pod_services
 from netplugin.world import port_names
 from netplugin.world.builder import WorldBuilder
-from ofnet.agent import BridgeAgent
+from objdb.api import Backend
+from objdb.memory import MemoryBackend
 from ofnet.world import Bridge, FwdMode
 from state.records import NetworkRecord, Record
 from state.watch import Changed
@@ -44,6 +50,7 @@ from tests.unit.netplugin.fakes import (
     Faults,
 )
 from tests.unit.netplugin.records import HOST, network
+from tests.unit.netplugin.starts import SETTINGS
 
 NOTHING_LEFT: tuple[object, ...] = ({}, {}, {}, {}, set())
 
@@ -60,6 +67,8 @@ class Outside:
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
     router: FakeRouter
+    settings: Settings
+    timing: Timing = field(default_factory=Timing)
 
     @classmethod
     def new(cls) -> "Outside":
@@ -74,6 +83,25 @@ class Outside:
             master=FakeMaster(faults),
             switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
             router=FakeRouter(),
+            settings=replace(
+                SETTINGS, host=HOST, vtep_ip=IPv4Address("192.168.2.10"), vxlan_port=4789
+            ),
+        )
+
+    def set_timing(self, **pods: float) -> None:
+        """Change time limits of the agents that are built from now on."""
+        self.timing = replace(self.timing, pods=replace(self.timing.pods, **pods))
+
+    def clients(self, store: Backend) -> Clients:
+        """Return what `netplugin.startup.clients` connects to, as fakes."""
+        return Clients(
+            store=store,
+            ovsdb=self.ovsdb,
+            links=self.links,
+            journal=self.journal,
+            host_ports=HostPorts(self.ovsdb, self.links),
+            iptables=lambda _chains: self.firewall,
+            dial_bgp=self.router.connect,
         )
 
 
@@ -82,25 +110,81 @@ class Agent:
     """One run of the agent."""
 
     outside: Outside
-    world: WorldBuilder
-    progress: Progress
-    reconciler: Reconciler
-    removal: Teardown
-    roster: EndpointRegistry
-    pod_ports: PodPorts
-    mtus: PodMtus
-    pods: Pods
-    host_access: HostAccess
-    access: HostInterfaces
-    infra: Infra
-    bgp: HostBgp
-    sup: Supervisor
-    base: set[object]
+    context: Context
+    clients: Clients
+    dataplane: Dataplane
+    host_services: HostServices
+    pod_services: PodServices
+    base: set[object] = field(default_factory=set)
     """The flows every bridge has."""
+
+    @property
+    def sup(self) -> Supervisor:
+        return self.context.supervisor
+
+    @property
+    def world(self) -> WorldBuilder:
+        return self.dataplane.world
+
+    @property
+    def progress(self) -> Progress:
+        return self.dataplane.progress
+
+    @property
+    def reconciler(self) -> Reconciler:
+        return self.dataplane.reconciler
+
+    @property
+    def records(self) -> RecordEvents:
+        return self.dataplane.records
+
+    @property
+    def ports(self) -> PortReconciler:
+        return self.dataplane.ports
+
+    @property
+    def host_access(self) -> HostAccess:
+        return self.host_services.host_access
+
+    @property
+    def infra(self) -> Infra:
+        return self.host_services.infra
+
+    @property
+    def bgp(self) -> HostBgp:
+        return self.host_services.bgp
+
+    @property
+    def pods(self) -> Pods:
+        return self.pod_services.pods
+
+    @property
+    def registry(self) -> EndpointRegistry:
+        return self.pod_services.host.registry
+
+    @property
+    def mtus(self) -> PodMtus:
+        return self.pod_services.mtus
+
+    @property
+    def pod_ports(self) -> PodPorts:
+        return self.pod_services.ports
+
+    @property
+    def teardown(self) -> Teardown:
+        return self.pod_services.teardown
+
+    @property
+    def garbage_collector(self) -> GarbageCollector:
+        return self.pod_services.garbage_collector
+
+    @property
+    def host_interfaces(self) -> HostInterfaces:
+        return self.pod_services.host_interfaces
 
     def learn(self, key: str, record: Record) -> None:
         """Have the store tell of a record."""
-        self.reconciler.apply(Changed(key, record, None))
+        self.records.apply(Changed(key, record, None))
 
     def traces(self) -> tuple[object, ...]:
         """Return all there is of pods, anywhere."""
@@ -115,162 +199,42 @@ class Agent:
         )
 
 
-def wire(
+async def build_agent(
     outside: Outside,
     sup: Supervisor,
-    networks: tuple[NetworkRecord, ...],
+    networks: tuple[NetworkRecord, ...] = (),
     *,
-    run: bool = True,
+    store: Backend | None = None,
     macs: Mapping[str, str] = MappingProxyType({}),
     services: IPv4Network | None = None,
 ) -> Agent:
-    """Return an agent that knows the store and has placed nothing yet."""
-    world = WorldBuilder(HOST, FwdMode.ROUTING)
-    agents = {b: BridgeAgent(s, b, world.take(b)[0]) for b, s in outside.switches.items()}
-
-    async def make_bridges() -> None:
-        for bridge in Bridge:
-            ids = dict(outside.ovsdb.bridge_external_ids(bridge))
-            outside.ovsdb.show(bridges={**{b: {} for b in outside.ovsdb.bridges()}, bridge: ids})
-
-    progress = Progress(agents, {})
-    reconciler = Reconciler(
-        ovsdb=outside.ovsdb,
-        world=world,
-        agents=agents,
-        make_bridges=make_bridges,
-        uplinks=Uplinks(macs, outside.ovsdb, world),
-        tunnels=Tunnels(
-            ovsdb=outside.ovsdb,
-            world=world,
-            vxlan_port=4789,
-            complain=partial(progress.show, "tunnels"),
-        ),
-        progress=progress,
-    )
-    for record in networks:
-        world.put(record)
-    removal = Teardown(
-        master=outside.master,
-        journal=outside.journal,
-        links=outside.links,
-        ovsdb=outside.ovsdb,
+    """Return an agent that has read its journal and knows these networks, as before a resync."""
+    context = Context(
+        settings=outside.settings,
+        version="1",
         supervisor=sup,
+        stack=AsyncExitStack(),
+        service_subnet=services,
+        timing=outside.timing,
     )
-    roster = EndpointRegistry()
-    mtus = pod_mtus(outside, roster, progress)
-    pod_ports = PodPorts(
-        roster=roster,
-        links=outside.links,
-        ovsdb=outside.ovsdb,
-        world=world,
-        reconciler=reconciler,
-        removal=removal,
-    )
-    access = HostInterfaces(
-        roster=roster,
-        links=outside.links,
-        ovsdb=outside.ovsdb,
-        pod_ports=pod_ports,
-        world=world,
-        reconciler=reconciler,
-        tx_off=True,
-        interval=60,
-    )
-    addition = PodAdd(
-        facts=HostFacts(label=HOST, tx_off=True, services=services),
-        mtus=mtus,
-        master=outside.master,
-        journal=outside.journal,
-        links=outside.links,
-        roster=roster,
-        pod_ports=pod_ports,
-        access=access,
-        world=world,
-        reconciler=reconciler,
-    )
-    pods = Pods(
-        host=HOST,
-        addition=addition,
-        master=outside.master,
-        journal=outside.journal,
-        roster=roster,
-        pod_ports=pod_ports,
-        world=world,
-        reconciler=reconciler,
-        removal=removal,
-    )
-    host_access = HostAccess(
-        ovsdb=outside.ovsdb,
-        host_ports=HostPorts(outside.ovsdb, outside.links),
-        firewall=outside.firewall,
-        world=world,
-        reconciler=reconciler,
-        address=IPv4Address("192.168.2.10"),
-        interval=60,
-    )
-    infra = Infra(
-        host=HOST,
-        master=outside.master,
-        ovsdb=outside.ovsdb,
-        host_ports=HostPorts(outside.ovsdb, outside.links),
-        world=world,
-        reconciler=reconciler,
-        services=services,
-        interval=60,
-    )
-    bgp = HostBgp(
-        ovsdb=outside.ovsdb,
-        host_ports=HostPorts(outside.ovsdb, outside.links),
-        world=world,
-        reconciler=reconciler,
-        agent=agents[Bridge.VLAN],
-        complain=partial(progress.show, "BGP"),
-        interval=60,
-        connect=outside.router.connect,
-    )
-    if run:
-        for bridge, agent in agents.items():
-            sup.supervise(f"bridge {bridge}", agent.run())
+    clients = outside.clients(store or MemoryBackend())
+    dataplane = await build_dataplane(context, clients, outside.switches, FwdMode.ROUTING, macs)
+    for record in networks:
+        dataplane.world.put(record)
     return Agent(
         outside=outside,
-        world=world,
-        progress=progress,
-        reconciler=reconciler,
-        removal=removal,
-        roster=roster,
-        pod_ports=pod_ports,
-        mtus=mtus,
-        pods=pods,
-        host_access=host_access,
-        access=access,
-        infra=infra,
-        bgp=bgp,
-        sup=sup,
-        base=set(),
+        context=context,
+        clients=clients,
+        dataplane=dataplane,
+        host_services=build_host_services(context, clients, dataplane, outside.master),
+        pod_services=await build_pod_services(context, clients, dataplane, outside.master),
     )
 
 
-def pod_mtus(
-    outside: Outside,
-    roster: EndpointRegistry,
-    progress: Progress,
-    *,
-    uplinks: tuple[str, ...] = (),
-    wanted: int | None = None,
-) -> PodMtus:
-    """Return the MTUs as they are before the links have been read: those of an Ethernet."""
-    mtus = PodMtus(
-        links=outside.links,
-        ovsdb=outside.ovsdb,
-        roster=roster,
-        vtep_ip=IPv4Address("192.0.2.1"),
-        uplinks=uplinks,
-        wanted=wanted,
-        complain=partial(progress.show, "MTU"),
-    )
-    mtus.underlay = Underlay(1500)
-    return mtus
+def start_bridges(agent: Agent) -> None:
+    """Run the OpenFlow agents of both bridges."""
+    for bridge, bridge_agent in agent.dataplane.agents.items():
+        agent.sup.supervise(f"bridge {bridge}", bridge_agent.run())
 
 
 @asynccontextmanager
@@ -284,16 +248,16 @@ async def running(
 ) -> AsyncIterator[Agent]:
     """Run an agent from its journal on, as the daemon starts it; `known` is in the store then."""
     async with supervisor() as sup:
-        agent = wire(outside, sup, networks, macs=macs, services=services)
+        agent = await build_agent(outside, sup, networks, macs=macs, services=services)
+        start_bridges(agent)
         for fact in known:
             agent.world.put(fact)
-        agent.pods.recover(await outside.journal.load())
         for record in outside.master.endpoints.values():
             agent.world.put(record)
-        agent.pod_ports.place()
-        agent.bgp.place()
+        agent.pod_ports.publish()
+        agent.bgp.publish()
         agent.world.set_complete()
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()
         if not agent.pods.keys():
             agent.base = {key for s in outside.switches.values() for key in s.table}
@@ -306,7 +270,7 @@ async def left_nothing(agent: Agent) -> None:
     """See that nothing is left anywhere, now or soon."""
     await eventually(lambda: not agent.outside.faults.pending)
     await eventually(lambda: agent.traces() == NOTHING_LEFT)
-    await eventually(lambda: not agent.pod_ports.in_use())
+    await eventually(lambda: not agent.pod_ports.used_numbers())
     assert agent.pods.keys() == frozenset()
 
 
@@ -315,6 +279,20 @@ async def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.002)
+
+
+async def stays(holds: Callable[[], bool], seconds: float = 0.05) -> None:
+    """See that something holds for a while."""
+    until = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < until:
+        assert holds()
+        await asyncio.sleep(0.002)
+
+
+async def turns(count: int = 20) -> None:
+    """Run the event loop so many times: what needs no waiting is done then."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def request(

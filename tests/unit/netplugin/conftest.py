@@ -1,13 +1,24 @@
-"""Fixtures of an agent's inside on fake doors."""
+"""Fixtures of an agent on fake clients."""
 
 import pytest
 
-from netplugin.ovsdb import client
-from netplugin.pods import add, handler, pod_ports, teardown
+from netplugin.pods.host import PodTiming
+from netplugin.startup.context import Timing
 from netplugin.world.builder import WorldBuilder
 from tests.unit.netplugin.agent import Outside
 from tests.unit.netplugin.records import network
 from tests.unit.netplugin.worlds import built, drain
+
+SHORT = PodTiming(
+    network_known=0.05,
+    old_gone=0.1,
+    flows_gone=0.3,
+    undone=0.3,
+    release_wait=0.05,
+    yield_to_add=0.05,
+    port_gap=0.002,
+    port_rescan=0.002,
+)
 
 
 @pytest.fixture
@@ -25,14 +36,7 @@ def builder() -> WorldBuilder:
 
 
 @pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make patience short where a test waits for its end."""
-    monkeypatch.setattr(teardown, "RELEASE_WAIT", 0.05)
-    monkeypatch.setattr(teardown, "YIELD_TO_ADD", 0.05)
-    monkeypatch.setattr(teardown, "BREATH", 0.002)
-    monkeypatch.setattr(pod_ports, "LOOK_AGAIN", 0.002)
-    monkeypatch.setattr(client, "PORT_READY", 0.05)
-    monkeypatch.setattr(add, "NETWORK_KNOWN", 0.05)
-    monkeypatch.setattr(handler, "OLD_GONE", 0.1)
-    monkeypatch.setattr(handler, "FLOWS_GONE", 0.3)
-    monkeypatch.setattr(handler, "UNDONE", 0.3)
+async def hurried(outside: Outside) -> None:
+    """Make time limits short where a test waits for their end."""
+    outside.timing = Timing(pods=SHORT)
+    outside.ovsdb.port_ready = 0.05

@@ -23,7 +23,7 @@ from netplugin.ovsdb import BondMember, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
 from netplugin.pods.journal import Journal, JournalEntry
 from ofnet.channel import flow_stats
-from ofnet.channel.switch import Listener, Switch
+from ofnet.channel.switch import Switch, SwitchObserver
 from ofnet.channel.wire import PacketIn
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
@@ -62,6 +62,19 @@ class Faults:
             while self.reached[step] < times:
                 self._news.clear()
                 await self._news.wait()
+
+    async def quiet(self, seconds: float = 0.02, limit: float = 0.1) -> None:
+        """Return when no step has begun or ended for so long: all that is left waits.
+
+        After `limit` seconds return nevertheless: something is being retried.
+        """
+        loop = asyncio.get_running_loop()
+        seen, since, end = (-1, -1), loop.time(), loop.time() + limit
+        while loop.time() < min(since + seconds, end):
+            now = (self.reached.total(), self.pending)
+            if now != seen:
+                seen, since = now, loop.time()
+            await asyncio.sleep(QUICK)
 
     async def work(self, step: str, do: Callable[[], T], *, lane: str = "") -> T:
         """Do outside work: once begun it is done, whoever stops waiting for it.
@@ -152,6 +165,9 @@ class FakeLinks(KernelLinks):
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
         self._faults = faults
+
+    async def has_kernel_datapath(self) -> bool:
+        return False
 
     async def add_pod_link(self, spec: PodLink) -> None:
         await self._faults.work("link", lambda: self._add(spec))
@@ -289,6 +305,9 @@ class FakeOvsdb(Ovsdb):
                 bridges=dict(old.bridges) if bridges is None else dict(bridges),
             )
         )
+
+    async def hang_up(self, *bridges: str, within: float = 1.0) -> None:
+        """There is no controller to replace."""
 
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
         ids = dict(self.bridge_external_ids(spec.name))
@@ -449,12 +468,16 @@ class FakeSwitch(Switch):
         self.table: dict[object, Flow] = {}
         self._faults = faults
         self._online = True
-        self._told: Listener | None = None
+        self._agent: SwitchObserver | None = None
         self.packets: list[bytes] = []
         """What was to be sent."""
 
-    def attach(self, listener: Listener) -> None:
-        self._told = listener
+    @property
+    def port(self) -> int:
+        return 6633
+
+    def attach(self, observer: SwitchObserver) -> None:
+        self._agent = observer
 
     @property
     def connected(self) -> bool:
@@ -466,14 +489,14 @@ class FakeSwitch(Switch):
 
     def hear(self, in_port: int, frame: bytes) -> None:
         """Bring a packet up."""
-        assert self._told is not None
-        self._told.packet_in(PacketIn(0, in_port, None, frame))
+        assert self._agent is not None
+        self._agent.on_packet_in(PacketIn(0, in_port, None, frame))
 
     def go(self, *, online: bool) -> None:
         """Come or go."""
         self._online = online
-        if self._told is not None:
-            (self._told.switch_connected if online else self._told.switch_lost)()
+        if self._agent is not None:
+            (self._agent.on_connected if online else self._agent.on_disconnected)()
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         await self._faults.work(f"flows {self._bridge}", lambda: self._apply(add, set(delete)))

@@ -26,7 +26,7 @@ def root_logger() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "calm_collector", lambda: None)
+    monkeypatch.setattr(main, "tune_garbage_collector", lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`objdb.api`: cutting changes into commits, and what no backend takes."""
+"""`objdb.api`: grouping of changes into commits, and the limits."""
 
 import pytest
 from hypothesis import given

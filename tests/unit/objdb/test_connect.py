@@ -1,4 +1,4 @@
-"""`objdb.connect`: what a command line may say about the store."""
+"""`objdb.connect`: store addresses on the command line."""
 
 from pathlib import Path
 

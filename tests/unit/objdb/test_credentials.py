@@ -1,4 +1,4 @@
-"""`objdb.credentials`: certificates and passwords come from files, and say so when they cannot."""
+"""`objdb.credentials`: certificates and passwords from files, and their errors."""
 
 from pathlib import Path
 

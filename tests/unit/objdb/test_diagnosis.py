@@ -1,4 +1,4 @@
-"""What a member's answer says: all right, worth waiting for, or of no use."""
+"""The diagnosis of a member's answer: usable, not up yet, or misconfigured."""
 
 import pytest
 
@@ -18,12 +18,12 @@ OK = "HTTP/1.0 200 OK"
     ],
 )
 def test_a_member_that_is_all_right(kind: StoreProduct, body: bytes) -> None:
-    kind.judge("a:1", OK, body)
+    kind.check("a:1", OK, body)
 
 
 def test_a_consul_without_a_leader_is_waited_for() -> None:
     with pytest.raises(StoreUnavailable, match="a:1: its servers have no leader"):
-        CONSUL.judge("a:1", OK, b'""')
+        CONSUL.check("a:1", OK, b'""')
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_a_consul_without_a_leader_is_waited_for() -> None:
 )
 def test_a_member_of_no_use(kind: StoreProduct, body: bytes, said: str) -> None:
     with pytest.raises(StoreDenied, match=said):
-        kind.judge("a:1", OK, body)
+        kind.check("a:1", OK, body)

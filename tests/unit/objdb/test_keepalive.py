@@ -1,18 +1,18 @@
-"""When a lease is renewed, and that its loss is told without another wait."""
+"""When a lease is renewed, and that its loss is reported without another wait."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from objdb.keepalive import GONE, Keepalive, Renew
+from objdb.keepalive import LEASE_ENDED, Keepalive, Renew
 
 TTL = 60.0
 THIRD = TTL / 3
 
 
-class Unhurried(Event):
-    """Notes for how long it is waited, and waits for nothing."""
+class RecordedWaits(Event):
+    """Records the timeouts of its waits and returns at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,29 +30,34 @@ def granting(*answers: float | None) -> Iterator[Renew]:
 
 
 def pauses_of(*answers: float | None) -> list[float | None]:
-    """Run a renewal to the lease's end, which must be told; return its pauses."""
-    told, clock = Event(), Unhurried()
-    renewal = Keepalive(granting(*answers), until=time.monotonic() + TTL, ttl=TTL, on_lost=told.set)
-    renewal._stop_asked = clock
-    renewal.run()
-    assert told.is_set()
-    assert renewal.is_lost()
-    return clock.pauses
+    """Run the renewals to the lease's end, which must be reported; return the pauses."""
+    lost, waits = Event(), RecordedWaits()
+    keepalive = Keepalive(
+        granting(*answers),
+        until=time.monotonic() + TTL,
+        ttl=TTL,
+        on_lost=lost.set,
+        stop_requested=waits,
+    )
+    keepalive.run()
+    assert lost.is_set()
+    assert keepalive.is_lost()
+    return waits.pauses
 
 
 def test_a_lease_that_is_granted_is_renewed_at_a_third() -> None:
-    assert pauses_of(TTL, TTL, GONE)[:3] == [THIRD] * 3
+    assert pauses_of(TTL, TTL, LEASE_ENDED)[:3] == [THIRD] * 3
 
 
-def test_what_is_not_answered_is_asked_again_soon() -> None:
-    first, second, third, *_ = pauses_of(None, TTL, GONE)
+def test_an_unanswered_renewal_is_repeated_soon() -> None:
+    first, second, third, *_ = pauses_of(None, TTL, LEASE_ENDED)
     assert first == third == THIRD
     assert second is not None
     assert second < 1
 
 
-def test_an_end_that_the_store_tells_is_told_at_once() -> None:
-    first, last = pauses_of(GONE)
+def test_an_end_reported_by_the_store_is_reported_at_once() -> None:
+    first, last = pauses_of(LEASE_ENDED)
     assert first == THIRD
     assert last is not None
     assert last < 1

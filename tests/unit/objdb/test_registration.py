@@ -37,10 +37,10 @@ async def test_an_instance_is_there_while_run_runs(
 ) -> None:
     registration = Registration(backend, KEY, b"follower")
     async with background("registration", registration.run()):
-        await registration.settled()
+        await registration.synced()
         assert value(store) == b"follower"
         registration.update(b"leader")
-        await registration.settled()
+        await registration.synced()
         assert value(store) == b"leader"
     assert value(store) is None
 
@@ -52,7 +52,7 @@ async def test_what_a_dead_process_left_is_taken_over(
     store.apply([Change((), (Put(KEY, b"old", dead),))])
     registration = Registration(backend, KEY, b"new")
     async with background("registration", registration.run()):
-        await registration.settled()
+        await registration.synced()
         dead.expire()
         assert value(store) == b"new"
 
@@ -60,25 +60,34 @@ async def test_what_a_dead_process_left_is_taken_over(
 async def test_a_lost_lease_is_registered_anew(backend: MemoryBackend, store: MemoryStore) -> None:
     registration = Registration(backend, KEY, b"1")
     async with background("registration", registration.run()):
-        await registration.settled()
+        await registration.synced()
         backend.leases[0].expire()
         assert value(store) is None
         await eventually_async(_registered(store), "registered again")
         assert len(backend.leases) == 2
 
 
-async def test_lost_answers_and_outages_are_waited_out(store: MemoryStore) -> None:
+async def test_lost_answers_and_outages_are_waited_out(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
     faults = Faults()
     faults.lost_answers += [LostAnswer.NOT_APPLIED, LostAnswer.APPLIED]
     faults.reachable.clear()
     registration = Registration(MemoryBackend(store, faults), KEY, b"1")
     async with background("registration", registration.run()):
-        await asyncio.sleep(0.05)
+        await eventually_async(_logged(caplog, "registration failed, retrying"), "tried")
         assert value(store) is None
         faults.reachable.set()
         async with asyncio.timeout(5):
-            await registration.settled()
+            await registration.synced()
         assert value(store) == b"1"
+
+
+def _logged(caplog: pytest.LogCaptureFixture, text: str) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return text in caplog.text
+
+    return check
 
 
 def _registered(store: MemoryStore) -> Callable[[], Awaitable[bool]]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from core.errors import SwitchUnavailable
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowEntry
-from ofnet.channel.session import FlowsRefused
+from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import SMALL, Switch
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, FlowKey
@@ -16,7 +16,7 @@ from ofnet.openflow.actions import PacketAction
 
 
 def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> bytes:
-    """Return the body of the answer that tells of flows (OpenFlow 1.3, `ofp_flow_stats`)."""
+    """Return the body of a flow-stats reply (OpenFlow 1.3, `ofp_flow_stats`)."""
     body = struct.pack(">HH4x", 1, 0)
     for flow in flows:
         packets, octets = counted.get(flow.cookie, (0, 0))
@@ -30,7 +30,7 @@ def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> byte
 
 
 class FakeSwitch(Switch):
-    """`table` is what the switch holds; `refuses` says which flows it does not take.
+    """`table` is what the switch holds; `refuses` returns whether it refuses a flow.
 
     `counted` has packets and bytes of
     flows by their cookies. `turns` is how many turns of the loop each answer takes, so that others
@@ -56,13 +56,13 @@ class FakeSwitch(Switch):
 
     def connect(self) -> None:
         self._present = True
-        if self._listener is not None:
-            self._listener.switch_connected()
+        if self._observer is not None:
+            self._observer.on_connected()
 
     def disconnect(self) -> None:
         self._present = False
-        if self._listener is not None:
-            self._listener.switch_lost()
+        if self._observer is not None:
+            self._observer.on_disconnected()
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         if not add and not delete:

@@ -5,8 +5,8 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from core.ids import EndpointKey
-from ofnet.changes import EVERYTHING, Changes
-from ofnet.channel.flow_stats import Adopted
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
+from ofnet.channel.flow_stats import ReportedClient
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.directory import Directory
@@ -61,20 +61,20 @@ class Site:
     def becomes(self, world: World, changes: Changes | None = None) -> frozenset[str]:
         """Take over another World, of which by default services and pods here have changed."""
         if changes is None:
-            changes = Changes(
-                services=frozenset({*world.services, *self.world.services}),
-                local=frozenset({*world.local, *self.world.local}),
-                remote=frozenset({*world.remote, *self.world.remote}),
+            changes = (
+                Changes.of(ObjectKind.SERVICE, {*world.services, *self.world.services})
+                | Changes.of(ObjectKind.LOCAL, {*world.local, *self.world.local})
+                | Changes.of(ObjectKind.REMOTE, {*world.remote, *self.world.remote})
             )
         touched = self.directory.update(world, changes)
         altered = self.proxy.update(world, changes, self.directory, touched)
-        self._realise(world, changes | Changes(served=altered))
+        self._realise(world, changes | Changes.of(ObjectKind.SERVED, altered))
         return altered
 
-    def adopts(self, *found: Adopted) -> frozenset[str]:
+    def adopts(self, *found: ReportedClient) -> frozenset[str]:
         """Go on with what a switch reports."""
         names = self.proxy.adopt(found, self.world, self.directory)
-        self._realise(self.world, Changes(served=names))
+        self._realise(self.world, Changes.of(ObjectKind.SERVED, names))
         return names
 
     def asks(
@@ -97,7 +97,7 @@ class Site:
         )
         packet = PacketIn(TableId.SRV_PROXY_DNAT, pod.ofport, None, frame)
         response = self.proxy.packet_in(packet, self.world, self.directory)
-        self._realise(self.world, Changes(served=frozenset({response.name})))
+        self._realise(self.world, Changes.of(ObjectKind.SERVED, {response.name}))
         return response
 
     def served(self, pod: LocalEndpoint, of: str = "web:default") -> Served | None:
@@ -125,7 +125,7 @@ class Site:
         self.world = replace(world, served=dict(self.proxy.served))
         self.desired.update(self.world, changes)
         assert not self.desired.faults
-        anew = Desired(self.desired._bridge)
+        anew = Desired(self.desired.bridge)
         anew.update(self.world, EVERYTHING)
         assert anew.flows == self.desired.flows
 

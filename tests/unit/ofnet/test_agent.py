@@ -1,7 +1,7 @@
-"""The agent of a bridge against a switch in memory: whatever happens, it ends up equal."""
+"""The agent of a bridge against a switch in memory: it converges after every disturbance."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from core.errors import Invalid, SwitchRefused, SwitchUnavailable
 from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.changes import Changes, ObjectKind
-from ofnet.channel.session import FlowsRefused
+from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.wire import PacketIn
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
@@ -23,17 +23,10 @@ from ofnet.openflow.match import Match
 from ofnet.openflow.packets import Arp
 from ofnet.tables import TableId
 from ofnet.world import Bridge, Router, Uplink, World
-from tests.bed.waiting import eventually_async
 from tests.unit.ofnet import frames
+from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
 from tests.unit.ofnet.worlds import address, local, remote, with_local, without_local, world
-
-
-async def until(check: Callable[[], bool], what: str) -> None:
-    async def holds() -> bool:
-        return check()
-
-    await eventually_async(holds, what, within=10.0)
 
 
 @asynccontextmanager
@@ -43,12 +36,12 @@ async def running(
     agent = BridgeAgent(switch, Bridge.VXLAN, of, audit_interval=audit_interval)
     async with background("bridge", agent.run()):
         if switch.connected:
-            await until(lambda: agent.settled, "settled")
+            await until(lambda: agent.synced, "synced")
         yield agent
 
 
 def pod_change(number: int) -> Changes:
-    return Changes(local=frozenset({local(number).key}))
+    return Changes.of(ObjectKind.LOCAL, {local(number).key})
 
 
 async def test_connect_then_changes_then_disconnect() -> None:
@@ -56,9 +49,9 @@ async def test_connect_then_changes_then_disconnect() -> None:
     async with running(switch, world()) as agent:
         with pytest.raises(SwitchUnavailable, match="no switch is connected"):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        assert not agent.settled
+        assert not agent.synced
         switch.connect()
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         assert switch.table == agent.flows
         await agent.update(with_local(agent.world, local(2)), pod_change(2))
         assert switch.table == agent.flows
@@ -67,7 +60,7 @@ async def test_connect_then_changes_then_disconnect() -> None:
         with pytest.raises(SwitchUnavailable):
             await agent.update(without_local(agent.world, local(1).key), pod_change(1))
         switch.connect()
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         assert switch.table == agent.flows
 
 
@@ -124,33 +117,33 @@ async def test_routes_stay_while_they_are_being_learned() -> None:
     switch.foreign = [FlowStamp(route.table, route.cookie), FlowStamp(7, 0x1F)]
     async with running(switch, replace(world(), learning=True)) as agent:
         assert switch.foreign == [FlowStamp(route.table, route.cookie)]
-        await agent.update(replace(agent.world, learning=False), Changes(router=True))
+        await agent.update(replace(agent.world, learning=False), Changes.of(ObjectKind.ROUTER))
         assert not switch.foreign
 
 
-async def test_somebody_can_hear_of_worlds_and_neighbours() -> None:
-    class Ear:
+async def test_an_observer_is_notified_of_worlds_and_neighbours() -> None:
+    class Recorder:
         def __init__(self) -> None:
             self.worlds: list[World] = []
             self.arps: list[Arp] = []
 
-        def realised(self, world: World) -> None:
+        def on_world(self, world: World) -> None:
             self.worlds.append(world)
 
-        def heard(self, arp: Arp) -> None:
+        def on_arp(self, arp: Arp) -> None:
             self.arps.append(arp)
 
-    ear, peer = Ear(), address(200)
+    recorder, peer = Recorder(), address(200)
     router = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(201), peer=peer)
     uplink = Uplink(ofport=30, mac="52:54:00:00:00:0a")
     of = replace(world(), router=router, uplinks=(uplink,))
     async with running(FakeSwitch(), of) as agent:
-        agent.inform(ear)
+        agent.set_observer(recorder)
         await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        assert ear.worlds == [agent.world]
-        agent.packet_in(PacketIn(0, 30, None, frames.arp(200, router.ip.packed, operation=2)))
-        agent.packet_in(PacketIn(0, 101, None, frames.arp(1, router.ip.packed, operation=2)))
-        assert [arp.sender_ip for arp in ear.arps] == [peer]
+        assert recorder.worlds == [agent.world]
+        agent.on_packet_in(PacketIn(0, 30, None, frames.arp(200, router.ip.packed, operation=2)))
+        agent.on_packet_in(PacketIn(0, 101, None, frames.arp(1, router.ip.packed, operation=2)))
+        assert [arp.sender_ip for arp in recorder.arps] == [peer]
 
 
 async def test_an_audit_repairs_what_was_tampered_with() -> None:
@@ -161,16 +154,16 @@ async def test_an_audit_repairs_what_was_tampered_with() -> None:
         await until(lambda: switch.table == agent.flows and not switch.foreign, "repaired")
 
 
-async def test_a_complaint_leads_to_a_comparison() -> None:
+async def test_an_unexpected_error_leads_to_a_comparison() -> None:
     switch = FakeSwitch()
     async with running(switch, world(here=(local(1),))) as agent:
         switch.table.clear()
-        agent.complaint("group refused")
+        agent.on_error("group refused")
         await until(lambda: switch.table == agent.flows, "repaired")
 
 
 @pytest.mark.parametrize("others", [1, 100])
-async def test_refused_flows_are_told_to_whom_they_concern(others: int) -> None:
+async def test_refused_flows_fail_the_updates_they_belong_to(others: int) -> None:
     switch = FakeSwitch()
     switch.refuses = lambda flow: "in_port=109" in str(flow)
     async with running(switch, world()) as agent:
@@ -179,7 +172,7 @@ async def test_refused_flows_are_told_to_whom_they_concern(others: int) -> None:
             grown = with_local(grown, local(number))
         keys = frozenset(grown.local)
         with pytest.raises(FlowsRefused):
-            await agent.update(grown, Changes(local=keys))
+            await agent.update(grown, Changes.of(ObjectKind.LOCAL, keys))
         # the others' flows are there, and others' changes are not disturbed
         assert switch.table == {k: f for k, f in agent.flows.items() if k not in agent.refused}
         await agent.update(with_local(grown, local(10)), pod_change(10))
@@ -201,33 +194,33 @@ async def test_refused_flows_are_tried_again_at_the_next_audit() -> None:
         await until(lambda: not agent.refused and switch.table == agent.flows, "accepted")
 
 
-async def test_a_bridge_that_lacks_refused_flows_is_never_in_step() -> None:
+async def test_a_bridge_that_lacks_refused_flows_is_never_fully_synced() -> None:
     switch = FakeSwitch()
     switch.refuses = lambda flow: flow.table == 7
     agent = BridgeAgent(switch, Bridge.VXLAN, world(), audit_interval=0.001)
     async with background("bridge", agent.run()):
         while switch.dumps < 20:
-            assert not agent.in_step
+            assert not agent.fully_synced
             await asyncio.sleep(0)
         switch.refuses = lambda _: False
-        await until(lambda: agent.in_step and switch.table == agent.flows, "in step")
+        await until(lambda: agent.fully_synced and switch.table == agent.flows, "fully synced")
 
 
-async def test_an_update_that_failed_is_made_up_before_the_bridge_is_in_step() -> None:
+async def test_an_update_that_failed_is_made_up_before_the_bridge_is_synced() -> None:
     switch = FakeSwitch()
     async with running(switch, world()) as agent:
         seen: list[bool] = []
-        agent.observe(lambda: seen.append(agent.in_step))
+        agent.on_sync_change(lambda: seen.append(agent.fully_synced))
         switch.failures = [SwitchUnavailable("no answer")]
         with pytest.raises(SwitchUnavailable, match="no answer"):
             await agent.update(with_local(agent.world, local(1)), pod_change(1))
-        assert not agent.in_step
-        await until(lambda: agent.in_step, "in step")
+        assert not agent.fully_synced
+        await until(lambda: agent.fully_synced, "fully synced")
         assert switch.table == agent.flows
         assert (seen[0], seen[-1]) == (False, True)
 
 
-async def test_a_switch_that_never_comes_to_rest_is_left_for_a_while() -> None:
+async def test_a_switch_that_does_not_converge_is_left_for_a_while() -> None:
     switch = FakeSwitch()
     async with running(switch, world()) as agent:
 
@@ -236,13 +229,13 @@ async def test_a_switch_that_never_comes_to_rest_is_left_for_a_while() -> None:
                 await super().dump()
                 return []
 
-        restless = Forgetful()
-        other = BridgeAgent(restless, Bridge.VXLAN, agent.world)
+        forgetful = Forgetful()
+        other = BridgeAgent(forgetful, Bridge.VXLAN, agent.world)
         async with background("bridge", other.run()):
-            with pytest.raises(SwitchRefused, match="does not come to rest"):
+            with pytest.raises(SwitchRefused, match="did not converge after 5 attempts"):
                 await other.update(with_local(other.world, local(1)), pod_change(1))
-            assert not other.settled
-            assert restless.dumps == 5
+            assert not other.synced
+            assert forgetful.dumps == 5
 
 
 async def test_a_failing_switch_fails_the_update_and_is_brought_up_to_date() -> None:
@@ -266,11 +259,11 @@ async def test_an_impossible_endpoint_is_refused_alone() -> None:
         assert [oid.name for oid in agent.faults] == [bad.key]
 
 
-async def test_an_agent_that_stops_lets_nobody_wait() -> None:
+async def test_an_agent_that_stops_fails_the_waiting_updates() -> None:
     switch = FakeSwitch()
     agent = BridgeAgent(switch, Bridge.VXLAN, world())
     async with background("bridge", agent.run()):
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         FakeSwitch.turns = 10**6
         try:
             waiting = asyncio.gather(agent.update(with_local(agent.world, local(1)), pod_change(1)))
@@ -285,9 +278,9 @@ async def test_an_agent_that_stops_lets_nobody_wait() -> None:
 async def test_arp_is_answered_and_counted() -> None:
     switch = FakeSwitch()
     async with running(switch, world(here=(local(1),), there=(remote(2),))) as agent:
-        agent.packet_in(PacketIn(0, 1, None, frames.arp(1, address(2).packed)))
-        agent.packet_in(PacketIn(0, 101, None, frames.arp(1, address(3).packed)))
-        agent.packet_in(PacketIn(0, 101, None, b"noise"))
+        agent.on_packet_in(PacketIn(0, 1, None, frames.arp(1, address(2).packed)))
+        agent.on_packet_in(PacketIn(0, 101, None, frames.arp(1, address(3).packed)))
+        agent.on_packet_in(PacketIn(0, 101, None, b"noise"))
         sent = [(actions, in_port) for _, actions, in_port in switch.packets]
         assert sent == [((Output(1),), 0xFFFFFFFD)]
         assert agent.stats == {
@@ -322,7 +315,7 @@ def test_whatever_happens_the_switch_ends_up_equal(history: list[tuple[str, int]
                     await disturb(switch, agent, what, number)
             switch.failures.clear()
             await asyncio.sleep(0)
-            await until(lambda: switch.table == agent.flows and agent.settled, "equal")
+            await until(lambda: switch.table == agent.flows and agent.synced, "equal")
             assert agent.world == now
 
     asyncio.run(play())
@@ -337,13 +330,13 @@ def after(before: World, what: str, number: int) -> World:
 async def disturb(switch: FakeSwitch, agent: BridgeAgent, what: str, number: int) -> None:
     match what:
         case "fail":
-            switch.failures.append(SwitchUnavailable("told to"))
+            switch.failures.append(SwitchUnavailable("injected"))
         case "reconnect":
             switch.disconnect()
             switch.connect()
         case "lose flows":
             switch.table.clear()
-            agent.complaint("told to")
+            agent.on_error("injected")
         case _:
             for _ in range(number):
                 await asyncio.sleep(0)

@@ -33,7 +33,7 @@ async def until(check: Callable[[], bool], what: str) -> None:
 async def running(switch: FakeSwitch, of: World = SERVED) -> AsyncIterator[BridgeAgent]:
     agent = BridgeAgent(switch, Bridge.VXLAN, of)
     async with background("bridge", agent.run()):
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         yield agent
 
 
@@ -49,12 +49,12 @@ def of_clients(switch: FakeSwitch) -> set[Flow]:
 async def test_the_first_packet_goes_on_when_the_flows_are_there() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         assert not switch.packets
         await until(lambda: bool(switch.packets), "the packet goes on")
         assert len(of_clients(switch)) == 6
         assert switch.table == agent.flows
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         await until(lambda: len(switch.packets) == 2, "one more that was on its way")
         assert len(of_clients(switch)) == 6
         assert agent.stats["SvcPktRcvd"] == 2
@@ -64,7 +64,7 @@ async def test_a_packet_whose_flows_are_refused_is_lost() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
         switch.refuses = lambda flow: flow.table == TableId.SRV_PROXY_SNAT
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         await until(lambda: agent.stats["SvcPktDropped"] == 1, "the packet is counted")
         assert not switch.packets
 
@@ -73,7 +73,7 @@ async def test_too_many_packets_are_lost() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
         for _ in range(MAX_WAITING + 5):
-            agent.packet_in(first_packet())
+            agent.on_packet_in(first_packet())
         assert agent.stats["SvcPktDropped"] == 5
         await until(lambda: len(switch.packets) == MAX_WAITING, "the others go on")
 
@@ -81,17 +81,19 @@ async def test_too_many_packets_are_lost() -> None:
 async def test_a_restarted_agent_goes_on_with_whom_the_switch_has_served() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
-        agent.packet_in(first_packet(BOB))
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet(BOB))
+        agent.on_packet_in(first_packet())
         await until(lambda: len(switch.packets) == 2, "both are served")
         before = of_clients(switch)
     sent = switch.counters["flow_mods"]
     async with running(switch, replace(SERVED, complete=False)) as agent:
-        agent.packet_in(first_packet())
-        assert agent.stats["SvcPktDropped"] == 1, "nobody is served before the World is complete"
+        agent.on_packet_in(first_packet())
+        assert agent.stats["SvcPktDropped"] == 1, (
+            "no client is assigned before the World is complete"
+        )
         await agent.update(SERVED, EVERYTHING)
         await until(lambda: bool(agent.world.served), "the switch has been asked")
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         assert of_clients(switch) == before
         assert {one.provider for one in agent.world.served.values()} == {BOB.ip, FAR.ip}
     assert switch.counters["flow_mods"] - sent < len(switch.table), "most was there"
@@ -100,47 +102,47 @@ async def test_a_restarted_agent_goes_on_with_whom_the_switch_has_served() -> No
 async def test_what_holds_no_more_after_a_restart_is_gone() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         await until(lambda: bool(switch.packets), "she is served")
         assert any(str(BOB.ip) in str(flow) for flow in of_clients(switch))
     async with running(switch, having(SERVED, service(FAR.ip))) as agent:
         assert not of_clients(switch)
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         await until(lambda: len(of_clients(switch)) == 6, "she is served by the other one")
 
 
 async def test_a_restarted_switch_gets_its_clients_back() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         await until(lambda: bool(switch.packets), "she is served")
         before = of_clients(switch)
         switch.disconnect()
         switch.table.clear()
         switch.connect()
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         assert of_clients(switch) == before
 
 
 async def test_changes_and_first_packets_side_by_side() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         without = having(SERVED, service(FAR.ip))
         key = frozenset({"web:default"})
-        await asyncio.gather(agent.update(without, Changes(services=key)))
-        agent.packet_in(first_packet())
+        await asyncio.gather(agent.update(without, Changes.of(ObjectKind.SERVICE, key)))
+        agent.on_packet_in(first_packet())
         gone = replace(without, local={BOB.key: BOB})
-        await agent.update(gone, Changes(local=frozenset({ANN.key})))
+        await agent.update(gone, Changes.of(ObjectKind.LOCAL, {ANN.key}))
         assert not of_clients(switch)
         assert switch.table == agent.flows
 
 
-async def test_counters_are_read_when_they_are_asked_for() -> None:
+async def test_counters_are_read_on_request() -> None:
     switch = FakeSwitch()
     async with running(switch) as agent:
         assert await agent.service_stats() == {}
-        agent.packet_in(first_packet())
+        agent.on_packet_in(first_packet())
         await until(lambda: bool(switch.packets), "she is served")
         switch.counted = {flow.cookie: (2, 200) for flow in of_clients(switch)}
         clients = await agent.service_stats()

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from ofnet.announcements import ROUNDS, Announcements
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.openflow import packets
 from ofnet.openflow.actions import Output, SetField
 from ofnet.packetin import PacketOut
@@ -31,7 +31,7 @@ def holding(*endpoints: LocalEndpoint) -> World:
 
 
 def of(*endpoints: LocalEndpoint) -> Changes:
-    return Changes(local=frozenset(endpoint.key for endpoint in endpoints))
+    return Changes.of(ObjectKind.LOCAL, {endpoint.key for endpoint in endpoints})
 
 
 def heard(sent: Iterable[PacketOut]) -> set[Heard]:
@@ -56,23 +56,23 @@ def rounds(book: Announcements) -> list[set[Heard]]:
     """Play all rounds that are left."""
     played = []
     while book.rounds_left:
-        played.append(heard(book.next_round()))
+        played.append(heard(book.take_round()))
     return played
 
 
 def test_a_new_endpoint_is_announced_once_on_its_networks_vlan(book: Announcements) -> None:
     book.update(holding(local(1)), of(local(1)))
-    assert heard(book.once()) == {(address(1), 1, 30)}
-    assert book.once() == []
+    assert heard(book.take_new()) == {(address(1), 1, 30)}
+    assert book.take_new() == []
     assert rounds(book) == []
 
 
 def test_an_endpoint_that_stays_is_not_announced_again(book: Announcements) -> None:
     book.update(holding(local(1)), of(local(1)))
-    book.once()
+    book.take_new()
     book.update(holding(replace(local(1), dscp=10)), of(local(1)))
     book.update(holding(replace(local(1), dscp=10)), EVERYTHING)
-    assert book.once() == []
+    assert book.take_new() == []
 
 
 @pytest.mark.parametrize("other", [{"mac": "02:02:0a:09:00:01"}, {"ip": address(77)}])
@@ -80,16 +80,16 @@ def test_an_endpoint_with_another_address_is_announced(
     book: Announcements, other: dict[str, object]
 ) -> None:
     book.update(holding(local(1)), of(local(1)))
-    book.once()
+    book.take_new()
     moved = replace(local(1), **other)  # type: ignore[arg-type]
     book.update(holding(moved), of(local(1)))
-    assert heard(book.once()) == {(moved.ip, 1, 30)}
+    assert heard(book.take_new()) == {(moved.ip, 1, 30)}
 
 
 def test_an_endpoint_that_went_before_its_turn_is_not_announced(book: Announcements) -> None:
     book.update(holding(grouped(1)), of(grouped(1)))
     book.update(EMPTY, of(grouped(1)))
-    assert book.once() == []
+    assert book.take_new() == []
     assert rounds(book) == [set()] * ROUNDS
 
 
@@ -98,7 +98,7 @@ def test_a_member_has_its_whole_group_announced_in_rounds(book: Announcements) -
     book.update(holding(first, stranger), of(first, stranger))
     rounds(book)
     book.update(holding(first, stranger, second), of(second))
-    assert heard(book.once()) >= {(address(2), 1, 30)}
+    assert heard(book.take_new()) >= {(address(2), 1, 30)}
     both = {(address(1), GROUP_VLAN, 30), (address(2), GROUP_VLAN, 30)}
     assert rounds(book) == [both] * ROUNDS
 
@@ -108,12 +108,12 @@ def test_a_group_that_is_launched_again_meanwhile_starts_anew(book: Announcement
     rounds(book)
     launched = replace(holding(grouped(1)), launches={5: 1})
     book.update(launched, of(grouped(1)))
-    book.next_round()
+    book.take_round()
     book.update(launched, of(grouped(1)))
     assert len(rounds(book)) == ROUNDS - 1
     book.update(replace(launched, launches={5: 2}), of(grouped(1)))
     assert len(rounds(book)) == ROUNDS
-    assert heard(book.once()) == {(address(1), 1, 30)}
+    assert heard(book.take_new()) == {(address(1), 1, 30)}
 
 
 def test_a_group_whose_vlan_becomes_known_is_announced(book: Announcements) -> None:
@@ -128,14 +128,14 @@ def test_the_first_uplink_to_come_up_has_all_announced(book: Announcements) -> N
     down = tuple(replace(uplink, up=False) for uplink in UPLINKS)
     quiet = replace(holding(local(1), grouped(2)), uplinks=down)
     book.update(quiet, EVERYTHING)
-    assert book.once() == []
+    assert book.take_new() == []
     rounds(book)
     one_up = replace(quiet, uplinks=(down[0], UPLINKS[1]))
-    book.update(one_up, Changes(uplinks=True))
-    assert heard(book.once()) == {(address(1), 1, 31), (address(2), 1, 31)}
+    book.update(one_up, Changes.of(ObjectKind.UPLINKS))
+    assert heard(book.take_new()) == {(address(1), 1, 31), (address(2), 1, 31)}
     assert rounds(book) == [{(address(2), GROUP_VLAN, 31)}] * ROUNDS
-    book.update(replace(one_up, uplinks=UPLINKS), Changes(uplinks=True))
-    assert book.once() == []
+    book.update(replace(one_up, uplinks=UPLINKS), Changes.of(ObjectKind.UPLINKS))
+    assert book.take_new() == []
     assert not book.rounds_left
 
 
@@ -143,11 +143,11 @@ def test_each_endpoint_is_announced_by_the_same_card_of_a_bond(book: Announcemen
     many = [local(number) for number in range(1, 20)]
     bonded = replace(holding(*many), uplinks=UPLINKS)
     book.update(bonded, of(*many))
-    first = heard(book.once())
+    first = heard(book.take_new())
     assert {port for _, _, port in first} == {30, 31}
     assert len(first) == len(many)
     book.update(replace(bonded, arp_mode=ArpMode.FLOOD), EVERYTHING)
-    assert heard(book.once()) == first
+    assert heard(book.take_new()) == first
 
 
 class Garps:
@@ -167,11 +167,11 @@ class Garps:
 
     def uplinks(self, *up: bool) -> None:
         cards = [Uplink(ofport=30 + n, mac="52:54:00:00:00:0a", up=one) for n, one in enumerate(up)]
-        self._become(replace(self.world, uplinks=tuple(cards)), Changes(uplinks=True))
+        self._become(replace(self.world, uplinks=tuple(cards)), Changes.of(ObjectKind.UPLINKS))
 
     def cycles(self) -> float:
         while self.book.rounds_left:
-            self.sent += len(self.book.next_round())
+            self.sent += len(self.book.take_round())
         return self.sent / ROUNDS
 
     def _become(self, world: World, changes: Changes) -> None:
@@ -215,16 +215,16 @@ def test_the_originals_announcements_of_groups_and_uplinks() -> None:
 
 def test_flooding_has_all_announced(book: Announcements) -> None:
     book.update(holding(local(1), grouped(2)), EVERYTHING)
-    book.once()
+    book.take_new()
     rounds(book)
     flooding = replace(holding(local(1), grouped(2)), arp_mode=ArpMode.FLOOD)
     book.update(flooding, EVERYTHING)
-    assert {who for who, _, _ in heard(book.once())} == {address(1), address(2)}
+    assert {who for who, _, _ in heard(book.take_new())} == {address(1), address(2)}
     assert len(rounds(book)) == ROUNDS
     book.update(with_local(flooding, local(3)), of(local(3)))
-    assert heard(book.once()) == {(address(3), 1, 30)}
+    assert heard(book.take_new()) == {(address(3), 1, 30)}
     book.update(replace(flooding, arp_mode=ArpMode.PROXY), EVERYTHING)
-    assert book.once() == []
+    assert book.take_new() == []
 
 
 @pytest.mark.parametrize(
@@ -235,17 +235,17 @@ def test_flooding_has_all_announced(book: Announcements) -> None:
         (Bridge.VXLAN, FwdMode.ROUTING),
     ],
 )
-def test_elsewhere_nobody_is_announced(bridge: Bridge, mode: FwdMode) -> None:
+def test_other_bridges_and_modes_announce_nothing(bridge: Bridge, mode: FwdMode) -> None:
     book = Announcements(bridge, replace(EMPTY, fwd_mode=mode, uplinks=()))
     book.update(replace(holding(grouped(1)), fwd_mode=mode), EVERYTHING)
-    assert book.once() == []
+    assert book.take_new() == []
     assert not book.rounds_left
 
 
-def test_without_an_uplink_nobody_could_hear(book: Announcements) -> None:
-    book.update(replace(EMPTY, uplinks=()), Changes(uplinks=True))
+def test_without_an_uplink_nothing_is_announced(book: Announcements) -> None:
+    book.update(replace(EMPTY, uplinks=()), Changes.of(ObjectKind.UPLINKS))
     lonely = replace(holding(grouped(1)), uplinks=())
     book.update(lonely, of(grouped(1)))
     book.update(without_local(lonely, local(9).key), Changes())
-    assert book.once() == []
+    assert book.take_new() == []
     assert rounds(book) == [set()] * ROUNDS

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ofnet.announcements import ROUNDS, Announcements
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Uplink, World
 from tests.unit.ofnet.worlds import local, with_local, without_local, world
 
@@ -43,15 +43,15 @@ class Story:
         self._becomes(without_local(self.world, endpoint.key), endpoint)
 
     def launches(self, group: int, *members: LocalEndpoint) -> None:
-        """Have a group announced, as netmaster asks for it."""
+        """Have a group announced, as netmaster requests it."""
         again = self.world.launches.get(group, 0) + 1
         self._becomes(replace(self.world, launches={group: again}), *members)
 
     def has_uplinks(self, *links: Uplink) -> None:
-        self._update(replace(self.world, uplinks=links), Changes(uplinks=True))
+        self._update(replace(self.world, uplinks=links), Changes.of(ObjectKind.UPLINKS))
 
     def _becomes(self, after: World, *endpoints: LocalEndpoint) -> None:
-        self._update(after, Changes(local=frozenset(endpoint.key for endpoint in endpoints)))
+        self._update(after, Changes.of(ObjectKind.LOCAL, {endpoint.key for endpoint in endpoints}))
 
     def _update(self, after: World, changes: Changes) -> None:
         self._book.update(after, changes)
@@ -60,7 +60,7 @@ class Story:
 
     def _rounds(self) -> Iterator[int]:
         while self._book.rounds_left:
-            yield len(self._book.next_round())
+            yield len(self._book.take_round())
 
 
 @pytest.fixture

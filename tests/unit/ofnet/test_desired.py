@@ -1,4 +1,4 @@
-"""Desired flows: object by object equals from scratch, and deltas tell the whole difference."""
+"""Desired flows: object by object equals from scratch, and deltas are complete."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.ids import EndpointKey, HostLabel, NetworkId
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, KINDS, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.flows import Flow, FlowKey
 from ofnet.world import (
@@ -49,53 +49,53 @@ def from_scratch(bridge: Bridge, of: World) -> dict[FlowKey, Flow]:
     return dict(desired.flows)
 
 
-def put(field: str, key: Any, value: Any) -> Step:
+def put(kind: ObjectKind, key: Any, value: Any) -> Step:
     """Return the step that sets or, with None, removes one object of a World's mapping."""
 
     def step(before: World) -> tuple[World, Changes]:
+        field = KINDS[kind].field or ""
         items = {k: v for k, v in getattr(before, field).items() if k != key}
         if value is not None:
             items[key] = value
-        changed: dict[str, Any] = {field: frozenset({key})}
         altered: dict[str, Any] = {field: items}
-        return replace(before, **altered), Changes(**changed)
+        return replace(before, **altered), Changes.of(kind, {str(key)})
 
     return step
 
 
 def some_network(name: NetworkId, vrf: int, number: int) -> Step:
-    return put("networks", name, network(name, vrf=vrf, number=number))
+    return put(ObjectKind.NETWORK, name, network(name, vrf=vrf, number=number))
 
 
 def some_local(key: int, net: NetworkId, address: int, port: int, group: int) -> Step:
     endpoint = replace(
         local(address, ofport=port), key=EndpointKey(f"pod{key}"), network=net, group_id=group
     )
-    return put("local", endpoint.key, endpoint)
+    return put(ObjectKind.LOCAL, endpoint.key, endpoint)
 
 
 def some_remote(key: int, net: NetworkId, address: int, host: HostLabel) -> Step:
     endpoint = replace(
         remote(address, host=host, v6=True), key=EndpointKey(f"pod{key}"), network=net
     )
-    return put("remote", endpoint.key, endpoint)
+    return put(ObjectKind.REMOTE, endpoint.key, endpoint)
 
 
 def some_rule(name: str, group: int, allow: bool) -> Step:
     rule = Rule(id=name, priority=10, allow=allow, dst_group=group)
-    return put("rules", name, rule)
+    return put(ObjectKind.RULE, name, rule)
 
 
 def host_port(present: bool) -> Step:
     return lambda before: (
         replace(before, host_port=HOST_PORT if present else None),
-        Changes(host_port=True),
+        Changes.of(ObjectKind.HOST_PORT),
     )
 
 
 def uplinks(count: int) -> Step:
     links = tuple(Uplink(ofport=90 + index, mac="52:54:00:00:00:0a") for index in range(count))
-    return lambda before: (replace(before, uplinks=links), Changes(uplinks=True))
+    return lambda before: (replace(before, uplinks=links), Changes.of(ObjectKind.UPLINKS))
 
 
 def mode(fwd_mode: FwdMode) -> Step:
@@ -107,30 +107,39 @@ def router(number: int | None) -> Step:
     own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
     made = Router(ofport=80 + (number or 0), mac="06:02:32:01:01:01", ip=own, peer=peer)
     known = replace(made, peer_mac=mac) if number is not None else None
-    return lambda before: (replace(before, router=known), Changes(router=True))
+    return lambda before: (replace(before, router=known), Changes.of(ObjectKind.ROUTER))
 
 
 nets, hosts, pods = st.sampled_from(NETS), st.sampled_from(HOSTS), st.sampled_from(PODS)
 steps = st.one_of(
     st.builds(some_network, nets, st.integers(1, 2), st.integers(1, 3)),
-    st.builds(put, st.just("networks"), nets, st.none()),
+    st.builds(put, st.just(ObjectKind.NETWORK), nets, st.none()),
     st.builds(some_local, pods, nets, pods, st.integers(10, 12), st.integers(0, 2)),
-    st.builds(put, st.just("local"), pods.map(lambda n: EndpointKey(f"pod{n}")), st.none()),
-    st.builds(some_remote, pods, nets, pods, hosts),
-    st.builds(put, st.just("remote"), pods.map(lambda n: EndpointKey(f"pod{n}")), st.none()),
-    hosts.flatmap(
-        lambda host: st.integers(2, 3).map(lambda port: put("vteps", host, vtep(host, ofport=port)))
+    st.builds(
+        put, st.just(ObjectKind.LOCAL), pods.map(lambda n: EndpointKey(f"pod{n}")), st.none()
     ),
-    st.builds(put, st.just("vteps"), hosts, st.none()),
+    st.builds(some_remote, pods, nets, pods, hosts),
+    st.builds(
+        put, st.just(ObjectKind.REMOTE), pods.map(lambda n: EndpointKey(f"pod{n}")), st.none()
+    ),
+    hosts.flatmap(
+        lambda host: st.integers(2, 3).map(
+            lambda port: put(ObjectKind.VTEP, host, vtep(host, ofport=port))
+        )
+    ),
+    st.builds(put, st.just(ObjectKind.VTEP), hosts, st.none()),
     st.builds(host_port, st.booleans()),
     st.builds(uplinks, st.integers(0, 2)),
     st.builds(mode, st.sampled_from(FwdMode)),
     st.builds(some_rule, st.sampled_from("rs"), st.integers(1, 3), st.booleans()),
-    st.builds(put, st.just("rules"), st.sampled_from("rs"), st.none()),
-    st.builds(put, st.just("peer_macs"), hosts, st.sampled_from([None, "52:54:00:00:00:0b"])),
+    st.builds(put, st.just(ObjectKind.RULE), st.sampled_from("rs"), st.none()),
+    st.builds(put, st.just(ObjectKind.PEER), hosts, st.sampled_from([None, "52:54:00:00:00:0b"])),
     st.builds(router, st.sampled_from([None, 1, 2])),
     st.builds(
-        put, st.just("routes"), st.sampled_from(PREFIXES), st.sampled_from([None, *NEXT_HOPS])
+        put,
+        st.just(ObjectKind.ROUTE),
+        st.sampled_from(PREFIXES),
+        st.sampled_from([None, *NEXT_HOPS]),
     ),
 )
 
@@ -174,15 +183,15 @@ def test_a_pod_that_moved_here_beats_its_stale_record() -> None:
         outputs = [str(flow) for flow in desired.flows.values() if "nw_dst=10.1.0.1" in str(flow)]
         assert [text for text in outputs if "output:101" in text]
         assert not [text for text in outputs if "output:2" in text]
-        desired.update(without_local(now, moved.key), Changes(local=frozenset({moved.key})))
+        desired.update(without_local(now, moved.key), Changes.of(ObjectKind.LOCAL, {moved.key}))
         assert desired.flows == from_scratch(Bridge.VXLAN, world(there=(there,)))
 
 
 def add(before: World, endpoint: LocalEndpoint | RemoteEndpoint) -> tuple[World, Changes]:
     if isinstance(endpoint, LocalEndpoint):
-        return with_local(before, endpoint), Changes(local=frozenset({endpoint.key}))
+        return with_local(before, endpoint), Changes.of(ObjectKind.LOCAL, {endpoint.key})
     remotes = {**before.remote, endpoint.key: endpoint}
-    return replace(before, remote=remotes), Changes(remote=frozenset({endpoint.key}))
+    return replace(before, remote=remotes), Changes.of(ObjectKind.REMOTE, {endpoint.key})
 
 
 def test_an_endpoint_without_its_network_or_tunnel_has_no_flows() -> None:
@@ -208,7 +217,9 @@ def test_a_change_of_group_replaces_flows_without_deleting() -> None:
     desired = Desired(Bridge.VXLAN)
     desired.update(world(here=(local(1),)), EVERYTHING)
     grouped = replace(local(1), group_id=5)
-    delta = desired.update(with_local(world(), grouped), Changes(local=frozenset({grouped.key})))
+    delta = desired.update(
+        with_local(world(), grouped), Changes.of(ObjectKind.LOCAL, {grouped.key})
+    )
     assert sorted(flow.table for flow in delta.add) == [1, 4]
     assert not delta.delete
 
@@ -231,8 +242,8 @@ def test_an_object_with_impossible_values_harms_no_other(bad: LocalEndpoint) -> 
     assert [oid.name for oid in delta.faults] == [bad.key]
     assert desired.flows == from_scratch(Bridge.VXLAN, good)
     healed = with_local(good, local(9))
-    assert not desired.update(healed, Changes(local=frozenset({bad.key}))).faults
+    assert not desired.update(healed, Changes.of(ObjectKind.LOCAL, {bad.key})).faults
     assert desired.flows == from_scratch(Bridge.VXLAN, healed)
-    desired.update(with_local(good, bad), Changes(local=frozenset({bad.key})))
+    desired.update(with_local(good, bad), Changes.of(ObjectKind.LOCAL, {bad.key}))
     assert not desired.update(good, EVERYTHING).faults
     assert not desired.faults

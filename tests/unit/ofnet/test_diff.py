@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofnet.changes import ObjectKind
-from ofnet.diff import FlowStamp, difference
+from ofnet.diff import Deletions, FlowStamp, difference
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP
 from ofnet.openflow.match import Match
@@ -34,12 +34,18 @@ def test_two_comparisons_bring_any_switch_to_the_desired_state(
     assert not difference(wanted, after)
 
 
-def test_what_objects_of_a_kind_own_can_be_spared() -> None:
+def test_routes_can_be_excluded_from_deletion() -> None:
     route = Flow(ObjectKind.ROUTE, TableId.IP, 101, Match(in_port=9), DROP)
     spared = FlowStamp(route.table, route.cookie)
-    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]]).sparing(ObjectKind.ROUTE)
-    assert diff.add == (FLOWS[0],)
-    assert set(diff.delete) == {STAMPS[1], FOREIGN[0]}
+    diff = difference(FLOWS[:1], [STAMPS[1], spared, FOREIGN[0]])
+    restricted = diff.restricted_to(Deletions.ALL_BUT_ROUTES)
+    assert restricted.add == (FLOWS[0],)
+    assert set(restricted.delete) == {STAMPS[1], FOREIGN[0]}
+
+
+def test_all_deletions_can_be_excluded() -> None:
+    restricted = difference(FLOWS[:1], STAMPS[1:]).restricted_to(Deletions.NONE)
+    assert (restricted.add, restricted.delete) == ((FLOWS[0],), ())
 
 
 def test_equal_states_differ_in_nothing() -> None:

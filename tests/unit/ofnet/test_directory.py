@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
-from ofnet.directory import Behind, Directory
+from ofnet.directory import Attachment, Directory
 from ofnet.world import FwdMode, Router, Uplink
 from tests.unit.ofnet.worlds import (
     NET,
@@ -47,7 +47,7 @@ def test_who_has_an_address_is_known_by_it() -> None:
     assert known.endpoint(2, address(1)) is None
 
 
-def test_the_gateway_of_a_bridged_network_is_nobody_here() -> None:
+def test_the_gateway_of_a_bridged_network_is_not_in_the_directory() -> None:
     known = directory()
     known.update(replace(WORLD, fwd_mode=FwdMode.BRIDGE), EVERYTHING)
     assert not known.knows(1, GATEWAY)
@@ -56,34 +56,35 @@ def test_the_gateway_of_a_bridged_network_is_nobody_here() -> None:
 
 def test_ports_have_a_kind() -> None:
     known = directory()
-    assert known.behind(101) == Behind(ObjectKind.LOCAL, local(1), network())
-    assert known.behind(2) == Behind(ObjectKind.VTEP)
-    assert known.behind(1) == Behind(ObjectKind.HOST_PORT)
-    assert known.behind(9) is None
+    assert known.attachment(101) == Attachment(ObjectKind.LOCAL, local(1), network())
+    assert known.attachment(2) == Attachment(ObjectKind.VTEP)
+    assert known.attachment(1) == Attachment(ObjectKind.HOST_PORT)
+    assert known.attachment(9) is None
     known.update(
-        replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)), Changes(uplinks=True)
+        replace(WORLD, uplinks=(Uplink(ofport=9, mac="52:54:00:00:00:01"),)),
+        Changes.of(ObjectKind.UPLINKS),
     )
-    assert known.behind(9) == Behind(ObjectKind.UPLINKS)
+    assert known.attachment(9) == Attachment(ObjectKind.UPLINKS)
 
 
 def test_the_port_for_bgp_is_known() -> None:
     known = directory()
     own, peer = IPv4Address("50.1.1.1"), IPv4Address("50.1.1.2")
     router = Router(ofport=80, mac="06:02:32:01:01:01", ip=own, peer=peer)
-    known.update(replace(WORLD, router=router), Changes(router=True))
-    assert known.behind(80) == Behind(ObjectKind.ROUTER)
-    known.update(WORLD, Changes(router=True))
-    assert known.behind(80) is None
+    known.update(replace(WORLD, router=router), Changes.of(ObjectKind.ROUTER))
+    assert known.attachment(80) == Attachment(ObjectKind.ROUTER)
+    known.update(WORLD, Changes.of(ObjectKind.ROUTER))
+    assert known.attachment(80) is None
 
 
 def test_what_is_gone_is_forgotten() -> None:
     known = directory()
-    known.update(without_local(WORLD, local(1).key), Changes(local=frozenset({local(1).key})))
+    known.update(without_local(WORLD, local(1).key), Changes.of(ObjectKind.LOCAL, {local(1).key}))
     assert not known.knows(1, address(1))
-    assert known.behind(101) is None
-    known.update(replace(WORLD, vteps={}), Changes(vteps=frozenset({PEER})))
-    assert known.behind(2) is None
-    known.update(replace(WORLD, networks={}), Changes(networks=frozenset({NET})))
+    assert known.attachment(101) is None
+    known.update(replace(WORLD, vteps={}), Changes.of(ObjectKind.VTEP, {PEER}))
+    assert known.attachment(2) is None
+    known.update(replace(WORLD, networks={}), Changes.of(ObjectKind.NETWORK, {NET}))
     assert not known.knows(1, address(2))
     assert not known.knows(1, GATEWAY)
 
@@ -96,6 +97,7 @@ def test_a_port_given_to_another_pod_is_the_other_pods() -> None:
     after = replace(with_local(without_local(WORLD, local(1).key), heir), networks=networks)
     known.update(
         after,
-        Changes(local=frozenset({local(1).key, heir.key}), networks=frozenset({blue})),
+        Changes.of(ObjectKind.LOCAL, {local(1).key, heir.key})
+        | Changes.of(ObjectKind.NETWORK, {blue}),
     )
-    assert known.behind(101) == Behind(ObjectKind.LOCAL, heir, networks[blue])
+    assert known.attachment(101) == Attachment(ObjectKind.LOCAL, heir, networks[blue])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from ofnet.changes import ObjectKind
-from ofnet.flows import COOKIE_MAGIC, Flow, Undeclared
+from ofnet.flows import COOKIE_MAGIC, Flow, UndeclaredFlow
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.openflow.fields import DESTINATION_GROUP, VRF
 from ofnet.openflow.match import Match
@@ -29,7 +29,7 @@ FLOW = Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), goto(TableId.S
 def test_what_a_table_does_not_declare_cannot_be_built(
     table: TableId, match: Match, instructions: Instructions
 ) -> None:
-    with pytest.raises(Undeclared, match=f"table {table:d} does not"):
+    with pytest.raises(UndeclaredFlow, match=f"table {table:d} does not"):
         Flow(ObjectKind.LOCAL, table, 1, match, instructions)
 
 
@@ -48,7 +48,7 @@ def test_another_content_has_another_cookie(other: Flow) -> None:
     assert other != FLOW
 
 
-def test_the_cookie_tells_magic_and_owner() -> None:
+def test_the_cookie_has_magic_and_owner() -> None:
     assert FLOW.cookie >> 56 == COOKIE_MAGIC
     assert FLOW.cookie >> 48 & 0xFF == ObjectKind.LOCAL
 

@@ -11,8 +11,8 @@ from core.tasks import background
 from ofnet.agent import BridgeAgent
 from ofnet.announcements import ROUNDS
 from ofnet.world import Bridge
+from tests.unit.ofnet.conditions import until
 from tests.unit.ofnet.fake_switch import FakeSwitch
-from tests.unit.ofnet.test_agent import until
 from tests.unit.ofnet.test_announcements import EMPTY, grouped, holding, of
 from tests.unit.ofnet.worlds import local
 
@@ -22,7 +22,7 @@ async def announcing(switch: FakeSwitch, *, period: float = 0.001) -> AsyncItera
     agent = BridgeAgent(switch, Bridge.VLAN, EMPTY)
     async with (
         background("bridge", agent.run()),
-        background("announcements", agent.announcer.run(period=period)),
+        background("announcements", agent.garp_sender.run(period=period)),
     ):
         yield agent
 
@@ -30,7 +30,7 @@ async def announcing(switch: FakeSwitch, *, period: float = 0.001) -> AsyncItera
 async def test_an_endpoint_is_announced_behind_its_flows() -> None:
     switch = FakeSwitch()
     async with announcing(switch) as agent:
-        await until(lambda: agent.settled, "settled")
+        await until(lambda: agent.synced, "synced")
         updating = asyncio.gather(agent.update(holding(local(1)), of(local(1))))
         while not updating.done():
             assert not switch.packets
@@ -45,7 +45,8 @@ async def test_without_a_switch_announcements_wait_for_it() -> None:
     async with announcing(switch) as agent:
         with pytest.raises(SwitchUnavailable):
             await agent.update(holding(local(1)), of(local(1)))
-        await asyncio.sleep(0.02)
+        for _ in range(100):
+            await asyncio.sleep(0)
         assert not switch.packets
         switch.connect()
         await until(lambda: len(switch.packets) == 1, "the announcement")
@@ -54,14 +55,14 @@ async def test_without_a_switch_announcements_wait_for_it() -> None:
 async def test_a_group_is_announced_in_rounds_that_end() -> None:
     switch = FakeSwitch()
     async with announcing(switch) as agent:
-        await agent_settles_with_a_group(agent)
+        await agent_gets_a_group(agent)
         await until(lambda: agent.stats["GARPSent"] == ROUNDS, "all rounds")
         assert agent.stats["GarpPktSent"] == ROUNDS + 1
-        await agent_settles_with_a_group(agent, 2)
+        await agent_gets_a_group(agent, 2)
         await until(lambda: agent.stats["GARPSent"] == 3 * ROUNDS, "both, in all rounds")
 
 
-async def agent_settles_with_a_group(agent: BridgeAgent, members: int = 1) -> None:
-    await until(lambda: agent.settled, "settled")
+async def agent_gets_a_group(agent: BridgeAgent, members: int = 1) -> None:
+    await until(lambda: agent.synced, "synced")
     group = [grouped(number) for number in range(1, members + 1)]
     await agent.update(holding(*group), of(*group))

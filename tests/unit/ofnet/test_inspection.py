@@ -87,7 +87,7 @@ def test_an_agent_as_recorded_from_the_original() -> None:
     assert (gateway["MacAddrStr"], gateway["EndpointGroupVlan"], gateway["Vlan"]) == ("", 0, 6)
 
 
-def test_a_bridged_networks_gateway_is_somebody_outside() -> None:
+def test_a_bridged_networks_gateway_is_not_reported() -> None:
     bridged = replace(world(here=(local(1),)), fwd_mode=FwdMode.BRIDGE)
     assert sorted(report(bridged, Mode.VLAN)["EndpointDb"]) == ["10.1.0.1:default"]
 

@@ -5,12 +5,12 @@ import pytest
 from core.ids import NetworkId
 from ofnet import names
 from ofnet.changes import ObjectKind
-from ofnet.directory import Behind
+from ofnet.directory import Attachment
 from ofnet.openflow import packets
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import NET, local, network
 
-POD = Behind(ObjectKind.LOCAL, local(1), network())
+POD = Attachment(ObjectKind.LOCAL, local(1), network())
 QUERY = frames.udp(1, 2, 53, b"who?")
 
 
@@ -32,14 +32,14 @@ def test_an_answer_too_large_is_not_given() -> None:
     assert names.answer(QUERY, POD, answering(1025)) == names.DnsAnswer(counters)
 
 
-def test_nobody_knows() -> None:
+def test_without_an_answer_the_request_is_forwarded() -> None:
     unasked = frames.udp(1, 2, 53, b"what?")
     assert names.answer(unasked, POD, answering(9)) == names.DnsAnswer(("dnsPktRcvd",))
-    assert names.answer(QUERY, POD, names.nobody) == names.DnsAnswer(("dnsPktRcvd",))
+    assert names.answer(QUERY, POD, names.no_resolver) == names.DnsAnswer(("dnsPktRcvd",))
 
 
 def test_what_is_behind_the_port_has_no_network() -> None:
-    for behind in (None, Behind(ObjectKind.HOST_PORT)):
+    for behind in (None, Attachment(ObjectKind.HOST_PORT)):
         answer = names.answer(QUERY, behind, answering(9))
         assert answer == names.DnsAnswer(("dnsPktInvalidVlan-ERROR",))
 

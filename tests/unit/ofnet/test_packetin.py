@@ -15,7 +15,7 @@ from ofnet.openflow import packets
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
-from ofnet.uplink_choice import way_out
+from ofnet.uplink_choice import choose_uplink
 from ofnet.world import FwdMode, Router, Uplink, World
 from tests.unit.ofnet import frames
 from tests.unit.ofnet.worlds import address, local, mac, remote, world
@@ -71,7 +71,7 @@ def test_routed_networks_leave_unanswered_what_the_switch_does_not_answer(
     assert react(packet, mode, directory, GUARDED) == expected
 
 
-def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
+def test_bridged_networks_send_unknown_requests_beyond_this_host(directory: Directory) -> None:
     question = arp(address(9))
     through_tunnels = (SetField("tunnel_id", 10001), Output(VTEP))
     on_the_wire = (*tag(1), Output(UPLINK))
@@ -83,7 +83,7 @@ def test_bridged_networks_ask_on_beyond_this_host(directory: Directory) -> None:
         assert react(question, mode, directory, alone).counters[-1] == "ArpReqUnknownDest"
 
 
-def test_a_pod_of_a_group_with_its_own_vlan_asks_there() -> None:
+def test_a_request_of_a_group_with_its_own_vlan_leaves_on_it() -> None:
     asker = replace(local(1), group_id=5, group_vlan=700)
     of = replace(BRIDGED, local={asker.key: asker})
     known = directory_of(of)
@@ -96,7 +96,7 @@ def test_a_pod_of_a_group_with_its_own_vlan_asks_there() -> None:
     assert through_tunnels.actions == (SetField("tunnel_id", 10001), Output(VTEP))
 
 
-def test_the_gateway_of_a_bridged_network_is_somebody_outside(bridged: Directory) -> None:
+def test_the_gateway_of_a_bridged_network_is_beyond_this_host(bridged: Directory) -> None:
     for mode in (Mode.VXLAN, Mode.VLAN):
         reaction = react(arp(GATEWAY), mode, bridged, BRIDGED)
         assert reaction.counters[-1] == "ArpReqReinject"
@@ -104,7 +104,7 @@ def test_the_gateway_of_a_bridged_network_is_somebody_outside(bridged: Directory
 
 
 def from_outside(mode: Mode, sender: IPv4Address, target: IPv4Address) -> PacketIn:
-    """Return the question of somebody beyond this host, as it comes in on the pods' network."""
+    """Return an ARP request from beyond this host, on the pods' network."""
     frame = frames.arp(77, target.packed, sender_ip=sender.packed)
     if mode is Mode.VXLAN:
         return PacketIn(0, VTEP, 10001, frame)
@@ -122,7 +122,7 @@ def from_outside(mode: Mode, sender: IPv4Address, target: IPv4Address) -> Packet
         (address(1), GATEWAY, "ArpReqUnknownDestFrom{}"),
     ],
 )
-def test_who_is_outside_is_told_of_no_pod_elsewhere(
+def test_requests_from_outside_for_remote_pods_are_not_answered(
     bridged: Directory, mode: Mode, sender: IPv4Address, target: IPv4Address, counter: str
 ) -> None:
     outside = "Vtep" if mode is Mode.VXLAN else "Uplink"
@@ -137,7 +137,7 @@ def test_who_is_outside_is_told_of_no_pod_elsewhere(
         (Mode.VXLAN, (SetField("tunnel_id", 10001), Output(VTEP))),
     ],
 )
-def test_who_is_outside_is_told_of_a_pod_here(
+def test_requests_from_outside_for_local_pods_are_answered(
     bridged: Directory, mode: Mode, back: tuple[Action, ...]
 ) -> None:
     question = from_outside(mode, OUTSIDER, address(1))
@@ -154,7 +154,7 @@ def test_who_is_outside_is_told_of_a_pod_here(
 
 
 @pytest.mark.parametrize("mode", [Mode.VLAN, Mode.VXLAN])
-def test_a_question_on_no_network_of_ours_is_left_alone(bridged: Directory, mode: Mode) -> None:
+def test_requests_on_an_unknown_network_are_ignored(bridged: Directory, mode: Mode) -> None:
     frame = frames.arp(77, address(1).packed, sender_ip=OUTSIDER.packed)
     port = VTEP if mode is Mode.VXLAN else UPLINK
     strange = [
@@ -168,13 +168,13 @@ def test_a_question_on_no_network_of_ours_is_left_alone(bridged: Directory, mode
         )
 
 
-def test_one_card_of_a_bond_that_works_asks_on(directory: Directory) -> None:
+def test_a_request_leaves_by_one_working_nic_of_a_bond(directory: Directory) -> None:
     question = arp(address(9))
     cards = [Uplink(ofport=UPLINK + n, mac="52:54:00:00:00:0a") for n in range(3)]
     for broken in range(4):
         uplinks = tuple(replace(card, up=n >= broken) for n, card in enumerate(cards))
         sent = react(question, Mode.VLAN, directory, replace(FULL, uplinks=uplinks)).send
-        way = way_out(uplinks, local(1).mac)
+        way = choose_uplink(uplinks, local(1).mac)
         actions = (*tag(1), Output(way.ofport)) if way is not None else None
         assert (sent.actions if sent is not None else None) == actions
         assert (way is None) == (broken == len(cards))
@@ -188,7 +188,7 @@ def test_a_question_in_anothers_name_goes_nowhere(directory: Directory) -> None:
     assert react(spoofed, Mode.VXLAN, directory, FULL).counters[-1] == "ArpReqReinject"
 
 
-def test_the_host_is_told_the_router_for_any_address(directory: Directory) -> None:
+def test_the_host_gets_the_routers_mac_for_any_address(directory: Directory) -> None:
     reaction = react(arp(address(77), port=HOST), Mode.VROUTER, directory, FULL)
     assert reaction.counters[-1] == "ArpReqRespSent"
     assert reaction.send is not None
@@ -204,7 +204,7 @@ def test_replies_are_counted_only(directory: Directory) -> None:
 
 
 def parrot(network: NetworkId, message: bytes) -> bytes:
-    """Answer a message by who asked it and what it says."""
+    """Answer a message with its network and its text."""
     return f"{network} asks ".encode() + message
 
 
@@ -259,12 +259,12 @@ SPEAKING = replace(FULL, router=ROUTER)
 
 
 @pytest.mark.parametrize("operation", [1, 2])
-def test_who_is_beyond_the_uplink_is_heard_where_bgp_is_spoken(operation: int) -> None:
+def test_arp_from_the_bgp_peers_network_is_reported(operation: int) -> None:
     frame = frames.arp(200, ROUTER.ip.packed, operation=operation)
     for of, heard in ((SPEAKING, True), (FULL, False)):
         said = react(
             PacketIn(0, UPLINK, None, frame), Mode.VLROUTER, directory_of(of), of, parrot
-        ).heard
+        ).uplink_arp
         assert (said is not None) is heard
         assert said is None or (said.sender_ip, said.sender_mac) == (OUTSIDER, mac(200))
 
@@ -277,11 +277,11 @@ def test_who_is_beyond_the_uplink_is_heard_where_bgp_is_spoken(operation: int) -
         PacketIn(0, UPLINK, None, packets.tagged(frames.arp(200, ROUTER.ip.packed), 5)),
     ],
 )
-def test_nobody_else_is_heard(packet: PacketIn) -> None:
-    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).heard is None
+def test_other_arp_is_not_reported(packet: PacketIn) -> None:
+    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).uplink_arp is None
 
 
-def test_the_port_for_bgp_asks_in_vain_for_whom_nobody_knows() -> None:
+def test_requests_of_the_bgp_port_for_unknown_addresses_are_not_answered() -> None:
     packet = PacketIn(0, ROUTER.ofport, None, frames.arp(200, address(99).packed))
     reaction = react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot)
     assert (reaction.counters[-1], reaction.send) == ("ArpReqUnknownDest", None)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ofnet.uplink_choice import fnv1a, way_out
+from ofnet.uplink_choice import choose_uplink, fnv1a
 from ofnet.world import Uplink
 
 CARDS = tuple(Uplink(ofport=number, mac="52:54:00:00:00:0a") for number in (4, 5, 6))
@@ -20,13 +20,13 @@ def test_the_hash_is_fnv_1a(data: bytes, hashed: int) -> None:
 
 
 def test_each_address_has_its_card_and_each_card_its_addresses() -> None:
-    ways = {mac: way_out(CARDS, mac) for mac in MACS}
+    ways = {mac: choose_uplink(CARDS, mac) for mac in MACS}
     assert set(ways.values()) == set(CARDS)
-    assert ways == {mac: way_out(CARDS, mac) for mac in MACS}
+    assert ways == {mac: choose_uplink(CARDS, mac) for mac in MACS}
 
 
 def test_only_cards_that_work_count() -> None:
     first_down = (replace(CARDS[0], up=False), *CARDS[1:])
-    assert {way_out(first_down, mac) for mac in MACS} == set(CARDS[1:])
-    assert way_out((replace(CARDS[0], up=False),), MACS[0]) is None
-    assert way_out((), MACS[0]) is None
+    assert {choose_uplink(first_down, mac) for mac in MACS} == set(CARDS[1:])
+    assert choose_uplink((replace(CARDS[0], up=False),), MACS[0]) is None
+    assert choose_uplink((), MACS[0]) is None

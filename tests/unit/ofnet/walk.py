@@ -59,7 +59,7 @@ def _best(flows: list[Flow], packet: Packet) -> Flow | None:
     highest = max(flow.priority for flow in fitting)
     first, *others = [flow for flow in fitting if flow.priority == highest]
     for other in others:
-        assert other.instructions == first.instructions, f"{first} or {other}: nobody knows"
+        assert other.instructions == first.instructions, f"{first} or {other}: undefined"
     return first
 
 

@@ -1,4 +1,4 @@
-"""`state.codec` against recorded stores, and against values that must be refused."""
+"""`state.codec` against recorded stores, and against invalid values."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Objects of the REST API as agents read them: who has which policies, and what rules say."""
+"""REST objects as agents read them: the policies of groups, and rules."""
 
 import json
 from typing import Any

@@ -1,10 +1,10 @@
-"""What a rule means: which packets, of whom, and when nothing at all."""
+"""The ofnet rules of a policy rule, and the rules that expand to nothing."""
 
 import pytest
 
 from core.addresses import parse_match
 from core.ids import GroupKey, GroupName, NetworkId, NetworkName, TenantName
-from state.policy_rules import Known, PolicyRule, Span, expand, expand_all, protocol_number
+from state.policy_rules import PolicyRule, RuleScope, Span, expand, expand_all, protocol_number
 from state.records import Encap, GroupRecord, NetworkRecord, NetworkType
 
 TENANT = TenantName("default")
@@ -49,7 +49,7 @@ def network(name: str, first: str, last: str, *, bounded: bool = False) -> Netwo
 
 
 WEB, DB = group("web", 3), group("db", 7)
-KNOWN = Known(
+KNOWN = RuleScope(
     groups={GroupKey("web:default"): WEB, GroupKey("db:default"): DB},
     networks={
         NetworkId("n2.default"): network("n2", "10.1.2.77", "10.1.2.255"),

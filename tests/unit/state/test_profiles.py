@@ -1,4 +1,4 @@
-"""What agents read of application profiles."""
+"""Application profiles as agents read them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The version of the store's layout, and what is said about another one."""
+"""The schema version of the store, and the errors for another one."""
 
 import pytest
 

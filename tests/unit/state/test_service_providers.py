@@ -1,4 +1,4 @@
-"""Who serves a service."""
+"""The providers of a service."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What counts as an address before anything is sent."""
+"""Validation of addresses before a request."""
 
 import pytest
 

@@ -1,10 +1,11 @@
 """`netctl host`."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from netctl.commands import host
+from contivmodel.client_sync import RestClient
+from netctl.commands.host import wait_until_applied
 from tests.unit.netctl.master import Netctl
 
 
@@ -83,19 +84,28 @@ def test_a_host_without_an_agent_is_named_and_not_waited_for(netctl: Netctl) -> 
     assert netctl.master.looks == 1
 
 
-def test_waiting_ends_when_all_have(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "LOOK_EVERY", 0.001)
+def waited(netctl: Netctl, wait: float) -> list[dict[str, Any]]:
+    return wait_until_applied(cast("RestClient", netctl.master), wait, interval=0.001)
+
+
+def test_waiting_ends_when_all_have(netctl: Netctl) -> None:
     netctl.master.host_states = lambda look: [state("h1", behind=NETS if look < 4 else "")]
+    assert waited(netctl, 60) == [state("h1")]
+    assert netctl.master.looks == 4
+
+
+def test_applied_waits_as_long_as_it_is_told(netctl: Netctl) -> None:
+    netctl.master.host_states = lambda look: [state("h1", behind=NETS if look < 2 else "")]
     done = netctl("host", "applied", "--wait=60")
-    assert (done.code, done.out, netctl.master.looks) == (0, "applied on 1 of 1 hosts\n", 4)
+    assert (done.code, done.out, netctl.master.looks) == (0, "applied on 1 of 1 hosts\n", 2)
 
 
-def test_waiting_ends_after_its_time(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "LOOK_EVERY", 0.001)
+def test_waiting_ends_after_its_time(netctl: Netctl) -> None:
     netctl.master.host_states = lambda _: [state("h1", behind=NETS)]
-    done = netctl("host", "applied", "-w", "0.05")
-    assert (done.code, done.out) == (5, f"applied on 0 of 1 hosts\nh1: {NETS}\n")
+    assert waited(netctl, 0.05) == [state("h1", behind=NETS)]
     assert netctl.master.looks > 1
+    done = netctl("host", "applied", "-w", "0")
+    assert (done.code, done.out) == (5, f"applied on 0 of 1 hosts\nh1: {NETS}\n")
 
 
 @pytest.mark.parametrize("wait", ["-1", "nan"])

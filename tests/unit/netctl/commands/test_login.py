@@ -1,4 +1,4 @@
-"""`netctl login` up to its first question; the rest is tried on a terminal."""
+"""`netctl login` up to its first prompt; an integration test runs the rest on a terminal."""
 
 import pytest
 

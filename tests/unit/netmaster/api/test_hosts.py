@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -10,10 +10,9 @@ from core import keys
 from core.errors import Conflict, NotFound
 from core.ids import HostLabel
 from netmaster.api.hosts import HostsApi
-from netmaster.api.routes import RouteAction, Target
 from netmaster.cleanup import Cleanups
 from netmaster.plan.endpoints import dead_hosts
-from netmaster.progress import NO_AGENT, SILENT
+from netmaster.progress import NO_AGENT, NOT_REPORTED
 from objdb.api import Change, Put
 from ofnet.rpc.control import Node, Report
 from state import codec
@@ -25,8 +24,8 @@ NODES = [Node("192.0.2.1", 9002), Node("192.0.2.1", 9003)]
 AHEAD = {keys.MASTER_CONFIG: 10**6, keys.NETWORKS: 10**6, keys.ENDPOINTS: 10**6}
 
 
-async def nobody(_: EndpointRecord) -> None:
-    """Tell no agent anything."""
+async def no_agent(_: EndpointRecord) -> None:
+    """Call no agent."""
 
 
 @dataclass
@@ -52,15 +51,15 @@ class Leading:
     def report(self, node: Node, label: HostLabel) -> None:
         self.reports[node] = Report(node=node, host=label, revisions=AHEAD)
 
-    async def ask(self, action: RouteAction, label: str = "") -> Any:
-        cleanups = Cleanups(self.lead.committer, nobody)
-        hosts = HostsApi(
+    @property
+    def hosts(self) -> HostsApi:
+        cleanups = Cleanups(self.lead.committer, no_agent)
+        return HostsApi(
             self.lead.backend, self.lead.committer, cleanups, self.reports, now=lambda: 50.0
         )
-        return await hosts.calls()[action](Target(action, key=label))
 
     async def listed(self) -> list[dict[str, Any]]:
-        return cast("list[dict[str, Any]]", await self.ask(RouteAction.HOSTS))
+        return await self.hosts.all()
 
 
 @pytest.fixture
@@ -79,9 +78,9 @@ async def leader() -> AsyncIterator[Leading]:
 async def test_hosts_are_shown_in_order_with_their_endpoints(leader: Leading) -> None:
     found = await leader.listed()
     assert [(one["label"], one["endpoints"]) for one in found] == [("h1", 2), ("h2", 0)]
-    assert await leader.ask(RouteAction.HOST, "h2") == found[1]
+    assert await leader.hosts.one(H2) == found[1]
     with pytest.raises(NotFound, match="host h3 not found"):
-        await leader.ask(RouteAction.HOST, "h3")
+        await leader.hosts.one(HostLabel("h3"))
 
 
 async def test_each_registered_end_has_to_report(leader: Leading) -> None:
@@ -91,21 +90,21 @@ async def test_each_registered_end_has_to_report(leader: Leading) -> None:
     leader.report(Node("192.0.2.1", 9004), H2)  # it is not registered
     first, second = await leader.listed()
     assert (first["registered"], first["ends"]) == (True, [str(node) for node in NODES])
-    assert (first["behind"], second["behind"]) == (SILENT, NO_AGENT)
+    assert (first["behind"], second["behind"]) == (NOT_REPORTED, NO_AGENT)
     leader.report(NODES[1], H1)
     assert (await leader.listed())[0]["applied"]
 
 
 async def test_a_drain_is_shown(leader: Leading) -> None:
-    await leader.ask(RouteAction.DRAIN, "h1")
+    await leader.hosts.drain(H1)
     assert [one["drained"] for one in await leader.listed()] == [True, False]
-    await leader.ask(RouteAction.UNDRAIN, "h1")
+    await leader.hosts.undrain(H1)
     assert [one["drained"] for one in await leader.listed()] == [False, False]
 
 
 async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: Leading) -> None:
     await leader.lead.committer.submit(
-        lambda view: dead_hosts.note(view, absent={H1: 7}, believed=[H1], now=40.0)
+        lambda view: dead_hosts.update(view, absent={H1: 7}, confirmed=[H1], now=40.0)
     )
     first, second = await leader.listed()
     assert (first["missingSince"], "missingSince" in second) == (40.0, False)
@@ -116,7 +115,7 @@ async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: 
 async def test_a_pod_that_comes_while_its_host_is_removed_keeps_it(leader: Leading) -> None:
     async with leader.lead.held() as tasks:
         coming = tasks.create_task(leader.lead.endpoint("c", host=H2))
-        removing = tasks.create_task(outcome(leader.ask(RouteAction.REMOVE_HOST, "h2")))
+        removing = tasks.create_task(outcome(leader.hosts.remove(H2, force=False)))
     assert coming.result()
     assert isinstance(removing.result(), Conflict)
     assert [one["endpoints"] for one in await leader.listed()] == [2, 1]

@@ -1,12 +1,10 @@
-"""`/ipam/fix`: nothing is mended that was not wrong at two looks."""
+"""`/ipam/fix`: only what two scans find wrong is repaired."""
 
 from collections import Counter
-from typing import Any, cast
 
 from core import keys
 from core.ids import NetworkId
 from netmaster.api.ipam import GRACE, IpamApi
-from netmaster.api.routes import RouteAction, Target
 from objdb.api import Change, Delete, Put
 from state import codec
 from state.records import GrantOwner, GrantRecord
@@ -23,7 +21,7 @@ def stray(address: str) -> Put:
 
 
 async def foreign(lead: Term, *ops: Put | Delete) -> None:
-    """Have somebody else write, and the leader see it."""
+    """Write as another program, and wait until the leader sees it."""
     await lead.backend.commit([Change((), ops)])
 
     async def seen() -> bool:
@@ -38,7 +36,7 @@ def _key(address: str) -> str:
     return keys.grant(N1, address)
 
 
-async def test_what_was_wrong_at_one_look_alone_is_left() -> None:
+async def test_a_finding_of_one_scan_alone_is_not_repaired() -> None:
     waited: list[float] = []
 
     async def meanwhile(seconds: float) -> None:
@@ -48,24 +46,19 @@ async def test_what_was_wrong_at_one_look_alone_is_left() -> None:
 
     async with term() as lead:
         await lead.network("n1")
-        ipam = IpamApi(
-            lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=meanwhile
-        ).calls()
+        ipam = IpamApi(lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=meanwhile)
         await foreign(lead, stray("10.1.1.31"), stray("10.1.1.32"))
-        answer = cast(
-            "dict[str, Any]", await ipam[RouteAction.IPAM_FIX](Target(RouteAction.IPAM_FIX))
-        )
+        answer = await ipam.fix()
         assert [one["address"] for one in answer["fixed"]] == ["10.1.1.32"]
         assert [one["address"] for one in answer["findings"]] == ["10.1.1.33"]
         assert waited == [GRACE]
 
 
-async def test_where_nothing_is_wrong_nobody_waits() -> None:
+async def test_without_findings_a_fix_does_not_wait() -> None:
     async def never(_: float) -> None:
         raise AssertionError
 
     async with term() as lead:
         await lead.network("n1")
         ipam = IpamApi(lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=never)
-        answer = await ipam.calls()[RouteAction.IPAM_FIX](Target(RouteAction.IPAM_FIX))
-        assert cast("dict[str, Any]", answer)["fixed"] == []
+        assert (await ipam.fix())["fixed"] == []

@@ -6,7 +6,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from core.errors import NotLeader, StoreUnavailable
-from netmaster.api.proxy import Proxy
+from netmaster.api.proxy import Proxy, ProxyTiming
 
 OWN = "10.0.0.1:9999"
 
@@ -24,14 +24,13 @@ async def test_a_master_never_asks_itself(holder: str | None) -> None:
         await proxy.close()
 
 
-async def test_a_silent_store_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netmaster.api.proxy.LEADER_KNOWN", 0.01)
+async def test_a_silent_store_is_not_waited_for_long() -> None:
 
     async def leader() -> str | None:
         await asyncio.Event().wait()
         return None
 
-    proxy = Proxy(leader, OWN)
+    proxy = Proxy(leader, OWN, ProxyTiming(leader_known=0.01))
     try:
         async with asyncio.timeout(30):
             with pytest.raises(StoreUnavailable, match="try again"):

@@ -1,40 +1,69 @@
 """Paths and methods mean what the original's do."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netmaster.api.routes import RouteAction, Target, cleaned, find
+from netmaster.api.route_table import ROUTE_FINDER, ROUTES
+from netmaster.api.routes import OperationDoc, Route, RouteFinder, cleaned
+
+DOC = OperationDoc(summary="x", tag="x")
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "target"),
+    ("method", "path", "pattern", "parameters"),
     [
-        ("GET", "/api/v1/networks/", Target(RouteAction.LIST, "networks")),
-        ("GET", "/api/v1/networks/t:n/", Target(RouteAction.READ, "networks", "t:n")),
-        ("POST", "/api/v1/networks/t:n/", Target(RouteAction.WRITE, "networks", "t:n")),
-        ("PUT", "/api/v1/networks/:n/", Target(RouteAction.WRITE, "networks", ":n")),
-        ("DELETE", "/api/v1/tenants/a b/", Target(RouteAction.DELETE, "tenants", "a b")),
-        ("GET", "/api/v1/inspect/endpoints/x/", Target(RouteAction.INSPECT, "endpoints", "x")),
-        ("POST", "/plugin/allocAddress", Target(RouteAction.ALLOCATE_ADDRESS)),
-        ("POST", "/plugin/releaseAddress", Target(RouteAction.RELEASE_ADDRESS)),
-        ("POST", "/plugin/createEndpoint", Target(RouteAction.CREATE_ENDPOINT)),
-        ("POST", "/plugin/deleteEndpoint", Target(RouteAction.DELETE_ENDPOINT)),
-        ("GET", "/version", Target(RouteAction.VERSION)),
-        ("GET", "/info", Target(RouteAction.INFO)),
-        ("GET", "/hosts", Target(RouteAction.HOSTS)),
-        ("GET", "/hosts/h1.example", Target(RouteAction.HOST, key="h1.example")),
-        ("DELETE", "/hosts/h1", Target(RouteAction.REMOVE_HOST, key="h1")),
-        ("DELETE", "/hosts/h1/force", Target(RouteAction.REMOVE_HOST, key="h1", force=True)),
-        ("GET", "/hosts/h1/drain", Target(RouteAction.DRAINED, key="h1")),
-        ("POST", "/hosts/h1/drain", Target(RouteAction.DRAIN, key="h1")),
-        ("DELETE", "/hosts/h1/drain", Target(RouteAction.UNDRAIN, key="h1")),
-        ("GET", "/ipam/check", Target(RouteAction.IPAM_CHECK)),
-        ("POST", "/ipam/fix", Target(RouteAction.IPAM_FIX)),
+        ("GET", "/api/v1/networks/", "/api/v1/networks/", {}),
+        ("GET", "/api/v1/networks/t:n/", "/api/v1/networks/{key}/", {"key": "t:n"}),
+        ("POST", "/api/v1/networks/t:n/", "/api/v1/networks/{key}/", {"key": "t:n"}),
+        ("PUT", "/api/v1/networks/:n/", "/api/v1/networks/{key}/", {"key": ":n"}),
+        ("DELETE", "/api/v1/tenants/a b/", "/api/v1/tenants/{key}/", {"key": "a b"}),
+        (
+            "GET",
+            "/api/v1/inspect/networks/x/",
+            "/api/v1/inspect/networks/{key}/",
+            {"key": "x"},
+        ),
+        (
+            "GET",
+            "/api/v1/inspect/endpoints/x/",
+            "/api/v1/inspect/endpoints/{key}/",
+            {"key": "x"},
+        ),
+        ("POST", "/plugin/allocAddress", "/plugin/allocAddress", {}),
+        ("POST", "/plugin/releaseAddress", "/plugin/releaseAddress", {}),
+        ("POST", "/plugin/createEndpoint", "/plugin/createEndpoint", {}),
+        ("POST", "/plugin/updateEndpoint", "/plugin/updateEndpoint", {}),
+        ("POST", "/plugin/deleteEndpoint", "/plugin/deleteEndpoint", {}),
+        ("GET", "/version", "/version", {}),
+        ("GET", "/info", "/info", {}),
+        ("GET", "/service/s:t", "/service/{key}", {"key": "s:t"}),
+        ("GET", "/hosts", "/hosts", {}),
+        ("GET", "/hosts/h1.example", "/hosts/{label}", {"label": "h1.example"}),
+        ("DELETE", "/hosts/h1", "/hosts/{label}", {"label": "h1"}),
+        ("DELETE", "/hosts/h1/force", "/hosts/{label}/force", {"label": "h1"}),
+        ("GET", "/hosts/h1/drain", "/hosts/{label}/drain", {"label": "h1"}),
+        ("POST", "/hosts/h1/drain", "/hosts/{label}/drain", {"label": "h1"}),
+        ("DELETE", "/hosts/h1/drain", "/hosts/{label}/drain", {"label": "h1"}),
+        ("GET", "/ipam/check", "/ipam/check", {}),
+        ("POST", "/ipam/fix", "/ipam/fix", {}),
+        (
+            "DELETE",
+            "/debug/epcleanup/tenant/t/net/n1",
+            "/debug/epcleanup/tenant/{tenant}/{category}/{key}",
+            {"tenant": "t", "category": "net", "key": "n1"},
+        ),
     ],
 )
-def test_a_known_request_has_a_target(method: str, path: str, target: Target) -> None:
-    assert find(method, path) == target
+def test_a_known_request_has_a_route(
+    method: str, path: str, pattern: str, parameters: dict[str, str]
+) -> None:
+    found = ROUTE_FINDER.find(method, path)
+    assert found is not None
+    assert (found.route.method, found.route.pattern) == (method, pattern)
+    assert found.parameters == parameters
 
 
 @pytest.mark.parametrize(
@@ -44,6 +73,9 @@ def test_a_known_request_has_a_target(method: str, path: str, target: Target) ->
         ("GET", "/api/v1/"),
         ("GET", "/api/v1/globals"),
         ("GET", "/api/v2/globals/"),
+        ("GET", "/api/v1/unknown/"),
+        ("GET", "/api/v1/endpoints/"),
+        ("POST", "/api/v1/unknown/x/"),
         ("GET", "/api/v1/networks/t:n"),
         ("POST", "/api/v1/globals/"),
         ("PATCH", "/api/v1/globals/"),
@@ -63,11 +95,36 @@ def test_a_known_request_has_a_target(method: str, path: str, target: Target) ->
         ("PUT", "/plugin/createEndpoint"),
         ("POST", "/plugin/createEndpoint/"),
         ("POST", "/api/v1/inspect/networks/t:n/"),
+        ("GET", "/api/v1/inspect/networks/"),
         ("GET", "/api/v1/networks/a/b/c/"),
+        ("GET", "/hosts/{label}/force"),
     ],
 )
 def test_everything_else_has_none(method: str, path: str) -> None:
-    assert find(method, path) is None
+    assert ROUTE_FINDER.find(method, path) is None
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.pattern}")
+def test_every_route_of_the_table_is_dispatched(route: Route[object]) -> None:
+    found = ROUTE_FINDER.find(route.method, re.sub(r"\{\w+\}", "a", route.pattern))
+    assert found is not None
+    assert found.route is route
+
+
+def test_a_route_that_is_there_twice_is_refused() -> None:
+    route = Route("GET", "/a/{key}", None, DOC)
+    with pytest.raises(ValueError, match="in the table twice"):
+        RouteFinder([route, Route("GET", "/a/{label}", None, DOC)])
+
+
+def test_parameters_of_one_shape_do_not_hide_those_of_another() -> None:
+    first = Route("GET", "/a/{x}/b", 1, DOC)
+    second = Route("GET", "/a/b/{y}", 2, DOC)
+    router = RouteFinder([first, second])
+    for path, route in (("/a/1/b", first), ("/a/b/2", second)):
+        found = router.find("GET", path)
+        assert found is not None
+        assert found.route is route
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """What `/version` and `/info` say."""
 
 from core import keys
-from netmaster.api.status import info, version_page
-from objdb.api import Change, Put
+from netmaster.api.status import StatusApi
+from objdb.api import Change, Lock, Put
 from objdb.memory import MemoryBackend
+from ofnet.rpc.control import Node, OfnetMaster
 from state import codec
 from state.records import ServiceInstance
+
+
+def _status(backend: MemoryBackend, lock: Lock) -> StatusApi:
+    return StatusApi("1.2.3", backend, lock, ofnet=OfnetMaster(), own=Node("10.0.0.1", 9001))
 
 
 async def test_info_lists_leader_and_nodes() -> None:
@@ -22,7 +27,7 @@ async def test_info_lists_leader_and_nodes() -> None:
         instance = ServiceInstance(service=service, address=address, port=port)
         put = Put(keys.service(service, address, port), codec.encode(instance))
         await backend.commit([Change((), (put,))])
-    assert await info(backend, lock, "10.0.0.1") == {
+    assert await _status(backend, lock).info() == {
         "current-state": "leader",
         "leader-ip": "10.0.0.1:9999",
         "local-ip": "10.0.0.1",
@@ -32,5 +37,7 @@ async def test_info_lists_leader_and_nodes() -> None:
 
 
 async def test_version_names_the_version() -> None:
-    page = await version_page("1.2.3")
+    backend = MemoryBackend()
+    lock = backend.lock(keys.LEADER_LOCK, "10.0.0.1:9999", 5)
+    page = _status(backend, lock).version()
     assert list(page.items()) == [("GitCommit", ""), ("Version", "1.2.3"), ("BuildTime", "")]

@@ -14,7 +14,7 @@ def _take(ids: GroupIds) -> int | None:
 def test_ids_go_round_before_one_comes_again() -> None:
     ids = GroupIds()
     assert [_take(ids) for _ in range(3)] == [1, 2, 3]
-    ids.give(2)
+    ids.release(2)
     assert _take(ids) == 4
     ids.last = LAST_ID - 1
     assert [_take(ids) for _ in range(2)] == [LAST_ID, 2]
@@ -26,12 +26,12 @@ def test_the_last_one_given_is_known_by_what_is_in_use() -> None:
         ids.take(number)
     assert ids.latest() == 3
     ids.last = ids.latest()
-    ids.give(3)
+    ids.release(3)
     assert (ids.latest(), ids.following()) == (3, 4)
     ids.last = LAST_ID - 1
     ids.take(LAST_ID)
     assert (ids.latest(), ids.following()) == (2, 3)
-    ids.give(1)
+    ids.release(1)
     assert (ids.latest(), ids.following()) == (LAST_ID, 1)
 
 
@@ -41,5 +41,5 @@ def test_no_id_is_left() -> None:
         ids.take(number)
     assert ids.following() is None
     assert ids.latest() == ids.last
-    ids.give(7)
+    ids.release(7)
     assert ids.following() == 7

@@ -44,7 +44,7 @@ def test_a_range_is_given_to_its_last_address() -> None:
 def test_a_released_address_is_the_next() -> None:
     pool = _pool("10.1.1.0/29")
     _take_all(pool)
-    pool.give(ipv4("10.1.1.4"))
+    pool.release(ipv4("10.1.1.4"))
     assert pool.lowest() == ipv4("10.1.1.4")
 
 
@@ -53,7 +53,7 @@ def test_an_address_outside_the_range_is_not_assignable() -> None:
     assert pool.assignable(ipv4("10.1.1.10"))
     assert not pool.assignable(ipv4("10.1.1.9"))
     pool.take(ipv4("10.1.1.254"))
-    pool.give(ipv4("10.1.1.254"))
+    pool.release(ipv4("10.1.1.254"))
     assert not pool.assignable(ipv4("10.1.1.254"))
 
 
@@ -72,7 +72,7 @@ def test_a_pool_is_given_to_its_group_alone() -> None:
     assert _take_all(pool) == ["10.1.1.1", "10.1.1.4", "10.1.1.6"]
     assert _take_all(pool, WEB) == ["10.1.1.2", "10.1.1.3"]
     assert _take_all(pool, DB) == ["10.1.1.5"]
-    pool.give(ipv4("10.1.1.3"))
+    pool.release(ipv4("10.1.1.3"))
     assert pool.lowest() is None
     assert pool.lowest(WEB) == ipv4("10.1.1.3")
 
@@ -91,7 +91,7 @@ def test_a_pool_returns_with_what_is_still_held_in_it() -> None:
     pool.restore(WEB)
     pool.restore(WEB)
     assert _take_all(pool) == ["10.1.1.1", "10.1.1.4", "10.1.1.5", "10.1.1.6"]
-    pool.give(ipv4("10.1.1.3"))
+    pool.release(ipv4("10.1.1.3"))
     assert pool.lowest() == ipv4("10.1.1.3")
 
 

@@ -27,7 +27,7 @@ def test_a_released_address_rests_until_the_round_is_over() -> None:
     pool = _pool("2001:db8::/125")
     for _ in range(3):
         _take(pool)
-    pool.give(pool.subnet.base + 2)
+    pool.release(pool.subnet.base + 2)
     assert [_take(pool) for _ in range(6)] == [
         "2001:db8::4",
         "2001:db8::5",

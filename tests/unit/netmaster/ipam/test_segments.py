@@ -69,7 +69,7 @@ def test_tags_return_with_their_network() -> None:
     for encap in Encap:
         tags = segments.choose(encap, 700)
         segments.take(_network(encap, tags))
-        segments.give(_network(encap, tags))
+        segments.release(_network(encap, tags))
         assert segments.choose(encap, 700) == tags
     assert segments.vlans_text == segments.vxlans_text == ""
 

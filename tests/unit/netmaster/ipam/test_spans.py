@@ -16,8 +16,8 @@ def test_bounds_in_the_wrong_order_hold_nothing() -> None:
     free = FreeSpans(5, 4)
     assert free.lowest() is None
     assert free.first_taken(5, 4) == 5
-    free.give(4)
-    free.give_span(1, 9)
+    free.release(4)
+    free.release_span(1, 9)
     assert list(free) == []
 
 
@@ -26,17 +26,17 @@ def test_taking_splits_and_giving_joins() -> None:
     for number in (5, 1, 9):
         free.take(number)
     assert list(free) == [(2, 4), (6, 8)]
-    free.give(5)
+    free.release(5)
     assert list(free) == [(2, 8)]
-    free.give(1)
-    free.give(9)
+    free.release(1)
+    free.release(9)
     assert list(free) == [(1, 9)]
 
 
 def test_a_lonely_number_that_is_given_stands_alone() -> None:
     free = FreeSpans(1, 5)
     free.take_span(1, 5)
-    free.give(3)
+    free.release(3)
     assert list(free) == [(3, 3)]
     free.take(3)
     assert list(free) == []
@@ -47,8 +47,8 @@ def test_taking_and_giving_twice_or_out_of_bounds_changes_nothing() -> None:
     free.take(3)
     free.take(3)
     free.take(99)
-    free.give(1)
-    free.give(99)
+    free.release(1)
+    free.release(99)
     assert list(free) == [(1, 2), (4, 5)]
 
 
@@ -72,12 +72,12 @@ def test_first_taken() -> None:
     assert free.first_taken(9, 10) == 10
 
 
-def test_spans_are_taken_and_given_whatever_they_held() -> None:
+def test_spans_are_taken_and_released_free_or_not() -> None:
     free = FreeSpans(1, 20)
     free.take(4)
     free.take_span(3, 10)
     assert list(free) == [(1, 2), (11, 20)]
-    free.give_span(5, 12)
+    free.release_span(5, 12)
     assert list(free) == [(1, 2), (5, 20)]
-    free.give_span(0, 99)
+    free.release_span(0, 99)
     assert list(free) == [(1, 20)]

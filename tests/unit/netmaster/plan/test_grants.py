@@ -22,9 +22,9 @@ def scene() -> Scene:
     return scene
 
 
-def _ground(scene: Scene, group: str | None = None) -> grants.Ground:
+def _ground(scene: Scene, group: str | None = None) -> grants.AddressSource:
     key = GroupKey(f"{group}:default") if group else None
-    return grants.ground(scene.view, scene.view.networks[N1], key)
+    return grants.address_source(scene.view, scene.view.networks[N1], key)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_unknown_group_is_refused(scene: Scene) -> None:
 def test_only_a_grant_of_the_usable_kind_is_passed_on(scene: Scene) -> None:
     scene.allocate(preferred="10.1.1.9")
     place = _ground(scene)
-    assert grants.choose4(place, "10.1.1.9", usable=GrantOwner.RESERVATION) == "10.1.1.9"
+    assert grants.choose4(place, "10.1.1.9", convertible=GrantOwner.RESERVATION) == "10.1.1.9"
     with pytest.raises(Conflict, match=r"^ip address 10.1.1.9 is not available$"):
         grants.choose4(place, "10.1.1.9")
 
@@ -76,5 +76,5 @@ def test_a_grant_is_new_unless_the_address_is_held(scene: Scene) -> None:
     scene.allocate(preferred="10.1.1.9")
     place = _ground(scene)
     grant = place.addresses.grants["10.1.1.9"]
-    assert not grants.put(place, "10.1.1.9", grant).new
-    assert grants.put(place, "10.1.1.10", grant).new
+    assert not grants.grant_write(place, "10.1.1.9", grant).new
+    assert grants.grant_write(place, "10.1.1.10", grant).new

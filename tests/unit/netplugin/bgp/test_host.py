@@ -11,12 +11,14 @@ from os_ken.lib.packet import bgp as packets
 
 from core import keys
 from core.tasks import background, supervisor
-from netplugin.bgp import host, nexthops
+from netplugin.bgp import host
+from netplugin.bgp.host import BgpTiming
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import PortSpec
+from netplugin.startup.context import Timing
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort, peering_of
-from ofnet.bgp import speaker
+from ofnet.bgp.timing import SessionTiming
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.packets import parse_arp
@@ -24,7 +26,7 @@ from ofnet.world import Bridge, Router, Uplink, World
 from state.records import BgpRecord, Encap, GlobalRecord
 from state.watch import Removed
 from tests.unit.bgp_router import ROUTER
-from tests.unit.netplugin.agent import Agent, Outside, eventually, running, wire
+from tests.unit.netplugin.agent import Agent, Outside, build_agent, eventually, running
 from tests.unit.netplugin.fakes import Inside
 from tests.unit.netplugin.records import HOST, PEER, endpoint, key, network
 from tests.unit.ofnet import frames
@@ -42,12 +44,12 @@ PEER_MAC, THIRD_MAC = "02:02:0a:01:00:c8", "02:02:0a:01:00:c9"
 """As `frames.arp` has them of pods 200 and 201."""
 NET = "60.1.1.0/24"
 THIRD = "50.1.1.9"
+QUICK = BgpTiming(arp_interval=0.001, session=SessionTiming(first_pause=0.001))
 
 
 @pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nexthops, "EVERY", 0.001)
-    monkeypatch.setattr(speaker, "FIRST_PAUSE", 0.001)
+def hurried(outside: Outside) -> None:
+    outside.timing = Timing(bgp=QUICK)
 
 
 def learn(agent: Agent, record: BgpRecord = RECORD) -> None:
@@ -55,7 +57,7 @@ def learn(agent: Agent, record: BgpRecord = RECORD) -> None:
 
 
 def forget(agent: Agent, record: BgpRecord = RECORD) -> None:
-    agent.reconciler.apply(Removed(keys.bgp(record.hostname), record))
+    agent.records.apply(Removed(keys.bgp(record.hostname), record))
 
 
 @asynccontextmanager
@@ -321,7 +323,7 @@ async def test_an_interface_of_that_name_that_is_somebody_elses_stays(outside: O
         await outside.ovsdb.add_port(Bridge.VXLAN, foreign)
         async with background("BGP", agent.bgp.run()):
             learn(agent)
-            await eventually(lambda: any("somebody else's" in one for one in errors(agent)))
+            await eventually(lambda: any("name is in use" in one for one in errors(agent)))
             forget(agent)
             await eventually(lambda: errors(agent) == [])
         assert outside.ovsdb.ports(Bridge.VXLAN)[port_names.ROUTER_PORT].external_ids == {}
@@ -346,7 +348,7 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
             await eventually(lambda: routes(agent) == {NET: PEER_MAC})
             assert world_of(agent).learning
             outside.router.announce("62.0.0.0/8", hop=THIRD)
-            outside.router.end_of_routes()
+            outside.router.end_of_rib()
             await asked(outside, THIRD)
             assert world_of(agent).learning, "a next hop is not known yet"
             answer(outside, 201, THIRD)
@@ -359,7 +361,7 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
 
 async def test_nothing_is_removed_before_it_is_known_what_there_is(outside: Outside) -> None:
     async with supervisor() as sup:
-        agent = wire(outside, sup, (), run=False)
+        agent = await build_agent(outside, sup)
         await outside.ovsdb.add_port(Bridge.VLAN, host.router_interface(peering_of(RECORD)).spec())
         await agent.bgp.converge()
         assert port_names.ROUTER_PORT in outside.ovsdb.ports()
@@ -379,10 +381,8 @@ async def test_a_start_without_a_peer_keeps_no_routes(outside: Outside) -> None:
             await eventually(lambda: port_names.ROUTER_PORT not in outside.ovsdb.ports())
 
 
-async def test_a_peer_that_does_not_come_back_is_not_waited_for_for_ever(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host, "LEARN_WITHIN", 0.01)
+async def test_a_peer_that_does_not_come_back_is_not_waited_for_for_ever(outside: Outside) -> None:
+    outside.timing = Timing(bgp=replace(QUICK, restart_limit=0.01))
     async with speaking(outside) as agent:
         agent.world.vlan.set_learning(learning=True)
         learn(agent)

@@ -1,4 +1,4 @@
-"""Next hops: asked for until they answer, and now and then again."""
+"""Next hops: requested until they answer, and now and then again."""
 
 import asyncio
 from collections import Counter
@@ -15,68 +15,65 @@ ONE, TWO = IPv4Address("50.1.1.2"), IPv4Address("50.1.1.3")
 MAC, OTHER = "52:54:00:00:00:0c", "52:54:00:00:00:0d"
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nexthops, "EVERY", 0.001)
+FAST = 0.001
 
 
-def quiet(_address: IPv4Address) -> None:
-    """Ask nobody."""
+def ignore(_address: IPv4Address) -> None:
+    """Send no request."""
 
 
-def test_only_who_is_wanted_is_heard() -> None:
-    hops = NextHops(quiet)
-    assert not hops.hear(ONE, MAC)
+def test_only_wanted_addresses_are_put() -> None:
+    hops = NextHops(ignore)
+    assert not hops.put(ONE, MAC)
     hops.want(frozenset({ONE}))
-    assert hops.hear(ONE, MAC)
-    assert not hops.hear(ONE, MAC)
-    assert not hops.hear(TWO, MAC)
+    assert hops.put(ONE, MAC)
+    assert not hops.put(ONE, MAC)
+    assert not hops.put(TWO, MAC)
     assert hops.macs == {ONE: MAC}
 
 
-def test_it_is_known_whether_all_are_known() -> None:
-    hops = NextHops(quiet)
+def test_complete_when_all_are_resolved() -> None:
+    hops = NextHops(ignore)
     complete = []
     for wanted in ((), (ONE,), (ONE, TWO)):
         hops.want(frozenset(wanted))
         complete.append(hops.complete)
-    hops.hear(ONE, MAC)
+    hops.put(ONE, MAC)
     complete.append(hops.complete)
-    hops.hear(TWO, OTHER)
+    hops.put(TWO, OTHER)
     assert [*complete, hops.complete] == [True, False, False, False, True]
 
 
 def test_another_machine_can_take_an_address_over() -> None:
-    hops = NextHops(quiet)
+    hops = NextHops(ignore)
     hops.want(frozenset({ONE}))
-    hops.hear(ONE, MAC)
-    assert hops.hear(ONE, OTHER)
+    hops.put(ONE, MAC)
+    assert hops.put(ONE, OTHER)
     assert hops.macs == {ONE: OTHER}
 
 
-def test_who_is_wanted_no_more_is_forgotten() -> None:
-    hops = NextHops(quiet)
+def test_an_address_no_longer_wanted_is_removed() -> None:
+    hops = NextHops(ignore)
     hops.want(frozenset({ONE, TWO}))
-    hops.hear(ONE, MAC)
-    hops.hear(TWO, OTHER)
+    hops.put(ONE, MAC)
+    hops.put(TWO, OTHER)
     hops.want(frozenset({TWO}))
     assert hops.macs == {TWO: OTHER}
 
 
-async def test_who_is_unknown_is_asked_for_until_known_and_now_and_then_again() -> None:
+async def test_unresolved_addresses_are_requested_in_every_round_and_others_now_and_then() -> None:
     asked: Counter[IPv4Address] = Counter()
-    hops = NextHops(lambda address: asked.update([address]))
+    hops = NextHops(lambda address: asked.update([address]), interval=FAST)
     hops.want(frozenset({ONE, TWO}))
-    hops.hear(ONE, MAC)
+    hops.put(ONE, MAC)
     async with background("next hops", hops.run()):
         await eventually(lambda: asked[ONE] == 2)
         assert asked[TWO] >= 2 * (nexthops.REFRESH - 1)
 
 
-async def test_not_all_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nexthops, "EVERY", 60.0)
+async def test_requests_of_one_round_are_limited() -> None:
     asked: list[IPv4Address] = []
-    hops = NextHops(asked.append)
+    hops = NextHops(asked.append, interval=60.0)
     hops.want(frozenset(IPv4Address(number) for number in range(1, 1000)))
     async with background("next hops", hops.run()):
         await eventually(lambda: bool(asked))
@@ -86,23 +83,23 @@ async def test_not_all_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("known", [False, True])
 async def test_each_has_its_turn_however_many_there_are(*, known: bool) -> None:
     asked: list[IPv4Address] = []
-    hops = NextHops(asked.append)
+    hops = NextHops(asked.append, interval=FAST)
     wanted = frozenset(IPv4Address(number) for number in range(1, 5 * nexthops.AT_ONCE))
     hops.want(wanted)
     for address in wanted if known else ():
-        hops.hear(address, MAC)
+        hops.put(address, MAC)
     async with background("next hops", hops.run()):
         await eventually(lambda: len(asked) >= len(wanted))
     assert set(asked[: len(wanted)]) == wanted
 
 
-async def test_it_can_be_waited_for_that_somebody_is_known() -> None:
-    hops = NextHops(quiet)
+async def test_waiting_for_an_address() -> None:
+    hops = NextHops(ignore)
     hops.want(frozenset({ONE, TWO}))
-    async with background("known", hops.known(ONE)) as known:
+    async with background("known", hops.wait_for(ONE)) as known:
         await asyncio.sleep(0)
-        hops.hear(TWO, OTHER)
+        hops.put(TWO, OTHER)
         await asyncio.sleep(0)
         assert not known.done()
-        hops.hear(ONE, MAC)
+        hops.put(ONE, MAC)
         await eventually(known.done)

@@ -97,7 +97,7 @@ async def test_by_contivh1_the_host_reaches_the_vxlan_networks_of_its_tenant(
         assert routes("other") == {IPv4Network("10.8.0.0/16")}
         ofports = [outside.ovsdb.ports()[name].ofport for name in ("contivh1", "other")]
         assert len(set(ofports)) == 2
-        agent.reconciler.apply(Removed("k", another("n2", "10.2.0.0")))
+        agent.records.apply(Removed("k", another("n2", "10.2.0.0")))
         await agent.infra.converge()
         assert IPv4Network("10.2.0.0/16") not in routes("contivh1")
 
@@ -135,7 +135,7 @@ async def test_it_goes_with_its_network(outside: Outside) -> None:
         outside.master.networks.add(infra().id)
         learn(agent, replace(infra(), subnet="10.1.0.0"))
         await eventually(lambda: "contivh1" in outside.links.routes)
-        agent.reconciler.apply(Removed("k", infra()))
+        agent.records.apply(Removed("k", infra()))
         await eventually(lambda: "contivh1" not in outside.ovsdb.ports())
         assert not outside.master.endpoints
         assert agent.world.endpoints.port(KEY) is None
@@ -147,7 +147,7 @@ async def test_while_it_cannot_be_released_the_port_stays(outside: Outside) -> N
         outside.master.networks.add(infra().id)
         learn(agent, replace(infra(), subnet="10.1.0.0"))
         await agent.infra.converge()
-        agent.reconciler.apply(Removed("k", infra()))
+        agent.records.apply(Removed("k", infra()))
         with pytest.raises(MasterUnavailable):
             await agent.infra.converge()
         assert "contivh1" in outside.ovsdb.ports()

@@ -8,7 +8,7 @@ import pytest
 from core import keys
 from core.tasks import background
 from netplugin.bridges.node_ports import Chosen, NodePort, NodePorts, choose, rule
-from netplugin.kube.api import KubeApi, Listed, Told
+from netplugin.kube.api import KubeApi, KubeChange, KubeList
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.world.conversion import LocalPort
@@ -113,10 +113,10 @@ def test_a_rule() -> None:
 
 def fed(agent: Agent) -> tuple[KubeFeed, NodePorts]:
     config = KubeConfig.model_validate({"K8S_API_SERVER": "http://192.0.2.1"})
-    feed = KubeFeed(KubeApi(config), agent.world, agent.reconciler.wake)
+    feed = KubeFeed(KubeApi(config), agent.world)
     node_ports = NodePorts(
         feed=feed,
-        firewall=agent.outside.firewall,
+        iptables=agent.outside.firewall,
         world=agent.world,
         reconciler=agent.reconciler,
         interval=60,
@@ -139,8 +139,8 @@ async def test_rules_follow_services_and_pods(outside: Outside) -> None:
             return [str(one).partition("-m tcp ")[2] for one in outside.firewall.rules]
 
         async with background("node ports", node_ports.run()):
-            feed.take(SERVICES, Listed((SERVICE,)))
-            feed.take(ENDPOINTS, Listed((SERVED,)))
+            feed.apply(SERVICES, KubeList((SERVICE,)))
+            feed.apply(ENDPOINTS, KubeList((SERVED,)))
             await eventually(lambda: rules() == [])
             port = LocalPort(record=endpoint(1), ofport=5, number=1)
             await agent.reconciler.put_port(key("c1"), port)
@@ -149,7 +149,7 @@ async def test_rules_follow_services_and_pods(outside: Outside) -> None:
             await eventually(lambda: rules() == [])
             await agent.reconciler.put_port(key("c1"), port)
             await eventually(lambda: rules() == [LEADS])
-            feed.take(ENDPOINTS, Told(said({}), gone=False))
+            feed.apply(ENDPOINTS, KubeChange(said({}), deleted=False))
             await eventually(lambda: rules() == [])
 
 
@@ -158,8 +158,10 @@ async def test_a_pod_that_comes_later_is_not_led_to(outside: Outside) -> None:
         agent.learn(keys.GLOBAL_CONFIG, settings())
         await agent.host_access.converge()
         feed, node_ports = fed(agent)
-        feed.take(SERVICES, Listed((SERVICE,)))
-        feed.take(ENDPOINTS, Listed((said(endpoints((["10.1.0.1", "10.1.0.2"], [{"port": 1}]))),)))
+        feed.apply(SERVICES, KubeList((SERVICE,)))
+        feed.apply(
+            ENDPOINTS, KubeList((said(endpoints((["10.1.0.1", "10.1.0.2"], [{"port": 1}]))),))
+        )
         for number in (2, 1):
             port = LocalPort(record=endpoint(number), ofport=4 + number, number=number)
             await agent.reconciler.put_port(key(f"c{number}"), port)
@@ -175,9 +177,9 @@ async def test_nothing_is_touched_until_all_services_are_known(outside: Outside)
         before = list(outside.firewall.rules)
         feed, node_ports = fed(agent)
         await node_ports.converge()
-        feed.take(SERVICES, Listed(()))
+        feed.apply(SERVICES, KubeList(()))
         await node_ports.converge()
         assert outside.firewall.rules == before
-        feed.take(ENDPOINTS, Listed(()))
+        feed.apply(ENDPOINTS, KubeList(()))
         await node_ports.converge()
         assert outside.firewall.rules == []

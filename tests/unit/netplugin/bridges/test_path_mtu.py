@@ -1,6 +1,7 @@
 """A host that answers short packets only is reported; one that answers none is not."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 
@@ -9,8 +10,7 @@ import pytest
 from core.errors import HostError
 from core.ids import HostLabel
 from core.tasks import background
-from netplugin.bridges import path_mtu
-from netplugin.bridges.path_mtu import SHORT, PathMtu
+from netplugin.bridges.path_mtu import SHORT, PathMtu, ProbeTiming
 from tests.unit.netplugin.agent import eventually
 
 PEERS = {HostLabel(f"h{number}"): IPv4Address(f"192.0.2.{number}") for number in range(1, 5)}
@@ -24,7 +24,7 @@ class Net:
         self.size = 1500
         self.peers = dict(PEERS)
         self.found: Mapping[HostLabel, str] | None = None
-        self.looks = 0
+        self.reports = 0
 
     async def probe(self, address: IPv4Address, size: int) -> bool:
         await asyncio.sleep(0)
@@ -34,35 +34,41 @@ class Net:
 
     def take(self, faults: Mapping[HostLabel, str]) -> None:
         self.found = faults
-        self.looks += 1
+        self.reports += 1
 
     def paths(self, interval: float = 3600) -> PathMtu:
         return PathMtu(
             peers=lambda: self.peers,
             size=lambda: self.size,
             probe=self.probe,
-            interval=interval,
-            complain=self.take,
+            timing=ProbeTiming(interval=interval, check=0.001),
+            report_faults=self.take,
         )
 
 
-async def test_each_host_is_judged() -> None:
+async def test_each_host_is_judged(caplog: pytest.LogCaptureFixture) -> None:
     net = Net()
     _, two, three, four = PEERS.values()
     net.carries |= {two: 1499, three: SHORT - 1, four: -1}
-    await net.paths().look()
+    paths = net.paths()
+    await paths.probe_all()
     assert net.found is not None
     assert net.found.keys() == {"h2", "h4"}
     assert net.found[HostLabel("h2")].startswith(f"packets of 1500 bytes do not pass to {two}")
     assert "--mtu" in net.found[HostLabel("h2")]
     assert net.found[HostLabel("h4")] == f"cannot send an echo request to {four}: no"
     net.carries |= dict.fromkeys(PEERS.values(), 1500)
-    await net.paths().look()
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            await paths.probe_all()
     assert net.found == {}
+    assert [(r.levelname, r.message) for r in caplog.records] == [
+        ("INFO", "path MTU recovered")
+    ] * 2
 
 
-async def test_new_hosts_and_new_sizes_are_looked_at_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_mtu, "FIRST_LOOK", 0.001)
+async def test_new_hosts_and_new_sizes_are_probed_soon() -> None:
     net = Net()
     new = IPv4Address("192.0.2.9")
     net.carries[new] = 1400
@@ -74,10 +80,9 @@ async def test_new_hosts_and_new_sizes_are_looked_at_soon(monkeypatch: pytest.Mo
         await eventually(lambda: net.found == {})
 
 
-async def test_old_hosts_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_mtu, "FIRST_LOOK", 0.001)
+async def test_old_hosts_are_probed_again() -> None:
     net = Net()
     async with background("paths", net.paths(interval=0.0).run()):
-        await eventually(lambda: net.looks > 3)
+        await eventually(lambda: net.reports > 3)
         net.carries[PEERS[HostLabel("h1")]] = 1000
         await eventually(lambda: net.found is not None and set(net.found) == {"h1"})

@@ -1,5 +1,6 @@
 """Each peer has a tunnel port, whatever was there; one that cannot be made stops no other."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from ipaddress import IPv4Address
@@ -28,7 +29,7 @@ def vteps(agent: Agent) -> dict[HostLabel, tuple[str, int]]:
 async def test_each_peer_has_a_tunnel_port(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host(HOST, "192.0.2.1"), host(), host("h3", "192.0.2.3"))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         rows = tunnels(outside)
         assert rows.keys() == {"192.0.2.2", "192.0.2.3"}
         row = rows["192.0.2.2"]
@@ -44,20 +45,20 @@ async def test_a_host_without_a_tunnel_end_of_its_own_has_no_port(outside: Outsi
     async with running(outside) as agent:
         # a host that was given another label is its own peer for a while
         tell(agent, host(HOST, "192.0.2.1"), host("old-label", "192.0.2.1"), host("h3", ""))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert tunnels(outside) == {}
 
 
 async def test_two_records_with_one_address_share_a_port(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host(), host("new-label"), host("h3", "192.0.2.3"))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert len(tunnels(outside)) == 2
         found = vteps(agent)
         assert found[PEER] == found[HostLabel("new-label")]
         name = tunnels(outside)["192.0.2.2"].name
-        agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge()
+        agent.records.apply(Removed("key", host()))
+        await agent.ports.converge()
         assert tunnels(outside)["192.0.2.2"].name == name, "the other one goes on using it"
         assert vteps(agent).keys() == {"new-label", "h3"}
 
@@ -65,10 +66,10 @@ async def test_two_records_with_one_address_share_a_port(outside: Outside) -> No
 async def test_a_peer_that_moves_gets_another_port(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         old = vteps(agent)[PEER]
         tell(agent, host(vtep_ip="192.0.2.9"))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert tunnels(outside).keys() == {"192.0.2.9"}
         new = vteps(agent)[PEER]
         assert new[0] == "192.0.2.9"
@@ -78,32 +79,31 @@ async def test_a_peer_that_moves_gets_another_port(outside: Outside) -> None:
 async def test_a_port_of_other_settings_is_made_anew_in_its_place(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         row = tunnels(outside)["192.0.2.2"]
         other = replace(row, options={**row.options, "dst_port": "8472"})
         outside.ovsdb.show(ports={row.name: other})
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert tunnels(outside) == {"192.0.2.2": row}
 
 
 async def test_no_port_is_deleted_before_the_world_is_complete(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         agent.world._complete = False
-        agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge()
+        agent.records.apply(Removed("key", host()))
+        await agent.ports.converge()
         assert tunnels(outside).keys() == {"192.0.2.2"}
         agent.world.set_complete()
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert tunnels(outside) == {}
 
 
 async def test_a_tunnel_port_deleted_by_hand_comes_back(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, network(), endpoint(2, host=PEER), host())
-        agent.sup.supervise("ports", agent.reconciler.run_ports())
-        agent.sup.supervise("ovsdb", agent.reconciler.run_ovsdb())
+        agent.sup.supervise("ports", agent.ports.run())
         await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
         outside.ovsdb.show(ports={})
         await eventually(lambda: "192.0.2.2" in tunnels(outside))
@@ -113,8 +113,7 @@ async def test_a_tunnel_port_deleted_by_hand_comes_back(outside: Outside) -> Non
 async def test_a_tunnel_port_with_another_number_is_followed(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, network(), endpoint(2, host=PEER), host())
-        agent.sup.supervise("ports", agent.reconciler.run_ports())
-        agent.sup.supervise("ovsdb", agent.reconciler.run_ovsdb())
+        agent.sup.supervise("ports", agent.ports.run())
         await eventually(lambda: "nw_dst=10.1.0.2 " in flows_of(outside))
         row = tunnels(outside)["192.0.2.2"]
         outside.ovsdb.show(ports={row.name: replace(row, ofport=77)})
@@ -127,14 +126,20 @@ async def test_one_bad_tunnel_stops_no_other(
     async with running(outside) as agent:
         tell(agent, host("a", "192.0.2.1"), host("b", "192.0.2.2"), host("c", "192.0.2.3"))
         outside.ovsdb.given["vxif192022"] = -1
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert vteps(agent).keys() == {"a", "c"}
         row = outside.ovsdb.ports()["vxif192022"]
         broken = {**outside.ovsdb.ports(), row.name: replace(row, ofport=-1, error="in use")}
         outside.ovsdb.show(ports=broken)
         for _ in range(3):
-            await agent.reconciler.converge()
-        assert [r.error for r in caplog.records if r.message == "tunnel port"] == ["in use"]  # type: ignore[attr-defined]
+            await agent.ports.converge()
+        outside.ovsdb.show(ports={**broken, row.name: replace(row, ofport=40)})
+        with caplog.at_level(logging.INFO):
+            for _ in range(3):
+                await agent.ports.converge()
+        assert [r.error for r in caplog.records if r.message == "tunnel port error"] == ["in use"]  # type: ignore[attr-defined]
+        recovered = [r.levelname for r in caplog.records if r.message == "tunnel port recovered"]
+        assert recovered == ["INFO"]
 
 
 async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
@@ -149,28 +154,28 @@ async def test_one_refused_tunnel_stops_no_other(outside: Outside) -> None:
 
         outside.ovsdb.add_port = refusing  # type: ignore[method-assign]
         with pytest.raises(SwitchRefused, match="constraint"):
-            await agent.reconciler.converge()
+            await agent.ports.converge()
         assert vteps(agent).keys() == {"h5", "h7"}
 
 
 async def test_a_second_port_to_one_address_goes(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         row = tunnels(outside)["192.0.2.2"]
         rows = [row, replace(row, name="zz"), replace(row, name="yy", options={})]
         outside.ovsdb.show(ports={r.name: r for r in rows})
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         assert outside.ovsdb.ports().keys() == {row.name}
 
 
 async def test_a_tunnel_port_of_somebody_else_is_left_alone(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         row = tunnels(outside)["192.0.2.2"]
         foreign = replace(row, name="vxlan0", external_ids={}, options={"remote_ip": "192.0.2.50"})
         outside.ovsdb.show(ports={row.name: row, "vxlan0": foreign})
-        agent.reconciler.apply(Removed("key", host()))
-        await agent.reconciler.converge()
+        agent.records.apply(Removed("key", host()))
+        await agent.ports.converge()
         assert outside.ovsdb.ports().keys() == {"vxlan0"}

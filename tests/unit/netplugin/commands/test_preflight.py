@@ -33,7 +33,7 @@ async def unreadable(_wanted: Settings) -> str:
 def test_what_is_there_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "LOOKS", {"links": (there, "make some")})
+    monkeypatch.setattr(preflight, "CHECKS", {"links": (there, "make some")})
     preflight.run(FLAGS, {})
     assert capsys.readouterr().out == "ok     links: tunnels from 192.0.2.2\n"
 
@@ -42,7 +42,7 @@ def test_what_is_lacking_is_counted_and_remedied(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = {"a": (refused, "get one"), "b": (there, "-"), "c": (unreadable, "ask root")}
-    monkeypatch.setattr(preflight, "LOOKS", looks)
+    monkeypatch.setattr(preflight, "CHECKS", looks)
     with pytest.raises(HostError, match="lacks 2 of 3"):
         preflight.run(FLAGS, {})
     assert capsys.readouterr().out == (
@@ -55,7 +55,7 @@ def test_what_is_lacking_is_counted_and_remedied(
 def test_a_note_is_remedied_and_lacks_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "LOOKS", {"a": (doubted, "get one"), "b": (there, "-")})
+    monkeypatch.setattr(preflight, "CHECKS", {"a": (doubted, "get one"), "b": (there, "-")})
     preflight.run(FLAGS, {})
     assert capsys.readouterr().out == (
         "NOTE   a: pods may miss it\n       -> get one\nok     b: tunnels from 192.0.2.2\n"
@@ -70,7 +70,7 @@ def test_a_host_that_forwards_nothing_lacks_it_where_pods_leave_by_it(
     verdict: str,
 ) -> None:
     monkeypatch.setattr(host_access, "forwards", lambda: False)
-    monkeypatch.setattr(preflight, "LOOKS", {"forwarding": preflight.LOOKS["forwarding"]})
+    monkeypatch.setattr(preflight, "CHECKS", {"forwarding": preflight.CHECKS["forwarding"]})
     net_mode = {"bridge": ["--netmode", "vlan", "--vlan-uplinks", "eth1"], "routing": []}[fwd_mode]
     with pytest.raises(HostError) if verdict == "LACKS" else nullcontext():
         preflight.run([*FLAGS, "--fwdmode", fwd_mode, *net_mode], {})
@@ -81,7 +81,7 @@ def test_a_host_that_forwards_nothing_lacks_it_where_pods_leave_by_it(
 def test_help_looks_at_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "LOOKS", {"a": (refused, "get one")})
+    monkeypatch.setattr(preflight, "CHECKS", {"a": (refused, "get one")})
     preflight.run(["--help"], {})
     assert "lacks" not in capsys.readouterr().out
 
@@ -90,7 +90,7 @@ def test_rights_are_told_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(preflight, "_effective_capabilities", lambda: 1 << 12)
-    monkeypatch.setattr(preflight, "LOOKS", {"rights": preflight.LOOKS["rights"]})
+    monkeypatch.setattr(preflight, "CHECKS", {"rights": preflight.CHECKS["rights"]})
     with pytest.raises(HostError, match="lacks 1 of 1"):
         preflight.run(FLAGS, {})
     said = capsys.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 from core.errors import HostError
 from netplugin.kernel import pod_links
 from netplugin.kernel.netns import KernelLinks
+from tests.unit.netplugin.agent import eventually
 
 
 @contextmanager
@@ -48,7 +49,7 @@ class Kernel:
 async def test_removals_that_meet_are_done_in_one(kernel: Kernel) -> None:
     with links() as host:
         calls = [asyncio.gather(host.delete_links([name])) for name in ("a", "b", "c")]
-        await asyncio.sleep(0.01)
+        await eventually(lambda: bool(kernel.batches))
         kernel.gate.set()
         await asyncio.gather(*calls)
         assert sorted(name for batch in kernel.batches for name in batch) == ["a", "b", "c"]
@@ -72,11 +73,11 @@ async def test_nobody_is_told_that_links_are_gone_that_are_not(kernel: Kernel) -
     kernel.failing = {2}
     with links() as host:
         blocker = asyncio.gather(host.delete_links(["x"]))
-        await asyncio.sleep(0.01)
+        await eventually(lambda: bool(kernel.batches))
         calls = asyncio.gather(
             *(host.delete_links([name]) for name in ("a", "b")), return_exceptions=True
         )
-        await asyncio.sleep(0.01)
+        await eventually(lambda: host._pending == {"a", "b"})
         kernel.gate.set()
         await blocker
         assert [type(outcome) for outcome in await calls] == [HostError, type(None)]
@@ -86,10 +87,10 @@ async def test_nobody_is_told_that_links_are_gone_that_are_not(kernel: Kernel) -
 async def test_a_cancelled_removal_leaves_the_others_theirs(kernel: Kernel) -> None:
     with links() as host:
         first = asyncio.gather(host.delete_links(["a"]))
-        await asyncio.sleep(0.01)
+        await eventually(lambda: bool(kernel.batches))
         second = asyncio.gather(host.delete_links(["b"]))
         third = asyncio.gather(host.delete_links(["c"]))
-        await asyncio.sleep(0.01)
+        await eventually(lambda: host._pending == {"b", "c"})
         first.cancel()
         kernel.gate.set()
         await asyncio.gather(second, third)

@@ -20,11 +20,11 @@ from netplugin.kube import api
     ],
 )
 def test_a_line_that_makes_no_sense_ends_the_watch(line: str) -> None:
-    with pytest.raises(OrchestratorUnavailable, match="url: "), api._asking("url"):
+    with pytest.raises(OrchestratorUnavailable, match="url: "), api._request_errors("url"):
         api._event(line.encode("latin-1"))
 
 
 def test_a_line_that_does() -> None:
     said = {"metadata": {"resourceVersion": "7"}}
     line = json.dumps({"type": "DELETED", "object": said}).encode()
-    assert api._event(line) == ("7", api.Told(said, gone=True))
+    assert api._event(line) == ("7", api.KubeChange(said, deleted=True))

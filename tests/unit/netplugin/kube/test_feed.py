@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.ids import TenantName
-from netplugin.kube.api import KubeApi, Listed, Told
+from netplugin.kube.api import KubeApi, KubeChange, KubeList
 from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.world.builder import WorldBuilder
@@ -31,7 +31,7 @@ def api() -> KubeApi:
 
 @pytest.fixture
 def feed(world: WorldBuilder) -> KubeFeed:
-    return KubeFeed(api(), world, lambda: None)
+    return KubeFeed(api(), world)
 
 
 def known(world: WorldBuilder, name: str) -> bool:
@@ -41,74 +41,74 @@ def known(world: WorldBuilder, name: str) -> bool:
 def test_services_come_change_and_go(feed: KubeFeed, world: WorldBuilder) -> None:
     complete = []
     for resource, one in ((SERVICES, WEB), (ENDPOINTS, SERVING)):
-        feed.take(resource, Listed((one,)))
+        feed.apply(resource, KubeList((one,)))
         complete.append(feed.complete)
     assert complete == [False, True]
     assert world.services.kube == {KEY: SERVED}
-    feed.take(SERVICES, Told(said(service("10.96.0.12"), "db"), gone=False))
+    feed.apply(SERVICES, KubeChange(said(service("10.96.0.12"), "db"), deleted=False))
     assert world.services.kube.keys() == {KEY, "shop/db"}
     assert known(world, "web.shop")
     assert known(world, "db.shop")
-    feed.take(SERVICES, Told(WEB, gone=True))
+    feed.apply(SERVICES, KubeChange(WEB, deleted=True))
     assert world.services.kube.keys() == {"shop/db"}
     assert not known(world, "web.shop")
 
 
 def test_what_a_later_list_lacks_is_gone(feed: KubeFeed, world: WorldBuilder) -> None:
-    feed.take(SERVICES, Listed((WEB, said(service("10.96.0.12"), "db"))))
-    feed.take(ENDPOINTS, Listed((SERVING,)))
-    feed.take(ENDPOINTS, Listed(()))
+    feed.apply(SERVICES, KubeList((WEB, said(service("10.96.0.12"), "db"))))
+    feed.apply(ENDPOINTS, KubeList((SERVING,)))
+    feed.apply(ENDPOINTS, KubeList(()))
     assert not any(port.targets for port in world.services.kube[KEY].ports)
-    feed.take(SERVICES, Listed((WEB,)))
+    feed.apply(SERVICES, KubeList((WEB,)))
     assert world.services.kube.keys() == {KEY}
 
 
 def test_every_change_is_news(feed: KubeFeed) -> None:
-    for event in (Listed((WEB,)), Told(WEB, gone=False), Told(WEB, gone=True)):
+    for event in (KubeList((WEB,)), KubeChange(WEB, deleted=False), KubeChange(WEB, deleted=True)):
         changed = feed.changed()
         assert not changed.is_set()
-        feed.take(SERVICES, event)
+        feed.apply(SERVICES, event)
         assert changed.is_set()
 
 
 async def test_the_switch_follows_with_nothing_else_going_on(outside: Outside) -> None:
     async with running(outside) as agent:
-        feed = KubeFeed(api(), agent.world, agent.reconciler.wake)
+        feed = KubeFeed(api(), agent.world)
         flows = outside.switches[Bridge.VXLAN].table
 
         def brought_up() -> bool:
             return any(flow.owner is ObjectKind.SERVICE for flow in flows.values())
 
-        feed.take(SERVICES, Listed((WEB,)))
-        feed.take(ENDPOINTS, Listed((SERVING,)))
+        feed.apply(SERVICES, KubeList((WEB,)))
+        feed.apply(ENDPOINTS, KubeList((SERVING,)))
         await eventually(brought_up)
-        feed.take(ENDPOINTS, Listed(()))
+        feed.apply(ENDPOINTS, KubeList(()))
         await eventually(lambda: not brought_up())
 
 
 def test_what_cannot_be_read_leaves_the_last_good_in_force(
     feed: KubeFeed, world: WorldBuilder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    feed.take(SERVICES, Listed((WEB,)))
-    feed.take(ENDPOINTS, Listed((SERVING,)))
+    feed.apply(SERVICES, KubeList((WEB,)))
+    feed.apply(ENDPOINTS, KubeList((SERVING,)))
     bad = said(service("10.96"))
-    for event in (Told(bad, gone=False), Listed((bad,))):
+    for event in (KubeChange(bad, deleted=False), KubeList((bad,))):
         with caplog.at_level(logging.WARNING):
-            feed.take(SERVICES, event)
-        assert "object of kubernetes not understood" in caplog.text
+            feed.apply(SERVICES, event)
+        assert "Kubernetes object invalid" in caplog.text
         assert world.services.kube == {KEY: SERVED}
 
 
 async def test_the_first_lists_are_waited_for(feed: KubeFeed) -> None:
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(feed.listed(60))
-        for event in ((SERVICES, Listed((WEB,))), (ENDPOINTS, Listed((SERVING,)))):
+        for event in ((SERVICES, KubeList((WEB,))), (ENDPOINTS, KubeList((SERVING,)))):
             await asyncio.sleep(0)
             assert not waiting.done()
-            feed.take(*event)
+            feed.apply(*event)
     assert waiting.result()
 
 
 async def test_a_server_that_is_away_is_not_waited_for_long(feed: KubeFeed) -> None:
-    feed.take(SERVICES, Listed((WEB,)))
+    feed.apply(SERVICES, KubeList((WEB,)))
     assert not await feed.listed(0.01)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -13,11 +13,10 @@ from core import keys
 from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from core.tasks import background
-from netplugin.masters import client
-from netplugin.masters.client import LeaderClient, WantedEndpoint, record_of
+from netplugin.masters.client import LeaderClient, LeaderTiming, WantedEndpoint, record_of
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
-from tests.unit.netplugin.agent import eventually
+from tests.unit.netplugin.agent import eventually, stays
 
 WANTED = WantedEndpoint(
     host=HostLabel("h1"),
@@ -95,25 +94,17 @@ class Scene:
 
 
 @asynccontextmanager
-async def following() -> AsyncIterator[Scene]:
+async def following(timing: LeaderTiming | None = None) -> AsyncIterator[Scene]:
     scene = Scene()
+    scene.masters.timing = timing or LeaderTiming()
     async with background("masters", scene.masters.follow()):
         yield scene
     await scene.backend.close()
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "PATIENCE", 0.5)
-    monkeypatch.setattr(client, "ELECTION", 0.5)
-    monkeypatch.setattr(client, "ONE_TRY", 0.05)
-    monkeypatch.setattr(client, "RETRY", 0.005)
-
-
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask again soon, and as long as ever."""
-    monkeypatch.setattr(client, "RETRY", 0.005)
+SHORT = LeaderTiming(answer=0.5, election=0.5, outage_wait=0.05, retry=0.005)
+SOON = LeaderTiming(retry=0.005)
+"""Retry soon, within the usual limits."""
 
 
 async def test_the_leader_is_asked() -> None:
@@ -152,8 +143,7 @@ async def test_a_leader_that_is_to_come_is_waited_for() -> None:
     async with following() as scene:
         scene.client.behaviour["a:1"] = None
         asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
-        await asyncio.sleep(0.01)
-        assert scene.client.asked == []
+        await stays(lambda: scene.client.asked == [], 0.01)
         await scene.lead("a:1")
         await asked
 
@@ -162,9 +152,8 @@ async def test_a_leader_that_is_to_come_is_waited_for() -> None:
     "failure",
     [MasterUnavailable("refused"), MasterUnavailable("x", outcome_unknown=True), NotLeader("no")],
 )
-@pytest.mark.usefixtures("eager")
 async def test_the_next_leader_is_asked_after_a_failure(failure: Exception) -> None:
-    async with following() as scene:
+    async with following(SOON) as scene:
         scene.client.behaviour = {"a:1": failure, "b:2": None}
         await scene.lead("a:1")
         asked = asyncio.gather(scene.masters.create_endpoint(WANTED))
@@ -174,9 +163,8 @@ async def test_the_next_leader_is_asked_after_a_failure(failure: Exception) -> N
         assert scene.client.asked[-1] == "b:2"
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_nobody_is_asked_while_nobody_leads() -> None:
-    async with following() as scene:
+    async with following(SHORT) as scene:
         scene.client.behaviour = {"a:1": MasterUnavailable("refused")}
         await scene.lead("a:1")
         asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
@@ -196,11 +184,10 @@ async def test_nobody_is_asked_while_nobody_leads() -> None:
         ("a:1", {"a:1": NotLeader("Leader not found")}, "netmaster a:1: Leader not found"),
     ],
 )
-@pytest.mark.usefixtures("impatient")
 async def test_who_waits_in_vain_is_told_why_in_time(
     leader: str | None, behaviour: dict[str, Exception | None], says: str
 ) -> None:
-    async with following() as scene:
+    async with following(SHORT) as scene:
         scene.client.behaviour = behaviour
         await scene.lead(leader)
         calls: list[Callable[[], object]] = [
@@ -214,30 +201,26 @@ async def test_who_waits_in_vain_is_told_why_in_time(
 
 
 @pytest.mark.parametrize("leader", [None, "a:1"])
-async def test_an_election_is_waited_for_once(
-    leader: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "ELECTION", 0.3)
-    monkeypatch.setattr(client, "ONE_TRY", 0.0)
-    async with following() as scene:
+async def test_an_election_is_waited_for_once(leader: str | None) -> None:
+    timing = LeaderTiming(election=0.3, outage_wait=0.0)
+    async with following(timing) as scene:
         scene.client.behaviour["a:1"] = NotLeader("Leader not found")
         await scene.lead(leader)
         with pytest.raises(MasterUnavailable):
             await scene.masters.create_endpoint(WANTED)
-        monkeypatch.setattr(client, "RETRY", 60.0)  # nobody waits now
+        scene.masters.timing = replace(timing, retry=60.0)  # no call may wait now
         for _ in range(3):
             async with asyncio.timeout(30):
                 with pytest.raises(MasterUnavailable):
                     await scene.masters.create_endpoint(WANTED)
 
 
-async def test_who_serves_again_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "ELECTION", 0.1)
-    monkeypatch.setattr(client, "ONE_TRY", 0.0)
-    async with following() as scene:
+async def test_who_serves_again_is_waited_for_again() -> None:
+    timing = LeaderTiming(election=0.1, outage_wait=0.0)
+    async with following(timing) as scene:
         with pytest.raises(MasterUnavailable):
             await scene.masters.create_endpoint(WANTED)
-        monkeypatch.setattr(client, "ELECTION", 30.0)
+        scene.masters.timing = replace(timing, election=30.0)
         scene.client.behaviour["a:1"] = Exhausted("address exhaustion")
         await scene.lead("a:1")
         with pytest.raises(Exhausted):
@@ -279,7 +262,7 @@ async def test_nobody_is_asked_when_the_agent_stops() -> None:
 async def test_who_waits_for_a_leader_is_told_when_the_agent_stops() -> None:
     async with following() as scene:
         asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
-        await asyncio.sleep(0.01)
+        await stays(lambda: not asked.done(), 0.01)
     (failure,) = await asked
     assert isinstance(failure, MasterUnavailable)
     assert "the agent stops" in str(failure)

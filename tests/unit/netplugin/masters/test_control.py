@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from core import keys
 from core.tasks import background
 from netplugin.masters import control
-from netplugin.masters.control import ControlChannel
+from netplugin.masters.control import ControlChannel, ControlTiming
 from netplugin.masters.progress import Progress
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
@@ -20,7 +20,7 @@ from ofnet.rpc.jsonrpc import RpcFailed, RpcServer
 from ofnet.world import Bridge
 from state import codec
 from state.records import ServiceInstance
-from tests.unit.netplugin.agent import eventually
+from tests.unit.netplugin.agent import eventually, stays
 from tests.unit.netplugin.records import HOST
 
 OWN = "192.0.2.1"
@@ -50,7 +50,7 @@ class Net:
     left: dict[Node, list[tuple[str, int]]] = field(default_factory=dict)
 
     def client(self, host: str, port: int, *, timeout: float) -> "FakeClient":
-        assert timeout in {control.CALL_TIMEOUT, control.LEAVE_WITHIN}
+        assert timeout in {FAST.call, FAST.leave}
         return FakeClient(self, Node(host, port))
 
     def last(self, master: Node) -> set[tuple[int, int]]:
@@ -85,9 +85,10 @@ class FakeClient:
 def net(monkeypatch: pytest.MonkeyPatch) -> Net:
     net = Net()
     monkeypatch.setattr(control, "RpcClient", net.client)
-    monkeypatch.setattr(control, "backoff", lambda **_: iter([0.01] * 1000))
-    monkeypatch.setattr(control, "REPORT_EVERY", 0.01)
     return net
+
+
+FAST = ControlTiming(report_every=0.01, first_retry=0.01, longest_retry=0.01)
 
 
 def service(address: str, port: int) -> ServiceInstance:
@@ -108,8 +109,10 @@ async def leave(backend: MemoryBackend, name: str) -> None:
 
 
 @asynccontextmanager
-async def running(backend: MemoryBackend) -> AsyncIterator[ControlChannel]:
-    channel = ControlChannel(backend, HOST, OWN, Progress({}, {}))
+async def running(
+    backend: MemoryBackend, timing: ControlTiming = FAST
+) -> AsyncIterator[ControlChannel]:
+    channel = ControlChannel(backend, HOST, OWN, Progress({}, {}), timing)
     channel._servers = {
         Bridge.VXLAN: FakeServer(9002),
         Bridge.VLAN: FakeServer(9003),
@@ -188,18 +191,14 @@ async def test_many_changes_are_told_in_few_reports(net: Net) -> None:
         assert len(net.told[master]) < 20
         count = len(net.told[master])
         channel._progress.handed_over({"/a/": 200})
-        await asyncio.sleep(0.05)
-        assert len(net.told[master]) == count, "nothing new, nothing said"
+        await stays(lambda: len(net.told[master]) == count)  # nothing new, nothing reported
 
 
-async def test_what_has_not_changed_is_told_again_now_and_then(
-    net: Net, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(control, "REPEAT_AFTER", 0.01)
+async def test_what_has_not_changed_is_told_again_now_and_then(net: Net) -> None:
     backend = MemoryBackend()
     master = Node("192.0.2.10", 9001)
     await register(backend, "a", master.host, master.port)
-    async with running(backend):
+    async with running(backend, replace(FAST, repeat_after=0.01)):
         await eventually(lambda: len(net.told.get(master, [])) >= 6)
         assert len({str(report.to_json()) for report in net.told[master]}) == 2
 
@@ -226,8 +225,7 @@ async def test_a_master_that_left_is_not_tried_any_more(net: Net) -> None:
         await leave(backend, "a")
         await eventually(lambda: not channel.masters)
         net.silent.clear()
-        await asyncio.sleep(0.05)
-        assert net.known == {}
+        await stays(lambda: net.known == {})
 
 
 async def test_masters_missing_after_a_gap_are_forgotten(net: Net) -> None:

@@ -8,7 +8,7 @@ import pytest
 from core import keys
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.masters.progress import MAX_ERRORS, MAX_LENGTH, Progress
-from ofnet.channel.session import FlowsRefused
+from ofnet.channel.requests import FlowsRefused
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.world import Bridge
@@ -22,7 +22,7 @@ FLOWS = f"flows {Bridge.VXLAN}"
 def tell(agent: Agent, revision: int, container: int = 2) -> None:
     """Have the store tell of an endpoint on another host, and up to where it has told."""
     agent.learn(f"/eps/{container}", endpoint(container, host=PEER))
-    agent.reconciler.apply(Reached("/eps/", revision))
+    agent.records.apply(Reached("/eps/", revision))
 
 
 def realised(agent: Agent) -> int:
@@ -37,7 +37,7 @@ async def test_a_revision_is_realised_when_the_switch_has_its_flows(outside: Out
         gate = outside.faults.stop(FLOWS)
         tell(agent, 6, 3)
         await outside.faults.until(FLOWS)
-        agent.reconciler.apply(Reached("/eps/", 7))
+        agent.records.apply(Reached("/eps/", 7))
         assert realised(agent) == 5
         changed = agent.progress.changed()
         gate.set()
@@ -47,8 +47,8 @@ async def test_a_revision_is_realised_when_the_switch_has_its_flows(outside: Out
 
 async def test_a_revision_without_flows_is_realised_too(outside: Outside) -> None:
     async with running(outside) as agent:
-        agent.reconciler.apply(Reached("/eps/", 5))
-        agent.reconciler.apply(Reached("/nets/", 3))
+        agent.records.apply(Reached("/eps/", 5))
+        agent.records.apply(Reached("/nets/", 3))
         wanted = {"/eps/": 5, "/nets/": 3}
         await eventually(lambda: agent.progress.standing.revisions == wanted)
 
@@ -65,7 +65,7 @@ async def test_what_a_switch_that_is_away_lacks_is_not_realised(
         for revision in (7, 8):  # the first round may fail, the second has nothing to carry
             with suppress(SwitchUnavailable):
                 await agent.reconciler.flush()
-            agent.reconciler.apply(Reached("/eps/", revision))
+            agent.records.apply(Reached("/eps/", revision))
         await agent.reconciler.flush()
         assert realised(agent) == 5
         outside.switches[bridge].go(online=True)
@@ -78,7 +78,7 @@ async def test_a_later_round_does_not_cover_up_a_failed_one(outside: Outside) ->
         outside.faults.failing[FLOWS] = SwitchRefused("no answer")
         tell(agent, 5)
         await outside.faults.until(FLOWS)
-        agent.reconciler.apply(Reached("/eps/", 6))
+        agent.records.apply(Reached("/eps/", 6))
         await agent.reconciler.flush()
         assert realised(agent) == 0
         outside.faults.failing.clear()
@@ -89,9 +89,9 @@ async def test_a_pod_need_not_wait_for_the_flows_of_others(outside: Outside) -> 
     async with running(outside) as agent:
         outside.faults.failing[FLOWS] = SwitchRefused("no answer")
         agent.learn("/nets/n2", network("n2", tag=9))
-        agent.reconciler.apply(Reached(keys.NETWORKS, 5))
-        agent.reconciler.apply(Reached(keys.ENDPOINTS, 6))
-        await agent.reconciler.caught_up({keys.ENDPOINTS: 6}, 5)
+        agent.records.apply(Reached(keys.NETWORKS, 5))
+        agent.records.apply(Reached(keys.ENDPOINTS, 6))
+        await agent.records.caught_up({keys.ENDPOINTS: 6}, 5)
         assert agent.progress.late({keys.NETWORKS: 5})
         assert agent.progress.late({keys.ENDPOINTS: 7}) == f"{keys.ENDPOINTS} at 6 of 7"
 
@@ -101,7 +101,7 @@ async def test_a_refused_flow_holds_the_revision_and_is_named(
 ) -> None:
     async with running(outside) as agent:
         agent.learn("/host/h2", host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         switch = outside.switches[Bridge.VXLAN]
         take = switch.apply
 
@@ -119,8 +119,8 @@ async def test_a_refused_flow_holds_the_revision_and_is_named(
         tell(agent, 6, 3)
         await agent.reconciler.flush()
         assert realised(agent) == 0
-        agent.reconciler.apply(Removed("/eps/2", endpoint(2, host=PEER)))
-        agent.reconciler.apply(Reached("/eps/", 7))
+        agent.records.apply(Removed("/eps/2", endpoint(2, host=PEER)))
+        agent.records.apply(Reached("/eps/", 7))
         await eventually(lambda: realised(agent) == 7)
         assert agent.progress.standing.errors == ()
 
@@ -129,13 +129,13 @@ async def test_faults_are_named_and_forgotten(outside: Outside) -> None:
     unreadable = {"/nets/bad": "not JSON"}
     async with running(outside) as agent:
         agent.progress._unreadable = unreadable
-        agent.reconciler.apply(Changed("/nets/n2", network("n2", gateway="10.1"), None))
+        agent.records.apply(Changed("/nets/n2", network("n2", gateway="10.1"), None))
         await eventually(lambda: len(agent.progress.standing.errors) == 2)
         first, second = agent.progress.standing.errors
         assert first == "/nets/bad: not JSON"
         assert second.startswith("/nets/n2: record of n2.default: ")
         unreadable.clear()
-        agent.reconciler.apply(Removed("/nets/n2", network("n2")))
+        agent.records.apply(Removed("/nets/n2", network("n2")))
         assert agent.progress.standing.errors == ()
 
 
@@ -145,12 +145,12 @@ async def test_a_tunnel_that_cannot_be_made_is_named(outside: Outside) -> None:
         agent.learn("/host/h2", host())
         changed = agent.progress.changed()
         with pytest.raises(SwitchRefused):
-            await agent.reconciler.converge()
+            await agent.ports.converge()
         assert changed.is_set()
         assert list(agent.progress.standing.errors) == [f"no tunnel to {PEER}: constraint"]
         outside.faults.failing.clear()
-        await agent.reconciler.converge()
-        await agent.reconciler.converge()
+        await agent.ports.converge()
+        await agent.ports.converge()
         assert not agent.progress.standing.errors
 
 

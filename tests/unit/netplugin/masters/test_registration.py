@@ -1,8 +1,6 @@
 """What the store is told of this agent."""
 
 import asyncio
-from ipaddress import IPv4Address
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from core import keys
 from core.errors import StoreDenied
 from core.ids import HostLabel
 from core.tasks import background, supervisor
-from netplugin.masters import registration
 from netplugin.masters.registration import (
     host_record,
     instances,
@@ -18,38 +15,12 @@ from netplugin.masters.registration import (
     put_host_record,
     register,
 )
-from netplugin.settings import ListenAddress, Settings
 from objdb.api import Change, Delete
-from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import LostAnswer, MemoryBackend
-from ofnet.world import FwdMode
 from state import codec
 from state.records import HostRecord
-from tests.unit.netplugin.agent import eventually
-
-SETTINGS = Settings(
-    mode="kubernetes",
-    fwd_mode=FwdMode.ROUTING,
-    store=StoreAddress(StoreKind.ETCD, ("e:1",), secure=False),
-    host=HostLabel("label"),
-    ctrl_ip=IPv4Address("192.0.2.1"),
-    vtep_ip=IPv4Address("192.0.2.2"),
-    uplinks=(),
-    vxlan_port=4790,
-    journal=Path("/data/endpoints"),
-    cni_socket=Path("/run/cni.sock"),
-    ovsdb="unix:/db.sock",
-    rest=ListenAddress("0.0.0.0", 9090),
-    vxlan_rpc_port=0,
-    vlan_rpc_port=0,
-    vxlan_openflow_port=0,
-    vlan_openflow_port=0,
-    k8s_config=None,
-    mtu=None,
-    probe_interval=300,
-    leak_grace=600,
-    audit_interval=60,
-)
+from tests.unit.netplugin.agent import eventually, stays
+from tests.unit.netplugin.starts import SETTINGS
 
 
 def test_the_host_record_names_both_addresses() -> None:
@@ -79,8 +50,7 @@ async def test_the_host_record_is_written_when_the_store_is_there() -> None:
     backend.faults.lost_answers.append(LostAnswer.NOT_APPLIED)
     backend.faults.reachable.clear()
     written = asyncio.gather(put_host_record(backend, record))
-    await asyncio.sleep(0.01)
-    assert not written.done()
+    await stays(lambda: not written.done(), 0.01)
     backend.faults.reachable.set()
     await written
     entry = await backend.get(keys.host(HostLabel("label")))
@@ -89,10 +59,7 @@ async def test_the_host_record_is_written_when_the_store_is_there() -> None:
     await backend.close()
 
 
-async def test_a_host_record_that_was_removed_is_written_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(registration, "LOOK_EVERY", 0.005)
+async def test_a_host_record_that_was_removed_is_written_again() -> None:
     backend = MemoryBackend()
     record = host_record(SETTINGS, [], "1")
     where = keys.host(HostLabel("label"))
@@ -100,11 +67,11 @@ async def test_a_host_record_that_was_removed_is_written_again(
     def is_known() -> bool:
         return backend.store.get(where) is not None
 
-    async with background("host record", keep_host_record(backend, record, is_known)):
+    kept = keep_host_record(backend, record, is_known, interval=0.005)
+    async with background("host record", kept):
         await eventually(is_known)
         written = backend.store.get(where)
-        await asyncio.sleep(0.02)
-        assert backend.store.get(where) == written
+        await stays(lambda: backend.store.get(where) == written, 0.02)
         await backend.commit([Change((), (Delete(where),))])
         await eventually(is_known)
     await backend.close()
@@ -132,7 +99,7 @@ async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -
         await put_host_record(backend, host_record(SETTINGS, [], "1"))
         found = register(backend, instances(SETTINGS, [40001, 40002], "1"), sup)
         for one in found:
-            await one.settled()
+            await one.synced()
         assert registered() == {
             "/contiv.io/service/netplugin/192.0.2.1:40001",
             "/contiv.io/service/netplugin/192.0.2.1:40002",

@@ -9,7 +9,6 @@ import pytest
 
 from core import keys
 from core.errors import Exhausted, NotFound, SwitchUnavailable
-from netplugin.pods import add
 from netplugin.pods.journal import EntryState
 from netplugin.world import port_names
 from ofnet.world import Bridge, FwdMode
@@ -64,10 +63,10 @@ async def test_of_two_failures_the_first_is_told(outside: Outside, first: str, s
             call = calls.create_task(failure_of(agent))
             reached = outside.faults.reached
             await eventually(lambda: bool(reached[first] or reached[second]))
-            await asyncio.sleep(0.02)
+            await outside.faults.quiet()
             together = bool(reached[first] and reached[second])
             gates[first].set()
-            await asyncio.sleep(0.05)
+            await outside.faults.quiet()
             gates[second].set()
         if together:
             assert str(call.result()) == "first"
@@ -105,7 +104,7 @@ async def test_a_network_may_come_after_netmasters_answer(outside: Outside) -> N
     async with running(outside) as agent:
         asked = asyncio.gather(agent.pods.add(request(network="n2")))
         await outside.faults.until("create")
-        await asyncio.sleep(0.01)
+        await outside.faults.quiet()
         agent.learn("k", network("n2", tag=9))
         (result,) = await asked
         assert outside.ovsdb.ports()[result.host_ifname].tag == 9
@@ -127,9 +126,9 @@ async def test_a_pod_waits_for_its_policies(outside: Outside) -> None:
         outside.master.revisions = {keys.RULES: 7}
         adding = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("create")
-        await asyncio.sleep(0.05)
+        await outside.faults.quiet()
         assert not agent.world.take(Bridge.VXLAN)[0].local
-        agent.reconciler.apply(Reached(keys.RULES, 7))
+        agent.records.apply(Reached(keys.RULES, 7))
         (result,) = await adding
         assert result.endpoint_id == "c1"
 
@@ -140,20 +139,18 @@ async def test_a_pod_waits_for_all_older_ones(outside: Outside) -> None:
         outside.master.revisions = {keys.ENDPOINTS: 7}
         adding = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("create")
-        agent.reconciler.apply(Reached(keys.ENDPOINTS, 6))
-        await asyncio.sleep(0.05)
+        agent.records.apply(Reached(keys.ENDPOINTS, 6))
+        await outside.faults.quiet()
         assert not agent.world.take(Bridge.VXLAN)[0].local
         agent.learn(f"{keys.ENDPOINTS}2", endpoint(2, host=PEER))
-        agent.reconciler.apply(Reached(keys.ENDPOINTS, 7))
+        agent.records.apply(Reached(keys.ENDPOINTS, 7))
         await adding
         known = agent.world.take(Bridge.VXLAN)[0]
         assert (len(known.local), len(known.remote)) == (1, 1)
 
 
-async def test_without_its_policies_a_pod_is_refused(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(add, "POLICIES_KNOWN", 0.05)
+async def test_without_its_policies_a_pod_is_refused(outside: Outside) -> None:
+    outside.set_timing(policies_known=0.05)
     async with running(outside) as agent:
         outside.master.revisions = {keys.RULES: 7}
         with pytest.raises(SwitchUnavailable, match="policies are not in force"):
@@ -186,8 +183,8 @@ async def test_where_a_switch_delivers_unasked_flows_come_before_the_port(
         adding = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("link")
         agent.world.put(vlan)
-        agent.reconciler.apply(Reached(keys.NETWORKS, 1))
-        await asyncio.sleep(0.05)
+        agent.records.apply(Reached(keys.NETWORKS, 1))
+        await outside.faults.quiet()
         assert not outside.faults.reached["row"]
         flows.set()
         await adding

@@ -24,30 +24,30 @@ ENTRY = JournalEntry(
 
 
 def test_an_endpoint_is_found_until_it_is_dropped() -> None:
-    roster = EndpointRegistry()
-    roster.put(ENTRY)
-    assert roster.find("c1", "eth0") == roster.get(key("c1")) == ENTRY
-    assert roster.find("c1", "net1") is None
-    assert roster.keys() == {key("c1")}
-    assert roster.ports() == {7}
-    roster.drop(key("c1"))
-    assert roster.find("c1", "eth0") is roster.get(key("c1")) is None
+    registry = EndpointRegistry()
+    registry.put(ENTRY)
+    assert registry.find("c1", "eth0") == registry.get(key("c1")) == ENTRY
+    assert registry.find("c1", "net1") is None
+    assert registry.keys() == {key("c1")}
+    assert registry.ports() == {7}
+    registry.remove(key("c1"))
+    assert registry.find("c1", "eth0") is registry.get(key("c1")) is None
 
 
 def test_an_endpoint_that_is_half_made_is_not_settled() -> None:
-    roster = EndpointRegistry()
-    roster.put(replace(ENTRY, state=EntryState.ADDING))
-    assert roster.settled() == []
-    roster.put(ENTRY)
-    assert roster.settled() == [ENTRY]
+    registry = EndpointRegistry()
+    registry.put(replace(ENTRY, state=EntryState.ADDING))
+    assert registry.idle() == []
+    registry.put(ENTRY)
+    assert registry.idle() == [ENTRY]
 
 
 async def test_work_on_one_container_is_serial_and_on_others_goes_on() -> None:
-    roster, order, gate = EndpointRegistry(), list[str](), asyncio.Event()
-    roster.put(ENTRY)
+    registry, order, gate = EndpointRegistry(), list[str](), asyncio.Event()
+    registry.put(ENTRY)
 
     async def work(container: str, name: str) -> None:
-        async with roster.serial(container):
+        async with registry.lock(container):
             order.append(name)
             if name == "first":
                 await gate.wait()
@@ -56,7 +56,7 @@ async def test_work_on_one_container_is_serial_and_on_others_goes_on() -> None:
         for container, name in (("c1", "first"), ("c1", "second"), ("c2", "other")):
             tasks.create_task(work(container, name))
         await eventually(lambda: order == ["first", "other"])
-        assert roster.settled() == []
+        assert registry.idle() == []
         gate.set()
     assert order == ["first", "other", "second"]
-    assert roster.settled() == [ENTRY]
+    assert registry.idle() == [ENTRY]

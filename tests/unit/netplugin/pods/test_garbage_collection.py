@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import HostError, MasterUnavailable
 from netplugin.kernel.pod_links import PodLink
-from netplugin.pods.garbage_collection import CUT_OFF_AFTER, GarbageCollector
+from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.journal import EntryState
 from netplugin.world import port_names
 from state.records import NetworkType
@@ -36,28 +36,23 @@ class Watch:
     agent: Agent
     grace: float = GRACE
     at: float = 1000.0
-    leaks: GarbageCollector = field(init=False)
+    collector: GarbageCollector = field(init=False)
 
     def __post_init__(self) -> None:
-        outside = self.agent.outside
-        self.leaks = GarbageCollector(
-            pods=self.agent.pods,
-            roster=self.agent.roster,
-            pod_ports=self.agent.pod_ports,
-            journal=outside.journal,
-            links=outside.links,
-            ovsdb=outside.ovsdb,
-            world=self.agent.world,
+        self.collector = GarbageCollector(
+            self.agent.pod_services.host,
+            self.agent.pods,
+            self.agent.pod_ports,
             grace=self.grace,
             clock=lambda: self.at,
         )
 
     async def looks(self, seconds: float) -> None:
         """Look at the beginning, and then for so long."""
-        await self.leaks.look()
+        await self.collector.scan()
         for _ in range(int(seconds / STEP)):
             self.at += STEP
-            await self.leaks.look()
+            await self.collector.scan()
 
     def stray(self, container: str = "lost", **more: object) -> None:
         """Have the store tell of a record of this host that no ADD has made."""
@@ -83,7 +78,7 @@ async def test_a_pod_that_ended_without_a_del_is_released(outside: Outside) -> N
         assert key("c1") in outside.master.endpoints
         await watch.looks(STEP)
         await gone(agent)
-        assert watch.leaks.tally == {"pod gone": 1}
+        assert watch.collector.tally == {"pod gone": 1}
 
 
 async def test_a_pod_with_its_namespace_or_its_link_is_kept(outside: Outside) -> None:
@@ -95,7 +90,7 @@ async def test_a_pod_with_its_namespace_or_its_link_is_kept(outside: Outside) ->
         outside.links.dead.add("/run/netns/c1")  # its path is gone, but something holds it
         del outside.links.there[port_names.switch_name(2)]
         await watch.looks(2 * GRACE)
-        assert (agent.traces()[2:4], watch.leaks.tally) == (before[2:4], {})
+        assert (agent.traces()[2:4], watch.collector.tally) == (before[2:4], {})
 
 
 async def test_a_pod_added_anew_in_the_grace_period_is_kept(outside: Outside) -> None:
@@ -119,7 +114,7 @@ async def test_a_pod_a_call_is_at_work_on_is_left_to_it(outside: Outside) -> Non
         deleting = asyncio.gather(agent.pods.delete(request()))
         await outside.faults.until("journal removing")
         await watch.looks(2 * GRACE)
-        assert watch.leaks.tally == {}
+        assert watch.collector.tally == {}
         gate.set()
         await deleting
         await gone(agent)
@@ -146,7 +141,7 @@ async def test_a_record_nobody_here_knows_is_released(outside: Outside) -> None:
         await watch.looks(GRACE - STEP)
         assert outside.master.endpoints
         await watch.looks(STEP)
-        assert (outside.master.endpoints, watch.leaks.tally) == ({}, {"record unknown": 1})
+        assert (outside.master.endpoints, watch.collector.tally) == ({}, {"record unknown": 1})
 
 
 async def lost_ovsdb(watch: Watch) -> None:
@@ -231,10 +226,10 @@ async def test_a_look_that_fails_begins_the_grace_period_anew(outside: Outside) 
             outside.faults.failing["links listed"] = HostError("no answer")
             watch.at += STEP
             with pytest.raises(HostError):
-                await watch.leaks.look()
+                await watch.collector.scan()
             del outside.faults.failing["links listed"]
             watch.at += STEP
-        assert watch.leaks.tally == {}
+        assert watch.collector.tally == {}
 
 
 async def test_records_of_pods_and_of_other_hosts_are_kept(outside: Outside) -> None:
@@ -254,14 +249,14 @@ async def test_a_record_is_not_suspected_while_its_pod_s_row_is_away(outside: Ou
         watch = Watch(agent)
         outside.ovsdb.lose(result.host_ifname)
         await watch.looks(3 * GRACE)
-        assert (set(outside.master.endpoints), watch.leaks.tally) == ({key("c1")}, {})
+        assert (set(outside.master.endpoints), watch.collector.tally) == ({key("c1")}, {})
 
 
 async def test_a_record_that_something_stands_for_by_now_is_kept(outside: Outside) -> None:
     async with running(outside) as agent:
         await agent.pods.add(request())
         record = outside.master.endpoints[key("c1")]
-        await agent.pods.forsake(record, network())
+        await agent.pods.release_record(record, network())
         assert key("c1") in outside.master.endpoints
 
 
@@ -302,20 +297,20 @@ async def test_a_reclaimed_endpoint_is_cut_off(
         record = outside.master.endpoints.pop(key("c1"))
         agent.learn("k", record)
         flows = agent.traces()[4]
-        agent.reconciler.apply(Removed("k", record))
+        agent.records.apply(Removed("k", record))
         watch = Watch(agent)
         await watch.looks(0)
         await agent.reconciler.flush()
         assert agent.traces()[4] == flows
-        watch.at += CUT_OFF_AFTER
+        watch.at += outside.timing.pods.revoked_grace
         await watch.looks(0)
         await eventually(lambda: agent.traces()[4] == set())
         assert "endpoint is not connected" in caplog.text
-        assert watch.leaks.tally == {"cut off": 1}
+        assert watch.collector.tally == {"cut off": 1}
         await agent.pod_ports.converge()
         assert agent.traces()[4] == set()
         await watch.looks(GRACE)
-        assert watch.leaks.tally == {"cut off": 1}
+        assert watch.collector.tally == {"cut off": 1}
         await agent.pods.delete(request())
         await gone(agent)
 
@@ -327,9 +322,9 @@ async def test_a_record_that_is_made_anew_is_not_cut_off(outside: Outside) -> No
         agent.learn("k", record)
         watch = Watch(agent)
         for _ in range(5):
-            agent.reconciler.apply(Removed("k", record))
+            agent.records.apply(Removed("k", record))
             await watch.looks(0)
-            agent.reconciler.apply(Changed("k", record, None))
+            agent.records.apply(Changed("k", record, None))
             watch.at += STEP
             await watch.looks(0)
         assert agent.world.endpoints.port(key("c1")) is not None

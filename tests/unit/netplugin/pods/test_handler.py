@@ -16,7 +16,6 @@ from core.errors import (
     SwitchUnavailable,
 )
 from core.tasks import supervisor
-from netplugin.ovsdb import client
 from netplugin.pods.journal import EntryState
 from ofnet.world import Bridge
 from state.watch import Removed
@@ -24,13 +23,14 @@ from tests.unit.netplugin.agent import (
     NOTHING_LEFT,
     Agent,
     Outside,
+    build_agent,
     eventually,
     in_group,
     left_nothing,
     request,
     row_of,
     running,
-    wire,
+    start_bridges,
 )
 from tests.unit.netplugin.records import endpoint, key, network, nid_of
 
@@ -70,18 +70,16 @@ async def test_a_failed_add_is_undone_before_it_is_answered(outside: Outside, st
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_an_add_that_is_cancelled_leaves_nothing(
-    outside: Outside, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "PORT_READY", 5.0)  # it is cancelled before it gives up
+async def test_an_add_that_is_cancelled_leaves_nothing(outside: Outside, step: str) -> None:
+    outside.ovsdb.port_ready = 5.0  # it is cancelled before it gives up
     async with running(outside) as agent:
         gate = outside.faults.stop(step)
         async with asyncio.TaskGroup() as calls:
             call = calls.create_task(agent.pods.add(request()))
             await outside.faults.until(step)
-            await asyncio.sleep(0.02)  # the others go as far as they can
+            await outside.faults.quiet()  # the others go as far as they can
             call.cancel()
-            await asyncio.sleep(0.01)
+            await outside.faults.quiet()
             gate.set()
         assert call.cancelled()
         await left_nothing(agent)
@@ -96,7 +94,7 @@ async def test_a_call_cancelled_again_ends_when_all_is_undone(outside: Outside) 
             call.cancel()
             await outside.faults.until("release")
             call.cancel()
-            await asyncio.sleep(0.01)
+            await outside.faults.quiet()
             assert not call.done()
             gate.set()
         assert agent.traces() == NOTHING_LEFT
@@ -116,7 +114,7 @@ async def test_a_link_that_comes_after_the_refusal_goes_again(outside: Outside) 
             call = calls.create_task(failure_of(agent))
             outside.master.networks.clear()
             await outside.faults.until("link")
-            await asyncio.sleep(0.02)
+            await outside.faults.quiet()
             gate.set()
         assert isinstance(call.result(), NotFound)
         await left_nothing(agent)
@@ -129,7 +127,7 @@ async def test_a_row_that_comes_after_the_refusal_goes_again(outside: Outside) -
             call = calls.create_task(failure_of(agent))
             outside.master.networks.clear()
             await outside.faults.until("row")
-            await asyncio.sleep(0.02)
+            await outside.faults.quiet()
             gate.set()
         assert isinstance(call.result(), NotFound)
         await left_nothing(agent)
@@ -191,9 +189,10 @@ async def test_an_add_that_meets_the_agents_end_is_undone_by_the_next(outside: O
     async with running(outside) as agent:
         base = agent.base
     async with supervisor() as sup:
-        agent = wire(outside, sup, (network(),))
+        agent = await build_agent(outside, sup, (network(),))
+        start_bridges(agent)
         agent.world.set_complete()
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         outside.faults.stop("inside")
         call = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
         await outside.faults.until("inside")
@@ -227,15 +226,15 @@ async def test_nothing_is_deleted_before_local_endpoints_are_placed(outside: Out
         await agent.pods.add(request())
         base, before = agent.base, agent.traces()
     async with supervisor() as sup:
-        agent = wire(outside, sup, (network(),))
+        agent = await build_agent(outside, sup, (network(),))
+        start_bridges(agent)
         agent.base = base
-        agent.pods.recover(await outside.journal.load())
-        sup.supervise("flows", agent.reconciler.run_flows())
+        sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()
         assert agent.traces() == before
-        assert set(agent.pod_ports.place()) == {key("c1")}  # its record has not been read yet
+        assert set(agent.pod_ports.publish()) == {key("c1")}  # its record has not been read yet
         agent.world.put(outside.master.endpoints[key("c1")])
-        assert agent.pod_ports.place() == {}
+        assert agent.pod_ports.publish() == {}
 
 
 async def test_numbers_go_on_after_a_restart(outside: Outside) -> None:
@@ -298,7 +297,7 @@ async def test_a_delete_waits_for_the_add_before_it(outside: Outside) -> None:
         added = asyncio.gather(agent.pods.add(request()))
         await outside.faults.until("inside")
         deleted = asyncio.gather(agent.pods.delete(request()))
-        await asyncio.sleep(0.01)
+        await outside.faults.quiet()
         assert not deleted.done()
         gate.set()
         await added
@@ -339,10 +338,8 @@ async def test_a_record_of_another_host_is_left_alone(outside: Outside) -> None:
         assert key("c1") in outside.master.endpoints
 
 
-async def test_an_add_waits_for_the_pending_release(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("netplugin.pods.handler.OLD_GONE", 5.0)
+async def test_an_add_waits_for_the_pending_release(outside: Outside) -> None:
+    outside.set_timing(old_gone=5.0)
     async with running(outside) as agent:
         await agent.pods.add(request())
         outside.faults.failing["release"] = MasterUnavailable("away")
@@ -405,7 +402,7 @@ async def test_the_old_interface_is_gone_before_the_new_one_comes(outside: Outsi
         gate = outside.faults.stop("unlink")
         added = asyncio.gather(agent.pods.add(request(network="n2")))
         await outside.faults.until("unlink")
-        await asyncio.sleep(0.02)
+        await outside.faults.quiet()
         assert outside.faults.reached["link"] == 1
         gate.set()
         (result,) = await added
@@ -427,7 +424,7 @@ async def test_an_endpoint_that_was_reclaimed_is_made_anew(outside: Outside) -> 
     async with running(outside) as agent:
         old = await agent.pods.add(request())
         record = outside.master.endpoints.pop(key("c1"))
-        agent.reconciler.apply(Removed("k", record))
+        agent.records.apply(Removed("k", record))
         new = await agent.pods.add(request())
         assert new.ipv4 != old.ipv4
         (inside,) = outside.links.inside.values()

@@ -91,9 +91,9 @@ async def test_a_restart_finds_it_and_a_lost_port_comes_back(outside: Outside) -
         before = shown(agent)
     async with running(outside, (BARE,)) as agent:
         agent.world.endpoints.set_host_port(HOST)
-        agent.access.place()
+        agent.host_interfaces.publish()
         assert shown(agent) == before
-        agent.sup.supervise("interfaces", agent.access.run())
+        agent.sup.supervise("interfaces", agent.host_interfaces.run())
         outside.ovsdb.lose("hport1")
         await eventually(lambda: "hport1" in outside.ovsdb.ports())
         await eventually(lambda: key("c1") in shown(agent))
@@ -111,7 +111,7 @@ async def test_its_group_limits_and_marks_what_it_sends(outside: Outside) -> Non
 
         assert limits() == (10485, 2000)
         assert shown(agent)[key("c1")].dscp == 10
-        agent.sup.supervise("interfaces", agent.access.run())
+        agent.sup.supervise("interfaces", agent.host_interfaces.run())
         for dscp in (11, 12, 0):
             agent.learn("g", group(bandwidth="10 mbps", burst=2000, dscp=dscp))
             await eventually(lambda: shown(agent)[key("c1")].dscp == dscp)  # noqa: B023 - now
@@ -139,8 +139,8 @@ async def test_one_that_was_reclaimed_is_not_shown_again(outside: Outside) -> No
     async with running(outside, (BARE,)) as agent:
         agent.world.endpoints.set_host_port(HOST)
         await agent.pods.add(request())
-        agent.pods.cut_off(key("c1"))
-        await agent.access.converge()
+        agent.pods.remove_flows(key("c1"))
+        await agent.host_interfaces.converge()
         assert shown(agent) == {}
 
 

@@ -1,20 +1,31 @@
 """Pods send what the links carry, also when these change; what does not fit is said."""
 
-from ipaddress import IPv4Network
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from core.errors import HostError, SwitchRefused, UsageError
 from core.tasks import background
 from netplugin.ovsdb import PortSpec
-from netplugin.pods import mtu
-from netplugin.pods.mtu import Underlay
+from netplugin.pods.mtu import PodMtus, Underlay
 from netplugin.world import port_names
 from ofnet.world import Bridge, HostPort
 from state.records import Encap
-from tests.unit.netplugin.agent import Agent, Outside, eventually, pod_mtus, request, running
+from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 from tests.unit.netplugin.fakes import UNDERLAY_CARD
 from tests.unit.netplugin.records import network
+
+
+def pod_mtus(agent: Agent, *, uplinks: tuple[str, ...] = (), wanted: int | None = None) -> PodMtus:
+    """Return MTUs that have not been read yet."""
+    return PodMtus(
+        agent.pod_services.host,
+        vtep_ip=IPv4Address("192.0.2.1"),
+        uplinks=uplinks,
+        wanted=wanted,
+        report_faults=partial(agent.progress.show, "MTU"),
+    )
 
 
 def errors(agent: Agent) -> tuple[str, ...]:
@@ -40,14 +51,14 @@ def test_what_the_links_carry(underlay: Underlay, vxlan: int, vlan: int) -> None
 async def test_the_links_of_others_do_not_count(outside: Outside) -> None:
     outside.links.underlay = {UNDERLAY_CARD: 9000, "docker0": 1280, "eth1": 1500}
     async with running(outside) as agent:
-        mtus = pod_mtus(outside, agent.roster, agent.progress, uplinks=("eth1",))
+        mtus = pod_mtus(agent, uplinks=("eth1",))
         await mtus.read()
         assert (mtus.of(Bridge.VXLAN), mtus.of(Bridge.VLAN)) == (8950, 1500)
 
 
 async def test_what_is_wanted_is_taken_if_it_fits(outside: Outside) -> None:
     async with running(outside) as agent:
-        mtus = pod_mtus(outside, agent.roster, agent.progress, wanted=1300)
+        mtus = pod_mtus(agent, wanted=1300)
         await mtus.read()
         assert mtus.of(Bridge.VXLAN) == mtus.of(Bridge.VLAN) == 1300
 
@@ -58,23 +69,23 @@ async def test_what_does_not_fit_is_refused_with_a_remedy(
 ) -> None:
     outside.links.underlay["eth1"] = 1400
     async with running(outside) as agent:
-        mtus = pod_mtus(outside, agent.roster, agent.progress, uplinks=uplinks, wanted=wanted)
+        mtus = pod_mtus(agent, uplinks=uplinks, wanted=wanted)
         with pytest.raises(UsageError, match=rf"{wanted}.*set --mtu to {wanted - 1} or less"):
             await mtus.read()
 
 
 async def test_without_its_links_an_agent_does_not_start(outside: Outside) -> None:
     async with running(outside) as agent:
-        mtus = pod_mtus(outside, agent.roster, agent.progress, uplinks=("eth7",))
+        mtus = pod_mtus(agent, uplinks=("eth7",))
         with pytest.raises(HostError, match="link eth7: no such link"):
             await mtus.read()
         outside.links.underlay.clear()
         with pytest.raises(HostError, match="no link of this host has the address"):
-            await pod_mtus(outside, agent.roster, agent.progress).read()
+            await pod_mtus(agent).read()
 
 
-async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+async def test_pods_follow_the_links(outside: Outside) -> None:
+    outside.set_timing(mtu_rescan=0.0)
     async with running(outside) as agent, background("MTU", agent.mtus.run()):
         assert (await agent.pods.add(request("c1"))).mtu == 1450
         assert mtus_of_pods(outside) == {1450}
@@ -86,11 +97,9 @@ async def test_pods_follow_the_links(outside: Outside, monkeypatch: pytest.Monke
         assert errors(agent) == ()
 
 
-async def test_interfaces_to_the_host_follow_tunnels(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interfaces_to_the_host_follow_tunnels(outside: Outside) -> None:
     """Also those of pods on vlan networks: the host's own port is among the tunnels' pods."""
-    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+    outside.set_timing(mtu_rescan=0.0)
     private = HostPort(ofport=9, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
     bare = network(gateway="", encap=Encap.VLAN)
     async with running(outside, (bare,)) as agent, background("MTU", agent.mtus.run()):
@@ -107,10 +116,8 @@ async def test_interfaces_to_the_host_follow_tunnels(
         await eventually(lambda: have() == [9000, 8950])
 
 
-async def test_the_hosts_own_interfaces_follow_too(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+async def test_the_hosts_own_interfaces_follow_too(outside: Outside) -> None:
+    outside.set_timing(mtu_rescan=0.0)
     ours = {port_names.ENDPOINT_ID: "infra"}
     wanted = {"contivh1": 1450, "ours": 1500, "theirs": None, "vvport7": None}
     for name, bridge, kind, ids in (
@@ -145,12 +152,10 @@ async def test_pods_that_changed_while_the_agent_was_away_are_corrected(outside:
         await eventually(lambda: mtus_of_pods(outside) == {1350})
 
 
-async def test_what_is_wrong_is_reported_and_then_is_not(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mtu, "LOOK_AGAIN", 0.0)
+async def test_what_is_wrong_is_reported_and_then_is_not(outside: Outside) -> None:
+    outside.set_timing(mtu_rescan=0.0)
     async with running(outside) as agent:
-        mtus = pod_mtus(outside, agent.roster, agent.progress, wanted=1450)
+        mtus = pod_mtus(agent, wanted=1450)
         await mtus.read()
         async with background("MTU", mtus.run()):
             outside.links.underlay[UNDERLAY_CARD] = 1400
@@ -172,5 +177,5 @@ async def test_a_pod_that_cannot_be_set_is_reported(outside: Outside) -> None:
         outside.links.underlay[UNDERLAY_CARD] = 1400
         async with background("MTU", agent.mtus.run()):
             await eventually(lambda: "MTU of pod c1 not set: no" in errors(agent))
-            (entry,) = agent.roster.entries()
+            (entry,) = agent.registry.entries()
             assert port_names.switch_name(entry.port) in outside.links.there

@@ -34,7 +34,7 @@ async def test_a_row_deleted_by_hand_comes_back(outside: Outside) -> None:
         result = await agent.pods.add(request())
         await agent.pods.add(request("c2"))
         agent.sup.supervise("endpoint ports", agent.pod_ports.run())
-        await eventually(lambda: not agent.roster._locks)
+        await eventually(lambda: not agent.registry._locks)
         before = agent.traces()
         outside.ovsdb.lose(result.host_ifname)
         await eventually(lambda: agent.traces() == before)
@@ -85,10 +85,10 @@ async def test_nothing_is_swept_before_the_world_is_complete(outside: Outside) -
         await outside.ovsdb.add_port(Bridge.VXLAN, row_of("vvport9"))
         agent.world._complete = False
         await agent.pod_ports.converge()
-        assert agent.removal.ports() == set()
+        assert agent.teardown.ports() == set()
         agent.world._complete = True
         await agent.pod_ports.converge()
-        assert agent.removal.ports() == {9}
+        assert agent.teardown.ports() == {9}
 
 
 async def test_no_row_is_made_for_a_link_that_is_gone(outside: Outside) -> None:
@@ -128,7 +128,7 @@ async def test_a_port_on_the_bridge_that_is_not_ours_is_left_alone(outside: Outs
         }
         outside.ovsdb.show(ports=foreign)
         await agent.pod_ports.converge()
-        await asyncio.sleep(0.05)
+        await outside.faults.quiet()
         assert outside.ovsdb.ports().keys() == foreign.keys()
 
 
@@ -138,7 +138,7 @@ async def test_an_endpoint_without_a_record_stays_cut_off(outside: Outside) -> N
         base = agent.base
     outside.master.endpoints.clear()
     async with running(outside) as agent:
-        assert agent.pod_ports.place() == {key("c1"): RECLAIMED}
+        assert agent.pod_ports.publish() == {key("c1"): RECLAIMED}
         assert agent.world.endpoints.port(key("c1")) is None
         assert {k for s in outside.switches.values() for k in s.table} == base
         assert outside.links.there.keys() == {"vvport1"}
@@ -189,7 +189,7 @@ async def test_a_change_of_the_group_reaches_running_pods(outside: Outside) -> N
         agent.sup.supervise("endpoint ports", agent.pod_ports.run())
         agent.learn("g", group(bandwidth="20 mbps", burst=3000))
         await eventually(lambda: limits(agent) == (20971, 3000))
-        await asyncio.sleep(0.05)  # what OVSDB has told since has been looked at
+        await outside.faults.quiet()  # what OVSDB has told since has been looked at
         agent.learn("g", group())
         await eventually(lambda: limits(agent) == (0, 0))
         assert outside.faults.reached["row"] == 1

@@ -1,6 +1,5 @@
 """What a DEL leaves for later is done, in time, and in an order that lets ADDs pass."""
 
-import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
@@ -14,12 +13,11 @@ from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import supervisor
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.pods import teardown
 from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from ofnet.world import Bridge
-from tests.unit.netplugin.agent import Outside, eventually
+from tests.unit.netplugin.agent import Outside, build_agent, eventually
 from tests.unit.netplugin.records import endpoint, key
 
 
@@ -41,7 +39,7 @@ def entry(number: int = 1) -> JournalEntry:
 @dataclass(slots=True)
 class Scene:
     outside: Outside
-    removal: Teardown
+    teardown: Teardown
 
     async def have(self, *numbers: int) -> None:
         """Make endpoints that are to be removed."""
@@ -62,35 +60,27 @@ class Scene:
             *out.ovsdb.ports(),
             *out.master.endpoints,
             *out.journal.entries,
-            *self.removal.ports(),
+            *self.teardown.ports(),
         ]
 
 
 @asynccontextmanager
 async def running(outside: Outside) -> AsyncIterator[Scene]:
     async with supervisor() as sup:
-        yield Scene(
-            outside,
-            Teardown(
-                master=outside.master,
-                journal=outside.journal,
-                links=outside.links,
-                ovsdb=outside.ovsdb,
-                supervisor=sup,
-            ),
-        )
+        agent = await build_agent(outside, sup)
+        yield Scene(outside, agent.teardown)
         assert sup.spawn_failures == 0
 
 
 async def test_nothing_is_left_in_the_end(outside: Outside) -> None:
     async with running(outside) as scene:
         await scene.have(1)
-        scene.removal.schedule(entry())
-        assert scene.removal.has(key("c1"))
-        assert scene.removal.ports() == {1}
-        await scene.removal.finished(key("c1"), 5.0)
+        scene.teardown.schedule(entry())
+        assert scene.teardown.has(key("c1"))
+        assert scene.teardown.ports() == {1}
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert scene.left() == []
-        assert not scene.removal.has(key("c1"))
+        assert not scene.teardown.has(key("c1"))
 
 
 @pytest.mark.parametrize("step", ["release", "unlink", "unrow", "journal remove"])
@@ -98,12 +88,12 @@ async def test_each_step_is_tried_until_it_is_done(outside: Outside, step: str) 
     async with running(outside) as scene:
         await scene.have(1)
         outside.faults.failing[step] = HostError("not now")
-        scene.removal.schedule(entry())
+        scene.teardown.schedule(entry())
         await outside.faults.until(step, 3)
         assert key("c1") in outside.journal.entries
-        assert scene.removal.has(key("c1"))
+        assert scene.teardown.has(key("c1"))
         outside.faults.failing.clear()
-        await scene.removal.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert scene.left() == []
 
 
@@ -111,44 +101,42 @@ async def test_the_journal_forgets_last(outside: Outside) -> None:
     async with running(outside) as scene:
         await scene.have(1)
         outside.faults.failing["release"] = MasterUnavailable("away")
-        scene.removal.schedule(entry())
+        scene.teardown.schedule(entry())
         await outside.faults.until("release", 2)
         await eventually(lambda: not outside.links.there and not outside.ovsdb.ports())
         assert key("c1") in outside.journal.entries
         outside.faults.failing = {"unlink": HostError("not now")}
-        await scene.removal.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
 
 
 async def test_a_delete_waits_for_the_release_but_not_for_the_port(outside: Outside) -> None:
     async with running(outside) as scene:
         await scene.have(1)
         gate = outside.faults.stop("unlink")
-        await scene.removal.release(entry())
+        await scene.teardown.release(entry())
         assert outside.master.endpoints == {}
         assert "vvport1" in outside.links.there
         gate.set()
 
 
-async def test_a_delete_does_not_wait_long_for_the_release(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(teardown, "RELEASE_WAIT", 0.02)
+async def test_a_delete_does_not_wait_long_for_the_release(outside: Outside) -> None:
+    outside.set_timing(release_wait=0.02)
     async with running(outside) as scene:
         await scene.have(1)
         gate = outside.faults.stop("release")
-        await scene.removal.release(entry())
+        await scene.teardown.release(entry())
         assert key("c1") in outside.master.endpoints
         gate.set()
-        await scene.removal.finished(key("c1"), 5.0)
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert scene.left() == []
 
 
 async def test_an_endpoint_is_removed_once(outside: Outside) -> None:
     async with running(outside) as scene:
         await scene.have(1)
-        scene.removal.schedule(entry())
-        await scene.removal.release(entry())
-        await scene.removal.finished(key("c1"), 5.0)
+        scene.teardown.schedule(entry())
+        await scene.teardown.release(entry())
+        await scene.teardown.wait_finished(key("c1"), 5.0)
         assert outside.faults.reached["release"] == outside.faults.reached["unrow"] == 1
 
 
@@ -156,17 +144,17 @@ async def test_who_waits_for_the_end_is_told_what_is_missing(outside: Outside) -
     async with running(outside) as scene:
         await scene.have(1, 2)
         gates = [outside.faults.stop("release")]
-        scene.removal.schedule(entry(1))
+        scene.teardown.schedule(entry(1))
         with pytest.raises(MasterUnavailable, match=r"n1\.default-c1"):
-            await scene.removal.finished(key("c1"), 0.02)
+            await scene.teardown.wait_finished(key("c1"), 0.02)
         gates[0].set()
         gates.append(outside.faults.stop("unlink"))
-        scene.removal.schedule(entry(2))
+        scene.teardown.schedule(entry(2))
         with pytest.raises(SwitchUnavailable, match=r"n1\.default-c2"):
-            await scene.removal.finished(key("c2"), 0.02)
+            await scene.teardown.wait_finished(key("c2"), 0.02)
         gates[1].set()
-        await scene.removal.finished(key("c2"), 5.0)
-        await scene.removal.finished(key("never"), 0.0)
+        await scene.teardown.wait_finished(key("c2"), 5.0)
+        await scene.teardown.wait_finished(key("never"), 0.0)
 
 
 async def test_ports_go_one_at_a_time_with_a_breath_between(outside: Outside) -> None:
@@ -181,65 +169,59 @@ async def test_ports_go_one_at_a_time_with_a_breath_between(outside: Outside) ->
 
         outside.ovsdb.lose = noted  # type: ignore[method-assign]
         for number in (1, 2, 3):
-            scene.removal.schedule(entry(number))
+            scene.teardown.schedule(entry(number))
         await eventually(lambda: scene.left() == [])
         gaps = [b - a for a, b in itertools.pairwise(times)]
         assert len(gaps) == 2
-        assert min(gaps) >= teardown.BREATH
+        assert min(gaps) >= outside.timing.pods.port_gap
 
 
 async def test_ports_wait_while_an_add_waits_for_its_own(outside: Outside) -> None:
     async with running(outside) as scene:
         await scene.have(1, 2)
-        with scene.removal.paused():
-            with scene.removal.paused():
-                scene.removal.schedule(entry(1))
-                scene.removal.schedule(entry(2))
+        with scene.teardown.paused():
+            with scene.teardown.paused():
+                scene.teardown.schedule(entry(1))
+                scene.teardown.schedule(entry(2))
                 await eventually(lambda: not outside.links.there)
-            await asyncio.sleep(0.05)
+            await outside.faults.quiet(0.05)
             assert len(outside.ovsdb.ports()) == 2
         await eventually(lambda: scene.left() == [])
 
 
-async def test_a_new_add_goes_before_the_second_of_two_ports(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(teardown, "BREATH", 0.03)
+async def test_a_new_add_goes_before_the_second_of_two_ports(outside: Outside) -> None:
+    outside.set_timing(port_gap=0.03)
     async with running(outside) as scene:
         await scene.have(1, 2)
-        scene.removal.schedule(entry(1))
-        scene.removal.schedule(entry(2))
+        scene.teardown.schedule(entry(1))
+        scene.teardown.schedule(entry(2))
         await eventually(lambda: len(outside.ovsdb.ports()) == 1)
-        with scene.removal.paused():
-            await asyncio.sleep(0.08)
+        with scene.teardown.paused():
+            await outside.faults.quiet(0.08)
             assert len(outside.ovsdb.ports()) == 1
         await eventually(lambda: scene.left() == [])
 
 
-async def test_adds_without_end_do_not_starve_removals(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(teardown, "YIELD_TO_ADD", 0.5)
+async def test_adds_without_end_do_not_starve_teardowns(outside: Outside) -> None:
+    outside.set_timing(yield_to_add=0.5)
     async with running(outside) as scene:
         await scene.have(1, 2, 3)
         began = time.monotonic()
-        with scene.removal.paused():
+        with scene.teardown.paused():
             for number in (1, 2, 3):
-                scene.removal.schedule(entry(number))
+                scene.teardown.schedule(entry(number))
             await eventually(lambda: scene.left() == [])
         # the limit is each port's own, not one after the other
         assert 0.5 <= time.monotonic() - began < 3 * 0.5
 
 
-async def test_nothing_is_begun_when_the_agent_stops(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(teardown, "RELEASE_WAIT", 0.02)
+async def test_nothing_is_begun_when_the_agent_stops(outside: Outside) -> None:
+    outside.set_timing(release_wait=0.02)
     async with running(outside) as scene:
         await scene.have(1)
-        scene.removal._supervisor.stop()
-        assert scene.removal.ended
-        await scene.removal.release(entry())
+        scene.teardown._supervisor.stop()
+        assert scene.teardown.ended
+        await scene.teardown.release(entry())
         assert outside.faults.reached["release"] == outside.faults.reached["unlink"] == 0
         assert key("c1") in outside.journal.entries
 
@@ -249,8 +231,8 @@ async def test_stale_ports_go_with_their_links(outside: Outside) -> None:
         await scene.have(1)
         outside.journal.entries.clear()
         outside.master.endpoints.clear()
-        scene.removal.sweep(Bridge.VXLAN, ["vvport1", "vvport2"])
-        scene.removal.sweep(Bridge.VXLAN, ["vvport1"])
-        assert scene.removal.ports() == {1, 2}, "nobody else may get these numbers meanwhile"
+        scene.teardown.sweep(Bridge.VXLAN, ["vvport1", "vvport2"])
+        scene.teardown.sweep(Bridge.VXLAN, ["vvport1"])
+        assert scene.teardown.ports() == {1, 2}, "nobody else may get these numbers meanwhile"
         await eventually(lambda: scene.left() == [])
         assert outside.faults.reached["unlink"] == 2

@@ -10,8 +10,8 @@ from core.errors import UsageError
 from netplugin.startup.cluster_settings import cluster_settings
 from objdb.memory import MemoryBackend
 from ofnet.world import FwdMode
-from tests.unit.netplugin.masters.test_registration import SETTINGS
-from tests.unit.netplugin.starts import GLOBAL, put
+from tests.unit.netplugin.agent import stays
+from tests.unit.netplugin.starts import GLOBAL, SETTINGS, put
 
 
 async def test_the_clusters_settings_are_waited_for() -> None:
@@ -19,8 +19,7 @@ async def test_the_clusters_settings_are_waited_for() -> None:
     waiting = asyncio.gather(cluster_settings(backend, SETTINGS))
     for incomplete in (replace(GLOBAL, fwd_mode=""), replace(GLOBAL, pvt_subnet="")):
         await put(backend, keys.GLOBAL_CONFIG, incomplete)
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
+        await stays(lambda: not waiting.done(), 0.01)
     await put(backend, keys.GLOBAL_CONFIG, GLOBAL)
     (found,) = await waiting
     assert found == GLOBAL

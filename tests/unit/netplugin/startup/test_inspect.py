@@ -35,7 +35,7 @@ def application(agent: Agent) -> web.Application:
         names=NameServer(agent.world.names),
         pods=agent.pods,
         bgp=agent.bgp,
-        mended={"pod gone": 2},
+        collected={"pod gone": 2},
     ).application()
     app.freeze()
     return app
@@ -68,7 +68,7 @@ async def test_both_bridges_are_shown(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn("k", endpoint(2, host=PEER))
         agent.learn("k", host())
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         await agent.reconciler.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
         app = application(agent)
         report = await driver(app)

@@ -1,92 +1,46 @@
 """The order of a start: what is waited for, and that absence means gone only when all is read."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager
 
 import pytest
 
 from core import keys
 from core.errors import SwitchRefused
-from core.tasks import Supervisor, background, supervisor
-from netplugin.dns.nameserver import NameServer
+from core.tasks import background, supervisor
 from netplugin.kernel.pod_links import PodLink
 from netplugin.ovsdb import PortSpec
-from netplugin.pods.garbage_collection import GarbageCollector
-from netplugin.startup import resync
-from netplugin.startup.context import Context
-from netplugin.startup.dataplane import Dataplane
-from netplugin.startup.host_services import HostServices
-from netplugin.startup.pod_services import PodServices
-from netplugin.startup.resync import _forwarding, settle
+from netplugin.startup.context import Timing
+from netplugin.startup.resync import _wait_for_flows, resync
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from objdb.memory import MemoryBackend
 from ofnet.world import Bridge
 from state.records import EndpointRecord, HostRecord
-from state.watch import RecordFeed
-from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, wire
-from tests.unit.netplugin.masters.test_registration import SETTINGS
-from tests.unit.netplugin.records import HOST, PEER, endpoint, host, key, network
-from tests.unit.netplugin.starts import GLOBAL, doors_of, put
+from tests.unit.netplugin.agent import (
+    Agent,
+    Outside,
+    build_agent,
+    eventually,
+    request,
+    running,
+    stays,
+)
+from tests.unit.netplugin.records import PEER, endpoint, host, key, network
+from tests.unit.netplugin.starts import GLOBAL, put
 
 
-def plane_of(agent: Agent, store: MemoryBackend) -> Dataplane:
-    return Dataplane(
-        feed=RecordFeed(store),
-        progress=agent.progress,
-        world=agent.world,
-        names=NameServer(agent.world.names),
-        agents=agent.reconciler._agents,  # type: ignore[arg-type]
-        reconciler=agent.reconciler,
-        datapath="netdev",
+async def resync_of(agent: Agent) -> None:
+    await resync(
+        agent.context, agent.clients, agent.dataplane, agent.host_services, agent.pod_services
     )
 
 
-class Start:
-    """What `netplugin.startup.daemon` wires around an agent's inside."""
-
-    def __init__(self, outside: Outside, sup: Supervisor, store: MemoryBackend) -> None:
-        self.agent = wire(outside, sup, (), run=False)
-        self.life = Context(
-            settings=replace(SETTINGS, host=HOST, probe_interval=0),
-            version="1",
-            sup=sup,
-            stack=AsyncExitStack(),
-        )
-        self.doors = doors_of(outside, store)
-        self.plane = plane_of(self.agent, store)
-
-    async def settle(self) -> None:
-        agent = self.agent
-        agent.pods.recover(await agent.outside.journal.load())
-        leaks = GarbageCollector(
-            pods=agent.pods,
-            roster=agent.roster,
-            pod_ports=agent.pod_ports,
-            journal=agent.outside.journal,
-            links=agent.outside.links,
-            ovsdb=agent.outside.ovsdb,
-            world=agent.world,
-            grace=0,
-        )
-        care = PodServices(
-            pods=agent.pods,
-            mtus=agent.mtus,
-            ports=agent.pod_ports,
-            removal=agent.removal,
-            leaks=leaks,
-            access=agent.access,
-        )
-        own = HostServices(host_access=agent.host_access, infra=agent.infra, bgp=agent.bgp)
-        await settle(self.life, self.doors, self.plane, own, care)
-
-
 @asynccontextmanager
-async def starting(outside: Outside, store: MemoryBackend) -> AsyncIterator[Start]:
+async def starting(outside: Outside, store: MemoryBackend) -> AsyncIterator[Agent]:
+    """Build an agent as `netplugin.startup.daemon` does, up to its resync."""
     async with supervisor() as sup:
-        yield Start(outside, sup, store)
+        yield await build_agent(outside, sup, store=store)
         assert not sup.stopping
     await store.close()
 
@@ -113,10 +67,10 @@ async def ran_before(outside: Outside) -> Agent:
         await agent.pods.add(request("c2"))
         agent.learn("k", host())
         agent.learn("k", endpoint(9, host=PEER))
-        await agent.reconciler.converge()
+        await agent.ports.converge()
         await agent.reconciler.flush()
-        await asyncio.sleep(0.01)
-        await agent.reconciler.converge()
+        await outside.faults.quiet()
+        await agent.ports.converge()
         await agent.reconciler.flush()
     return agent
 
@@ -127,12 +81,12 @@ async def test_a_restart_changes_no_flow(outside: Outside) -> None:
     rows, links = dict(outside.ovsdb.ports()), dict(outside.links.there)
     outside.faults.reached.clear()
     store = await stored(host(), endpoint(9, host=PEER), *outside.master.endpoints.values())
-    async with starting(outside, store) as start:
-        await start.settle()
+    async with starting(outside, store) as agent:
+        await resync_of(agent)
         assert {b: s.table for b, s in outside.switches.items()} == before
         assert (dict(outside.ovsdb.ports()), dict(outside.links.there)) == (rows, links)
         changed = {step for step, times in outside.faults.reached.items() if times}
-        assert changed == {"own link", "routes", "rules"}, "these are looked at alone"
+        assert changed == {"bridge", "own link", "routes", "rules"}, "these are only checked"
 
 
 async def test_nothing_goes_before_all_has_been_read(outside: Outside) -> None:
@@ -140,10 +94,9 @@ async def test_nothing_goes_before_all_has_been_read(outside: Outside) -> None:
     before = {b: dict(switch.table) for b, switch in outside.switches.items()}
     store = await stored(host(), endpoint(9, host=PEER), *outside.master.endpoints.values())
     store.faults.reachable.clear()
-    async with starting(outside, store) as start, background("settling", start.settle()) as task:
-        await asyncio.sleep(0.05)
+    async with starting(outside, store) as agent, background("resync", resync_of(agent)) as task:
+        await stays(lambda: not agent.world.complete)
         assert {b: s.table for b, s in outside.switches.items()} == before
-        assert not start.agent.world.complete
         store.faults.reachable.set()
         await eventually(task.done)
         assert {b: s.table for b, s in outside.switches.items()} == before
@@ -153,8 +106,8 @@ async def test_what_went_while_the_agent_was_away_goes_now(outside: Outside) -> 
     await ran_before(outside)
     gone = outside.master.endpoints.pop(key("c2"))
     store = await stored(outside.master.endpoints[key("c1")])
-    async with starting(outside, store) as start:
-        await start.settle()
+    async with starting(outside, store) as agent:
+        await resync_of(agent)
         text = "\n".join(str(f) for f in outside.switches[Bridge.VXLAN].table.values())
         assert "nw_dst=10.1.0.1 " in text
         assert f"nw_dst={gone.ip_address} " not in text, "cut off until its runtime deletes it"
@@ -175,11 +128,11 @@ async def test_rows_and_links_no_journal_knows_are_swept(outside: Outside) -> No
         spec = PortSpec(name=name, ofport_request=port_names.number_of(name))
         await outside.ovsdb.add_port(Bridge.VXLAN, spec)
     store = await stored(*outside.master.endpoints.values())
-    async with starting(outside, store) as start:
+    async with starting(outside, store) as agent:
         outside.faults.stop("unlink")
-        await start.settle()
+        await resync_of(agent)
         # nobody gets the number of a port that is on its way out
-        result = await start.agent.pods.add(request("c3"))
+        result = await agent.pods.add(request("c3"))
         assert result.host_ifname not in {"vvport7", "vvport8", "vvport9"}
         outside.faults.stopped["unlink"].set()
         ours = {"vvport1", "vvport2", result.host_ifname, "contivh0"}
@@ -192,8 +145,8 @@ async def test_a_lost_database_is_filled_again(outside: Outside) -> None:
     rows = {name: row.external_ids for name, row in outside.ovsdb.ports().items()}
     outside.ovsdb.show(ports={})
     store = await stored(host(), endpoint(9, host=PEER), *outside.master.endpoints.values())
-    async with starting(outside, store) as start:
-        await start.settle()
+    async with starting(outside, store) as agent:
+        await resync_of(agent)
         await eventually(
             lambda: {n: r.external_ids for n, r in outside.ovsdb.ports().items()} == rows
         )
@@ -202,8 +155,8 @@ async def test_a_lost_database_is_filled_again(outside: Outside) -> None:
 async def test_a_tunnel_that_cannot_be_made_does_not_stop_the_start(outside: Outside) -> None:
     store = await stored(host())
     outside.faults.failing["row"] = SwitchRefused("constraint")
-    async with starting(outside, store) as start:
-        await start.settle()
+    async with starting(outside, store) as agent:
+        await resync_of(agent)
         outside.faults.failing.clear()
         await eventually(lambda: any(map(port_names.is_vtep, outside.ovsdb.ports())))
 
@@ -211,23 +164,22 @@ async def test_a_tunnel_that_cannot_be_made_does_not_stop_the_start(outside: Out
 async def test_a_start_ends_when_the_flows_are_there(outside: Outside) -> None:
     store = await stored()
     gate = outside.faults.stop(f"flows {Bridge.VXLAN}")
-    async with starting(outside, store) as start, background("settling", start.settle()) as task:
+    async with starting(outside, store) as agent, background("resync", resync_of(agent)) as task:
         await outside.faults.until(f"flows {Bridge.VXLAN}")
-        await asyncio.sleep(0.02)
-        assert not task.done()
+        await stays(lambda: not task.done())
         gate.set()
         await eventually(task.done)
         assert outside.switches[Bridge.VXLAN].table
 
 
 async def test_a_switch_that_is_not_there_yet_is_waited_for(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(resync, "SWITCH_WAIT", 0.01)
+    outside.timing = Timing(switch_wait=0.01)
     for switch in outside.switches.values():
         switch.go(online=False)
     store = await stored()
-    async with starting(outside, store) as start, background("settling", start.settle()) as task:
+    async with starting(outside, store) as agent, background("resync", resync_of(agent)) as task:
         await eventually(lambda: "is ovs-vswitchd running?" in caplog.text)
         for switch in outside.switches.values():
             switch.go(online=True)
@@ -239,8 +191,7 @@ async def test_refused_flows_do_not_stop_the_start(
     outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(outside) as agent:
-        plane = plane_of(agent, MemoryBackend())
         outside.faults.failing[f"flows {Bridge.VXLAN}"] = SwitchRefused("table full")
         agent.world.endpoints.put_port(key("c1"), LocalPort(record=endpoint(), ofport=1))
-        await _forwarding(plane)
+        await _wait_for_flows(agent.dataplane, 10.0)
         assert "flows refused" in caplog.text

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from netplugin.world.bridge_state import BridgeState
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import AccessPort, FwdMode, HostPort, Router, Uplink, Vtep, World
 from tests.unit.netplugin.records import PEER, key
 
@@ -22,57 +22,65 @@ PREFIX = IPv4Network("10.9.0.0/16")
 
 
 @pytest.fixture
-def side() -> BridgeState:
-    """Give a side with nothing to take."""
-    side = BridgeState()
-    side.take(NONE)
-    return side
+def state() -> BridgeState:
+    """Give the state of a bridge with nothing to take."""
+    state = BridgeState(changed=lambda: None)
+    state.take(NONE)
+    return state
 
 
 @pytest.mark.parametrize(
-    ("change", "back", "marks"),
+    ("change", "back", "kind"),
     [
         (
             lambda s: s.set_access(key("c1"), ACCESS),
             lambda s: s.set_access(key("c1"), None),
-            "access",
+            ObjectKind.ACCESS,
         ),
-        (lambda s: s.set_peer_mac(PEER, "m"), lambda s: s.set_peer_mac(PEER, None), "peer_macs"),
-        (lambda s: s.set_vteps({PEER: TUNNEL}), lambda s: s.set_vteps({}), "vteps"),
-        (lambda s: s.set_host_port(HOST_PORT), lambda s: s.set_host_port(None), "host_port"),
-        (lambda s: s.set_uplinks([UPLINK]), lambda s: s.set_uplinks([]), "uplinks"),
-        (lambda s: s.set_router(ROUTER), lambda s: s.set_router(None), "router"),
-        (lambda s: s.set_routes({PREFIX: "m"}), lambda s: s.set_routes({}), "routes"),
+        (
+            lambda s: s.set_peer_mac(PEER, "m"),
+            lambda s: s.set_peer_mac(PEER, None),
+            ObjectKind.PEER,
+        ),
+        (lambda s: s.set_vteps({PEER: TUNNEL}), lambda s: s.set_vteps({}), ObjectKind.VTEP),
+        (
+            lambda s: s.set_host_port(HOST_PORT),
+            lambda s: s.set_host_port(None),
+            ObjectKind.HOST_PORT,
+        ),
+        (lambda s: s.set_uplinks([UPLINK]), lambda s: s.set_uplinks([]), ObjectKind.UPLINKS),
+        (lambda s: s.set_router(ROUTER), lambda s: s.set_router(None), ObjectKind.ROUTER),
+        (lambda s: s.set_routes({PREFIX: "m"}), lambda s: s.set_routes({}), ObjectKind.ROUTE),
         (
             lambda s: s.set_learning(learning=True),
             lambda s: s.set_learning(learning=False),
-            "router",
+            ObjectKind.ROUTER,
         ),
     ],
 )
 def test_what_changes_is_marked_and_nothing_else(
-    side: BridgeState,
+    state: BridgeState,
     change: Callable[[BridgeState], None],
     back: Callable[[BridgeState], None],
-    marks: str,
+    kind: ObjectKind,
 ) -> None:
-    before, _ = side.take(NONE)
+    before, _ = state.take(NONE)
     for step in (change, back):
-        step(side)
-        assert side.dirty
-        world, changes = side.take(NONE)
+        step(state)
+        assert state.dirty
+        world, changes = state.take(NONE)
         assert (world == before) is (step is back)
-        marked = getattr(changes, marks)
-        assert marked
-        assert changes == Changes(**{marks: marked})
-        step(side)
-        assert not side.dirty
+        names = changes.names(kind)
+        assert names
+        assert changes == Changes.of(kind, names)
+        step(state)
+        assert not state.dirty
 
 
-def test_tunnel_ports_are_replaced_as_a_whole(side: BridgeState) -> None:
+def test_tunnel_ports_are_replaced_as_a_whole(state: BridgeState) -> None:
     other = Vtep(host=PEER, ip=TUNNEL.ip, ofport=9)
-    side.set_vteps({PEER: TUNNEL})
-    side.set_vteps({PEER: other})
-    world, changes = side.take(NONE)
+    state.set_vteps({PEER: TUNNEL})
+    state.set_vteps({PEER: other})
+    world, changes = state.take(NONE)
     assert world.vteps == {PEER: other}
-    assert changes == Changes(vteps=frozenset({PEER}))
+    assert changes == Changes.of(ObjectKind.VTEP, {PEER})

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
+from typing import get_args
 
 import pytest
 
@@ -9,10 +10,10 @@ from core.errors import Invalid
 from core.ids import EndpointKey, GroupName, TenantName
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, HostPort
 from state.intents import Fact, Launch, Profile
-from state.records import Encap
+from state.records import Encap, Record, TagRangesRecord
 from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, group, host, key, network
 from tests.unit.netplugin.world.test_dns_records import service
 from tests.unit.netplugin.worlds import built, drain, now, port, settings
@@ -25,6 +26,15 @@ def test_what_is_not_known_can_be_removed(builder: WorldBuilder) -> None:
     builder.remove(group())
     builder.remove(host())
     assert not builder.dirty(Bridge.VXLAN)
+
+
+def test_each_type_of_record_has_a_handler(builder: WorldBuilder) -> None:
+    assert builder.record_types == set(get_args(Fact))
+    assert set(get_args(Record)) < builder.record_types
+    for record in (TagRangesRecord(vlans="1-2", vxlans="3-4"), Launch("never")):
+        builder.put(record)
+        builder.remove(record)
+    assert not any(builder.dirty(bridge) for bridge in Bridge)
 
 
 def test_an_unchanged_fact_changes_nothing(builder: WorldBuilder) -> None:
@@ -68,7 +78,7 @@ def test_pods_have_private_addresses_where_we_route(builder: WorldBuilder) -> No
     builder.endpoints.set_host_port(HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=subnet))
     private = {IPv4Address("10.1.0.1"): IPv4Address("172.19.1.2")}
     assert builder.private_addresses() == private
-    builder.modes.fwd_mode = FwdMode.BRIDGE
+    builder.forwarding.fwd_mode = FwdMode.BRIDGE
     assert builder.private_addresses() == {}
 
 
@@ -122,7 +132,7 @@ def test_a_launch_that_ends_concerns_the_groups_endpoints() -> None:
     builder.remove(Launch(PROFILE.key))
     world, changes = builder.take(Bridge.VLAN)
     assert world.launches[7] == before.launches[7] + 1
-    assert changes == Changes(local=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.LOCAL, {key("c1")})
     builder.remove(PROFILE)
     builder.remove(Launch(PROFILE.key))
     assert not builder.dirty(Bridge.VLAN)

@@ -8,7 +8,7 @@ import pytest
 from core.errors import Invalid
 from core.ids import NetworkId, TenantName
 from netplugin.world.builder import WorldBuilder
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, HostPort
 from state.records import Encap, EndpointRecord
 from tests.unit.netplugin.records import HOST, NET, PEER, endpoint, group, key, network, nid_of
@@ -25,7 +25,7 @@ def test_an_endpoint_with_a_port_here_is_local(builder: WorldBuilder) -> None:
         IPv6Address("2001:db8::1"),
     )
     assert world.remote == {}
-    assert changes == Changes(local=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.LOCAL, {key("c1")})
 
 
 def test_an_endpoint_of_another_host_is_remote(builder: WorldBuilder) -> None:
@@ -33,7 +33,7 @@ def test_an_endpoint_of_another_host_is_remote(builder: WorldBuilder) -> None:
     world, changes = builder.take(Bridge.VXLAN)
     assert world.remote[key("c1")].host == PEER
     assert world.local == {}
-    assert changes == Changes(remote=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.REMOTE, {key("c1")})
 
 
 def test_a_record_of_this_host_without_a_port_is_nothing(builder: WorldBuilder) -> None:
@@ -73,7 +73,9 @@ def test_an_endpoint_that_leaves_is_remote_once_its_port_is_gone(builder: WorldB
     builder.endpoints.remove_port(key("c1"))
     world, changes = builder.take(Bridge.VXLAN)
     assert (set(world.local), set(world.remote)) == (set(), {key("c1")})
-    assert changes == Changes(local=frozenset({key("c1")}), remote=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.LOCAL, {key("c1")}) | Changes.of(
+        ObjectKind.REMOTE, {key("c1")}
+    )
 
 
 def test_an_endpoint_that_moves_between_other_hosts_stays_remote(builder: WorldBuilder) -> None:
@@ -82,7 +84,7 @@ def test_an_endpoint_that_moves_between_other_hosts_stays_remote(builder: WorldB
     builder.put(replace(endpoint(host=PEER), homing_host="h3"))  # type: ignore[arg-type]
     world, changes = builder.take(Bridge.VXLAN)
     assert world.remote[key("c1")].host == "h3"
-    assert changes == Changes(remote=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.REMOTE, {key("c1")})
 
 
 def test_a_new_record_of_a_local_endpoint_keeps_its_port(builder: WorldBuilder) -> None:
@@ -156,9 +158,9 @@ def test_a_network_may_come_after_its_endpoints() -> None:
     builder.put(network())
     world, changes = builder.take(Bridge.VXLAN)
     assert (set(world.local), set(world.remote)) == ({key("c2")}, {key("c1")})
-    assert changes == Changes(
-        networks=frozenset({NET}), local=frozenset({key("c2")}), remote=frozenset({key("c1")})
-    )
+    assert changes == Changes.of(ObjectKind.NETWORK, {NET}) | Changes.of(
+        ObjectKind.LOCAL, {key("c2")}
+    ) | Changes.of(ObjectKind.REMOTE, {key("c1")})
 
 
 def test_a_network_takes_its_endpoints_with_it(builder: WorldBuilder) -> None:
@@ -170,7 +172,7 @@ def test_a_network_takes_its_endpoints_with_it(builder: WorldBuilder) -> None:
     assert not world.networks
     assert not world.local
     assert not world.remote
-    assert changes.local == {key("c2")}
+    assert changes.names(ObjectKind.LOCAL) == {key("c2")}
     builder.put(network())
     world = now(builder)
     assert (set(world.local), set(world.remote)) == ({key("c2")}, {key("c1")})
@@ -184,7 +186,7 @@ def test_a_groups_dscp_reaches_its_endpoints_here(builder: WorldBuilder) -> None
     world, changes = builder.take(Bridge.VXLAN)
     assert (world.local[key("c1")].dscp, world.local[key("c1")].group_id) == (10, 7)
     assert world.local[key("c2")].dscp == 0
-    assert changes == Changes(local=frozenset({key("c1")}))
+    assert changes == Changes.of(ObjectKind.LOCAL, {key("c1")})
     builder.put(group(dscp=20))
     assert now(builder).local[key("c1")].dscp == 20
     builder.put(group(tenant="blue", dscp=30))
@@ -197,7 +199,7 @@ def test_the_hosts_port_comes_and_goes(builder: WorldBuilder) -> None:
     own = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
     builder.endpoints.set_host_port(own)
     world, changes = builder.take(Bridge.VXLAN)
-    assert (world.host_port, changes) == (own, Changes(host_port=True))
+    assert (world.host_port, changes) == (own, Changes.of(ObjectKind.HOST_PORT))
     builder.endpoints.set_host_port(None)
     assert now(builder).host_port is None
 
@@ -211,4 +213,4 @@ def test_pods_have_addresses_of_the_hosts_private_network(builder: WorldBuilder)
         builder.endpoints.set_host_port(own)
         world, changes = builder.take(Bridge.VXLAN)
         assert world.local[key("c1")].nat_ip == IPv4Address(private)
-        assert changes.local == {key("c1")}
+        assert changes.names(ObjectKind.LOCAL) == {key("c1")}

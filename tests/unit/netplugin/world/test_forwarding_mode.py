@@ -31,7 +31,7 @@ def test_a_private_network_that_cannot_be_read_is_refused(builder: WorldBuilder)
     for wrong in ("172.22/16x", "172.23.0.0/24"):
         with pytest.raises(Invalid):
             builder.put(settings(pvt_subnet=wrong))
-    assert builder.modes.private_subnet == IPv4Network("172.22.0.0/16")
+    assert builder.forwarding.private_subnet == IPv4Network("172.22.0.0/16")
 
 
 def test_only_what_flows_depend_on_concerns_every_flow() -> None:
@@ -47,6 +47,6 @@ def test_only_what_flows_depend_on_concerns_every_flow() -> None:
 
 @pytest.mark.parametrize("encap", Encap)
 @pytest.mark.parametrize("mode", FwdMode)
-def test_a_learning_switch_delivers_unasked(mode: FwdMode, encap: Encap) -> None:
+def test_a_learning_switch_delivers_without_flows(mode: FwdMode, encap: Encap) -> None:
     learning = (mode, encap) == (FwdMode.BRIDGE, Encap.VLAN)
-    assert ForwardingMode(mode).delivers_unasked(encap) is learning
+    assert ForwardingMode(mode).delivers_without_flows(encap) is learning

@@ -20,4 +20,4 @@ def test_only_what_an_id_does_not_say_is_remembered() -> None:
     tenants.put(NetworkId("n1.default"), TenantName("default"))
     tenants.put(NID, TenantName("a.b"))
     tenants.put(NID, TenantName("b"))
-    assert tenants._others == {}
+    assert tenants._exceptions == {}

@@ -5,6 +5,7 @@ import pytest
 from core.errors import Invalid
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import MAX_VRF
+from ofnet.changes import ObjectKind
 from ofnet.world import Bridge
 from state.records import Encap
 from tests.unit.netplugin.records import NET, PEER, endpoint, key, network, nid_of
@@ -86,10 +87,10 @@ def test_networks_without_a_vrf_id_wait_for_one() -> None:
     world = now(builder)
     assert len(world.networks) == MAX_VRF
     assert not world.remote
-    assert not builder.networks.realised(NET)
+    assert not builder.networks.on_bridge(NET)
     builder.remove(network("n", "t7"))
     world, changes = builder.take(Bridge.VXLAN)
     assert world.networks[NET].vrf == 8
     assert world.remote.keys() == {key("c1")}
-    assert changes.networks == {NET, nid_of("n", "t7")}
-    assert builder.networks.realised(NET)
+    assert changes.names(ObjectKind.NETWORK) == {NET, nid_of("n", "t7")}
+    assert builder.networks.on_bridge(NET)

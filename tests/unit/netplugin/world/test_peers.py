@@ -10,7 +10,7 @@ from core.ids import HostLabel
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.peers import Peers
 from ofnet.bgp.peering import Peering
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import FwdMode, World
 from state.records import BgpRecord
 from tests.unit.netplugin.records import HOST, PEER, host
@@ -29,7 +29,7 @@ def bgp(hostname: str = HOST, **more: str) -> BgpRecord:
 
 @pytest.fixture
 def vlan() -> BridgeState:
-    return BridgeState()
+    return BridgeState(changed=lambda: None)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_vlan_bridge_knows_what_other_hosts_send_by(hosts: Peers, vlan: Brid
     hosts.put(replace(host(), uplink_macs=macs))
     world, changes = vlan.take(World(fwd_mode=FwdMode.BRIDGE))
     assert world.peer_macs == {PEER: macs[0]}
-    assert changes == Changes(peer_macs=frozenset({PEER}))
+    assert changes == Changes.of(ObjectKind.PEER, {PEER})
     hosts.remove(PEER)
     assert vlan.peer_macs == {}
     assert vlan.dirty

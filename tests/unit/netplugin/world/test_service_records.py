@@ -13,7 +13,7 @@ from core.ids import NetworkId, NetworkName, ServiceKey, TenantName, endpoint_ke
 from netplugin.dns.nameserver import NameServer
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.service_records import ServiceRecords
-from ofnet.changes import Changes
+from ofnet.changes import Changes, ObjectKind
 from ofnet.world import Bridge, FwdMode, Service, ServicePort
 from state.intents import Fact
 from state.records import Encap, EndpointRecord, ServiceRecord
@@ -75,7 +75,7 @@ def test_providers_come_and_go() -> None:
     world.put(provider(1, container_id=""))
     found, changes = world.take(Bridge.VXLAN)
     assert found.services[KEY].providers == {IPv4Address("10.1.0.2")}
-    assert changes.services == {KEY}
+    assert changes.names(ObjectKind.SERVICE) == {KEY}
     world.remove(provider(2))
     assert services(world)[KEY].providers == frozenset()
     world.put(provider(3, labels={"app": "other"}))
@@ -88,15 +88,15 @@ def test_providers_come_and_go() -> None:
 
 def test_however_many_come_at_once_a_service_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[ServiceKey] = []
-    on = ServiceRecords.on
+    on_bridge = ServiceRecords.on_bridge
 
     def counted(
         book: ServiceRecords, key: ServiceKey, vrf: int, networks: Container[NetworkId]
     ) -> Service | None:
         made.append(key)
-        return on(book, key, vrf, networks)
+        return on_bridge(book, key, vrf, networks)
 
-    monkeypatch.setattr(ServiceRecords, "on", counted)
+    monkeypatch.setattr(ServiceRecords, "on_bridge", counted)
     world = builder(network(), record(), *map(provider, range(1, 100)))
     assert world.dirty(Bridge.VXLAN)
     assert len(services(world)[KEY].providers) == 99
@@ -109,8 +109,8 @@ def test_an_endpoint_that_serves_nothing_changes_no_service() -> None:
     world.put(endpoint(9, host=PEER))
     world.put(provider(1, mac_address="02:02:0a:01:00:99"))
     _, changes = world.take(Bridge.VXLAN)
-    assert changes.local == frozenset()
-    assert changes.services == frozenset()
+    assert changes.names(ObjectKind.LOCAL) == frozenset()
+    assert changes.names(ObjectKind.SERVICE) == frozenset()
 
 
 def test_a_bridge_has_the_providers_on_its_own_networks() -> None:
@@ -171,7 +171,7 @@ def test_nothing_else_changes_with_a_service() -> None:
     world = builder(network(), provider(1))
     world.take(Bridge.VXLAN)
     world.put(record())
-    assert world.take(Bridge.VXLAN)[1] == Changes(services=frozenset({KEY}))
+    assert world.take(Bridge.VXLAN)[1] == Changes.of(ObjectKind.SERVICE, {KEY})
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))

@@ -5,6 +5,7 @@ from ipaddress import IPv4Address
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import kube_service_of
 from netplugin.world.kube_services import KubePort, KubeService
+from ofnet.changes import ObjectKind
 from ofnet.world import Bridge
 from tests.unit.netplugin.world.test_dns_records import service
 from tests.unit.netplugin.worlds import built, now
@@ -24,14 +25,14 @@ def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> Non
     for bridge in Bridge:
         world, changes = builder.take(bridge)
         assert world.services == {"shop/web": kube_service_of(served)}
-        assert changes.services == {"shop/web"}
+        assert changes.names(ObjectKind.SERVICE) == {"shop/web"}
     builder.put_kube_service(served)
     assert not any(builder.dirty(bridge) for bridge in Bridge)
     builder.remove_kube_service("shop/web")
     for bridge in Bridge:
         world, changes = builder.take(bridge)
         assert not world.services
-        assert changes.services == {"shop/web"}
+        assert changes.names(ObjectKind.SERVICE) == {"shop/web"}
 
 
 def test_services_of_a_tenant_without_networks_go_once_all_is_known() -> None:

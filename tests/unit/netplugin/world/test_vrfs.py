@@ -7,7 +7,7 @@ from netplugin.world.vrfs import MAX_VRF, VrfIds, external_ids, stored_vrfs
 def test_a_tenant_has_the_lowest_id_that_is_free_and_keeps_it() -> None:
     ids = VrfIds({TenantName("b"): 2})
     assert [ids.of(TenantName(tenant)) for tenant in "abca"] == [1, 2, 3, 1]
-    assert ids.keep({TenantName("b"), TenantName("c"), TenantName("x")}) == {"a"}
+    assert ids.retain({TenantName("b"), TenantName("c"), TenantName("x")}) == {"a"}
     assert ids.ids == {"b": 2, "c": 3}
     assert ids.of(TenantName("d")) == 1
 
@@ -15,7 +15,7 @@ def test_a_tenant_has_the_lowest_id_that_is_free_and_keeps_it() -> None:
 def test_all_ids_may_be_in_use() -> None:
     ids = VrfIds({TenantName(f"t{number}"): number for number in range(1, MAX_VRF + 1)})
     assert ids.of(TenantName("late")) is None
-    ids.keep({TenantName("t1")})
+    ids.retain({TenantName("t1")})
     assert ids.of(TenantName("late")) == 2
 
 

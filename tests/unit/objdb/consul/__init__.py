@@ -1,1 +1,1 @@
-"""`objdb.consul`: what needs no consul."""
+"""Tests of `objdb.consul` without a consul."""

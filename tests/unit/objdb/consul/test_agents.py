@@ -1,4 +1,4 @@
-"""`objdb.consul.agents`: what an error of consul's means."""
+"""`objdb.consul.agents`: translation of consul's errors."""
 
 import pytest
 from consul.exceptions import (
@@ -12,7 +12,7 @@ from consul.exceptions import (
 
 from core.errors import StoreDenied, StoreUnavailable, TooLarge
 from objdb.consul.agents import translated
-from objdb.failover import Missed
+from objdb.failover import NoAnswer
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from objdb.failover import Missed
     [
         (ACLPermissionDenied("Permission denied"), StoreDenied, "CONSUL_HTTP_TOKEN"),
         (ACLDisabled("ACL support disabled"), StoreDenied, "ACL support disabled"),
-        (ConsulException("500 No cluster leader"), Missed, "No cluster leader"),
-        (Timeout(), Missed, ""),
-        (ClientError("429 rate limit"), Missed, "rate limit"),
+        (ConsulException("500 No cluster leader"), NoAnswer, "No cluster leader"),
+        (Timeout(), NoAnswer, ""),
+        (ClientError("429 rate limit"), NoAnswer, "rate limit"),
         (ClientError("413 too large"), TooLarge, "413 too large"),
         (ClientError("405 no"), StoreUnavailable, "405 no"),
         (

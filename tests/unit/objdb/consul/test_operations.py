@@ -1,4 +1,4 @@
-"""`objdb.consul.operations`: what a change is in a transaction."""
+"""`objdb.consul.operations`: the operations of a change."""
 
 from base64 import b64encode
 

@@ -1,4 +1,4 @@
-"""`objdb.consul.reading`: what a listing has that is not known."""
+"""`objdb.consul.reading`: comparison of a listing with the known entries."""
 
 from base64 import b64encode
 from functools import partial
@@ -6,7 +6,7 @@ from typing import cast
 
 from objdb.api import Delta, Entry, Snapshot
 from objdb.consul.agents import ConsulAgents
-from objdb.consul.reading import KeyListing, Reading, difference
+from objdb.consul.reading import ConsulReader, KeyListing, update
 
 
 def listing(index: int, **revs: int) -> KeyListing:
@@ -21,34 +21,34 @@ def known(**revs: int) -> dict[str, Entry]:
 
 def test_what_changed_and_what_is_gone_is_a_delta() -> None:
     world = known(a=1, b=2, c=3)
-    delta = difference(world, listing(9, a=1, b=8, d=9))
+    delta = update(world, listing(9, a=1, b=8, d=9))
     assert delta == Delta(9, (Entry("/b", b"v", 8), Entry("/d", b"v", 9)), ("/c",))
     assert world == known(a=1, b=8, d=9)
 
 
 def test_an_answer_without_news_is_none() -> None:
     world = known(a=1)
-    assert difference(world, listing(9, a=1)) is None
+    assert update(world, listing(9, a=1)) is None
     assert world == known(a=1)
 
 
 def test_an_index_alone_that_went_back_is_no_news() -> None:
-    assert difference(known(a=5), listing(5, a=5)) is None
+    assert update(known(a=5), listing(5, a=5)) is None
 
 
 def test_revisions_that_went_back_are_a_snapshot() -> None:
-    found = difference(known(a=5, b=6), listing(3, a=2, b=6))
+    found = update(known(a=5, b=6), listing(3, a=2, b=6))
     assert isinstance(found, Snapshot)
     assert found.entries == known(a=2, b=6)
 
 
 def test_an_empty_value_is_empty() -> None:
     empty = KeyListing(1, [{"Key": "a", "Value": None, "ModifyIndex": 1}], 0.0)
-    assert difference({}, empty) == Delta(1, (Entry("/a", b"", 1),), ())
+    assert update({}, empty) == Delta(1, (Entry("/a", b"", 1),), ())
 
 
 class Restored:
-    """A cluster whose agent answers each query at once, as it is told; it is its own agent."""
+    """A cluster whose agent answers each query at once with the given listings; its own agent."""
 
     def __init__(self, *answers: KeyListing) -> None:
         self.closed = False
@@ -59,7 +59,7 @@ class Restored:
     def current(self) -> "Restored":
         return self
 
-    async def asked(self, query: partial[object], _patience: float) -> KeyListing:
+    async def call(self, query: partial[object], _patience: float) -> KeyListing:
         self.asked_from.append(query.keywords["index"])
         answer = self._answers.pop(0)
         self.closed = not self._answers
@@ -68,7 +68,7 @@ class Restored:
 
 async def test_after_an_index_that_went_back_it_is_not_waited_for() -> None:
     cluster = Restored(listing(9, a=9), listing(3, a=3), listing(4, a=3, b=4))
-    told = [news async for news in Reading(cast("ConsulAgents", cluster)).stream("/")]
+    items = [item async for item in ConsulReader(cast("ConsulAgents", cluster)).stream("/")]
     assert cluster.asked_from == [0, 9, 0]
-    assert [type(news) for news in told] == [Snapshot, Snapshot, Delta]
-    assert [news.rev for news in told] == [9, 3, 4]
+    assert [type(item) for item in items] == [Snapshot, Snapshot, Delta]
+    assert [item.rev for item in items] == [9, 3, 4]

@@ -1,4 +1,4 @@
-"""What `/inspect/bgp` says of a session."""
+"""The report of a session at `/inspect/bgp`."""
 
 from ofnet.bgp.inspection import bgp_report
 from ofnet.bgp.speaker import Speaker

@@ -1,4 +1,4 @@
-"""What we send is what a library that knows nothing of ours reads (os-ken)."""
+"""Encoded messages are those that an independent library (os-ken) decodes."""
 
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
@@ -63,7 +63,7 @@ def test_internal_routes_have_an_empty_path_and_a_preference() -> None:
     assert (found[2].value, found[5].value) == ([], 100)
 
 
-def test_many_routes_are_told_in_messages_that_are_not_too_long() -> None:
+def test_many_routes_are_split_into_several_messages() -> None:
     everything = hosts(5000)
     for packed in (
         [*messages.announcements(everything, HOP, [65002], four_octets=True)],
@@ -76,8 +76,8 @@ def test_many_routes_are_told_in_messages_that_are_not_too_long() -> None:
         assert [route.addr for route in routes] == [str(one.network_address) for one in everything]
 
 
-def test_nothing_is_told_of_nothing() -> None:
+def test_no_routes_make_no_messages() -> None:
     assert [*messages.announcements([], HOP, [1], four_octets=True)] == []
     assert [*messages.withdrawals([])] == []
-    end = read(messages.end_of_routes())
+    end = read(messages.end_of_rib())
     assert (end.nlri, end.withdrawn_routes, end.path_attributes) == ([], [], [])

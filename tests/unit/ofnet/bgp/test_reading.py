@@ -1,4 +1,4 @@
-"""What a peer sends is read, or refused with the code that says why; nothing else happens."""
+"""Messages of a peer are decoded, or refused with the NOTIFICATION's codes."""
 
 import struct
 from contextlib import suppress
@@ -42,7 +42,7 @@ def test_what_we_say_is_read_as_it_was_meant() -> None:
     assert read(messages.open_message(who)) == who
     assert read(messages.keepalive()) == Keepalive()
     assert read(messages.notification(6, 3)) == Notification(6, 3)
-    assert read(messages.end_of_routes()) == Update()
+    assert read(messages.end_of_rib()) == Update()
     assert read(packed(5, b"\0\1\0\1")) == Refresh()
 
 

@@ -1,4 +1,4 @@
-"""What is kept of what a peer tells."""
+"""The routes kept of a peer's UPDATEs."""
 
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
@@ -15,7 +15,9 @@ HOP, OTHER = IPv4Address("50.1.1.2"), IPv4Address("50.1.1.9")
 NET, SECOND = IPv4Network("60.1.1.0/24"), IPv4Network("0.0.0.0/0")
 
 
-def told(*prefixes: IPv4Network, hop: IPv4Address = HOP, path: tuple[int, ...] = (500,)) -> Update:
+def announced(
+    *prefixes: IPv4Network, hop: IPv4Address = HOP, path: tuple[int, ...] = (500,)
+) -> Update:
     return Update(announced=prefixes, next_hop=hop, as_path=path)
 
 
@@ -25,15 +27,15 @@ def rib() -> Rib:
 
 
 def test_routes_come_change_and_go(rib: Rib) -> None:
-    rib.apply(told(NET, SECOND))
+    rib.apply(announced(NET, SECOND))
     assert rib.routes == {NET: HOP, SECOND: HOP}
-    rib.apply(told(NET, hop=OTHER))
+    rib.apply(announced(NET, hop=OTHER))
     assert rib.routes == {NET: OTHER, SECOND: HOP}
     rib.apply(Update(withdrawn=(SECOND, IPv4Network("7.7.7.7"))))
     assert rib.routes == {NET: OTHER}
 
 
-def test_a_prefix_that_is_withdrawn_and_told_in_one_is_there(rib: Rib) -> None:
+def test_a_prefix_withdrawn_and_announced_in_one_update_is_kept(rib: Rib) -> None:
     rib.apply(Update(withdrawn=(NET,), announced=(NET,), next_hop=HOP, as_path=(500,)))
     assert rib.routes == {NET: HOP}
 
@@ -41,55 +43,55 @@ def test_a_prefix_that_is_withdrawn_and_told_in_one_is_there(rib: Rib) -> None:
 @pytest.mark.parametrize(
     "update",
     [
-        pytest.param(told(NET, path=(500, 65002)), id="loop"),
-        pytest.param(told(NET, hop=IPv4Address("50.1.1.1")), id="by ourselves"),
-        pytest.param(told(NET, hop=IPv4Address("0.0.0.0")), id="by nobody"),
-        pytest.param(told(NET, hop=IPv4Address("224.0.0.1")), id="by a group"),
+        pytest.param(announced(NET, path=(500, 65002)), id="loop"),
+        pytest.param(announced(NET, hop=IPv4Address("50.1.1.1")), id="this host"),
+        pytest.param(announced(NET, hop=IPv4Address("0.0.0.0")), id="unspecified"),
+        pytest.param(announced(NET, hop=IPv4Address("224.0.0.1")), id="multicast"),
     ],
 )
-def test_what_cannot_be_used_takes_back_what_was_told(rib: Rib, update: Update) -> None:
-    rib.apply(told(NET))
+def test_an_unusable_route_withdraws_the_earlier_one(rib: Rib, update: Update) -> None:
+    rib.apply(announced(NET))
     rib.apply(update)
     assert rib.routes == {}
 
 
 @pytest.mark.parametrize("prefix", ["127.0.0.0/8", "169.254.1.0/24", "224.0.0.0/4", "240.0.0.1/32"])
-def test_nothing_leads_where_nobody_is(rib: Rib, prefix: str) -> None:
-    rib.apply(told(IPv4Network(prefix)))
+def test_routes_to_reserved_prefixes_are_ignored(rib: Rib, prefix: str) -> None:
+    rib.apply(announced(IPv4Network(prefix)))
     assert rib.routes == {}
 
 
 def test_there_are_only_so_many(rib: Rib) -> None:
     prefixes = [IPv4Network((number << 24, 8)) for number in range(1, 5)]
-    rib.apply(told(*prefixes[:3]))
-    rib.apply(told(*prefixes[:3]))
+    rib.apply(announced(*prefixes[:3]))
+    rib.apply(announced(*prefixes[:3]))
     with pytest.raises(MalformedBgp) as refused:
-        rib.apply(told(prefixes[3]))
+        rib.apply(announced(prefixes[3]))
     assert (refused.value.code, refused.value.subcode) == (6, 1)
 
 
-def test_what_is_not_told_again_goes(rib: Rib) -> None:
-    rib.apply(told(NET, SECOND))
-    rib.expect_again()
+def test_stale_routes_not_announced_again_are_removed(rib: Rib) -> None:
+    rib.apply(announced(NET, SECOND))
+    rib.mark_stale()
     assert rib.routes == {NET: HOP, SECOND: HOP}
-    rib.apply(told(NET))
+    rib.apply(announced(NET))
     assert rib.drop_stale()
     assert rib.routes == {NET: HOP}
     assert not rib.drop_stale()
 
 
 def test_everything_can_be_forgotten(rib: Rib) -> None:
-    rib.apply(told(NET))
+    rib.apply(announced(NET))
     assert rib.clear()
     assert rib.routes == {}
     assert not rib.clear()
 
 
-def test_what_was_not_told_between_two_restarts_goes(rib: Rib) -> None:
-    rib.apply(told(NET, SECOND))
-    rib.expect_again()
-    rib.apply(told(NET))
-    rib.expect_again()
+def test_routes_not_announced_between_two_restarts_are_removed(rib: Rib) -> None:
+    rib.apply(announced(NET, SECOND))
+    rib.mark_stale()
+    rib.apply(announced(NET))
+    rib.mark_stale()
     assert rib.routes == {NET: HOP}
-    rib.expect_again()
+    rib.mark_stale()
     assert rib.routes == {}

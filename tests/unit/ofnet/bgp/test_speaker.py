@@ -1,18 +1,20 @@
-"""A session is begun, kept, lost and begun again; what the peer told is kept while it holds."""
+"""The life of a session, and how long the routes of a peer are valid."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv4Interface
+from typing import Any
 
 import pytest
 from os_ken.lib.packet import bgp
 
 from core.tasks import background
-from ofnet.bgp import session, speaker
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.speaker import Speaker
+from ofnet.bgp.timing import SessionTiming
 from tests.unit.bgp_router import ROUTER_AS, FakeRouter
+from tests.unit.ofnet.conditions import until
 
 OWN_AS = 65002
 PEERING = Peering(
@@ -25,30 +27,29 @@ NET, SECOND = "60.1.1.0/24", "0.0.0.0/0"
 POD, OTHER = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speaker, "FIRST_PAUSE", 0.001)
+QUICK = SessionTiming(first_pause=0.001)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0.001)
+    await until(holds, "the speaker's state")
 
 
 @asynccontextmanager
-async def speaking(router: FakeRouter, peering: Peering = PEERING) -> AsyncIterator[Speaker]:
-    """Have a host speak, with one pod."""
-    host = Speaker(peering, lambda: None, connect=router.connect)
+async def speaking(router: FakeRouter, **options: Any) -> AsyncIterator[Speaker]:
+    """Run the speaker of a host with one pod."""
+    options = {"timing": QUICK, **options}
+    host = Speaker(PEERING, lambda: None, connect=router.connect, **options)
     host.announce(frozenset({POD}))
     async with background("speaker", host.run()):
         yield host
 
 
 @asynccontextmanager
-async def established(router: FakeRouter, *, restart: int | None = None) -> AsyncIterator[Speaker]:
-    """Have a session, in which the router has told of a route."""
-    async with speaking(router) as host:
+async def established(
+    router: FakeRouter, *, restart: int | None = None, **options: Any
+) -> AsyncIterator[Speaker]:
+    """Establish a session in which the router has announced a route."""
+    async with speaking(router, **options) as host:
         await router.greet(restart=restart)
         router.announce(NET)
         await eventually(lambda: bool(host.routes))
@@ -59,18 +60,18 @@ def prefixes(host: Speaker) -> set[str]:
     return {str(prefix) for prefix in host.routes}
 
 
-async def test_both_say_who_they_are_and_what_they_have() -> None:
+async def test_both_sides_exchange_opens_and_routes() -> None:
     router = FakeRouter()
     async with speaking(router) as host:
         said = await router.greet(hold_time=30)
         assert (said.my_as, said.bgp_identifier, said.hold_time) == (OWN_AS, "50.1.1.1", 90)
-        told = await router.hear(bgp.BGPUpdate)
-        assert [(route.addr, route.length) for route in told.nlri] == [(str(POD), 32)]
-        assert told.pathattr_map[3].value == "50.1.1.1"
+        update = await router.hear(bgp.BGPUpdate)
+        assert [(route.addr, route.length) for route in update.nlri] == [(str(POD), 32)]
+        assert update.pathattr_map[3].value == "50.1.1.1"
         assert (await router.hear(bgp.BGPUpdate)).nlri == []
         router.announce(NET, SECOND)
-        router.end_of_routes()
-        await eventually(lambda: host.told_all)
+        router.end_of_rib()
+        await eventually(lambda: host.routes_complete)
         assert prefixes(host) == {NET, SECOND}
         assert (host.state, host.hold_time, host.fault) == ("established", 30, None)
 
@@ -87,7 +88,7 @@ async def test_pods_come_and_go() -> None:
         assert [route.addr for route in come.nlri] == [str(OTHER)]
 
 
-async def test_all_is_told_again_to_who_asks() -> None:
+async def test_a_route_refresh_is_answered_with_all_routes() -> None:
     router = FakeRouter()
     async with established(router):
         await router.hear(bgp.BGPUpdate)
@@ -108,7 +109,7 @@ async def test_routes_go_with_the_session_and_come_with_the_next() -> None:
         assert (host.counts["Established"], host.counts["Flops"]) == (2, 1)
 
 
-async def test_who_restarts_finds_its_routes_again() -> None:
+async def test_routes_survive_a_restart_of_the_peer() -> None:
     router = FakeRouter()
     async with established(router, restart=60) as host:
         router.announce(SECOND)
@@ -118,11 +119,11 @@ async def test_who_restarts_finds_its_routes_again() -> None:
         assert prefixes(host) == {NET, SECOND}
         await router.greet(restart=60)
         router.announce(NET)
-        router.end_of_routes()
+        router.end_of_rib()
         await eventually(lambda: prefixes(host) == {NET})
 
 
-async def test_who_did_not_forward_meanwhile_does_not() -> None:
+async def test_routes_of_a_peer_that_did_not_forward_are_removed() -> None:
     router = FakeRouter()
     async with established(router, restart=60) as host:
         router.hang_up()
@@ -132,7 +133,7 @@ async def test_who_did_not_forward_meanwhile_does_not() -> None:
         await eventually(lambda: not host.routes)
 
 
-async def test_who_does_not_come_back_loses_its_routes() -> None:
+async def test_routes_of_a_peer_that_does_not_return_are_removed() -> None:
     router = FakeRouter()
     async with established(router, restart=1) as host:
         router.down = True
@@ -142,7 +143,7 @@ async def test_who_does_not_come_back_loses_its_routes() -> None:
         await eventually(lambda: not host.routes)
 
 
-async def test_who_says_goodbye_does_not_restart() -> None:
+async def test_a_notification_ends_the_routes() -> None:
     router = FakeRouter()
     async with established(router, restart=60) as host:
         router.say(bgp.BGPNotification(6, 2))
@@ -162,61 +163,57 @@ async def test_silence_ends_a_session() -> None:
         assert not host.routes
 
 
-async def test_we_show_that_we_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "SIGNS", 100_000)
+async def test_keepalives_are_sent() -> None:
     router = FakeRouter()
-    async with established(router):
+    timing = SessionTiming(first_pause=0.001, keepalives=100_000)
+    async with established(router, timing=timing):
         for _ in range(2):
             await router.hear(bgp.BGPKeepAlive)
 
 
-async def test_nonsense_ends_a_session_with_its_reason() -> None:
+async def test_a_malformed_message_ends_a_session_with_its_reason() -> None:
     router = FakeRouter()
     async with established(router) as host:
         router.host_reads.feed_data(b"\0" * 19)
         end = await router.hear(bgp.BGPNotification)
         assert (end.error_code, end.error_subcode) == (1, 1)
-        await eventually(lambda: host.fault == "messages are out of step")
+        await eventually(lambda: host.fault == "message header without its marker")
         assert not host.routes
 
 
-async def test_too_many_routes_end_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_routes_end_a_session() -> None:
     router = FakeRouter()
-    async with established(router) as host:
-        monkeypatch.setattr(host._rib, "_limit", 2)
+    async with established(router, max_routes=2) as host:
         router.announce("1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8")
         end = await router.hear(bgp.BGPNotification)
         assert (end.error_code, end.error_subcode) == (6, 1)
         await eventually(lambda: not host.routes)
 
 
-async def test_who_breaks_the_rules_again_and_again_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_peer_that_violates_the_protocol_repeatedly_waits_longer() -> None:
     taken: list[list[float]] = []
 
-    def pauses(longest: float) -> Iterator[float]:
+    def pauses(_first: float, longest: float) -> Iterator[float]:
         mine = [longest]
         taken.append(mine)
         while True:
             mine.append(0.001)
             yield 0.001
 
-    monkeypatch.setattr(speaker, "_pauses", pauses)
     router = FakeRouter()
-    async with speaking(router):
+    async with speaking(router, pauses=pauses):
         for _ in range(3):
             await router.greet()
             router.host_reads.feed_data(b"\0" * 19)
         await router.greet()
-        longest = [speaker.LONGEST_PAUSE, speaker.LONGEST_PENANCE]
+        longest = [QUICK.longest_pause, QUICK.longest_penalty]
         assert taken == [longest[1:] + [0.001] * 3]  # a generator begins with its first pause
         router.hang_up()
         await router.greet()
         router.host_reads.feed_data(b"\0" * 19)
         await router.greet()
         fresh = [[longest[0], 0.001], [longest[1], 0.001]]
-        assert taken[1:] == fresh, "whose session ended otherwise begins anew"
+        assert taken[1:] == fresh, "a session that ended for another reason resets both"
 
 
 async def test_the_peer_must_be_of_its_as() -> None:
@@ -230,7 +227,7 @@ async def test_the_peer_must_be_of_its_as() -> None:
         await eventually(lambda: host.fault == f"the peer is of AS 600, not {ROUTER_AS}")
 
 
-async def test_the_peer_must_be_somebody_else() -> None:
+async def test_the_peer_must_have_another_router_id() -> None:
     router = FakeRouter()
     async with speaking(router):
         await router.accept()
@@ -239,7 +236,7 @@ async def test_the_peer_must_be_somebody_else() -> None:
         assert (end.error_code, end.error_subcode) == (2, 3)
 
 
-async def test_who_refuses_is_tried_again() -> None:
+async def test_a_refused_connection_is_tried_again() -> None:
     router = FakeRouter()
     router.down = True
     async with speaking(router) as host:
@@ -251,28 +248,26 @@ async def test_who_refuses_is_tried_again() -> None:
         assert host.fault is None
 
 
-async def test_who_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "HANDSHAKE", 0.01)
+async def test_a_silent_peer_is_given_up() -> None:
     router = FakeRouter()
-    async with speaking(router) as host:
+    timing = SessionTiming(first_pause=0.001, handshake=0.01)
+    async with speaking(router, timing=timing) as host:
         await eventually(lambda: host.fault == "the peer does not answer")
         await eventually(lambda: router.dialled > 1)
 
 
-async def test_who_never_says_that_it_is_through_is_believed_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(speaker, "UNMARKED", 0.01)
+async def test_without_an_end_of_rib_marker_a_time_out_takes_its_place() -> None:
     router = FakeRouter()
-    async with established(router) as host:
-        await eventually(lambda: host.told_all)
+    timing = SessionTiming(first_pause=0.001, end_of_rib=0.01)
+    async with established(router, timing=timing) as host:
+        await eventually(lambda: host.routes_complete)
         assert prefixes(host) == {NET}
 
 
 async def test_an_agents_end_is_no_goodbye_but_that_of_a_peering_is() -> None:
     router = FakeRouter()
     async with established(router) as host:
-        await host.retire()
+        await host.deconfigure()
         end = await router.hear(bgp.BGPNotification)
         assert (end.error_code, end.error_subcode) == (6, 3)
     async with established(router):
@@ -281,13 +276,13 @@ async def test_an_agents_end_is_no_goodbye_but_that_of_a_peering_is() -> None:
         await router.hear(bgp.BGPNotification)
 
 
-async def test_after_a_start_the_router_is_told_that_packets_went_on() -> None:
+async def test_the_first_open_announces_a_restart_with_forwarding() -> None:
     router = FakeRouter()
     async with speaking(router):
         said = await router.greet()
         found = said.opt_param_cap_map[64]
         assert (found.flags, found.time, found.tuples) == (8, 120, [(1, 1, 0x80)])
-        router.end_of_routes()
+        router.end_of_rib()
         router.hang_up()
         again = await router.greet()
         assert again.opt_param_cap_map[64].flags == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, Adopted
+from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, ReportedClient
 from ofnet.channel.wire import MalformedOpenflow
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, ServicePort
@@ -28,7 +28,7 @@ def body(here: Site) -> bytes:
     return reply(flows, {flow.cookie: (7, 700) for flow in flows})
 
 
-def test_the_cookie_says_whose_flows_they_are() -> None:
+def test_the_cookie_identifies_flows_of_service_clients() -> None:
     flows = site(BOB.ip).desired.flows.values()
     assert {flow.owner for flow in flows if flow.cookie & COOKIE_MASK == COOKIE} == {
         ObjectKind.SERVED
@@ -51,23 +51,23 @@ def test_an_entry_says_what_its_flow_does() -> None:
 
 @pytest.mark.parametrize("provider", [BOB.ip, ANN.ip])
 @pytest.mark.parametrize("fwd_mode", FwdMode)
-def test_who_is_served_is_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
+def test_clients_and_providers_are_read_back(provider: IPv4Address, fwd_mode: FwdMode) -> None:
     here = site(provider, fwd_mode=fwd_mode)
     entries, _ = flow_stats.entries(body(here))
-    assert set(flow_stats.adopted(entries)) == {
-        Adopted(1, ANN.ip, VIP, 6, 80, 0, provider),
-        Adopted(1, ANN.ip, VIP, 17, 5601, 0, provider),
+    assert set(flow_stats.reported_clients(entries)) == {
+        ReportedClient(1, ANN.ip, VIP, 6, 80, 0, provider),
+        ReportedClient(1, ANN.ip, VIP, 17, 5601, 0, provider),
     }
     after = Site(Bridge.VXLAN, having(world(fwd_mode), service(provider, BOB.ip)))
-    after.adopts(*flow_stats.adopted(entries))
+    after.adopts(*flow_stats.reported_clients(entries))
     assert after.lines(3, 6) == here.lines(3, 6)
 
 
 def test_direct_connections_are_read_back() -> None:
     here = site(BOB.ip)
     here.asks(ANN, BOB.ip, ServicePort(6, 8080, 8080), source_port=41000)
-    found = list(flow_stats.adopted(flow_stats.entries(body(here))[0]))
-    assert Adopted(1, ANN.ip, BOB.ip, 6, 8080, 41000, BOB.ip) in found
+    found = list(flow_stats.reported_clients(flow_stats.entries(body(here))[0]))
+    assert ReportedClient(1, ANN.ip, BOB.ip, 6, 8080, 41000, BOB.ip) in found
     after = Site(Bridge.VXLAN, having(world(FwdMode.BRIDGE), service(BOB.ip)))
     after.adopts(*found)
     assert after.lines(3, 6) == here.lines(3, 6)
@@ -75,13 +75,13 @@ def test_direct_connections_are_read_back() -> None:
 
 @given(st.integers(0, 1000), st.binary(min_size=1, max_size=8))
 def test_nothing_is_read_past_its_end(at: int, junk: bytes) -> None:
-    """Whatever a switch says, it is read or Malformed."""
+    """Any reply is decoded or raises MalformedOpenflow."""
     whole = bytearray(body(site(ANN.ip)))
     place = 8 + at % (len(whole) - 8)
     whole[place : place + len(junk)] = junk[: len(whole) - place]
     try:
         entries, _ = flow_stats.entries(bytes(whole))
-        list(flow_stats.adopted(entries))
+        list(flow_stats.reported_clients(entries))
     except MalformedOpenflow:
         return
 

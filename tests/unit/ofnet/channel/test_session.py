@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.changes import ObjectKind
 from ofnet.channel import wire
-from ofnet.channel.session import MAX_UNSENT, FlowsRefused, SwitchSession, Timing
+from ofnet.channel.requests import MAX_DUMP, FlowsRefused
+from ofnet.channel.session import MAX_UNSENT, SwitchSession, Timing
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import DROP, Output
@@ -26,37 +27,37 @@ FEATURES = struct.pack(">QIBB2xII", 0xABC, 0, 254, 0, 0, 0)
 
 
 class Recorder:
-    """What the session tells its observer."""
+    """Records the events of a session."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.events: list[str] = []
         self.packets: list[wire.PacketIn] = []
         self.gone = asyncio.Event()
 
-    def ready(self, session: SwitchSession) -> None:
-        self.heard.append(f"ready {session.datapath_id:#x}")
+    def on_ready(self, session: SwitchSession) -> None:
+        self.events.append(f"ready {session.datapath_id:#x}")
 
-    def lost(self, session: SwitchSession, reason: str) -> None:
+    def on_lost(self, session: SwitchSession, reason: str) -> None:
         assert not session.open
-        self.heard.append(f"lost: {reason}")
+        self.events.append(f"lost: {reason}")
         self.gone.set()
 
-    def packet_in(self, session: SwitchSession, packet: wire.PacketIn) -> None:
+    def on_packet_in(self, session: SwitchSession, packet: wire.PacketIn) -> None:
         assert session.open
         self.packets.append(packet)
 
-    def complaint(self, session: SwitchSession, text: str) -> None:
+    def on_error(self, session: SwitchSession, text: str) -> None:
         assert session.open
-        self.heard.append(f"complaint: {text}")
+        self.events.append(f"error: {text}")
 
 
 class Peer:
     """A session and the switch's side of it."""
 
-    def __init__(self, timing: Timing | None = None) -> None:
+    def __init__(self, timing: Timing | None = None, *, max_dump: int = MAX_DUMP) -> None:
         self.recorder = Recorder()
         self.transport = FakeTransport()
-        self.session = SwitchSession(self.recorder, timing or Timing())
+        self.session = SwitchSession(self.recorder, timing or Timing(), max_dump=max_dump)
         self.transport.connect(self.session)
 
     def says(self, kind: int, xid: int = 0, body: bytes = b"", *, version: int = 4) -> None:
@@ -76,7 +77,7 @@ class Peer:
 
     async def lost(self) -> str:
         await self.recorder.gone.wait()
-        return self.recorder.heard[-1]
+        return self.recorder.events[-1]
 
 
 async def test_handshake() -> None:
@@ -84,9 +85,9 @@ async def test_handshake() -> None:
     assert [message.type for message in peer.transport.sent()] == [wire.HELLO]
     peer.says(wire.HELLO, version=6)
     assert [message.type for message in peer.transport.sent()] == [wire.FEATURES_REQUEST]
-    assert not peer.recorder.heard
+    assert not peer.recorder.events
     peer.says(wire.FEATURES_REPLY, body=FEATURES)
-    assert peer.recorder.heard == ["ready 0xabc"]
+    assert peer.recorder.events == ["ready 0xabc"]
 
 
 async def test_echo_is_answered() -> None:
@@ -251,9 +252,8 @@ async def test_a_dump_is_put_together_from_its_parts() -> None:
     assert stamps == [FlowStamp(1, 2), FlowStamp(3, 4)]
 
 
-async def test_an_endless_dump_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ofnet.channel.session.MAX_DUMP", 10)
-    peer = Peer().ready()
+async def test_an_endless_dump_is_dropped() -> None:
+    peer = Peer(max_dump=10).ready()
     dumping = asyncio.gather(peer.session.dump(), return_exceptions=True)
     [request] = await peer.request()
     for _ in range(2):
@@ -286,7 +286,7 @@ async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
     assert "no answer in time" in await peer.lost()
 
 
-async def test_a_silent_switch_is_asked_then_dropped() -> None:
+async def test_a_silent_switch_gets_an_echo_request_and_is_dropped() -> None:
     peer = Peer(Timing(handshake=1.0, echo=0.01, silence=0.05)).ready()
     assert "silent" in await asyncio.wait_for(peer.lost(), 5)
     assert wire.ECHO_REQUEST in {message.type for message in peer.transport.sent()}
@@ -297,13 +297,13 @@ async def test_a_handshake_that_does_not_end_is_dropped() -> None:
     assert "handshake not completed" in await asyncio.wait_for(peer.lost(), 5)
 
 
-async def test_an_error_nobody_waits_for_is_passed_on() -> None:
+async def test_an_error_that_answers_no_request_is_passed_on() -> None:
     peer = Peer().ready()
     peer.says(wire.ERROR, 4711, TABLE_FULL)
-    assert peer.recorder.heard[-1].startswith("complaint: table full")
+    assert peer.recorder.events[-1].startswith("error: table full")
 
 
-async def test_packets_for_a_switch_that_does_not_read_are_thrown_away() -> None:
+async def test_packets_for_a_switch_that_does_not_read_are_dropped() -> None:
     peer = Peer().ready()
     assert peer.session.send_packet(b"frame", (Output(3),), in_port=1)
     peer.transport.unsent = MAX_UNSENT + 1
@@ -313,7 +313,7 @@ async def test_packets_for_a_switch_that_does_not_read_are_thrown_away() -> None
 
 async def test_request_numbers_start_again_before_they_run_out() -> None:
     peer = Peer().ready()
-    peer.session._next_xid = wire.MAX_XID - 2
+    peer.session._requests.next_xid = wire.MAX_XID - 2
     writing = asyncio.gather(peer.session.write_flows(FLOWS, []))
     sent = await peer.request()
     assert [message.xid for message in sent] == [1, 2, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""The door to a bridge: which connection counts, and what its listener hears."""
+"""The endpoint of a bridge: which connection is used, and which events are passed on."""
 
 import struct
 
@@ -17,23 +17,23 @@ from tests.unit.ofnet.channel.test_wire import packet_in_bytes
 from tests.unit.ofnet.fake_transport import FakeTransport
 
 
-class Listener:
-    """Writes down what it hears."""
+class Recorder:
+    """Records the events of a bridge."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.events: list[str] = []
 
-    def switch_connected(self) -> None:
-        self.heard.append("connected")
+    def on_connected(self) -> None:
+        self.events.append("connected")
 
-    def switch_lost(self) -> None:
-        self.heard.append("lost")
+    def on_disconnected(self) -> None:
+        self.events.append("lost")
 
-    def packet_in(self, packet: wire.PacketIn) -> None:
-        self.heard.append(f"packet on {packet.in_port}")
+    def on_packet_in(self, packet: wire.PacketIn) -> None:
+        self.events.append(f"packet on {packet.in_port}")
 
-    def complaint(self, text: str) -> None:
-        self.heard.append(text)
+    def on_error(self, text: str) -> None:
+        self.events.append(text)
 
 
 class Dialler:
@@ -61,19 +61,19 @@ def up(switch: Switch) -> bool:
 
 
 @pytest.fixture
-def listener() -> Listener:
-    return Listener()
+def recorder() -> Recorder:
+    return Recorder()
 
 
 @pytest.fixture
-async def switch(listener: Listener) -> Switch:
+async def switch(recorder: Recorder) -> Switch:
     switch = Switch("test")
-    switch.attach(listener)
+    switch.attach(recorder)
     return switch
 
 
 async def test_a_switch_counts_once_its_handshake_is_complete(
-    switch: Switch, listener: Listener
+    switch: Switch, recorder: Recorder
 ) -> None:
     dialler = Dialler(switch)
     assert not up(switch)
@@ -81,45 +81,45 @@ async def test_a_switch_counts_once_its_handshake_is_complete(
         await switch.dump()
     dialler.ready()
     assert up(switch)
-    assert listener.heard == ["connected"]
+    assert recorder.events == ["connected"]
 
 
-async def test_the_newest_connection_replaces_the_old(switch: Switch, listener: Listener) -> None:
+async def test_the_newest_connection_replaces_the_old(switch: Switch, recorder: Recorder) -> None:
     old = Dialler(switch).ready()
     new = Dialler(switch).ready()
     assert old.transport.is_closing()
     assert not new.transport.is_closing()
     old.lost()
     assert up(switch)
-    assert listener.heard == ["connected", "connected"]
+    assert recorder.events == ["connected", "connected"]
     new.lost()
     assert not up(switch)
-    assert listener.heard[2:] == ["lost"]
+    assert recorder.events[2:] == ["lost"]
 
 
-async def test_the_replaced_connection_is_not_heard_any_more(
-    switch: Switch, listener: Listener
+async def test_events_of_the_replaced_connection_are_ignored(
+    switch: Switch, recorder: Recorder
 ) -> None:
     old = Dialler(switch).ready()
     new = Dialler(switch).ready()
-    listener.heard.clear()
+    recorder.events.clear()
     old.says(wire.PACKET_IN, packet_in_bytes(b"x", in_port=3))
     new.says(wire.PACKET_IN, packet_in_bytes(b"x", in_port=4))
     new.says(wire.ERROR, struct.pack(">HH", 6, 1))
-    assert listener.heard == ["packet on 4", "group refused (type 6, code 1)"]
+    assert recorder.events == ["packet on 4", "group refused (type 6, code 1)"]
 
 
-async def test_only_the_expected_datapath_is_let_in(listener: Listener) -> None:
+async def test_only_the_expected_datapath_is_let_in(recorder: Recorder) -> None:
     switch = Switch("test", datapath_id=7)
-    switch.attach(listener)
+    switch.attach(recorder)
     stranger = Dialler(switch).ready(8)
     assert stranger.transport.is_closing()
-    assert not listener.heard
+    assert not recorder.events
     Dialler(switch).ready(7)
     assert up(switch)
 
 
-async def test_strangers_do_not_pile_up(switch: Switch) -> None:
+async def test_connections_without_a_handshake_do_not_pile_up(switch: Switch) -> None:
     diallers = [Dialler(switch) for _ in range(MAX_HANDSHAKES + 1)]
     assert [dialler.transport.is_closing() for dialler in diallers].count(True) == 1
     assert not diallers[-1].transport.is_closing()
@@ -156,6 +156,6 @@ async def test_a_packet_without_a_switch_is_counted(switch: Switch) -> None:
     assert switch.counters["packet_out"] == 1
 
 
-async def test_a_door_that_is_not_open_has_no_port(switch: Switch) -> None:
-    with pytest.raises(SwitchUnavailable, match="not open"):
+async def test_a_listener_that_is_not_started_has_no_port(switch: Switch) -> None:
+    with pytest.raises(SwitchUnavailable, match="not started"):
         _ = switch.port

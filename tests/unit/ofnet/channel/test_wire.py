@@ -1,4 +1,4 @@
-"""OpenFlow messages: what we send as os-ken packs it, what we receive whatever it is."""
+"""OpenFlow messages: encoded as os-ken encodes them, decoded whatever their bytes are."""
 
 import struct
 from typing import Any

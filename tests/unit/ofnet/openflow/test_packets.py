@@ -26,7 +26,7 @@ def test_a_request_is_read_with_and_without_a_tag() -> None:
         )
 
 
-def test_the_reply_answers_the_asker() -> None:
+def test_the_reply_answers_the_requester() -> None:
     request = packets.parse_arp(REQUEST)
     assert request is not None
     reply = packet.Packet(packets.arp_reply(request, "00:00:11:11:11:11"))
@@ -37,14 +37,14 @@ def test_the_reply_answers_the_asker() -> None:
     assert (arp.dst_mac, arp.dst_ip) == (mac(1), str(address(1)))
 
 
-def test_a_question_asks_everybody_for_an_address() -> None:
+def test_a_request_is_broadcast() -> None:
     frame = packet.Packet(packets.arp_request(mac(1), address(1), address(2)))
     ethernet, arp = frame.protocols[0], frame.get_protocol(reference.arp)
     assert (ethernet.dst, ethernet.src) == ("ff:ff:ff:ff:ff:ff", mac(1))
     assert (arp.opcode, arp.src_ip, arp.dst_ip) == (1, str(address(1)), str(address(2)))
 
 
-def test_an_announcement_asks_everybody_for_itself() -> None:
+def test_an_announcement_is_a_broadcast_request_for_itself() -> None:
     frame = packet.Packet(packets.arp_announcement(mac(1), address(1)))
     ethernet, arp = frame.protocols[0], frame.get_protocol(reference.arp)
     assert (ethernet.dst, ethernet.src) == ("ff:ff:ff:ff:ff:ff", mac(1))
@@ -75,7 +75,7 @@ def test_a_tag_leaves_all_else_untouched() -> None:
     assert packets.vlan(packets.tagged(REQUEST, 0xE005)) == 5, "priority bits are no part of it"
 
 
-def test_udp_is_told_by_its_port() -> None:
+def test_udp_is_identified_by_its_port() -> None:
     assert packets.is_udp_to(frames.udp(1, 2, 53), 53)
     assert packets.is_udp_to(packets.tagged(frames.udp(1, 2, 53), 7), 53)
     assert not packets.is_udp_to(frames.udp(1, 2, 54), 53)
@@ -128,7 +128,7 @@ def test_what_udp_carries_is_read_from_padded_frames_too() -> None:
         b"",
     ],
 )
-def test_what_is_no_whole_udp_packet_carries_nothing(frame: bytes) -> None:
+def test_an_incomplete_udp_packet_has_no_payload(frame: bytes) -> None:
     assert packets.udp_payload(frame) is None
 
 

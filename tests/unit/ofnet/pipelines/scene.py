@@ -82,7 +82,7 @@ def ip6(sender: LocalEndpoint, to: Endpoint, **more: object) -> Packet:
 
 
 def arrival(in_port: int, to: Endpoint, **more: object) -> Packet:
-    """Return an IPv4 packet from nobody in particular that comes in at a port."""
+    """Return an IPv4 packet from an arbitrary source that comes in at a port."""
     return {
         "in_port": in_port,
         "eth_src": PEER_MAC,

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 import pytest
 
 from core.ids import EndpointKey
-from ofnet.changes import EVERYTHING, Changes
+from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.world import AccessPort, Bridge, FwdMode, World
@@ -137,5 +137,5 @@ def test_without_the_hosts_port_there_are_no_flows(fwd_mode: FwdMode) -> None:
     nobody = replace(without, access={})
     assert flows_of(without).flows == flows_of(nobody).flows
     desired = flows_of(without)
-    desired.update(replace(without, host_port=HOST_PORT), Changes(host_port=True))
+    desired.update(replace(without, host_port=HOST_PORT), Changes.of(ObjectKind.HOST_PORT))
     assert desired.flows == flows_of(replace(PODS, fwd_mode=fwd_mode)).flows

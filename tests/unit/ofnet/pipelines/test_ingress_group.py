@@ -108,7 +108,7 @@ def test_the_senders_group_counts(bridge: Bridge, mode: FwdMode, *, allowed: boo
 
 @in_every_mode
 @from_ann
-def test_a_pod_the_receivers_host_has_not_heard_of_was_judged_where_it_is(
+def test_policy_for_a_pod_unknown_to_the_receiver_applies_at_its_own_host(
     bridge: Bridge, mode: FwdMode, packet: Packet
 ) -> None:
     (arrived,) = crossing(host(bridge, mode, ANN, elsewhere(BOB)), bridge, packet)
@@ -117,7 +117,7 @@ def test_a_pod_the_receivers_host_has_not_heard_of_was_judged_where_it_is(
 
 @pytest.mark.parametrize("mode", FwdMode)
 @pytest.mark.parametrize("tag", [{}, {"vlan_vid": 1}], ids=str)
-def test_whoever_is_outside_is_judged_by_nobody(mode: FwdMode, tag: Packet) -> None:
+def test_policy_does_not_apply_to_sources_outside_the_cluster(mode: FwdMode, tag: Packet) -> None:
     there = host(Bridge.VLAN, mode, BOB, elsewhere(ANN), rules=(deny_all(8),))
     assert send(there, Bridge.VLAN, arrival(UPLINK.ofport, BOB, **tag))
 

@@ -1,4 +1,4 @@
-"""What is brought up to the agent and what it sends on; nobody else can send in its place."""
+"""What is sent to the agent and what it returns; no pod can send in its place."""
 
 from dataclasses import replace
 

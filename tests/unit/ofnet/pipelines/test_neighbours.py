@@ -1,4 +1,4 @@
-"""Who has which address: what the switch answers, to whom, and what it leaves to the agent."""
+"""ARP and ND: which requests the switch answers, and which it leaves to the agent."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
@@ -39,7 +39,7 @@ def of(mode: FwdMode, bridge: Bridge, **more: Any) -> World:
 
 
 def answer(mode: FwdMode, bridge: Bridge, question: Packet, **more: Any) -> Packet | None:
-    """Return what comes back to who asks; nothing may go anywhere else."""
+    """Return the answer to a request; nothing may go to another port."""
     sent = send(of(mode, bridge, **more), bridge, question)
     assert len(sent) <= 1
     if not sent:
@@ -107,7 +107,7 @@ def test_nor_are_probes_for_duplicates_of_ipv6_addresses(bridge: Bridge) -> None
 
 @pytest.mark.parametrize("bridge", Bridge)
 @pytest.mark.parametrize("mode", FwdMode)
-def test_what_nobody_has_is_left_to_the_agent(mode: FwdMode, bridge: Bridge) -> None:
+def test_an_unknown_address_is_left_to_the_agent(mode: FwdMode, bridge: Bridge) -> None:
     sent = send(of(mode, bridge), bridge, arp(ANN, UNKNOWN))
     assert [port for port, _ in sent] == [PORT_CONTROLLER]
 
@@ -115,7 +115,7 @@ def test_what_nobody_has_is_left_to_the_agent(mode: FwdMode, bridge: Bridge) -> 
 @pytest.mark.parametrize("bridge", Bridge)
 @pytest.mark.parametrize("mode", FwdMode)
 @pytest.mark.parametrize("lie", [{"arp_spa": BOB.ip}, {"arp_sha": BOB.mac}, {"eth_src": BOB.mac}])
-def test_who_asks_in_anothers_name_gets_no_answer_of_the_switch(
+def test_a_spoofed_request_is_not_answered_by_the_switch(
     mode: FwdMode, bridge: Bridge, lie: dict[str, Any]
 ) -> None:
     sent = send(of(mode, bridge, guard=True), bridge, arp(ANN, FAR.ip, **lie))

@@ -59,7 +59,7 @@ def test_the_greater_priority_wins() -> None:
     assert not send(routed(deny_all(8), allow), VXLAN, ip(ANN, BOB, ip_proto=oxm.PROTO_UDP))
 
 
-def test_what_a_tunnel_brings_of_nobody_known_was_judged_at_its_source() -> None:
+def test_policy_for_an_unknown_source_applied_at_its_own_host() -> None:
     assert send(routed(deny_all(8)), VXLAN, arrival(TUNNEL, BOB, tunnel_id=10001))
 
 

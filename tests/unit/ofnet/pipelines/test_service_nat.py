@@ -41,7 +41,7 @@ def back(mode: Mode, sender: LocalEndpoint, port: int) -> Packet:
 
 
 @MODES
-def test_what_is_for_a_service_comes_up(mode: Mode) -> None:
+def test_packets_for_a_service_go_to_the_controller(mode: Mode) -> None:
     site = scene(mode, BOB.ip)
     for port in (HTTP, UDP):
         [(where, _)] = site.send(talk(ANN, VIP, port.port, protocol=port.protocol))

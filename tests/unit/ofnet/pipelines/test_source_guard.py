@@ -38,7 +38,7 @@ both_bridges = pytest.mark.parametrize("bridge", Bridge)
 
 
 def passes(mode: FwdMode, bridge: Bridge, packet: Packet, **more: Any) -> bool:
-    """Tell whether a packet leaves the switch by a port, with the guard on unless said."""
+    """Return whether a packet leaves the switch by a port, with the guard on by default."""
     of = world(mode, vxlan=bridge is Bridge.VXLAN, **{"guard": True, **more})
     return any(port != PORT_CONTROLLER for port, _ in send(of, bridge, packet))
 
@@ -65,7 +65,7 @@ def test_a_pod_sends_from_its_own_addresses(mode: FwdMode, bridge: Bridge) -> No
     ],
     ids=str,
 )
-def test_it_sends_under_no_other_and_serves_nobody(
+def test_spoofed_packets_and_dhcp_offers_are_dropped(
     mode: FwdMode, bridge: Bridge, packet: Packet
 ) -> None:
     assert not passes(mode, bridge, packet)
@@ -104,7 +104,7 @@ def test_without_an_ipv6_address_there_is_no_ipv6(mode: FwdMode, bridge: Bridge)
     ],
     ids=str,
 )
-def test_bridged_neighbours_speak_for_themselves(
+def test_bridged_neighbours_advertise_their_own_addresses_alone(
     bridge: Bridge, packet: Packet, *, may: bool
 ) -> None:
     assert passes(FwdMode.BRIDGE, bridge, packet) is may
@@ -134,7 +134,7 @@ def test_answers_are_the_switchs_where_arp_is_not_flooded(bridge: Bridge) -> Non
 
 
 @everywhere
-def test_dns_comes_up_and_may_go_on(mode: FwdMode, bridge: Bridge) -> None:
+def test_dns_is_intercepted_and_may_be_returned(mode: FwdMode, bridge: Bridge) -> None:
     of = world(mode, vxlan=bridge is Bridge.VXLAN, guard=True)
     query = ip(ANN, BOB, ip_proto=oxm.PROTO_UDP, udp_src=40000, udp_dst=53)
     assert [port for port, _ in send(of, bridge, query)] == [PORT_CONTROLLER]

@@ -42,7 +42,7 @@ def test_rules_hold_for_groups_here_and_elsewhere(packet: Packet) -> None:
     assert not send(bridged(deny_all(8)), Bridge.VLAN, packet)
 
 
-def test_rules_are_not_for_what_nobody_known_sends() -> None:
+def test_rules_do_not_apply_to_unknown_sources() -> None:
     packet = arrival(UPLINK.ofport, BOB, vlan_vid=1)
     assert send(bridged(deny_all(8)), Bridge.VLAN, packet) == [(PORT_NORMAL, packet)]
 
@@ -70,4 +70,4 @@ def test_a_pods_dscp_is_written() -> None:
 
 def test_a_pod_whose_network_is_unknown_has_no_flows_of_its_own() -> None:
     of = replace(bridged(deny_all(8)), networks={})
-    assert send(of, Bridge.VLAN, ip(ANN, BOB)), "nobody knows its group"
+    assert send(of, Bridge.VLAN, ip(ANN, BOB)), "its group is unknown"

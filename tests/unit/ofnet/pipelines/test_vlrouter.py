@@ -60,7 +60,7 @@ def test_a_pod_elsewhere_is_reached_through_its_host_on_its_vlan(family: str) ->
 
 
 @pytest.mark.parametrize("tag", [{}, {"vlan_vid": VLAN}], ids=str)
-def test_what_nobody_known_sends_reaches_its_pod_without_a_tag_and_unjudged(tag: Packet) -> None:
+def test_a_packet_of_an_unknown_source_arrives_untagged_without_policy(tag: Packet) -> None:
     plain = arrival(UPLINK.ofport, BOB, **tag)
     ends6 = {"eth_type": 0x86DD, "ipv6_src": v6(99), "ipv6_dst": BOB.ip6}
     for packet in (plain, {**plain, **ends6}):
@@ -82,7 +82,7 @@ def test_rules_hold_for_what_pods_send() -> None:
     ],
     ids=str,
 )
-def test_what_nobody_has_and_what_nobody_sent_ends(packet: Packet) -> None:
+def test_unknown_destinations_and_ports_are_dropped(packet: Packet) -> None:
     assert not sent(packet)
 
 
@@ -118,7 +118,7 @@ def test_a_network_without_a_vlan_sends_untagged() -> None:
 
 
 def test_the_routers_own_questions_do_not_come_up() -> None:
-    """What the router asks goes on to table 7, which has no way for ARP."""
+    """A request of the router goes to table 7, which drops ARP."""
     assert not sent(arp(ANN, address(99), eth_src=ROUTER_MAC))
 
 
@@ -164,12 +164,12 @@ def test_the_host_reaches_its_peer_and_the_peer_the_host(uplinks: tuple[Uplink, 
             assert sent(answer, of) == [(ROUTER.ofport, {**untagged, **to_host})]
 
 
-def test_a_peer_nobody_heard_of_is_out_of_reach() -> None:
+def test_a_peer_without_a_mac_is_out_of_reach() -> None:
     of = replace(speaking(uplinks=(UPLINK,)), router=replace(ROUTER, peer_mac=None))
     assert not sent(from_router(ROUTER.peer), of)
 
 
-def test_the_host_asks_for_its_peer_and_the_peer_for_the_host() -> None:
+def test_the_host_and_its_peer_resolve_each_other() -> None:
     of = speaking(uplinks=(UPLINK,))
     asked = arp(BOB, ROUTER.peer, in_port=ROUTER.ofport, eth_src=ROUTER.mac, arp_spa=ROUTER.ip)
     [(port, answer)] = sent(asked, of)
@@ -180,7 +180,7 @@ def test_the_host_asks_for_its_peer_and_the_peer_for_the_host() -> None:
 
 
 @CARDS
-def test_pods_reach_what_was_learned(uplinks: tuple[Uplink, ...]) -> None:
+def test_pods_reach_learned_prefixes(uplinks: tuple[Uplink, ...]) -> None:
     of = speaking({"60.1.1.0/24": THIRD_MAC}, uplinks=uplinks)
     packet = ip(ANN, BOB, ipv4_dst=OUTSIDE, eth_dst=ROUTER_MAC)
     assert sent(packet, of) == by(THIRD_MAC, packet)
@@ -189,7 +189,7 @@ def test_pods_reach_what_was_learned(uplinks: tuple[Uplink, ...]) -> None:
 
 
 def test_the_longer_prefix_wins() -> None:
-    """Also above what the default route says of pods elsewhere."""
+    """Also above the default route, for remote pods."""
     macs = {f"60.1.1.0/{length}": f"52:54:00:00:01:{length:02x}" for length in range(24, 30)}
     routes = {"0.0.0.0/0": THIRD_MAC, **macs, "60.1.1.7/32": "52:54:00:00:01:20"}
     packet = ip(ANN, BOB, ipv4_dst=OUTSIDE)
@@ -208,7 +208,7 @@ def test_a_route_to_a_pod_elsewhere_is_taken() -> None:
 
 
 @CARDS
-def test_this_host_is_no_router_for_who_is_outside(uplinks: tuple[Uplink, ...]) -> None:
+def test_this_host_does_not_route_for_the_physical_network(uplinks: tuple[Uplink, ...]) -> None:
     routes = {f"{OUTSIDE}/32": THIRD_MAC, "0.0.0.0/0": THIRD_MAC}
     of = speaking(routes, uplinks=uplinks)
     for card in uplinks:

@@ -45,7 +45,7 @@ def test_a_frame_for_a_pod_elsewhere_goes_into_the_tunnel(packet: Packet) -> Non
     assert sent(packet) == [(TUNNEL, {**packet, "tunnel_id": VNI})]
 
 
-def test_what_a_tunnel_brings_of_nobody_known_arrives_without_a_tag_and_unjudged() -> None:
+def test_a_packet_of_an_unknown_source_from_a_tunnel_arrives_untagged_without_policy() -> None:
     packet = arrival(TUNNEL, BOB, tunnel_id=VNI)
     assert sent(packet, bridged(deny_all(8))) == [(BOB.ofport, packet)]
 

@@ -62,7 +62,7 @@ def test_what_is_no_report_is_refused(fields: dict[str, Any]) -> None:
         Report.from_json(VXLAN.to_json() | fields)
 
 
-async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
+async def test_a_master_has_the_registered_agents_and_their_progress() -> None:
     master = OfnetMaster()
     methods = master.methods()
     for node in (VLAN, VXLAN):
@@ -84,7 +84,7 @@ async def test_a_master_knows_who_registered_and_how_far_they_are() -> None:
     }
 
 
-async def test_who_registers_anew_has_reported_nothing_yet() -> None:
+async def test_a_new_registration_clears_the_report() -> None:
     master = OfnetMaster()
     methods = master.methods()
     await methods[REGISTER_NODE](VXLAN.to_json())

@@ -29,14 +29,14 @@ def knowing(world: World, bridge: Bridge = Bridge.VXLAN) -> ServiceDirectory:
 
 
 def key(known: ServiceDirectory, vrf: int, segment: Segment, world: World) -> str:
-    found = known.asked(vrf, segment, world)
+    found = known.find(vrf, segment, world)
     return found[0].key if found is not None else ""
 
 
 def test_a_service_is_found_by_vrf_address_protocol_and_port() -> None:
     world = having(ROUTED, service(PROVIDER))
     known = knowing(world)
-    assert known.asked(1, to(80), world) == (world.services["web:default"], HTTP)
+    assert known.find(1, to(80), world) == (world.services["web:default"], HTTP)
     assert key(known, 2, to(80), world) == ""
     assert key(known, 1, to(80, protocol=17), world) == ""
     assert key(known, 1, to(81), world) == ""
@@ -62,7 +62,7 @@ def test_a_service_that_moves_or_goes_is_not_found_where_it_was() -> None:
 def test_routed_vlan_networks_are_one_space_and_nothing_else_is() -> None:
     world = having(ROUTED, service(PROVIDER, vrf=7))
     assert key(knowing(world, Bridge.VLAN), 3, to(80), world) == "web:default"
-    assert knowing(world, Bridge.VLAN).space(0, world) == 0
+    assert knowing(world, Bridge.VLAN).switch_vrf(0, world) == 0
     assert key(knowing(world), 3, to(80), world) == ""
     bridged = having(World(fwd_mode=FwdMode.BRIDGE), service(PROVIDER, vrf=7))
     assert key(knowing(bridged, Bridge.VLAN), 3, to(80), bridged) == ""
@@ -72,12 +72,12 @@ def test_of_two_ports_of_one_number_the_first_counts() -> None:
     first, second = ServicePort(6, 80, 8080), ServicePort(6, 80, 9090)
     world = having(ROUTED, service(PROVIDER, ports=(first, second)))
     known = knowing(world)
-    assert known.asked(1, to(80), world) == (world.services["web:default"], first)
+    assert known.find(1, to(80), world) == (world.services["web:default"], first)
     assert known.ports(world.services["web:default"], 1, world) == (first,)
 
 
 class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be empty
-    """Ports that know how often somebody has gone through them."""
+    """Ports that count how often they are iterated."""
 
     times = 0
 
@@ -86,7 +86,7 @@ class Counted(tuple[ServicePort, ...]):  # noqa: SLOT001 - a tuple's can only be
         return super().__iter__()
 
 
-def test_a_port_of_many_is_found_without_a_look_at_the_others() -> None:
+def test_a_port_is_found_without_scanning_the_others() -> None:
     ports = Counted(ServicePort(6, number, number) for number in range(1, 100))
     world = having(ROUTED, service(PROVIDER, ports=ports))
     known = knowing(world)

@@ -1,4 +1,4 @@
-"""Who serves whom: the fewest clients first, counted as they come and go.
+"""Assignment by least connections, counted as clients come and go.
 
 Also what the original's tests of its queue of providers (`pqueue_test.go`) show.
 """
@@ -19,7 +19,7 @@ def loaded(**clients: int) -> LeastConnections:
     balance = LeastConnections()
     for name, number in clients.items():
         for client in range(number):
-            balance.hold("s", (name, client), {"a": A, "b": B, "c": C}[name])
+            balance.pin("s", (name, client), {"a": A, "b": B, "c": C}[name])
     return balance
 
 
@@ -63,10 +63,10 @@ def test_services_have_loads_of_their_own() -> None:
     assert balance.clients("other", A) == {"new"}
 
 
-def test_a_client_is_moved_when_told() -> None:
+def test_a_client_can_be_pinned_to_another_provider() -> None:
     balance = LeastConnections()
-    balance.hold("s", "one", A)
-    balance.hold("s", "one", B)
+    balance.pin("s", "one", A)
+    balance.pin("s", "one", B)
     assert (balance.load("s", A), balance.load("s", B)) == (0, 1)
     balance.release("s", "one")
     balance.release("s", "one")

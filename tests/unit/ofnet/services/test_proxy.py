@@ -5,9 +5,9 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from ofnet.channel.flow_stats import Adopted
+from ofnet.channel.flow_stats import ReportedClient
 from ofnet.channel.wire import PacketIn
-from ofnet.openflow.actions import PORT_IN_PORT, GoOn, Output, SetField
+from ofnet.openflow.actions import PORT_IN_PORT, Output, Resubmit, SetField
 from ofnet.openflow.fields import SOURCE_GROUP, VRF
 from ofnet.services.clients import MAX_CONNECTIONS
 from ofnet.tables import TableId
@@ -37,7 +37,7 @@ def test_the_first_packet_goes_on_translated() -> None:
         SetField("eth_dst", BOB.mac),
         SetField("tcp_dst", 8080),
         SetField("ipv4_dst", BOB.ip),
-        GoOn(TableId.DST_GRP, MARKS),
+        Resubmit(TableId.DST_GRP, MARKS),
     )
 
 
@@ -51,7 +51,7 @@ def test_a_tag_that_the_bridge_needs_stays() -> None:
     assert itself.send.data == frames.segment(ANN, str(VIP), 80)
 
 
-def test_who_is_its_own_provider_gets_it_back() -> None:
+def test_a_client_that_is_its_own_provider_gets_its_packet_back() -> None:
     response = site(ANN.ip).asks(ANN)
     assert response.send is not None
     assert response.send.actions[-1] == Output(PORT_IN_PORT)
@@ -203,14 +203,14 @@ def test_a_client_may_talk_to_its_provider_itself() -> None:
     response = here.asks(ANN, BOB.ip, ITSELF, source_port=41000)
     assert (response.counter, response.altered) == ("SvcPktDirect", True)
     assert response.send is not None
-    assert response.send.actions == (GoOn(TableId.DST_GRP, MARKS),)
+    assert response.send.actions == (Resubmit(TableId.DST_GRP, MARKS),)
     for source_port, name, port in ((40000, VIP, 80), (41000, BOB.ip, 8080)):
         [(_, asked)] = here.send(talk(ANN, name, port, source_port=source_port))
         assert (asked["ipv4_dst"], asked["tcp_dst"]) == (BOB.ip, 8080)
         [(_, answer)] = here.send(talk(BOB, ANN.ip, source_port, source_port=8080))
         assert (answer["ipv4_src"], answer["tcp_src"]) == (name, port)
     [(_, asked)] = here.send(talk(ANN, BOB.ip, 22))
-    assert asked["ipv4_dst"] == BOB.ip, "nobody asks about other ports"
+    assert asked["ipv4_dst"] == BOB.ip, "other ports are not intercepted"
 
 
 def test_a_reset_is_about_an_answer_that_came_untranslated() -> None:
@@ -243,7 +243,7 @@ def test_direct_connections_have_a_limit_and_go_with_the_client() -> None:
     assert here.lines(3, 6) == set()
 
 
-def test_connections_known_one_by_one_have_a_limit() -> None:
+def test_connections_with_flows_of_their_own_have_a_limit() -> None:
     other = ServicePort(6, 8080, 8080)
     one = service(BOB.ip, ports=(HTTP, other))
     here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), one))
@@ -294,7 +294,7 @@ def test_a_port_that_another_service_takes_over_is_asked_for_anew() -> None:
     assert HTTP in served.ports
 
 
-def test_answers_that_one_service_leaves_are_known_as_the_others() -> None:
+def test_replies_that_one_service_gives_up_go_to_the_other() -> None:
     both = (service(BOB.ip), service(BOB.ip, key="www:default", address=OTHER_VIP))
     here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), *both))
     here.asks(ANN, VIP)
@@ -328,15 +328,17 @@ def test_what_is_no_clients_leads_to_nothing(frame: bytes, counter: str) -> None
     assert here.proxy.served == {}
 
 
-def test_a_port_with_nobody_behind_it_leads_to_nothing() -> None:
+def test_a_packet_from_a_port_without_a_pod_is_invalid() -> None:
     here = site(BOB.ip)
     packet = PacketIn(TableId.SRV_PROXY_DNAT, 999, None, frames.segment(ANN, str(VIP), 80))
     response = here.proxy.packet_in(packet, here.world, here.directory)
     assert response.counter == "SvcPktInvalid-ERROR"
 
 
-def found(provider: IPv4Address, *, source: int = 0, client: IPv4Address = ANN.ip) -> Adopted:
-    return Adopted(1, client, VIP, 6, 80, source, provider)
+def found(
+    provider: IPv4Address, *, source: int = 0, client: IPv4Address = ANN.ip
+) -> ReportedClient:
+    return ReportedClient(1, client, VIP, 6, 80, source, provider)
 
 
 def test_what_the_switch_has_is_gone_on_with() -> None:
@@ -348,7 +350,7 @@ def test_what_the_switch_has_is_gone_on_with() -> None:
     assert here.provider(EVE) == BOB.ip, "the other one has a client"
 
 
-def test_what_the_world_does_not_know_is_not() -> None:
+def test_clients_that_the_world_does_not_allow_are_not_restored() -> None:
     here = site(BOB.ip)
     stale = [
         found(FAR.ip),
@@ -361,7 +363,7 @@ def test_what_the_world_does_not_know_is_not() -> None:
     assert here.proxy.served == {}
 
 
-def test_connections_known_one_by_one_are_gone_on_with() -> None:
+def test_connections_with_flows_of_their_own_are_restored() -> None:
     """Whichever of both services was the first, it stays so."""
     first, second = service(BOB.ip, key="z"), service(BOB.ip, key="a", address=OTHER_VIP)
     before = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), first, second))
@@ -369,21 +371,21 @@ def test_connections_known_one_by_one_are_gone_on_with() -> None:
     before.asks(ANN, VIP, source_port=40001)
     after = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), first, second))
     after.adopts(
-        Adopted(1, ANN.ip, VIP, 6, 80, 40001, BOB.ip),
-        Adopted(1, ANN.ip, OTHER_VIP, 6, 80, 0, BOB.ip),
-        Adopted(1, ANN.ip, OTHER_VIP, 17, 5601, 0, BOB.ip),
+        ReportedClient(1, ANN.ip, VIP, 6, 80, 40001, BOB.ip),
+        ReportedClient(1, ANN.ip, OTHER_VIP, 6, 80, 0, BOB.ip),
+        ReportedClient(1, ANN.ip, OTHER_VIP, 17, 5601, 0, BOB.ip),
     )
     assert before.lines(3, 6) <= after.lines(3, 6)
 
 
-def test_services_that_became_one_while_nobody_looked_leave_a_client_one_provider() -> None:
+def test_services_merged_during_a_restart_leave_a_client_one_provider() -> None:
     other = ServicePort(6, 81, 8081)
     merged = service(BOB.ip, FAR.ip, ports=(HTTP, other))
     here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), merged))
     here.adopts(
         found(BOB.ip),
         found(FAR.ip)._replace(port=81),
-        Adopted(1, ANN.ip, FAR.ip, 6, 8081, 40001, FAR.ip),
+        ReportedClient(1, ANN.ip, FAR.ip, 6, 8081, 40001, FAR.ip),
     )
     (served,) = here.proxy.served.values()
     assert (served.provider, served.ports, served.direct) == (BOB.ip, (HTTP, other), ())

@@ -1,9 +1,9 @@
-"""What is shown of services: counters of clients, and the proxy's state."""
+"""What is proxy_state of services: counters of clients, and the proxy's state."""
 
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import FlowEntry
-from ofnet.services.stats import counted, shown
+from ofnet.services.stats import client_counters, proxy_state
 from ofnet.world import Bridge, FwdMode
 from tests.unit.ofnet.fake_switch import reply
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, FAR, world
@@ -29,7 +29,7 @@ def entries(here: Site) -> list[FlowEntry]:
 
 
 def test_a_client_has_counters_by_service_and_provider() -> None:
-    clients = counted(entries(site()), NAMES)
+    clients = client_counters(entries(site()), NAMES)
     assert clients.keys() == {"10.1.0.1"}
     client = clients["10.1.0.1"]
     assert (client["EndpointIP"], client["VrfName"]) == ("10.1.0.1", "default")
@@ -53,13 +53,13 @@ def test_a_client_has_counters_by_service_and_provider() -> None:
     assert of_service["ProvPort"] in {"8080", "9600"}
 
 
-def test_tenants_with_the_same_addresses_are_told_apart() -> None:
+def test_tenants_with_the_same_addresses_are_distinguished() -> None:
     before, theirs = of_two_tenants()
     services = (service(BOB.ip), service(FAR.ip, key="web:blue", vrf=2))
     here = Site(Bridge.VXLAN, having(before, *services))
     here.asks(ANN)
     here.asks(theirs)
-    clients = counted(entries(here), NAMES)
+    clients = client_counters(entries(here), NAMES)
     assert clients.keys() == {"10.1.0.1", "10.1.0.1:blue"}
     assert list(clients["10.1.0.1:blue"]["SvcStats"][str(VIP)]["ProvStats"]) == ["10.1.0.4"]
 
@@ -72,7 +72,7 @@ def test_the_state_of_the_proxy() -> None:
         {"Protocol": "TCP", "SvcPort": 80, "ProvPort": 8080},
         {"Protocol": "UDP", "SvcPort": 5601, "ProvPort": 9600},
     ]
-    assert shown(here.world, {"a": {}}) == {
+    assert proxy_state(here.world, {"a": {}}) == {
         "Catalogue": {
             "SvcMap": {
                 "idle:default": {"IpAddress": str(VIP), "Ports": ports},
@@ -98,7 +98,7 @@ def test_the_state_of_the_proxy() -> None:
 
 def test_two_services_with_one_address_are_both_shown() -> None:
     both = (service(BOB.ip), service(BOB.ip, key="web:blue", vrf=2))
-    assert shown(having(world(FwdMode.ROUTING), *both), {})["OperState"].keys() == {
+    assert proxy_state(having(world(FwdMode.ROUTING), *both), {})["OperState"].keys() == {
         str(VIP),
         f"{VIP}:1",
     }

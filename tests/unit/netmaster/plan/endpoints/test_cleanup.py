@@ -7,7 +7,7 @@ import pytest
 from core import keys
 from core.ids import HostLabel
 from netmaster.plan.endpoints import cleanup, dead_hosts, drain
-from netmaster.plan.model import EndpointCleanup
+from netmaster.stored import EndpointCleanup
 from tests.unit.netmaster.scene import NOW, Scene
 
 
@@ -80,7 +80,7 @@ def test_refusals(scene: Scene, asked: tuple[Any, ...], text: str) -> None:
 def test_a_host_goes_with_all_of_its_endpoints(scene: Scene) -> None:
     scene.endpoint("far", host="h2")
     label = HostLabel("h1")
-    scene.do(dead_hosts.note, {label: 3}, [label], NOW)
+    scene.do(dead_hosts.update, {label: 3}, [label], NOW)
     scene.do(drain.drain, label, NOW)
     scene.store[keys.host(label)] = b"its record"
     begun = scene.do(cleanup.begin_host, label, 3)
@@ -109,7 +109,7 @@ def test_a_host_that_is_to_be_unused_is_not_removed_with_endpoints(scene: Scene)
 def test_a_drain_is_forgotten_with_its_host_if_asked(scene: Scene) -> None:
     label = HostLabel("h1")
     scene.do(drain.drain, label, NOW)
-    scene.do(lambda view: cleanup.begin_host(view, label, None, forget=True))
+    scene.do(lambda view: cleanup.begin_host(view, label, None, undrain=True))
     assert scene.view.drains == {}
 
 

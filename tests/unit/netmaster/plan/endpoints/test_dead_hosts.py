@@ -2,24 +2,24 @@
 
 from core.ids import HostLabel
 from netmaster.plan.endpoints import dead_hosts
-from netmaster.plan.model import Absence
+from netmaster.stored import HostAbsence
 from tests.unit.netmaster.scene import Scene
 
 H1, H2 = HostLabel("h1"), HostLabel("h2")
 
 
 def note(
-    scene: Scene, absent: dict[HostLabel, int], believed: list[HostLabel], now: float
+    scene: Scene, absent: dict[HostLabel, int], confirmed: list[HostLabel], now: float
 ) -> set[HostLabel]:
-    while scene.do(dead_hosts.note, absent, believed, now):
+    while scene.do(dead_hosts.update, absent, confirmed, now):
         pass
     return set(scene.view.absences)
 
 
-def test_only_what_is_believed_is_noted() -> None:
+def test_only_confirmed_absences_are_stored() -> None:
     scene = Scene()
     assert note(scene, {H1: 5, H2: 6}, [H1], 50.0) == {H1}
-    assert scene.view.absences[H1] == Absence(H1, 50.0, 5)
+    assert scene.view.absences[H1] == HostAbsence(H1, 50.0, 5)
 
 
 def test_the_first_time_is_kept_by_the_next_leader() -> None:
@@ -42,20 +42,20 @@ def test_who_wrote_its_record_anew_has_been_there() -> None:
     note(scene, {H1: 5}, [H1], 50.0)
     assert note(scene, {H1: 9}, [], 60.0) == set()
     note(scene, {H1: 9}, [H1], 75.0)
-    assert scene.view.absences[H1] == Absence(H1, 75.0, 9)
+    assert scene.view.absences[H1] == HostAbsence(H1, 75.0, 9)
 
 
 def test_many_hosts_go_by_parts() -> None:
     scene = Scene()
     absent = {HostLabel(f"h{number}"): number for number in range(dead_hosts.CHUNK + 5)}
-    assert scene.do(dead_hosts.note, absent, list(absent), 50.0) == dead_hosts.CHUNK
+    assert scene.do(dead_hosts.update, absent, list(absent), 50.0) == dead_hosts.CHUNK
     assert len(note(scene, absent, list(absent), 50.0)) == dead_hosts.CHUNK + 5
 
 
 def test_what_is_due() -> None:
     scene = Scene()
     note(scene, {H1: 5, H2: 6}, [H1, H2], 50.0)
-    gone = [Absence(H1, 50.0, 5)]
+    gone = [HostAbsence(H1, 50.0, 5)]
     assert dead_hosts.due(scene.view, {H1: 5}, 60.0, 10) == gone
     assert dead_hosts.due(scene.view, {H1: 5}, 59.9, 10) == []
     assert dead_hosts.due(scene.view, {}, 60.0, 10) == []

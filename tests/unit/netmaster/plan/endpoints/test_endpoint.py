@@ -5,8 +5,8 @@ import pytest
 from contivmodel.rpc import UpdateEndpointRequest
 from core.ids import EndpointKey, NetworkId
 from netmaster.plan.endpoints import endpoint
-from netmaster.plan.model import Write
 from netmaster.plan.objects import group
+from netmaster.stored import Write
 from state.records import GrantOwner
 from tests.unit.netmaster.scene import NOW, Scene, unwanted, wanted
 
@@ -207,7 +207,7 @@ def test_ids_that_run_together_are_told_apart(scene: Scene) -> None:
     assert scene.refused(endpoint.delete, asked) == "key not found"
 
 
-def test_an_address_that_is_somebody_elses_by_now_is_not_released(scene: Scene) -> None:
+def test_an_address_of_another_owner_is_not_released(scene: Scene) -> None:
     record = scene.endpoint("c1")
     grants = scene.view.addresses[NetworkId("n1.default")].grants
     other = grants["10.1.1.254"]

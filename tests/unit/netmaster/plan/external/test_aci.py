@@ -1,4 +1,4 @@
-"""An ACI fabric: groups' own VLANs, and what the gateway is told of a profile."""
+"""An ACI fabric: groups' own VLANs, and what the gateway is sent about a profile."""
 
 import json
 from dataclasses import replace
@@ -10,10 +10,11 @@ from contivmodel.objects import AciGw, AppProfile, ExtContractsGroup, Global, Po
 from core.ids import GroupKey
 from netmaster.plan.endpoints import endpoint
 from netmaster.plan.external import aci, pending_effects
-from netmaster.plan.external.aci import GatewayLaunch
-from netmaster.plan.model import PendingLaunch, Plan
+from netmaster.plan.external.aci import ProfileOperation
+from netmaster.plan.model import Plan
 from netmaster.plan.objects import aci_gateway, app_profile, contracts, group, policy, rule
 from netmaster.plan.objects import globals as settings
+from netmaster.stored import PendingProfile
 from tests.unit.netmaster.scene import Scene, a_group, wanted
 
 PROFILE = AppProfile(tenant_name="default", app_profile_name="a", endpoint_groups=["web", "db"])
@@ -41,16 +42,16 @@ def a_rule(rule_id: str, **more: Any) -> Rule:
     return Rule(tenant_name="default", policy_name="p", rule_id=rule_id, **(asked | more))
 
 
-def launches(scene: Scene, plan: Plan) -> tuple[GatewayLaunch, ...]:
-    return aci.launches(scene.view, plan.writes)
+def operations(scene: Scene, plan: Plan) -> tuple[ProfileOperation, ...]:
+    return aci.operations(scene.view, plan.writes)
 
 
 def body(scene: Scene) -> dict[str, Any]:
-    """Return what the gateway is told when the profile is created now."""
-    (launch,) = launches(scene, app_profile.create(scene.view, PROFILE))
-    assert launch.wanted is not None
-    told: dict[str, Any] = json.loads(launch.wanted)
-    return told
+    """Return the body that is sent when the profile is created now."""
+    (operation,) = operations(scene, app_profile.create(scene.view, PROFILE))
+    assert operation.wanted is not None
+    sent: dict[str, Any] = json.loads(operation.wanted)
+    return sent
 
 
 def links(scene: Scene) -> dict[str, list[tuple[str, str]]]:
@@ -195,30 +196,30 @@ def test_rules_that_no_fabric_can_express(scene: Scene, more: dict[str, Any]) ->
     text = "rule default:p:1 is invalid, only From/ToEndpointGroup may be specified in ACI mode"
     scene.do(app_profile.create, PROFILE)
     plan = rule.create(scene.view, bad)
-    assert scene.refused(aci.launches, plan.writes) == text
+    assert scene.refused(aci.operations, plan.writes) == text
     scene.do(app_profile.delete, "default:a")
     scene.do(rule.create, bad)
     plan = app_profile.create(scene.view, PROFILE)
-    assert scene.refused(aci.launches, plan.writes) == text
+    assert scene.refused(aci.operations, plan.writes) == text
 
 
 def test_the_gateway_hears_of_what_changes_a_profile(scene: Scene) -> None:
     scene.do(app_profile.create, PROFILE)
     view = scene.view
-    heard = launches(scene, rule.create(view, a_rule("1")))
-    assert [(launch.profile, launch.known) for launch in heard] == [("default:a", True)]
-    assert "pExpose" in (heard[0].wanted or "")
+    found = operations(scene, rule.create(view, a_rule("1")))
+    assert [(operation.profile, operation.known) for operation in found] == [("default:a", True)]
+    assert "pExpose" in (found[0].wanted or "")
     scene.do(rule.create, a_rule("1"))
     for plan in (
         rule.delete(view, "default:p:1"),
         group.update(view, a_group("web", policies=["p"])),
         app_profile.update(view, PROFILE.model_copy(update={"endpoint_groups": ["db"]})),
     ):
-        assert [(launch.profile, launch.known) for launch in launches(scene, plan)] == [
+        assert [(operation.profile, operation.known) for operation in operations(scene, plan)] == [
             ("default:a", True)
         ]
-    (gone,) = launches(scene, app_profile.delete(view, "default:a"))
-    assert gone == GatewayLaunch("default:a", known=True, wanted=None)
+    (gone,) = operations(scene, app_profile.delete(view, "default:a"))
+    assert gone == ProfileOperation("default:a", known=True, wanted=None)
 
 
 def test_it_hears_of_nothing_else(scene: Scene) -> None:
@@ -228,36 +229,36 @@ def test_it_hears_of_nothing_else(scene: Scene) -> None:
         group.create(scene.view, a_group("other", policies=["p"])),
         rule.create(scene.view, a_rule("1", action="deny")),
     ):
-        assert launches(scene, plan) == ()
+        assert operations(scene, plan) == ()
     turn_aci(scene, "default")
-    assert launches(scene, app_profile.delete(scene.view, "default:a")) == ()
+    assert operations(scene, app_profile.delete(scene.view, "default:a")) == ()
 
 
 def test_a_rule_reaches_the_profile_of_its_other_end(scene: Scene) -> None:
     alone = AppProfile(tenant_name="default", app_profile_name="w", endpoint_groups=["web"])
     scene.do(app_profile.create, alone)
     plan = rule.create(scene.view, a_rule("1", from_endpoint_group="web"))
-    (launch,) = launches(scene, plan)
-    assert launch.profile == "default:w"
+    (operation,) = operations(scene, plan)
+    assert operation.profile == "default:w"
     scene.do(rule.create, a_rule("1", from_endpoint_group="web"))
     scene.do(group.update, a_group("db"))
-    (launch,) = launches(scene, policy.delete(scene.view, "default:p"))
-    assert launch.profile == "default:w"
-    assert "pFrmweb" not in (launch.wanted or "")
+    (operation,) = operations(scene, policy.delete(scene.view, "default:p"))
+    assert operation.profile == "default:w"
+    assert "pFrmweb" not in (operation.wanted or "")
 
 
-def test_doubts_are_stored_and_end(scene: Scene) -> None:
+def test_pending_effects_are_stored_and_end(scene: Scene) -> None:
     plan = app_profile.create(scene.view, PROFILE)
-    found = launches(scene, plan)
-    scene.do(lambda view: Plan(pending_effects.raised(view, found), reply=None))
-    assert list(scene.view.doubts.values()) == [PendingLaunch("default:a")]
-    assert pending_effects.raised(scene.view, found) == ()
+    found = operations(scene, plan)
+    scene.do(lambda view: Plan(pending_effects.recorded(view, found), reply=None))
+    assert list(scene.view.pending_effects.values()) == [PendingProfile("default:a")]
+    assert pending_effects.recorded(scene.view, found) == ()
     scene.reload()
-    assert aci.launched(scene.view, "default:a").wanted is None
+    assert aci.sync_operation(scene.view, "default:a").wanted is None
     scene.do(lambda _: plan)
-    assert aci.launched(scene.view, "default:a") == GatewayLaunch(
+    assert aci.sync_operation(scene.view, "default:a") == ProfileOperation(
         "default:a", known=True, wanted=found[0].wanted
     )
     other = replace(found[0], profile="default:b")
     scene.do(lambda view: Plan(pending_effects.ended(view, [*found, other]), reply=None))
-    assert scene.view.doubts == {}
+    assert scene.view.pending_effects == {}

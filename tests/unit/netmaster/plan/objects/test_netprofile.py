@@ -138,8 +138,8 @@ def test_what_was_left_behind_is_caught_up(scene: Scene) -> None:
     apply(scene, netprofile.update(scene.view, a_profile(dscp=9)))
     scene.reload()
     assert granted(scene.view, names[-1]) == ("5Mb", 3, 1500)
-    assert scene.do(netprofile.catch_up) == 3
-    assert scene.do(netprofile.catch_up) == 0
+    assert scene.do(netprofile.sync_groups) == 3
+    assert scene.do(netprofile.sync_groups) == 0
     assert {granted(scene.view, name) for name in names} == {("5Mb", 9, 1500)}
 
 

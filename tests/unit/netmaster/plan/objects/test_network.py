@@ -4,10 +4,10 @@ import pytest
 
 from contivmodel.objects import Global, Link
 from core.ids import NetworkId
-from netmaster.plan.model import Write
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import network, tenant
 from netmaster.plan.show import inspect
+from netmaster.stored import Write
 from state.records import Encap, GrantOwner, GrantRecord
 from tests.unit.netmaster.scene import NOW, Scene, a_network
 

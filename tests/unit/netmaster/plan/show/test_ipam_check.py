@@ -8,9 +8,9 @@ from core import keys
 from core.ids import HostLabel, NetworkId
 from netmaster import codec
 from netmaster.plan.endpoints.address import GRACE
-from netmaster.plan.model import Stored
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, IpamFindingKind
+from netmaster.stored import Stored
 from state.records import GrantOwner, GrantRecord
 from tests.unit.netmaster.scene import NOW, Scene
 
@@ -31,7 +31,7 @@ def scene() -> Scene:
 
 
 def foreign(scene: Scene, key: str, record: Stored | None) -> None:
-    """Have somebody else write to the store, and the view be read again."""
+    """Write to the store as another program, and rebuild the view."""
     if record is None:
         del scene.store[key]
     else:
@@ -72,7 +72,7 @@ def test_what_netmaster_writes_is_in_order(scene: Scene) -> None:
     ],
 )
 @pytest.mark.parametrize("address", ["10.1.1.9", "2001:db8::9"])
-def test_a_grant_nobody_uses_is_released(
+def test_an_unused_grant_is_released(
     scene: Scene, owner: GrantOwner, owner_id: str, address: str
 ) -> None:
     before = dict(scene.store)
@@ -152,20 +152,20 @@ def test_an_endpoint_on_a_reserved_address_is_left_to_a_user(scene: Scene) -> No
     reserved = replace(grant(GrantOwner.RESERVATION, ""), granted_at=NOW)
     foreign(scene, keys.grant(N1, "10.1.1.1"), reserved)
     (finding,) = found(scene)
-    assert (finding.kind, finding.mend) == (IpamFindingKind.CONTESTED, None)
+    assert (finding.kind, finding.repair) == (IpamFindingKind.CONTESTED, None)
 
 
 @pytest.mark.parametrize("address", ["10.9.9.9", "010.1.1.1", "x", "2001:DB8::77", "2001:db9::1"])
-def test_what_is_no_address_of_the_subnet_is_granted_to_nobody(scene: Scene, address: str) -> None:
+def test_an_address_outside_the_subnet_is_not_granted(scene: Scene, address: str) -> None:
     record = scene.view.endpoints[min(scene.view.endpoints)]
     foreign(scene, keys.endpoint(record.key), replace(record, ipv6_address=address))
     foreign(scene, keys.grant(N1, record.ipv6_address), None)
     (finding,) = found(scene)
-    assert (finding.kind, finding.mend) == (IpamFindingKind.MISSING, None)
+    assert (finding.kind, finding.repair) == (IpamFindingKind.MISSING, None)
     assert mend(scene) == []
 
 
-def test_endpoints_of_hosts_nobody_knows_are_named(scene: Scene) -> None:
+def test_endpoints_of_unknown_hosts_are_found(scene: Scene) -> None:
     scene.endpoint("c3", host="")
     unknown = list(ipam_check.findings(scene.view, NOW, {HostLabel("h2")}))
     assert {(finding.kind, finding.remedy) for finding in unknown} == {
@@ -175,7 +175,7 @@ def test_endpoints_of_hosts_nobody_knows_are_named(scene: Scene) -> None:
     assert list(ipam_check.findings(scene.view, NOW, {HostLabel("h1"), HostLabel("")})) == []
 
 
-def test_many_findings_are_mended_by_parts(scene: Scene) -> None:
+def test_many_findings_are_repaired_in_parts(scene: Scene) -> None:
     for number in range(ipam_check.CHUNK + 3):
         address = f"10.1.1.{number + 20}"
         scene.store[keys.grant(N1, address)] = codec.encode(grant(GrantOwner.ENDPOINT, "x"))

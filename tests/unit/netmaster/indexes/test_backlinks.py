@@ -12,7 +12,7 @@ from contivmodel.objects import (
     Tenant,
 )
 from contivmodel.wire import dumps
-from netmaster.backlinks import Backlinks
+from netmaster.indexes.backlinks import Backlinks
 
 TENANT = Tenant(key="t", tenant_name="t")
 NETWORK = Network(key="t:x", tenant_name="t", network_name="x")

@@ -1,9 +1,8 @@
-"""Which REST objects name which: the link-sets of replies, computed instead of stored (ADR 18).
+"""References between REST objects, and the link-sets of replies made from them (ADR 18).
 
-An object names its tenant, its network, what is attached to it; `Backlinks` remembers who names
-whom, so that the one named finds them all. Which set of which kind shows them is one table here.
-What an object shows changes only with itself and with what names it, so `Backlinks` also keeps it
-encoded, and lists of it. `netmaster.view` keeps a `Backlinks` in step with its objects.
+An object references its tenant, its network, and what is attached to it. `Backlinks` indexes these
+references by target, so that a target finds all objects that reference it. One table says which
+link-set of which class shows them. `netmaster.indexes.rest_objects` keeps a `Backlinks` in sync.
 """
 
 from collections import defaultdict
@@ -56,48 +55,56 @@ LINK_SETS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class Backlinks:
-    """Who names whom."""
+    """The references of all objects by target, and the encoded objects with their link-sets."""
+
+    # Link-sets are computed and never stored. Stored on both sides they would be two writes that
+    # can disagree, and every new group would have to write its tenant and network as well: groups
+    # could then no longer share a commit.
+    #
+    # A reply changes only with the object itself and with what references it. `add` and `remove`
+    # drop the encoded reply of the object and of all its targets, so a cached one is never stale.
+    # Listing a thousand networks then encodes only the changed ones.
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, Place], LinkSet] = {}
         self._encoded: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
-        """What objects show, by kind and key; none that may have changed since it was asked for."""
+        """Encoded objects with link-sets, by class and key."""
         self._lists: dict[str, bytes] = {}
-        """The same of all objects of a kind."""
+        """Encoded lists, by class."""
 
     def add(self, stored: RestObject) -> None:
-        """Note what an object names."""
+        """Add the references of an object."""
         link = Link(type=stored.kind, key=stored.key)
-        self._outdate(stored.kind, stored.key)
-        for place in named(stored):
-            self._outdate(*place)
+        self._invalidate(stored.kind, stored.key)
+        for place in references(stored):
+            self._invalidate(*place)
             self._members.setdefault((stored.kind, place), {})[stored.key] = link
 
     def remove(self, stored: RestObject) -> None:
-        """Forget what an object named."""
-        self._outdate(stored.kind, stored.key)
-        for place in named(stored):
-            self._outdate(*place)
+        """Remove the references of an object."""
+        self._invalidate(stored.kind, stored.key)
+        for place in references(stored):
+            self._invalidate(*place)
             members = self._members.get((stored.kind, place), {})
             members.pop(stored.key, None)
             if not members:
                 self._members.pop((stored.kind, place), None)
 
     def members(self, kind: str, of: str, key: str) -> Mapping[str, Link]:
-        """Return links to the objects of a kind that name one object, by their keys.
+        """Return links to the objects of a class that reference a target, by their keys.
 
-        `of` and `key` are the kind and key of the one named.
+        `of` and `key` are the class and key of the target.
         """
         return self._members.get((kind, (of, key)), {})
 
     def linked(self, stored: RestObject) -> RestObject:
-        """Return an object with its link-sets: those that name it, and those that it names."""
+        """Return an object with its link-sets: what references it, and what it references."""
         wanted = LINK_SETS.get(stored.kind)
         if wanted is None:
             return stored
         if isinstance(stored, EndpointGroup):
             stored = self._in_profile(stored)
-        own = list(named(stored))
+        own = list(references(stored))
         sets: dict[str, LinkSet] = {}
         for attribute, kind in wanted.items():
             members = dict(self.members(kind, stored.kind, stored.key))
@@ -107,7 +114,7 @@ class Backlinks:
         return _with_link_sets(stored, sets) if sets else stored
 
     def listed(self, kind: str, objects: Mapping[str, RestObject]) -> bytes:
-        """Return the objects of a kind, all that were added, as a line of JSON with link-sets."""
+        """Return all objects of a class as a line of JSON with link-sets."""
         line = self._lists.get(kind)
         if line is None:
             texts = (self._text(kind, key, stored) for key, stored in objects.items())
@@ -120,12 +127,12 @@ class Backlinks:
             text = self._encoded[kind][key] = dumps(self.linked(stored))
         return text
 
-    def _outdate(self, kind: str, key: str) -> None:
+    def _invalidate(self, kind: str, key: str) -> None:
         self._lists.pop(kind, None)
         self._encoded[kind].pop(key, None)
 
     def _in_profile(self, group: EndpointGroup) -> EndpointGroup:
-        """Return a group with its application profile; of several it shows the last by name."""
+        """Return a group with a link to its application profile, the last by name of several."""
         profiles = self.members(AppProfile.kind, EndpointGroup.kind, group.key)
         if not profiles:
             return group
@@ -133,8 +140,8 @@ class Backlinks:
         return group.model_copy(update={"links": links})
 
 
-def named(stored: RestObject) -> Iterator[Place]:
-    """Yield what an object names."""
+def references(stored: RestObject) -> Iterator[Place]:
+    """Yield class and key of what an object references."""
     match stored:
         case Network() | Netprofile() | Policy():
             yield Tenant.kind, stored.tenant_name

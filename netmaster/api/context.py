@@ -1,0 +1,55 @@
+"""What handlers of requests get: the request, and the parts of a leader that answer it.
+
+`netmaster.api.leader` makes both; `netmaster.api.handlers` uses them. Knows nothing of HTTP beyond
+the path's parameters, the body and its type.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from netmaster.api.agents import RegisteredAgents
+from netmaster.api.hosts import HostsApi
+from netmaster.api.ipam import IpamApi
+from netmaster.api.status import StatusApi
+from netmaster.cleanup import Cleanups
+from netmaster.commit import Committer
+from netmaster.plan.model import Plan
+from netmaster.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRequest:
+    """A request whose route is known.
+
+    `parameters` are the values of the route's path parameters. `body` reads the body when it is
+    called, so that a request that is refused for its path or type is refused without that.
+    """
+
+    body: Callable[[], Awaitable[bytes]]
+    content_type: str = ""
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderContext:
+    """What a leader answers from during one term.
+
+    `change` commits changes to REST objects with their external effects, `committer` all others;
+    `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts.
+    """
+
+    committer: Committer
+    change: Callable[[Callable[[View], Plan]], Awaitable[object]]
+    mode: str
+    now: Callable[[], float]
+    agents: RegisteredAgents
+    cleanups: Cleanups
+    hosts: HostsApi
+    ipam: IpamApi
+    status: StatusApi
+
+
+Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.Response]]
+"""What answers the requests of a route; raises errors of `core.errors`."""

@@ -1,0 +1,198 @@
+"""The handlers of all routes: from a request to the answer, by way of the committer.
+
+`netmaster.api.route_table` says which handler answers which route. `objects` and `endpoints` turn
+bodies into decisions; everything shown is read through the committer, which answers only while
+this master certainly leads.
+"""
+
+import json
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from contivmodel.client import REVISIONS_HEADER
+from contivmodel.service_objects import Bgp
+from core.ids import HostLabel
+from netmaster.api import endpoints, objects
+from netmaster.api.context import ApiRequest, LeaderContext
+from netmaster.api.endpoints import ReadCall
+from netmaster.api.objects import ObjectClass
+from netmaster.api.replies import (
+    bare_json,
+    json_body,
+    json_line,
+    json_reply,
+    not_found,
+    plain,
+)
+from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
+from netmaster.progress import policy_revisions
+from netmaster.view import View
+
+
+async def list_objects(kind: ObjectClass, leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer all objects of a class."""
+    return json_line(await leader.committer.read(partial(objects.listed, kind=kind)))
+
+
+async def read_object(
+    kind: ObjectClass, leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Answer one object."""
+    read = partial(objects.stored, kind=kind, key=request.parameters["key"])
+    return json_reply(await leader.committer.read(read))
+
+
+async def write_object(
+    kind: ObjectClass, leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Create an object, or update it where it exists; answer the object."""
+    decide = objects.write(kind, request.parameters["key"], await request.body())
+    return json_reply(await leader.change(decide))
+
+
+async def delete_object(
+    kind: ObjectClass, leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Delete an object; answer its key."""
+    delete = kind.deletion(leader.mode)
+    return json_reply(await leader.change(lambda view: delete(view, request.parameters["key"])))
+
+
+async def inspect_object(
+    kind: ObjectClass, leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Answer an object and its operational state; the host's agent reports that of BGP."""
+    key = request.parameters["key"]
+    inspect = partial(objects.inspected, kind=kind, key=key, mode=leader.mode)
+    shown: dict[str, Any] = await leader.committer.read(inspect)
+    if kind.model is Bgp:
+        shown = {**shown, "Oper": objects.without_empty(await leader.agents.bgp(key))}
+    return json_reply(shown)
+
+
+async def inspect_endpoint(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer the operational state of an endpoint."""
+    inspect = partial(objects.inspected_endpoint, name=request.parameters["key"])
+    return json_reply(await leader.committer.read(inspect))
+
+
+async def agent_call(
+    read_call: ReadCall, leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Answer a `/plugin/*` request of an agent; as in the original, a body not JSON is a 404."""
+    # Checked before the body is read: to the original such a request has no route.
+    if not endpoints.is_json(request.content_type):
+        return not_found()
+    call = read_call(await request.body(), endpoints.CallContext(leader.now(), leader.mode))
+    answer = json_body(call.answer(await leader.committer.submit(call.decide)))
+    if call.tells_revisions:
+        revisions = policy_revisions(leader.committer.revisions)
+        answer.headers[REVISIONS_HEADER] = json.dumps(revisions)
+    return answer
+
+
+async def version(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer the version."""
+    await _confirm_leadership(leader)
+    return bare_json(leader.status.version())
+
+
+async def info(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer who leads, and which masters and agents are registered."""
+    page = await leader.status.info()
+    await _confirm_leadership(leader)
+    return bare_json(page)
+
+
+async def ofnet(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer the state of the control channel, all endpoints and all ofnet rules."""
+    page = leader.status.ofnet()
+    vteps = await leader.agents.vteps()
+
+    def databases(view: View) -> dict[str, object]:
+        return {
+            "EndpointDb": ofnet_endpoints.endpoint_db(view, vteps),
+            "PolicyDb": ofnet_rules.policy_db(view),
+        }
+
+    return bare_json({**page, **await leader.committer.read(databases)})
+
+
+async def services(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer all services with their providers."""
+    return bare_json(await leader.committer.read(service_states.all_services))
+
+
+async def service(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer one service with its providers."""
+    key = request.parameters["key"]
+    return bare_json(
+        await leader.committer.read(lambda view: service_states.one_service(view, key))
+    )
+
+
+async def clean_up(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Remove the endpoints of a network, a group or a container."""
+    asked = request.parameters
+    removed = leader.cleanups.perform(asked["tenant"], asked["category"], asked["key"])
+    return plain(await removed)
+
+
+async def hosts(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer all hosts."""
+    return json_reply(await leader.hosts.all())
+
+
+async def host(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer one host."""
+    return json_reply(await leader.hosts.one(_label(request)))
+
+
+async def remove_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Remove a host without agent and endpoints."""
+    return json_reply(await leader.hosts.remove(_label(request), force=False))
+
+
+async def force_host_away(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Remove a host with all its endpoints, even while its agent runs."""
+    return json_reply(await leader.hosts.remove(_label(request), force=True))
+
+
+async def drained_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer whether a host is drained."""
+    return json_reply(await leader.hosts.drained(_label(request)))
+
+
+async def drain_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Give a host no new endpoints."""
+    return json_reply(await leader.hosts.drain(_label(request)))
+
+
+async def undrain_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Give a host new endpoints again."""
+    return json_reply(await leader.hosts.undrain(_label(request)))
+
+
+async def ipam_check(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Answer what is wrong with the addresses."""
+    return json_reply(await leader.ipam.check())
+
+
+async def ipam_fix(leader: LeaderContext, _: ApiRequest) -> web.Response:
+    """Repair what is wrong with the addresses, where the repair is certain."""
+    return json_reply(await leader.ipam.fix())
+
+
+async def _confirm_leadership(leader: LeaderContext) -> None:
+    """No-op read: raises NotLeader unless this master still leads.
+
+    For answers that are not read from the view: after a partition a deposed leader would give
+    them for as long as nothing else stops it.
+    """
+    await leader.committer.read(lambda _: None)
+
+
+def _label(request: ApiRequest) -> HostLabel:
+    return HostLabel(request.parameters["label"])

@@ -1,0 +1,73 @@
+"""Endpoints by key, and indexes of them: by network, group, host, ids and labels. Pure.
+
+`netmaster.view` keeps one, so that a decision about the endpoints of one network, group or host
+does not scan all endpoints.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
+from state.records import EndpointRecord
+
+K = TypeVar("K", bound=str | tuple[str, str])
+
+Members = dict[EndpointKey, None]
+"""A set of endpoints in the order in which they were added."""
+
+
+class EndpointIndex:
+    """All endpoints; an index has no entry for what has no endpoints."""
+
+    def __init__(self) -> None:
+        self.endpoints: dict[EndpointKey, EndpointRecord] = {}
+        self.by_network: dict[NetworkId, Members] = {}
+        self.by_group: dict[GroupKey, Members] = {}
+        self.by_host: dict[HostLabel, Members] = {}
+        self.by_endpoint_id: dict[str, Members] = {}
+        self.by_container_id: dict[str, Members] = {}
+        self.by_label: dict[tuple[str, str], Members] = {}
+
+    def put(self, endpoint: EndpointRecord) -> None:
+        """Add an endpoint, or replace the one of its key."""
+        # What an endpoint is indexed by may change with the record, so the old one goes first.
+        self.remove(endpoint.key)
+        key = endpoint.key
+        self.endpoints[key] = endpoint
+        self.by_network.setdefault(endpoint.network, {})[key] = None
+        self.by_host.setdefault(endpoint.homing_host, {})[key] = None
+        self.by_endpoint_id.setdefault(endpoint.endpoint_id, {})[key] = None
+        if endpoint.group_key:
+            self.by_group.setdefault(GroupKey(endpoint.group_key), {})[key] = None
+        if endpoint.container_id:
+            self.by_container_id.setdefault(endpoint.container_id, {})[key] = None
+        for label in _labels(endpoint):
+            self.by_label.setdefault(label, {})[key] = None
+
+    def remove(self, key: EndpointKey) -> None:
+        """Remove an endpoint if it exists."""
+        endpoint = self.endpoints.pop(key, None)
+        if endpoint is None:
+            return
+        _drop(self.by_network, endpoint.network, key)
+        _drop(self.by_host, endpoint.homing_host, key)
+        _drop(self.by_endpoint_id, endpoint.endpoint_id, key)
+        if endpoint.group_key:
+            _drop(self.by_group, GroupKey(endpoint.group_key), key)
+        if endpoint.container_id:
+            _drop(self.by_container_id, endpoint.container_id, key)
+        for label in _labels(endpoint):
+            _drop(self.by_label, label, key)
+
+
+def _labels(endpoint: EndpointRecord) -> Iterable[tuple[str, str]]:
+    """Return the labels that services may select; none before the container has started."""
+    return (endpoint.labels or {}).items() if endpoint.container_id else ()
+
+
+def _drop(index: dict[K, Members], entry: K, key: EndpointKey) -> None:
+    """Remove a key from an index, and an entry that is empty then."""
+    members = index[entry]
+    del members[key]
+    if not members:
+        del index[entry]

@@ -1,0 +1,136 @@
+"""What the leader stores beside state records and REST objects, and a write of any of them. Pure.
+
+The lowest module of netmaster: `netmaster.codec` encodes these types, `netmaster.view` indexes
+them, and plans (`netmaster.plan.model`) are made of `Write`s.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from contivmodel.objects import RestObject
+from core import ids, keys
+from core.ids import DocknetId, GroupName, HostLabel, NetworkName, TenantName
+from state.records import Record
+from state.schema import SchemaStamp
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIdCursor:
+    """The last endpoint group id that was allocated."""
+
+    last: int
+
+
+class CleanupCategory(StrEnum):
+    """What kind of name selects the endpoints of a clean-up."""
+
+    NETWORK = "net"
+    GROUP = "group"
+    ENDPOINT = "ep"
+    HOST = "host"
+
+
+ANY_TENANT: Final = TenantName("-")
+"""Stands for all tenants in a clean-up; no tenant can have this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCleanup:
+    """A clean-up in progress: removes all endpoints of a network, group, container or host.
+
+    It covers endpoints whose grant has a sequence number below `before`; later ones stay.
+    """
+
+    tenant: TenantName
+    category: CleanupCategory
+    name: str
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostAbsence:
+    """A host whose agent is not registered; `since` is wall-clock time in seconds.
+
+    `rev` is the revision of the host's record at that time. An agent writes its record anew at
+    each start, so another revision proves that the agent was back in between.
+    """
+
+    label: HostLabel
+    since: float
+    rev: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostDrain:
+    """A host that accepts no new endpoints; `since` is wall-clock time in seconds."""
+
+    label: HostLabel
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class PendingProfile:
+    """An application profile whose state in the ACI gateway may differ from the store.
+
+    `profile` is the profile's key.
+    """
+
+    profile: str
+
+    @property
+    def key(self) -> str:
+        """The key it is stored at."""
+        return keys.aci_launch(self.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDockerNetwork:
+    """A network, or a group of it, whose Docker network may differ from the store."""
+
+    tenant: TenantName
+    network: NetworkName
+    group: GroupName | None
+
+    @property
+    def id(self) -> DocknetId:
+        """The id of the record of the Docker network, where it has one."""
+        return ids.docknet_id(self.tenant, self.network, self.group)
+
+    @property
+    def key(self) -> str:
+        """The key it is stored at."""
+        return keys.docknet_doubt(self.id)
+
+
+PendingEffect = PendingProfile | PendingDockerNetwork
+"""External objects whose state may differ from the store."""
+
+Stored = (
+    Record
+    | RestObject
+    | GroupIdCursor
+    | EndpointCleanup
+    | HostAbsence
+    | HostDrain
+    | PendingEffect
+    | SchemaStamp
+    | bytes
+)
+"""What a key can hold; bytes are values that netmaster writes and never reads back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One key to put, or to delete if `record` is None, under a precondition.
+
+    The precondition is what the decision was based on: that the key does not exist if `new`, else
+    that it is at the revision committed last. Deleting a key that is `new` changes nothing, and
+    makes the transaction fail if the key was created meanwhile. For a key that other processes
+    write the precondition is the revision `rev`.
+    """
+
+    key: str
+    record: Stored | None
+    new: bool
+    rev: int | None = None

@@ -1,0 +1,100 @@
+"""Makes bridges, uplink and tunnel ports in OVSDB what they should be. Converges, never replays.
+
+In come OVSDB's own report and the hosts of the cluster (`netplugin.bridges.record_events`); each
+change of either makes all of them be compared with the desired state again. What is missing or
+wrong is corrected by `netplugin.bridges.uplinks` and `netplugin.bridges.tunnels`, which also set
+the ports that are ready on the World.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from core.errors import ContivError, SwitchRefused
+from core.logs import fields
+from core.tasks import backoff
+from netplugin.bridges.reconcile_loop import set_on_change
+from netplugin.bridges.record_events import RecordEvents
+from netplugin.bridges.tunnels import Tunnels
+from netplugin.bridges.uplinks import Uplinks
+from netplugin.masters.progress import Progress
+from netplugin.ovsdb import Ovsdb
+from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
+
+_BRIDGES: Final = frozenset(Bridge)
+
+
+class PortReconciler:
+    """The ports between this host and others. One per agent.
+
+    `restore_bridges` creates the bridges anew after one was deleted from OVSDB.
+    """
+
+    def __init__(
+        self,
+        *,
+        ovsdb: Ovsdb,
+        records: RecordEvents,
+        restore_bridges: Callable[[], Awaitable[None]],
+        uplinks: Uplinks,
+        tunnels: Tunnels,
+        progress: Progress,
+    ) -> None:
+        self._ovsdb = ovsdb
+        self._records = records
+        self._restore_bridges = restore_bridges
+        self._uplinks = uplinks
+        self._tunnels = tunnels
+        self._progress = progress
+        self._due = asyncio.Event()
+
+    async def run(self) -> None:
+        """Reconcile after every change of OVSDB and of the hosts, for ever; retry failures."""
+        async with asyncio.TaskGroup() as triggers:
+            for changed in (self._ovsdb.changed, self._records.hosts_changed):
+                triggers.create_task(set_on_change(changed, self._due))
+            await self._reconcile_forever()
+
+    async def _reconcile_forever(self) -> None:
+        waits = backoff()
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                await self._converge_bridges()
+                await self.converge()
+            except ContivError as exc:
+                log.warning("tunnel ports not in sync, retrying", extra=fields(error=exc))
+                await asyncio.sleep(next(waits))
+                self._due.set()
+            else:
+                waits = backoff()
+
+    async def _converge_bridges(self) -> None:
+        missing = _BRIDGES - self._ovsdb.bridges()
+        if missing:
+            about = fields(bridge=", ".join(sorted(missing)))
+            log.warning("bridge missing in OVSDB, recreating", extra=about)
+            await self._restore_bridges()
+
+    async def converge(self) -> None:
+        """Make the uplink and tunnel ports what they should be, once.
+
+        Raises SwitchUnavailable; or SwitchRefused, after all other ports have been made.
+        """
+        # A host without its uplink still needs its tunnels: one refused port stops no other.
+        refused: SwitchRefused | None = None
+        try:
+            await self._uplinks.converge()
+        except SwitchRefused as exc:
+            refused = exc
+        faults = self._uplinks.faults.items()
+        self._progress.show(
+            "uplink", (f"uplink card {card} is out of use: {why}" for card, why in faults)
+        )
+        await self._tunnels.converge()
+        if refused is not None:
+            raise refused

@@ -1,0 +1,118 @@
+"""Applies the store's events to the World, and notifies those who depend on records.
+
+In come typed events (`state.watch`), in the order in which the store has them; out go calls of
+`netplugin.world.builder`, and events to wait on: for any record, for those of one kind, for a
+network, or for revisions to be in force. Flows follow by themselves
+(`netplugin.bridges.reconciler` observes the World). Nothing here knows a switch.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from core.change_notifier import ChangeNotifier
+from core.errors import Exhausted, Invalid, NotFound, SwitchUnavailable
+from core.ids import NetworkId
+from core.logs import fields
+from netplugin.masters.progress import Progress
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.vrfs import MAX_VRF
+from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
+from state.watch import Changed, Event, Reached, Removed
+
+log = logging.getLogger(__name__)
+
+
+class RecordEvents:
+    """The store's events. One per agent.
+
+    The methods `..._changed` return an event that the next change sets. Take it before reading the
+    World and wait on it afterwards: then no change is missed.
+    """
+
+    def __init__(self, world: WorldBuilder, progress: Progress) -> None:
+        self._world = world
+        self._progress = progress
+        self._records = ChangeNotifier()
+        self._groups = ChangeNotifier()
+        self._settings = ChangeNotifier()
+        self._hosts = ChangeNotifier()
+        self._by_type = {
+            GroupRecord: self._groups,
+            GlobalRecord: self._settings,
+            HostRecord: self._hosts,
+        }
+
+    def apply(self, event: Event) -> None:
+        """Apply a change of the store to the World.
+
+        A record that cannot be read is reported; the last good one stays in force.
+        """
+        if isinstance(event, Reached):
+            # The revision is set after the records it covers: a round that takes the World with
+            # this revision has their flows. Masters rely on it (ADR 12).
+            self._progress.told(event.prefix, event.rev)
+            self._world.set_revision(event.prefix, event.rev)
+        else:
+            self._apply_record(event)
+        self._records.notify()
+
+    def _apply_record(self, event: Changed | Removed) -> None:
+        try:
+            if isinstance(event, Changed):
+                self._world.put(event.record)
+            else:
+                self._world.remove(event.record)
+        except Invalid as exc:
+            log.warning("invalid record, the last valid one stays", extra=fields(error=exc))
+            self._progress.misunderstood(event.key, str(exc))
+            return
+        self._progress.understood(event.key)
+        notifier = self._by_type.get(type(event.record))
+        if notifier is not None:
+            notifier.notify()
+
+    def records_changed(self) -> asyncio.Event:
+        """Return the event that the next change of any record sets."""
+        return self._records.next
+
+    def groups_changed(self) -> asyncio.Event:
+        """Return the event that the next change of a group sets."""
+        return self._groups.next
+
+    def settings_changed(self) -> asyncio.Event:
+        """Return the event that the next change of the cluster's settings sets."""
+        return self._settings.next
+
+    def hosts_changed(self) -> asyncio.Event:
+        """Return the event that the next change of a host sets."""
+        return self._hosts.next
+
+    async def network(self, nid: NetworkId, patience: float) -> NetworkRecord:
+        """Return a network's record; wait for it up to `patience` seconds.
+
+        Raises NotFound, or Exhausted for a network this host has no VRF id for.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                while (record := self._world.networks.get(nid)) is None:
+                    await self._records.next.wait()
+        except TimeoutError as exc:
+            raise NotFound(f"network {nid} is not known on this host") from exc
+        if not self._world.networks.on_bridge(nid):
+            raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
+        return record
+
+    async def caught_up(self, revisions: Mapping[str, int], patience: float) -> None:
+        """Return when all records up to these revisions, by prefix, are in force on this host.
+
+        Both switches have the flows of policies then. Those of endpoints they get before the flows
+        of any port that is put later. Raises SwitchUnavailable after `patience` seconds.
+        """
+        late = ""
+        try:
+            async with asyncio.timeout(patience):
+                while late := self._progress.late(revisions):
+                    await self._progress.changed().wait()
+        except TimeoutError as exc:
+            raise SwitchUnavailable(f"policies are not in force on this host yet: {late}") from exc

@@ -1,0 +1,68 @@
+"""What all parts of the pods package share on one host: facts, clients and state.
+
+`netplugin.startup.pod_services` builds it once; the classes of this package take it as their first
+argument and pick what they use. It decides nothing and does nothing.
+"""
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+
+from core.ids import HostLabel
+from netplugin.bridges.reconciler import Reconciler
+from netplugin.kernel.netns import KernelLinks
+from netplugin.masters.client import MasterApi
+from netplugin.ovsdb import Ovsdb
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import Journal
+from netplugin.world.builder import WorldBuilder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTiming:
+    """Time limits and pauses of the package, all in seconds."""
+
+    network_known: float = 3.0
+    """An ADD waits so long for a network's record after netmaster named the network."""
+    policies_known: float = 5.0
+    """An ADD waits so long for the records that netmaster had when it granted the endpoint."""
+    old_gone: float = 4.0
+    """An ADD waits so long for the teardown of an earlier endpoint of the same pod."""
+    flows_gone: float = 2.0
+    """A DEL waits so long for the switch to remove flows; an absent switch does it on return."""
+    undone: float = 2.0
+    """A failed ADD waits so long for its teardown, which continues afterwards."""
+    release_wait: float = 1.0
+    """A DEL waits so long for netmaster's release, which is retried afterwards."""
+    yield_to_add: float = 1.0
+    """The removal of an OVS port waits at most so long for ADDs in progress."""
+    port_gap: float = 0.02
+    """ovs-vswitchd is given so long to remove one port before the next removal."""
+    port_rescan: float = 0.2
+    """Pause before a scan of all OVS ports: every ADD changes OVSDB, one scan covers many."""
+    mtu_rescan: float = 1.0
+    """Pause between scans of link MTUs: each pod that comes or goes changes the links."""
+    collect_every: float = 10.0
+    """Pause between garbage collections; shorter where the grace period is short."""
+    revoked_grace: float = 5.0
+    """A record must be absent so long: one that is recreated is absent for a moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodHost:
+    """This host, as its pods need it.
+
+    `tx_off` says that pods compute their own checksums, which the userspace datapath demands;
+    `service_subnet` is the subnet of Kubernetes services, None without Kubernetes.
+    """
+
+    label: HostLabel
+    tx_off: bool
+    service_subnet: IPv4Network | None
+    master: MasterApi
+    journal: Journal
+    links: KernelLinks
+    ovsdb: Ovsdb
+    world: WorldBuilder
+    reconciler: Reconciler
+    registry: EndpointRegistry
+    timing: PodTiming = field(default_factory=PodTiming)

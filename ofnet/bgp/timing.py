@@ -1,0 +1,32 @@
+"""The times of a BGP session, in seconds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+HOLD_TIME: Final = 90
+"""The hold time that this host proposes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTiming:
+    """Limits and pauses of `ofnet.bgp.speaker` and `ofnet.bgp.session`."""
+
+    dial: float = 10.0
+    handshake: float = 30.0
+    """From the connection to the peer's first KEEPALIVE."""
+
+    keepalives: int = 3
+    """KEEPALIVEs sent within a hold time."""
+
+    first_pause: float = 0.5
+    longest_pause: float = 10.0
+    """Between two sessions."""
+
+    longest_penalty: float = 300.0
+    """Between two sessions with a peer that violates the protocol."""
+
+    stale: float = 120.0
+    """That a peer may take after its restart to send all routes again (RFC 4724)."""
+
+    end_of_rib: float = 10.0
+    """After which a peer without the End-of-RIB marker is taken to have sent all routes."""

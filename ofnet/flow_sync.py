@@ -1,0 +1,295 @@
+"""Reconciles one switch with the desired flows of its bridge.
+
+In come changes of the desired flows (from `ofnet.agent`) and the connection's events; out go
+flow-mods to `ofnet.channel.switch`. Changes are sent as they come. After every connect, every
+failure and every audit interval the switch's flows are dumped, compared with the desired ones and
+corrected until nothing differs. Must not know how flows are made.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from core.errors import SwitchRefused, SwitchUnavailable
+from core.logs import fields
+from core.tasks import backoff
+from ofnet.channel.requests import FlowsRefused
+from ofnet.channel.switch import Switch
+from ofnet.desired import Desired, FlowDelta
+from ofnet.diff import Deletions, Difference, FlowStamp, difference
+from ofnet.flows import Flow, FlowKey
+from ofnet.outbox import Outbox, PendingUpdate, fail, failing
+
+log = logging.getLogger(__name__)
+
+AUDIT_INTERVAL: Final = 60.0
+"""Seconds between two comparisons when nothing else asks for one."""
+
+MAX_ROUNDS: Final = 5
+"""Comparisons in a row after which a switch that does not converge is left until later."""
+
+UPDATE_LIMIT: Final = 60.0
+"""Seconds after which an update is given up; the switch's own limits come first."""
+
+
+class FlowSync:
+    """The only sender of flow-mods of one bridge. `run` is its task.
+
+    `before_compare` is awaited before each dump and may change the desired flows. `stats` counts
+    failures and refusals.
+    """
+
+    # One task sends everything and waits for each acknowledgement. Two senders could interleave an
+    # addition with an older deletion of the same flow, and a dump taken between them would show a
+    # state that neither expects. Callers put changes into the outbox and await the outcome.
+    #
+    # After a connect nothing is replayed: the switch is compared. A log of sent changes cannot tell
+    # what a switch holds that restarted, lost the connection in the middle of a write, or was
+    # changed by `ovs-ofctl`; a dump can. A switch that kept its flows gets no flow-mod at all, so
+    # an agent's restart interrupts no traffic.
+
+    def __init__(
+        self,
+        switch: Switch,
+        desired: Desired,
+        stats: Counter[str],
+        *,
+        before_compare: Callable[[], Awaitable[None]],
+        audit_interval: float = AUDIT_INTERVAL,
+    ) -> None:
+        self.deletions = Deletions.NONE
+        self.on_change: Callable[[], None] = _ignore
+        """Called whenever `fully_synced` or `refused` may have changed."""
+
+        self._switch = switch
+        self._desired = desired
+        self._stats = stats
+        self._before_compare = before_compare
+        self._audit_interval = audit_interval
+        self._outbox = Outbox()
+        self._refused: dict[FlowKey, tuple[Flow, str]] = {}
+        self._wake = asyncio.Event()
+        self._audit_at = 0.0
+        self._pauses = _pauses()
+        self._synced = asyncio.Event()
+
+    @property
+    def synced(self) -> bool:
+        """True when the last comparison found no difference, and nothing has failed since."""
+        return self._synced.is_set() and self._switch.connected
+
+    @property
+    def fully_synced(self) -> bool:
+        """True when `synced` and no flow is refused: all finished updates are acknowledged."""
+        return self.synced and not self._refused
+
+    async def wait_synced(self) -> None:
+        """Return when a switch is connected and a comparison has found no difference."""
+        await self._synced.wait()
+
+    @property
+    def refused(self) -> Mapping[FlowKey, tuple[Flow, str]]:
+        """The flows the switch refuses, with its reason; every audit tries them again."""
+        return self._refused
+
+    @property
+    def waiting(self) -> int:
+        """The number of updates that are not sent yet."""
+        return len(self._outbox.pending)
+
+    def allow(self, deletions: Deletions) -> None:
+        """Say what may be deleted from now on.
+
+        Flows spared until now are deleted by the comparison that comes with the next change.
+        """
+        if deletions is Deletions.ALL and self.deletions is not Deletions.ALL:
+            self._audit_at = 0.0
+        self.deletions = deletions
+
+    def send(self, delta: FlowDelta) -> PendingUpdate:
+        """Queue a change; the result is done when the switch has acknowledged it."""
+        delete = delta.delete if self.deletions is not Deletions.NONE else ()
+        self._outbox.put(delta.add, delete)
+        update = PendingUpdate(asyncio.get_running_loop().create_future(), delta.touched)
+        self._outbox.pending.append(update)
+        self._wake.set()
+        return update
+
+    async def apply(self, delta: FlowDelta) -> None:
+        """Send a change; return when the switch has acknowledged it.
+
+        Raises SwitchUnavailable (nothing is queued without a switch: the comparison that follows
+        a connect sends the change) or FlowsRefused.
+        """
+        if not self._switch.connected:
+            raise SwitchUnavailable(f"no switch is connected for bridge {self._desired.bridge}")
+        update = self.send(delta)
+        try:
+            async with asyncio.timeout(UPDATE_LIMIT):
+                await update.done
+        except TimeoutError as exc:
+            self._mark_unsynced()
+            raise SwitchUnavailable(
+                f"bridge {self._desired.bridge} was not updated in time"
+            ) from exc
+
+    async def run(self) -> None:
+        """Send changes and compare, for ever."""
+        bridge = self._desired.bridge
+        try:
+            while True:
+                await self._wait_for_work()
+                if self._switch.connected:
+                    await self._run_once()
+                else:
+                    self._fail_pending(f"the switch of {bridge} is gone")
+        finally:
+            self._fail_pending(f"the agent of bridge {bridge} has stopped")
+
+    # -- events of the connection --------------------------------------------------------------
+
+    def on_connected(self) -> None:
+        """Compare at once: what the switch holds is unknown."""
+        self._synced.clear()
+        self._audit_at = 0.0
+        self._pauses = _pauses()
+        self._wake.set()
+
+    def on_disconnected(self) -> None:
+        """Fail the updates that wait for the switch."""
+        self._synced.clear()
+        self._wake.set()
+        self.on_change()
+
+    def compare_soon(self) -> None:
+        """Compare after a back-off, or at the next audit if that comes first."""
+        soon = asyncio.get_running_loop().time() + next(self._pauses)
+        self._audit_at = min(self._audit_at, soon)
+        self._wake.set()
+
+    # -- the sending task ----------------------------------------------------------------------
+
+    async def _wait_for_work(self) -> None:
+        pause = None
+        if self._switch.connected:
+            pause = max(0.0, self._audit_at - asyncio.get_running_loop().time())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _run_once(self) -> None:
+        try:
+            now = asyncio.get_running_loop().time()
+            if now >= self._audit_at:
+                # set before comparing: a request for an earlier audit may come during it
+                self._audit_at = now + self._audit_interval
+                if self._refused:
+                    self._synced.clear()
+                    self._refused.clear()
+                await self._compare([])
+                self._pauses = _pauses()
+            else:
+                await self._flush()
+        except (SwitchUnavailable, SwitchRefused) as exc:
+            self._stats["SwitchFailure"] += 1
+            about = fields(bridge=self._desired.bridge, error=str(exc))
+            log.warning("flow update failed, retrying", extra=about)
+            self._mark_unsynced()
+        self.on_change()
+
+    async def _flush(self) -> None:
+        box = self._take_outbox()
+        self._drop_obsolete_refusals(box)
+        with failing(box.pending):
+            try:
+                await self._switch.apply(tuple(box.add.values()), tuple(box.delete))
+            except FlowsRefused as exc:
+                # The switch may have installed any part of the rest. Only a comparison without the
+                # refused flows can tell the other updates that their flows are in place.
+                self._record_refusal(exc)
+                await self._compare(box.pending)
+                return
+        self._acknowledge(box.pending)
+
+    async def _compare(self, pending: list[PendingUpdate]) -> None:
+        """Correct the switch until a dump shows no difference; then acknowledge `pending`."""
+        with failing(pending):
+            for _ in range(MAX_ROUNDS):
+                await self._before_compare()
+                reported = await self._switch.dump()
+                # The outbox is emptied after the dump and before the difference is computed: the
+                # desired flows contain these changes already, so the difference covers them.
+                pending += self._take_outbox().pending
+                wanted = self._difference(reported)
+                if not wanted:
+                    self._acknowledge(pending)
+                    self._synced.set()
+                    return
+                await self._correct(wanted)
+            raise SwitchRefused(
+                f"flows of bridge {self._desired.bridge} did not converge "
+                f"after {MAX_ROUNDS} attempts"
+            )
+
+    def _difference(self, reported: list[FlowStamp]) -> Difference:
+        flows = self._desired.flows.items()
+        wanted = difference((flow for key, flow in flows if key not in self._refused), reported)
+        return wanted.restricted_to(self.deletions)
+
+    async def _correct(self, wanted: Difference) -> None:
+        log.info(
+            "flows differ from the desired state, reconciling",
+            extra=fields(
+                bridge=self._desired.bridge, flows=len(wanted.add), count=len(wanted.delete)
+            ),
+        )
+        try:
+            await self._switch.apply(wanted.add, wanted.delete)
+        except FlowsRefused as exc:
+            self._record_refusal(exc)
+
+    # -- outcomes ------------------------------------------------------------------------------
+
+    def _record_refusal(self, refusal: FlowsRefused) -> None:
+        about = fields(bridge=self._desired.bridge, error=str(refusal))
+        log.error("flows refused by the switch", extra=about)
+        self._stats["FlowsRefused"] += len(refusal.flows)
+        self._refused.update({flow.key: (flow, text) for flow, text in refusal.flows})
+
+    def _drop_obsolete_refusals(self, box: Outbox) -> None:
+        flows = self._desired.flows
+        for key, (flow, _) in list(self._refused.items()):
+            if key in box.add or flows.get(key) != flow:
+                del self._refused[key]
+
+    def _mark_unsynced(self) -> None:
+        self._synced.clear()
+        self.compare_soon()
+
+    def _take_outbox(self) -> Outbox:
+        box, self._outbox = self._outbox, Outbox()
+        return box
+
+    def _acknowledge(self, pending: list[PendingUpdate]) -> None:
+        for update in pending:
+            refused = [self._refused[key] for key in self._refused.keys() & update.touched]
+            if refused:
+                fail([update], FlowsRefused(refused))
+            elif not update.done.done():
+                update.done.set_result(None)
+        pending.clear()
+
+    def _fail_pending(self, reason: str) -> None:
+        fail(self._take_outbox().pending, SwitchUnavailable(reason))
+
+
+def _ignore() -> None:
+    """Do nothing: the observer until one is set."""
+
+
+def _pauses() -> Iterator[float]:
+    return backoff(first=0.2, limit=5.0)

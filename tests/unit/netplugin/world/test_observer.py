@@ -1,0 +1,227 @@
+"""Every change of the World notifies its observer, by whichever method it is made.
+
+The table below names each mutating method of the classes that mark changes; a new public method
+must be added to it or to the queries.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from inspect import getmembers, isfunction
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final
+
+import pytest
+
+from core.ids import NetworkName, TenantName
+from netplugin.world.bridge_state import BridgeState
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.endpoints import Endpoints
+from netplugin.world.kube_services import KubePort, KubeService
+from netplugin.world.networks import Networks
+from netplugin.world.peers import Peers
+from netplugin.world.services import Services
+from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, Router, Service, Uplink, Vtep
+from state.records import ServiceRecord
+from tests.unit.netplugin.records import NET, PEER, endpoint, group, host, key, network
+from tests.unit.netplugin.worlds import built, drain, port
+
+MAC: Final = "52:54:00:00:00:01"
+IP: Final = IPv4Address("192.0.2.2")
+PREFIX: Final = IPv4Network("172.19.0.0/16")
+LOCAL: Final = endpoint(1, group="web", group_id=7)
+REMOTE: Final = endpoint(2, host=PEER)
+LABELLED: Final = replace(endpoint(3, host=PEER), labels={"app": "web"}, container_id="c")
+SERVED: Final = ServiceRecord(
+    tenant=TenantName("default"),
+    name="web",
+    network=NetworkName("n1"),
+    ports=("80:8080:TCP",),
+    selectors={"app": "web"},
+    ip_address="10.1.9.1",
+)
+KUBE: Final = KubeService(
+    namespace="shop",
+    name="web",
+    address=IP,
+    ports=(KubePort(protocol="TCP", port=80, targets=frozenset({(IP, 8080)})),),
+)
+ON_SWITCH: Final = Service(key="s", vrf=1, address=IP, ports=(), providers=frozenset())
+POD: Final = LocalEndpoint(key=key("c1"), network=NET, ofport=5, mac=MAC, ip=IP, group_id=7)
+HOST_PORT: Final = HostPort(ofport=1, mac=MAC, subnet=PREFIX)
+ROUTER: Final = Router(ofport=9, mac=MAC, ip=IP, peer=IP)
+VTEP: Final = Vtep(host=PEER, ip=IP, ofport=7)
+ACCESS: Final = AccessPort(ofport=8, mac=MAC, ip=IP)
+REACHABLE: Final = replace(host(), uplink_macs=(MAC,))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A call that changes the World, in a World that `known` has been put into."""
+
+    change: Callable[[WorldBuilder], object]
+    known: Callable[[WorldBuilder], object] = lambda _: None
+
+
+def local(world: WorldBuilder) -> None:
+    world.endpoints.put_port(LOCAL.key, port(LOCAL))
+
+
+def local_of_group(world: WorldBuilder) -> None:
+    local(world)
+    world.put(group(dscp=3))
+
+
+def remote_without_network(world: WorldBuilder) -> None:
+    world.put(REMOTE)
+    world.networks.remove(NET)
+
+
+def tenant_without_vrf(world: WorldBuilder) -> None:
+    """Use up all VRF ids, one of them by a tenant that has no network any more."""
+    for number in range(254):
+        world.put(network("n", f"t{number}"))
+
+
+def served(world: WorldBuilder) -> None:
+    world.put(SERVED)
+    world.put(LABELLED)
+
+
+CHANGES: Final[dict[Callable[..., object], Change]] = {
+    WorldBuilder.put: Change(lambda w: w.put(REMOTE)),
+    WorldBuilder.remove: Change(lambda w: w.remove(REMOTE), lambda w: w.put(REMOTE)),
+    WorldBuilder.put_kube_service: Change(lambda w: w.put_kube_service(KUBE)),
+    WorldBuilder.remove_kube_service: Change(
+        lambda w: w.remove_kube_service(KUBE.key), lambda w: w.put_kube_service(KUBE)
+    ),
+    WorldBuilder.set_complete: Change(lambda w: w.set_complete()),
+    WorldBuilder.set_revision: Change(lambda w: w.set_revision("/networks/", 5)),
+    Endpoints.put: Change(lambda w: w.endpoints.put(REMOTE)),
+    Endpoints.remove: Change(lambda w: w.endpoints.remove(REMOTE.key), lambda w: w.put(REMOTE)),
+    Endpoints.put_group: Change(lambda w: w.endpoints.put_group(group(dscp=3)), local),
+    Endpoints.remove_group: Change(lambda w: w.endpoints.remove_group(group().key), local_of_group),
+    Endpoints.networks_changed: Change(
+        lambda w: w.endpoints.networks_changed([NET]), remote_without_network
+    ),
+    Endpoints.put_port: Change(local),
+    Endpoints.remove_port: Change(lambda w: w.endpoints.remove_port(LOCAL.key), local),
+    Endpoints.put_access: Change(lambda w: w.endpoints.put_access(LOCAL.key, ACCESS)),
+    Endpoints.set_host_port: Change(lambda w: w.endpoints.set_host_port(HOST_PORT)),
+    Networks.put: Change(lambda w: w.networks.put(network("n2"))),
+    Networks.remove: Change(lambda w: w.networks.remove(NET)),
+    Networks.set_complete: Change(lambda w: w.networks.set_complete(), tenant_without_vrf),
+    Services.put: Change(lambda w: w.services.put(SERVED)),
+    Services.remove: Change(lambda w: w.services.remove(SERVED.key), served),
+    Services.put_endpoint: Change(
+        lambda w: w.services.put_endpoint(LABELLED), lambda w: w.put(SERVED)
+    ),
+    Services.remove_endpoint: Change(lambda w: w.services.remove_endpoint(LABELLED), served),
+    Services.tenants_changed: Change(
+        lambda w: w.services.tenants_changed([TenantName("default")]), served
+    ),
+    Services.put_kube: Change(lambda w: w.services.put_kube(KUBE)),
+    Services.remove_kube: Change(
+        lambda w: w.services.remove_kube(KUBE.key), lambda w: w.put_kube_service(KUBE)
+    ),
+    Peers.put: Change(lambda w: w.peers.put(REACHABLE)),
+    Peers.remove: Change(lambda w: w.peers.remove(PEER), lambda w: w.put(REACHABLE)),
+    BridgeState.set_network: Change(lambda w: w.vxlan.set_network(NET, None)),
+    BridgeState.set_endpoint: Change(lambda w: w.vxlan.set_endpoint(POD.key, POD, None)),
+    BridgeState.set_service: Change(lambda w: w.vxlan.set_service("s", ON_SWITCH)),
+    BridgeState.set_peer_mac: Change(lambda w: w.vlan.set_peer_mac(PEER, MAC)),
+    BridgeState.announce: Change(lambda w: w.vxlan.announce(7), local),
+    BridgeState.alter_rules: Change(lambda w: w.vxlan.alter_rules(["r"])),
+    BridgeState.alter_everything: Change(lambda w: w.vxlan.alter_everything()),
+    BridgeState.set_access: Change(lambda w: w.vxlan.set_access(POD.key, ACCESS)),
+    BridgeState.set_vteps: Change(lambda w: w.vxlan.set_vteps({PEER: VTEP})),
+    BridgeState.set_host_port: Change(lambda w: w.vxlan.set_host_port(HOST_PORT)),
+    BridgeState.set_uplinks: Change(lambda w: w.vlan.set_uplinks([Uplink(ofport=9, mac=MAC)])),
+    BridgeState.set_router: Change(lambda w: w.vlan.set_router(ROUTER)),
+    BridgeState.set_routes: Change(lambda w: w.vlan.set_routes({PREFIX: MAC})),
+    BridgeState.set_learning: Change(lambda w: w.vlan.set_learning(learning=True)),
+}
+
+QUERIES: Final[set[Callable[..., object]]] = {
+    WorldBuilder.dirty,
+    WorldBuilder.observe,
+    WorldBuilder.private_addresses,
+    WorldBuilder.take,
+    WorldBuilder.take_changed,
+    Endpoints.get,
+    Endpoints.group,
+    Endpoints.here,
+    Endpoints.on,
+    Endpoints.port,
+    Endpoints.private_addresses,
+    Endpoints.revoked,
+    Networks.all,
+    Networks.get,
+    Networks.on_bridge,
+    Peers.knows,
+    Peers.put_bgp,  # concern the BGP session, no flow
+    Peers.remove_bgp,
+    Peers.tunnel_ends,
+    Services.update_bridges,  # realises changes that were notified when they came
+    BridgeState.take,
+}
+
+
+def test_each_public_method_is_a_change_or_a_query() -> None:
+    kinds = (WorldBuilder, Endpoints, Networks, Services, Peers, BridgeState)
+    public = {
+        method
+        for kind in kinds
+        for name, method in getmembers(kind, isfunction)
+        if not name.startswith("_")
+    }
+    assert public == CHANGES.keys() | QUERIES
+    assert not CHANGES.keys() & QUERIES
+
+
+@pytest.mark.parametrize("method", CHANGES, ids=lambda method: method.__qualname__)
+def test_a_change_notifies_once_until_the_state_is_taken(method: Callable[..., object]) -> None:
+    step = CHANGES[method]
+    world = built(idle=255)
+    world.put(network())
+    step.known(world)
+    drain(world)
+    calls: list[None] = []
+    world.observe(lambda: calls.append(None))
+    assert not calls
+    step.change(world)
+    assert len(calls) == 1
+    world.vxlan.alter_rules(["another"])
+    assert len(calls) == 1
+    taken = world.take_changed()
+    assert taken.keys() <= set(Bridge)
+    assert not any(world.dirty(bridge) for bridge in Bridge)
+    world.vxlan.alter_rules(["another"])
+    assert len(calls) == 2
+
+
+def test_an_observer_that_comes_late_is_notified_of_what_was_before() -> None:
+    world, calls = built(), list[None]()
+    world.observe(lambda: calls.append(None))
+    assert len(calls) == 1
+
+
+def test_revisions_are_those_that_were_set() -> None:
+    world = built()
+    world.set_revision("/networks/", 4)
+    world.set_revision("/networks/", 5)
+    assert world.revisions == {"/networks/": 5}
+
+
+def test_the_same_facts_again_notify_nobody() -> None:
+    world = built()
+    world.put(network())
+    world.put(REACHABLE)
+    served(world)
+    local(world)
+    drain(world)
+    calls: list[None] = []
+    world.observe(lambda: calls.append(None))
+    for record in (REACHABLE, LABELLED):
+        world.put(record)
+    local(world)
+    assert not calls

@@ -1,0 +1,178 @@
+"""The documents say what is there: modules, tables, links, log events and flags.
+
+`tests/unit/test_deviations.py` checks the page of deviations, `tests/unit/netctl` and the settings'
+tests those of commands and flags.
+"""
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, VRF, Field
+from ofnet.tables import TABLES, Mode, Priority, Table
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = (
+    *("core", "daemons", "contivmodel", "objdb", "state", "ofnet"),
+    *("netmaster", "netplugin", "contivk8s", "netctl"),
+)
+GUIDES: Final = ("architecture", "pipeline", "troubleshooting")
+PAGES: Final = tuple(
+    str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+)
+COLUMNS: Final = (Mode.VROUTER, Mode.VLROUTER, Mode.VXLAN, Mode.VLAN)
+BITS: Final = {
+    "RX_VTEP": RX_VTEP,
+    "DESTINATION_GROUP": DESTINATION_GROUP,
+    "SOURCE_GROUP": SOURCE_GROUP,
+    "VRF": VRF,
+}
+
+
+def guide(name: str) -> str:
+    """Return the text of a guide."""
+    return (ROOT / "docs" / f"{name}.md").read_text()
+
+
+def modules() -> set[str]:
+    """Return all modules of the packages by their dotted names, without `__init__`."""
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    return {_dotted(path) for path in paths if path.name != "__init__.py"}
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+# -- architecture ------------------------------------------------------------------------------
+
+
+def test_every_module_is_in_the_index_and_every_entry_is_a_module() -> None:
+    listed = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", guide("architecture"), re.MULTILINE)
+    assert {name for name, _ in listed} == modules(), "run scripts/module-index"
+    assert len(listed) == len(modules())
+    assert [name for name, said in listed if not said] == []
+
+
+def test_every_package_has_a_paragraph() -> None:
+    paragraphs = set(re.findall(r"^\*\*(\w+)\*\*", guide("architecture"), re.MULTILINE))
+    assert paragraphs >= set(PACKAGES)
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_modules_that_are_named_exist(page: str) -> None:
+    names = set(re.findall(rf"\b((?:{'|'.join(PACKAGES)})(?:\.\w+)+)", guide(page)))
+    assert sorted(name for name in names if not _is_there(name)) == []
+
+
+def _is_there(name: str) -> bool:
+    """Tell whether a dotted name is a module, a package, or a name at the top of a module."""
+    path = ROOT.joinpath(*name.split("."))
+    if path.with_suffix(".py").exists() or (path / "__init__.py").exists():
+        return True
+    if name.endswith((".py", ".md", ".service", ".sock", ".log")):
+        return True
+    module = path.parent.with_suffix(".py")
+    return module.exists() and path.name in _top_names(module)
+
+
+def _top_names(module: Path) -> set[str]:
+    found = set()
+    for node in ast.parse(module.read_text()).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add(name)
+            case ast.ClassDef(name=name, body=body):
+                found.add(name)
+                found |= {part.name for part in body if isinstance(part, ast.FunctionDef)}
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+# -- the pipeline ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.id.name)
+def test_the_pipeline_page_has_each_table_as_declared(table: Table) -> None:
+    declared = (
+        *(f"{table.id:d}", f"`{table.id.name}`", _list(table.matches), _list(table.actions)),
+        ", ".join(name for name, bits in BITS.items() if bits.mask & table.writes) or "-",
+        ", ".join(f"{following:d}" for following in sorted(table.next)) or "-",
+    )
+    misses = (f"{table.misses[mode]}" if mode in table.misses else "-" for mode in COLUMNS)
+    page = guide("pipeline")
+    assert _row(*declared) in page
+    assert _row(f"{table.id:d}", f"`{table.id.name}`", *misses) in page
+
+
+def _row(*cells: str) -> str:
+    return f"\n| {' | '.join(cells)} |\n"
+
+
+def _list(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names)) or "-"
+
+
+@pytest.mark.parametrize(("name", "bits"), BITS.items())
+def test_the_pipeline_page_has_the_bits_of_the_metadata(name: str, bits: Field) -> None:
+    last = bits.shift + bits.width - 1
+    span = f"{bits.shift}-{last}" if bits.width > 1 else f"{bits.shift}"
+    assert f"\n| {span} | `{name}` |" in guide("pipeline")
+
+
+def test_the_pipeline_page_has_every_priority() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| (`[^|]+) \|", guide("pipeline"), re.MULTILINE)
+    listed = {
+        name: numbers for numbers, names in rows for name in re.findall(r"`([A-Z_]+)`", names)
+    }
+    for name, priority in Priority.__members__.items():
+        low, *_, high = sorted(int(number) for number in re.findall(r"\d+", listed[name]) * 2)
+        assert low <= priority <= high, name
+
+
+# -- troubleshooting ---------------------------------------------------------------------------
+
+
+def test_log_events_that_are_named_are_logged() -> None:
+    events = set(re.findall(r"\*log\* `([^`]+)`", guide("troubleshooting")))
+    sources = "".join(
+        path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py")
+    )
+    assert events
+    assert sorted(event for event in events if f'"{event}' not in sources) == []
+
+
+def test_flags_that_are_named_exist() -> None:
+    known = set(re.findall(r"`(--[\w-]+)", guide("flags") + guide("netctl")))
+    named = set(re.findall(r"`(--[a-z][\w-]+)", guide("troubleshooting")))
+    assert sorted(named - known) == []
+
+
+# -- links -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    files = [link.partition("#")[0] for link in links if "://" not in link]
+    assert [
+        file for file in files if file and not (ROOT / page).parent.joinpath(file).exists()
+    ] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_anchors_within_a_page_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    anchors = {_anchor(title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    assert set(re.findall(r"\]\(#([^)\s]+)\)", text)) <= anchors
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
