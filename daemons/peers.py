@@ -95,6 +95,19 @@ def rpc_allows(
     return host in {"", peer.name} and (not address or address in peer.addresses)
 
 
+def rpc_call_allows(peer: PeerIdentity | None, method: str, argument: Any) -> bool:
+    """Return whether a peer may make a call of the control channel with this argument."""
+    given = argument if isinstance(argument, dict) else {}
+    host, address = given.get("Host", ""), given.get("HostAddr", "")
+    # Other types are wrong arguments, which the method refuses with a text of its own.
+    return rpc_allows(
+        peer,
+        method,
+        host=host if isinstance(host, str) else "",
+        address=address if isinstance(address, str) else "",
+    )
+
+
 def _attributes(subject: Any) -> Iterator[tuple[str, str]]:
     for relative_name in subject or ():
         yield from relative_name

@@ -7,6 +7,7 @@ identity of a connected peer (`daemons.peers`). `netmaster.ca` writes the files,
 
 import logging
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 from core.errors import UsageError
 from core.logs import fields
 from daemons.flags import Flag, Generation, Values
-from daemons.peers import PeerIdentity, identity_of
+from daemons.peers import PeerIdentity, Role, identity_of, rpc_call_allows
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +72,15 @@ def tls_files(values: Values) -> TlsFiles:
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context for the client's side of a short-lived program. Raises UsageError."""
+    """Return a context for the client's side of a short-lived program, which asks masters.
+
+    A user who logs in with a password needs no certificate: `files` then names the authorities
+    only. Raises UsageError.
+    """
+    if bool(files.cert) != bool(files.key) or not files.ca:
+        raise UsageError("--tls-cert and --tls-key go together, and need --tls-ca")
     try:
-        return _client(files)
+        return _client(files, server=Role.MASTER)
     except (OSError, ValueError) as exc:
         raise UsageError(_load_error(files, exc)) from exc
 
@@ -85,6 +92,22 @@ def peer_identity(connection: ssl.SSLObject | ssl.SSLSocket | None) -> PeerIdent
     if connection is None or connection.session_reused:
         return None
     return identity_of(connection.getpeercert())
+
+
+def contexts_of(files: TlsFiles) -> "TlsContexts | None":
+    """Return the contexts of a daemon, None without TLS, which is logged. Raises UsageError."""
+    if files:
+        return TlsContexts(files)
+    log.warning(
+        "REST and RPC without TLS: whoever reaches their ports controls this daemon, and the "
+        "cluster's networks; set --tls-ca, --tls-cert and --tls-key (docs/flags.md)"
+    )
+    return None
+
+
+def may_call(connection: ssl.SSLObject | None, method: str, argument: Any) -> bool:
+    """Return whether the peer of an RPC connection may make a call; the guard of RPC servers."""
+    return rpc_call_allows(peer_identity(connection), method, argument)
 
 
 class TlsContexts:
@@ -107,13 +130,22 @@ class TlsContexts:
         except (OSError, ValueError) as exc:
             raise UsageError(_load_error(files, exc)) from exc
 
-    def client(self) -> ssl.SSLContext:
+    def client(self, server: Role | None = None) -> ssl.SSLContext:
         """Return the context for a new connection: ask again for each, the object is replaced.
 
-        The peer's address is verified against its certificate, by `server_hostname`.
+        The peer's address is verified against its certificate, by `server_hostname`, and its role
+        is `server`: on a host with both daemons the certificate of either has the address.
         """
         self._refresh()
-        return self._contexts.client
+        return self._contexts.clients[server]
+
+    def to_masters(self) -> ssl.SSLContext:
+        """Return the context for a new connection to a master."""
+        return self.client(Role.MASTER)
+
+    def to_agents(self) -> ssl.SSLContext:
+        """Return the context for a new connection to an agent."""
+        return self.client(Role.AGENT)
 
     def server(self, *, certificate_optional: bool = False) -> ssl.SSLContext:
         """Return a context for a listener, which serves changed files by itself.
@@ -161,7 +193,7 @@ class TlsContexts:
 class _Contexts:
     server: ssl.SSLContext
     optional: ssl.SSLContext
-    client: ssl.SSLContext
+    clients: Mapping[Role | None, ssl.SSLContext]
 
 
 def _load(files: TlsFiles) -> _Contexts:
@@ -169,7 +201,7 @@ def _load(files: TlsFiles) -> _Contexts:
     contexts = _Contexts(
         _server(files, certificate_optional=False),
         _server(files, certificate_optional=True),
-        _client(files),
+        {role: _client(files, server=role) for role in (None, Role.MASTER, Role.AGENT)},
     )
     # A handshake of the daemon with itself finds what loading does not: an expired certificate,
     # and one that another authority issued. Peers would refuse it, each with an error of its own.
@@ -210,8 +242,49 @@ def _empty_server(*, certificate_optional: bool) -> ssl.SSLContext:
     return context
 
 
-def _client(files: TlsFiles) -> ssl.SSLContext:
+class _WrongRole(ssl.SSLError):
+    """A server has a valid certificate of another role than the one that was called."""
+
+    reason = ""
+
+
+class _ToMaster(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        _check_role(self, Role.MASTER)
+
+
+class _ToAgent(ssl.SSLObject):
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        _check_role(self, Role.AGENT)
+
+
+class _SocketToMaster(ssl.SSLSocket):
+    def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the base's
+        super().do_handshake(block)
+        _check_role(self, Role.MASTER)
+
+
+_CONNECTIONS: Final[Mapping[Role | None, type[ssl.SSLObject]]] = {
+    None: ssl.SSLObject,
+    Role.MASTER: _ToMaster,
+    Role.AGENT: _ToAgent,
+}
+
+
+def _check_role(connection: ssl.SSLObject | ssl.SSLSocket, role: Role) -> None:
+    peer = identity_of(connection.getpeercert())
+    if peer is None or peer.role is not role:
+        found = "no certificate of this cluster" if peer is None else f"the certificate of {peer}"
+        raise _WrongRole(1, f"the peer shows {found}, not of role {role}: compare its --tls-cert")
+
+
+def _client(files: TlsFiles, server: Role | None = None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslobject_class = _CONNECTIONS[server]
+    if server is Role.MASTER:
+        context.sslsocket_class = _SocketToMaster
     # OpenSSL takes the common name for a host name where a certificate has no DNS name. Here it
     # is a label: an agent labelled like a master's host name would pass for that master.
     context.hostname_checks_common_name = False
@@ -221,7 +294,8 @@ def _client(files: TlsFiles) -> ssl.SSLContext:
 def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(files.ca)
-    context.load_cert_chain(files.cert, files.key, password=_no_passphrase)
+    if files.cert:
+        context.load_cert_chain(files.cert, files.key, password=_no_passphrase)
     return context
 
 

@@ -45,6 +45,16 @@ _REASONS: Final[Mapping[str, str]] = {
 """By OpenSSL's name of the error or alert."""
 
 
+def cause(exc: BaseException) -> str:
+    """Return the text of an error; for one of a failed handshake also what failed in it."""
+    inner: BaseException | None = exc
+    while inner is not None:
+        if isinstance(inner, ssl.SSLError):
+            return explain(inner) if inner is exc else f"{exc}: {explain(inner)}"
+        inner = inner.__cause__
+    return str(exc) or type(exc).__name__
+
+
 def explain(exc: Exception) -> str:
     """Return what failed in a handshake, with the remedy if it is known, else OpenSSL's text."""
     match exc:

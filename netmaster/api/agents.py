@@ -14,6 +14,8 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import HostLabel
+from daemons.tls import TlsContexts
+from daemons.tls_faults import cause
 from objdb.api import Backend
 from state import codec
 from state.records import EndpointRecord
@@ -28,8 +30,15 @@ _TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "
 class RegisteredAgents:
     """The agents of all hosts; `answer_timeout` is seconds for a whole request."""
 
-    def __init__(self, backend: Backend, *, answer_timeout: float = ANSWER_TIMEOUT) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        answer_timeout: float = ANSWER_TIMEOUT,
+        tls: TlsContexts | None = None,
+    ) -> None:
         self._backend = backend
+        self._tls = tls
         self._session = ClientSession(
             timeout=ClientTimeout(total=answer_timeout, sock_connect=CONNECT_TIMEOUT),
             cookie_jar=DummyCookieJar(),
@@ -61,11 +70,14 @@ class RegisteredAgents:
     async def _ask(self, method: str, host: str, path: str) -> bytes:
         address = await self._address(host)
         try:
-            async with self._session.request(method, f"http://{address}{path}") as answer:
+            async with self._session.request(
+                method,
+                f"{'https' if self._tls else 'http'}://{address}{path}",
+                ssl=self._tls.to_agents() if self._tls else True,
+            ) as answer:
                 body = await answer.read()
         except (ClientError, TimeoutError) as exc:
-            reason = str(exc) or type(exc).__name__
-            raise AgentUnavailable(f"host {host}: {address} does not answer: {reason}") from exc
+            raise AgentUnavailable(f"host {host}: {address} does not answer: {cause(exc)}") from exc
         if answer.status == HTTPStatus.OK:
             return body
         raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")

@@ -2,7 +2,7 @@
 
 The leader is the holder of the lock at that moment. Bodies are streamed both ways. Connections to
 the leader are kept open; their number and every wait are bounded. The proxy knows nothing of what a
-request means.
+request means; with TLS it tells the leader whose certificate the client has.
 """
 
 import asyncio
@@ -30,7 +30,10 @@ from yarl import URL
 
 from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
+from daemons.tls import TlsContexts, peer_identity
+from daemons.tls_faults import cause
 from netmaster.api.replies import error
+from netmaster.auth.forwarding import FORWARDED_IDENTITY, forwarded
 from netmaster.commit import NO_LEADER
 
 
@@ -73,9 +76,12 @@ class Proxy:
         leader: Callable[[], Awaitable[str | None]],
         own: str,
         timing: ProxyTiming | None = None,
+        *,
+        tls: TlsContexts | None = None,
     ) -> None:
         timing = timing or ProxyTiming()
         self._timing = timing
+        self._tls = tls
         self._leader = leader
         self._own = own
         self._session = ClientSession(
@@ -109,7 +115,7 @@ class Proxy:
             ):
                 return await self._forward(request, leader)
         except (ClientError, TimeoutError) as exc:
-            return error(502, f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}")
+            return error(502, f"Leader {leader} does not answer: {cause(exc)}")
 
     async def _current_leader(self) -> str | None:
         try:
@@ -123,12 +129,25 @@ class Proxy:
     async def _forward(self, request: web.BaseRequest, leader: str) -> web.StreamResponse:
         async with self._session.request(
             request.method,
-            URL(f"http://{leader}{request.raw_path}", encoded=True),
-            headers=_forwarded_headers(request),
+            URL(f"{'https' if self._tls else 'http'}://{leader}{request.raw_path}", encoded=True),
+            headers=self._headers(request),
+            ssl=self._tls.to_masters() if self._tls else True,
             data=request.content if request.can_read_body else None,
             allow_redirects=False,
         ) as answer:
             return await _stream(request, answer, self._timing.answer)
+
+    def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
+        headers = _kept(request.headers)
+        if self._tls:
+            transport = request.transport
+            peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
+            # Always: a client that sends this header itself would be whom it names.
+            headers[FORWARDED_IDENTITY] = forwarded(peer)
+        if request.remote:
+            before = headers.get("X-Forwarded-For")
+            headers["X-Forwarded-For"] = f"{before}, {request.remote}" if before else request.remote
+        return headers
 
     async def _cancel_when_deposed(self, leader: str, limit: asyncio.Timeout) -> None:
         """End the wait for a leader that was deposed.
@@ -175,14 +194,6 @@ async def _stream(
             # missing.
             request.protocol.force_close()
     return reply
-
-
-def _forwarded_headers(request: web.BaseRequest) -> CIMultiDict[str]:
-    headers = _kept(request.headers)
-    if request.remote:
-        before = headers.get("X-Forwarded-For")
-        headers["X-Forwarded-For"] = f"{before}, {request.remote}" if before else request.remote
-    return headers
 
 
 def _kept(headers: MultiMapping[str]) -> CIMultiDict[str]:

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from contivmodel.wire import dumps
 from core.errors import ContivError, StoreUnavailable
+from netmaster.auth.login import LoginDelayed
 
 NOT_FOUND_TEXT: Final = "404 page not found"
 
@@ -50,9 +51,11 @@ def error(status: int, text: str) -> web.Response:
 def refusal(exc: ContivError) -> web.Response:
     """Return an error of `core.errors` with the status of its class.
 
-    With `Retry-After` if the store was unavailable, for that passes.
+    With `Retry-After` if it passes: the store was unavailable, or logins are delayed.
     """
     answer = error(exc.http_status, str(exc))
+    if isinstance(exc, LoginDelayed):
+        answer.headers["Retry-After"] = str(exc.retry_after)
     if isinstance(exc, StoreUnavailable):
         answer.headers["Retry-After"] = "1"
     return answer

@@ -6,10 +6,11 @@ force at every master with the next request. Records are encoded by `users` and 
 
 from collections.abc import Callable
 
+from core import keys
 from core.errors import Conflict
 from daemons.peers import NAME
 from netmaster.auth import tokens, users
-from netmaster.auth.tokens import TOKEN_KEYS, TokenKeys
+from netmaster.auth.tokens import TokenKeys
 from netmaster.auth.users import User
 from objdb.api import Absent, Backend, Change, Delete, Entry, Put, Refused, Unchanged
 
@@ -25,11 +26,11 @@ class StoredAccounts:
         # The name is a client's: with a "/" it could be that of another record.
         if not NAME.fullmatch(name):
             return None
-        return _user(await self._backend.get(users.key(name)))
+        return _user(await self._backend.get(keys.user(name)))
 
     async def all_users(self) -> list[User]:
         """Return all users by name."""
-        found = await self._backend.snapshot(users.USERS)
+        found = await self._backend.snapshot(keys.USERS)
         return [users.decode(key, found.entries[key].value) for key in sorted(found.entries)]
 
     async def change_user(self, name: str, change: Callable[[User | None], User | None]) -> None:
@@ -37,7 +38,7 @@ class StoredAccounts:
 
         Raises Conflict if the user is changed by another client meanwhile, or as `change`.
         """
-        key = users.key(name)
+        key = keys.user(name)
         entry = await self._backend.get(key)
         user = change(_user(entry))
         op = Delete(key) if user is None else Put(key, users.encode(user))
@@ -46,13 +47,13 @@ class StoredAccounts:
 
     async def token_keys(self) -> TokenKeys:
         """Return the keys of tokens, made if there are none."""
-        entry = await self._backend.get(TOKEN_KEYS)
+        entry = await self._backend.get(keys.TOKEN_KEYS)
         if entry is not None:
             return _keys(entry)
         made = tokens.new_keys()
         # Masters may do this at the same time. The first one's keys are kept: tokens that it
         # issued with others would be refused.
-        refused = await self._commit(None, Put(TOKEN_KEYS, tokens.encode_keys(made)))
+        refused = await self._commit(None, Put(keys.TOKEN_KEYS, tokens.encode_keys(made)))
         if refused is None:
             return made
         return await self.token_keys() if refused.current is None else _keys(refused.current)
@@ -63,11 +64,11 @@ class StoredAccounts:
         Raises Conflict if another client does the same meanwhile.
         """
         await self.token_keys()
-        entry = await self._backend.get(TOKEN_KEYS)
+        entry = await self._backend.get(keys.TOKEN_KEYS)
         refused = None
         if entry is not None:
             fresh = tokens.encode_keys(tokens.rotated(_keys(entry), now))
-            refused = await self._commit(entry, Put(TOKEN_KEYS, fresh))
+            refused = await self._commit(entry, Put(keys.TOKEN_KEYS, fresh))
         if entry is None or refused is not None:
             raise Conflict("the keys of tokens were changed by another client meanwhile: try again")
 

@@ -12,14 +12,14 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any, Final
 
-import jwt
-
 from core import keys
 from core.errors import Invalid
 from daemons.peers import NAME, Role
 from netmaster.auth.roles import Identity, NotAuthenticated
 
-TOKEN_KEYS: Final = keys.ROOT + "auth/token-keys"
+# The library is imported by the first login: its import takes longer than the rest of a command,
+# and most clusters have no tokens.
+
 LIFETIME: Final = 10 * 3600
 """Seconds, as the original's TokenValidityInHours."""
 
@@ -94,7 +94,7 @@ def decode_keys(value: bytes) -> TokenKeys:
         previous = None if parsed["previous"] is None else _key_of(parsed["previous"])
         return TokenKeys(_key_of(parsed["current"]), previous, int(parsed["rotated_at"]))
     except (ValueError, TypeError, KeyError) as exc:
-        raise Invalid(f"record {TOKEN_KEYS}: not the keys of tokens") from exc
+        raise Invalid(f"record {keys.TOKEN_KEYS}: not the keys of tokens") from exc
 
 
 def issue(token_keys: TokenKeys, identity: Identity, now: float) -> str:
@@ -107,12 +107,16 @@ def issue(token_keys: TokenKeys, identity: Identity, now: float) -> str:
         "principals": identity.name,
         "role": _ROLE_CLAIMS[identity.role],
     }
+    import jwt  # noqa: PLC0415 - see the module
+
     key = token_keys.current
     return jwt.encode(claims, key.secret, algorithm=_ALGORITHM, headers={"kid": key.id})
 
 
 def verify(token_keys: TokenKeys, token: str, now: float) -> Claims:
     """Return the claims of a token. Raises TokenRefused."""
+    import jwt  # noqa: PLC0415 - see the module
+
     if len(token) > _LONGEST:
         raise TokenRefused("Bad token")
     try:

@@ -13,7 +13,6 @@ from core.errors import Invalid
 from daemons.peers import NAME, PeerIdentity, Role
 from netmaster.auth.roles import Identity
 
-USERS: Final = keys.ROOT + "auth/users/"
 USER_ROLES: Final = frozenset({Role.ADMIN, Role.OPERATOR, Role.READER})
 
 
@@ -47,11 +46,6 @@ class User:
         return f"User({self.role}/{self.name})"
 
 
-def key(name: str) -> str:
-    """Return the key of a user's record."""
-    return USERS + name
-
-
 def encode(user: User) -> bytes:
     """Return the bytes of a user's record."""
     value = {**shown(user), "password_hash": user.password_hash, "tokens_from": user.tokens_from}
@@ -78,7 +72,7 @@ def decode(record_key: str, value: bytes) -> User:
             "tenants": [*tenants],
             "password_hash": str(password_hash),
             "tokens_from": int(tokens_from),
-        } if key(name) == record_key and role in USER_ROLES and _texts(tenants):
+        } if keys.user(name) == record_key and role in USER_ROLES and _texts(tenants):
             return User(
                 name=name,
                 role=Role(role),

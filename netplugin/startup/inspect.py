@@ -12,15 +12,20 @@ Source: docs/original/netplugin-agent.md §7.
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
+from core.logs import fields
+from daemons.peers import agent_api_allows
+from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
 from netplugin.dns.nameserver import NameServer
 from netplugin.pods.handler import Pods
@@ -28,6 +33,8 @@ from netplugin.settings import ListenAddress
 from ofnet.agent import BridgeAgent
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
 
 SIDES = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
 MAX_BODY = 64 * 1024
@@ -111,12 +118,24 @@ class Inspector:
 
 
 @asynccontextmanager
-async def serve(address: ListenAddress, app: web.Application) -> AsyncIterator[int]:
-    """Serve for the length of the body; yield the port in use. Raises HostError if it is taken."""
-    runner = web.AppRunner(app, access_log=None)
+async def serve(
+    address: ListenAddress, app: web.Application, tls: TlsContexts | None = None
+) -> AsyncIterator[int]:
+    """Serve for the length of the body; yield the port in use. Raises HostError if it is taken.
+
+    With TLS clients need a certificate of a role that may do what they ask for.
+    """
+    if tls:
+        app.middlewares.append(_check_role)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host, address.port, shutdown_timeout=1.0)
+        site = web.TCPSite(
+            runner,
+            address.host,
+            address.port,
+            ssl_context=tls.server() if tls else None,
+        )
         try:
             await site.start()
         except OSError as exc:
@@ -124,6 +143,19 @@ async def serve(address: ListenAddress, app: web.Application) -> AsyncIterator[i
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+@web.middleware
+async def _check_role(request: web.Request, handler: Handler) -> web.StreamResponse:
+    transport = request.transport
+    peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
+    if agent_api_allows(peer, request.method):
+        return await handler(request)
+    log.warning(
+        "access denied",
+        extra=fields(user=peer, address=request.remote, method=request.method, path=request.path),
+    )
+    return web.Response(status=HTTPStatus.FORBIDDEN, text="access denied\n")
 
 
 def _json(value: object) -> str:

@@ -8,7 +8,7 @@ import pytest
 from core.errors import UsageError
 from daemons import flags, tls
 from daemons.peers import PeerIdentity, Role, rpc_allows
-from daemons.tls import TlsContexts, TlsFiles, peer_identity
+from daemons.tls import TlsContexts, TlsFiles, contexts_of, peer_identity
 from netmaster import ca
 from tests.unit.certificates import Issuer, anonymous_client, met, raw_client, request
 
@@ -190,3 +190,30 @@ def test_a_short_lived_clients_context(issuer: Issuer, server: ssl.SSLContext) -
 
 def test_a_connection_without_tls_has_no_identity() -> None:
     assert peer_identity(None) is None
+
+
+def test_a_daemon_without_tls_warns_of_who_controls_it(caplog: pytest.LogCaptureFixture) -> None:
+    assert contexts_of(TlsFiles()) is None
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("REST and RPC without TLS: whoever reaches their ports")
+
+
+def test_a_daemon_with_tls_does_not(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+    assert contexts_of(issuer.files(MASTER)) is not None
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("role", [Role.MASTER, Role.AGENT])
+def test_a_server_of_another_role_than_the_one_called_is_refused(
+    role: Role, issuer: Issuer
+) -> None:
+    """On a host with both daemons the certificate of either has the host's address."""
+    own = issuer.files(request(Role.AGENT, "h2"))
+    server = TlsContexts(issuer.files(request(role, "n1"))).server()
+    for called in (Role.MASTER, Role.AGENT):
+        outcome = str(met(TlsContexts(own).client(called), server))
+        if called is role:
+            assert outcome == "agent/h2"
+        else:
+            assert f"the certificate of {role}/n1, not of role {called}" in outcome

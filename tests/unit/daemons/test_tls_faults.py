@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from daemons.tls_faults import explain
+from daemons.tls_faults import cause, explain
 
 
 def alert(reason: str) -> ssl.SSLError:
@@ -31,3 +31,16 @@ def test_anything_else_keeps_its_own_text() -> None:
     assert "text of OpenSSL" in explain(alert("SOMETHING_NEW"))
     assert explain(ConnectionResetError("reset by peer")) == "reset by peer"
     assert explain(TimeoutError()) == "TimeoutError"
+
+
+def test_the_cause_of_an_error_is_the_handshake_that_failed() -> None:
+    inner = alert("TLSV1_ALERT_UNKNOWN_CA")
+    outer = OSError("cannot connect")
+    outer.__cause__ = inner
+    assert cause(outer) == f"cannot connect: {explain(inner)}"
+    assert cause(inner) == explain(inner)
+
+
+def test_an_error_without_a_handshake_keeps_its_text() -> None:
+    assert cause(ConnectionResetError("reset by peer")) == "reset by peer"
+    assert cause(TimeoutError()) == "TimeoutError"

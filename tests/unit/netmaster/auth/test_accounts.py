@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
+from core import keys
 from core.errors import Conflict, Invalid
 from daemons.peers import Role
-from netmaster.auth import tokens, users
+from netmaster.auth import tokens
 from netmaster.auth.accounts import StoredAccounts
-from netmaster.auth.tokens import TOKEN_KEYS
 from netmaster.auth.users import User
 from objdb.api import Change, Entry, Put
 from objdb.memory import MemoryBackend, MemoryStore
@@ -69,13 +69,13 @@ async def test_all_users_come_by_name(accounts: StoredAccounts) -> None:
 @pytest.mark.parametrize("name", ["", "joe/x", "../token-keys", "joe\n", "j" * 65])
 async def test_a_name_that_no_user_has_is_not_looked_up(store: MemoryStore, name: str) -> None:
     backend = MemoryBackend(store)
-    await backend.commit([Change((), (Put(users.USERS + "joe/x", b"not a user"),))])
+    await backend.commit([Change((), (Put(keys.USERS + "joe/x", b"not a user"),))])
     assert await StoredAccounts(backend).user(name) is None
 
 
 async def test_a_damaged_record_is_an_error_and_not_an_absent_user(store: MemoryStore) -> None:
     backend = MemoryBackend(store)
-    await backend.commit([Change((), (Put(users.key("joe"), b"{}"),))])
+    await backend.commit([Change((), (Put(keys.user("joe"), b"{}"),))])
     with pytest.raises(Invalid, match="users/joe"):
         await StoredAccounts(backend).user("joe")
 
@@ -135,7 +135,7 @@ async def test_two_rotations_at_the_same_time_are_one(
             found = await super().get(key)
             self.reads += 1
             if self.reads == 2:
-                await other.commit([Change((), (Put(TOKEN_KEYS, theirs),))])
+                await other.commit([Change((), (Put(keys.TOKEN_KEYS, theirs),))])
             return found
 
     with pytest.raises(Conflict, match="keys of tokens"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from core import keys
 from core.errors import Invalid
 from daemons.peers import PeerIdentity, Role
 from netmaster.auth import users
@@ -25,8 +26,8 @@ JOE = User(
 
 @pytest.mark.parametrize("user", [JOE, replace(JOE, disabled=True)])
 def test_a_record_is_read_as_it_was_written(user: User) -> None:
-    assert users.key("joe") == "/contiv.io/auth/users/joe"
-    assert users.decode(users.key("joe"), users.encode(user)) == user
+    assert keys.user("joe") == "/contiv.io/auth/users/joe"
+    assert users.decode(keys.user("joe"), users.encode(user)) == user
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_a_record_is_read_as_it_was_written(user: User) -> None:
 def test_a_damaged_record_is_refused_without_its_hash(change: dict[str, Any]) -> None:
     value = json.loads(users.encode(JOE)) | change
     with pytest.raises(Invalid, match=r"record /contiv\.io/auth/users/joe") as refused:
-        users.decode(users.key("joe"), json.dumps(value).encode())
+        users.decode(keys.user("joe"), json.dumps(value).encode())
     assert "argon2" not in str(refused.value)
 
 
@@ -56,13 +57,13 @@ def test_no_field_has_a_default(missing: str) -> None:
     value = json.loads(users.encode(JOE))
     del value[missing]
     with pytest.raises(Invalid):
-        users.decode(users.key("joe"), json.dumps(value).encode())
+        users.decode(keys.user("joe"), json.dumps(value).encode())
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"null", b"\xff"])
 def test_what_is_no_record(value: bytes) -> None:
     with pytest.raises(Invalid):
-        users.decode(users.key("joe"), value)
+        users.decode(keys.user("joe"), value)
 
 
 @pytest.mark.parametrize(
