@@ -146,7 +146,9 @@ def _decode_absence(key: str, value: bytes) -> HostAbsence:
     fields = RecordFields.parse(key, value)
     label = keys.after(keys.ABSENCES, key)
     fields.expect("label", label)
-    return HostAbsence(HostLabel(label), fields.real("since"), fields.number("rev"))
+    return HostAbsence(
+        HostLabel(label), fields.real("since"), fields.number("rev"), fields.real("seconds")
+    )
 
 
 def _decode_drain(key: str, value: bytes) -> HostDrain:

@@ -81,7 +81,7 @@ async def run(settings: Settings, version: str) -> None:
                 _instance(keys.SERVICE_NETMASTER_RPC, ListenAddress(own.host, ofnet.port), version),
             )
         }
-        agents_rest = RegisteredAgents(backend, tls=tls)
+        agents_rest = RegisteredAgents(backend, source=own.host, tls=tls)
         answering.push_async_callback(agents_rest.close)
         parties = ExternalParties(
             agents=agents_rest,

@@ -3,6 +3,10 @@
 The service registry says which agents are there. Scans that confirm an absence are stored
 (`netmaster.plan.endpoints.dead_hosts`); an absence that has lasted long enough becomes a clean-up
 (`netmaster.cleanup`). The original ran a timer on every master, which a restart lost.
+
+How long a host has been absent is the sum of the time between scans of each leader, by that
+leader's monotonic clock. The wall clocks of two masters are never compared: one that is a day ahead
+would remove hosts as soon as it leads.
 """
 
 import asyncio
@@ -22,6 +26,7 @@ from netmaster import host_inventory
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
 from netmaster.plan.endpoints import dead_hosts
+from netmaster.stored import HostAbsence
 from netmaster.view import View
 from objdb.api import Backend
 from objdb.registration import TTL
@@ -31,13 +36,15 @@ log = logging.getLogger(__name__)
 SCAN_INTERVAL: Final = TTL / 2
 CONFIRMATION: Final = TTL + SCAN_INTERVAL
 """Seconds of scans without an agent after which its absence is confirmed."""
+STORED_PARTS: Final = 20
+"""The absence of a host is stored in so many parts; a change of leader loses one at most."""
 RECLAIMED: Final = "endpoints of dead hosts"
 """Counts the removed endpoints among what was repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The wall clock, for times that are stored, and a monotonic one, for durations."""
+    """The wall clock, for times that are shown, and a monotonic one, for durations."""
 
     wall: Callable[[], float]
     monotonic: Callable[[], float] = time.monotonic
@@ -54,6 +61,9 @@ class DeadHosts:
     # again. Removing a host deletes the endpoints of running pods. So an absence counts only once
     # every scan, for longer than a registration outlives its agent, has seen the registry without
     # it. A scan that failed or came too late starts that period anew (`GracePeriod`).
+    #
+    # Time counts from one scan that confirms an absence to the next. What passed while no leader
+    # scanned is unknown, and does not count.
     #
     # The registry is read once more right before a host is removed, and its record is deleted at
     # the revision of the scan only: an agent that came back in the meantime wins.
@@ -75,6 +85,7 @@ class DeadHosts:
         self._tally = tally
         self._clocks = clocks
         self._suspects: GracePeriod[tuple[HostLabel, int]] = GracePeriod(CONFIRMATION)
+        self._unstored: dict[tuple[HostLabel, int], float] = {}
         self._last_scan = clocks.monotonic()
 
     async def run(self) -> None:
@@ -101,35 +112,60 @@ class DeadHosts:
         clock = self._clocks.monotonic
         started = clock()
         hosts = await host_inventory.read(self._backend)
-        if clock() - self._last_scan > 2 * SCAN_INTERVAL:
+        passed, self._last_scan = clock() - self._last_scan, clock()
+        if passed > 2 * SCAN_INTERVAL:
             # This process or the store stood still. Leases may have ended in that time only because
             # they could not be renewed.
             self._suspects.reset()
-        self._last_scan = clock()
         confirmed = dict(self._suspects.observe(hosts.absent.items(), started))
+        self._count(confirmed, passed)
         await self._store_absences(hosts.absent, confirmed)
         if self._after:
-            now = self._clocks.wall()
-            found = await self._committer.read(
-                lambda view: dead_hosts.due(view, confirmed, now, self._after)
-            )
-            for absence in found:
-                await self._remove(absence.label, absence.rev, now - absence.since)
+            for absence in await self._absences(confirmed):
+                seconds = absence.seconds + self._unstored[absence.label, absence.rev]
+                if seconds >= self._after:
+                    await self._remove(absence.label, absence.rev, seconds)
+
+    def _count(self, confirmed: Mapping[HostLabel, int], passed: float) -> None:
+        """Count the time since the last scan for the hosts that it confirmed as well."""
+        before = self._unstored
+        self._unstored = {
+            key: before[key] + passed if key in before else 0.0 for key in confirmed.items()
+        }
+
+    async def _absences(self, confirmed: Mapping[HostLabel, int]) -> list[HostAbsence]:
+        return await self._committer.read(lambda view: dead_hosts.absences(view, confirmed))
 
     async def _store_absences(
         self, absent: Mapping[HostLabel, int], confirmed: Mapping[HostLabel, int]
     ) -> None:
         before = await self._missing()
-        decide = partial(
-            dead_hosts.update, absent=absent, confirmed=confirmed, now=self._clocks.wall()
+        seconds = await self._seconds_to_store(confirmed)
+        observed = dead_hosts.Observed(
+            absent=absent, confirmed=confirmed, seconds=seconds, now=self._clocks.wall()
         )
-        while await self._committer.submit(decide):
+        while await self._committer.submit(partial(dead_hosts.update, observed=observed)):
             pass
+        for label in seconds:
+            self._unstored[label, confirmed[label]] = 0.0
         after = await self._missing()
         for label in after - before:
             log.warning("agent missing", extra=fields(host=label))
         for label in before - after:
             log.info("agent registered again", extra=fields(host=label))
+
+    async def _seconds_to_store(
+        self, confirmed: Mapping[HostLabel, int]
+    ) -> Mapping[HostLabel, float]:
+        """Return how long hosts have been absent in all, for those with a part to be stored."""
+        if not self._after:
+            return {}
+        return {
+            absence.label: absence.seconds + unstored
+            for absence in await self._absences(confirmed)
+            if (unstored := self._unstored[absence.label, absence.rev])
+            >= self._after / STORED_PARTS
+        }
 
     async def _missing(self) -> set[HostLabel]:
         def labels(view: View) -> set[HostLabel]:

@@ -42,6 +42,7 @@ from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as global_settings
 from netmaster.plan.objects import netprofile, policy, tenant
 from netmaster.plan.objects.globals import StartupFlags
+from netmaster.reservations import Reservations
 from netmaster.view import View
 from objdb.api import Backend, Fence, Lock
 from ofnet.rpc.control import Node, Report
@@ -110,6 +111,7 @@ class _Term:
     committer: Committer
     cleanups: Cleanups
     effects: ExternalEffects
+    reservations: Reservations
 
 
 class Leadership:
@@ -205,6 +207,7 @@ class Leadership:
             committer,
             Cleanups(committer, parties.agents.reclaim),
             ExternalEffects(committer, parties.gateway, parties.docker, mode=self._settings.mode),
+            Reservations(),
         )
 
     def _term_tasks(self, term: _Term) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
@@ -250,7 +253,7 @@ class Leadership:
     async def _run_periodic_tasks(self, term: _Term) -> None:
         """Do periodically what is due by time, and finish what earlier changes left undone."""
         while True:
-            for name, decide in self._periodic_tasks().items():
+            for name, decide in self._periodic_tasks(term.reservations).items():
                 try:
                     while count := await term.committer.submit(decide):
                         log.info(name, extra=fields(count=count))
@@ -261,10 +264,12 @@ class Leadership:
             await term.effects.repair()
             await asyncio.sleep(self._settings.timing.periodic)
 
-    def _periodic_tasks(self) -> Mapping[str, Callable[[View], Plan]]:
+    def _periodic_tasks(self, reservations: Reservations) -> Mapping[str, Callable[[View], Plan]]:
         """Return tasks and their decisions; each is repeated until its reply is 0."""
         return {
-            "reservations reclaimed": lambda view: address.reclaim(view, self._master.now()),
+            "reservations reclaimed": lambda view: address.reclaim(
+                view, reservations.overdue(view)
+            ),
             "groups synced with their profiles": netprofile.sync_groups,
             "rules of deleted policies removed": policy.sweep,
         }
@@ -315,7 +320,13 @@ class Leadership:
                 agents=parties.agents,
                 cleanups=cleanups,
                 hosts=HostsApi(self._backend, committer, cleanups, parties.reports, now=now),
-                ipam=IpamApi(self._backend, committer, self._repaired, now=now),
+                ipam=IpamApi(
+                    self._backend,
+                    committer,
+                    self._repaired,
+                    reservations=self._current.reservations,
+                    now=now,
+                ),
                 status=self._status,
                 access=parties.access,
             )

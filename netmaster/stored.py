@@ -50,15 +50,18 @@ class EndpointCleanup:
 
 @dataclass(frozen=True, slots=True)
 class HostAbsence:
-    """A host whose agent is not registered; `since` is wall-clock time in seconds.
+    """A host whose agent is not registered.
 
-    `rev` is the revision of the host's record at that time. An agent writes its record anew at
-    each start, so another revision proves that the agent was back in between.
+    `since` is the wall-clock time of the leader that found it absent, for people only. `seconds` is
+    how long leaders have seen it absent, each by its own monotonic clock; the leader stores them
+    from time to time. `rev` is the revision of the host's record when it was found absent. An agent
+    writes its record anew at each start, so another revision proves that the agent was back.
     """
 
     label: HostLabel
     since: float
     rev: int
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

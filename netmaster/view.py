@@ -254,6 +254,9 @@ class View:
                 self.docknets[record.id] = record
             case EndpointCleanup():
                 self.cleanups[key] = record
+                # It removes endpoints with lower numbers, and the grants it has removed no longer
+                # tell how far these went. A new endpoint must get a number it does not cover.
+                self.next_seq = max(self.next_seq, record.before)
             case HostAbsence():
                 self.absences[record.label] = record
             case HostDrain():

@@ -18,12 +18,14 @@ from daemons import flags, tls
 from daemons.flags import Flag, Generation, Values
 from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
-from ofnet.world import FwdMode
+from ofnet.world import FwdMode, ManagementPort
 
 ANY_ADDRESS: Final = "0.0.0.0"
+REST_PORT: Final = 9090
 LONGEST_GRACE: Final = 365 * 86400
 LONGEST_AUDIT_INTERVAL: Final = 86400
 SMALLEST_MTU: Final = 1280
+PROTOCOLS: Final = {"tcp": 6, "udp": 17}
 LARGEST_MTU: Final = 65_535
 
 FLAGS: Final = (
@@ -85,8 +87,7 @@ FLAGS: Final = (
     Flag(
         names=("rest-address",),
         env="REST_ADDRESS",
-        help="where inspection is served",
-        default="0.0.0.0:9090",
+        help="where inspection is served (default: port 9090 of --ctrl-ip)",
         generation=Generation.OURS,
     ),
     Flag(
@@ -126,6 +127,20 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("pod-host-ports",),
+        env="POD_HOST_PORTS",
+        help="management ports that pods may reach, comma-delimited, each N, tcp/N or udp/N",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("no-pod-guard",),
+        env="NO_POD_GUARD",
+        help="let pods reach the management ports of hosts, masters and the store",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("k8s-config",),
         env="K8S_CONFIG",
         help="Kubernetes configuration: its API server, the subnet of services; may be absent",
@@ -142,7 +157,7 @@ FLAGS: Final = (
     Flag(
         names=("probe-interval",),
         env="PROBE_INTERVAL",
-        help="seconds between looks whether long packets pass to other hosts, 0 for never",
+        help="seconds between path MTU probes of other hosts, 0 for never",
         default="300",
         generation=Generation.OURS,
     ),
@@ -156,7 +171,7 @@ FLAGS: Final = (
     Flag(
         names=("audit-interval",),
         env="AUDIT_INTERVAL",
-        help="seconds between looks for what somebody else has changed: flows, links, rules",
+        help="seconds between checks for changes made by others: flows, links, rules",
         default="60",
         generation=Generation.OURS,
     ),
@@ -184,7 +199,7 @@ class Settings:
 
     mode: str
     fwd_mode: FwdMode | None
-    """None takes whatever the global object says."""
+    """None takes the mode of the global object."""
     store: StoreAddress
     host: HostLabel
     ctrl_ip: IPv4Address
@@ -209,6 +224,9 @@ class Settings:
     source_guard: bool = True
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
+    pod_guard: bool = True
+    pod_host_ports: frozenset[ManagementPort] = frozenset()
+    """The management ports that pods may reach."""
 
 
 def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
@@ -238,7 +256,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         journal=journal_dir(values),
         cni_socket=cni_socket(values),
         ovsdb=values["ovsdb"],
-        rest=_address(values["rest-address"]),
+        rest=_address(values["rest-address"] or f"{ctrl_ip}:{REST_PORT}"),
         vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
         vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
@@ -250,6 +268,8 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         source_guard=not values.on("no-source-guard"),
         tls=tls.tls_files(values),
+        pod_guard=not values.on("no-pod-guard"),
+        pod_host_ports=_pod_host_ports(values["pod-host-ports"]),
     )
 
 
@@ -268,6 +288,22 @@ def _mtu(values: Values) -> int | None:
     if values["mtu"] == "0":
         return None
     return values.number("mtu", SMALLEST_MTU, LARGEST_MTU)
+
+
+def _pod_host_ports(text: str) -> frozenset[ManagementPort]:
+    ports: set[ManagementPort] = set()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        protocol, slash, number = word.rpartition("/")
+        numbers = PROTOCOLS.values() if not slash else filter(None, [PROTOCOLS.get(protocol)])
+        chosen = {
+            ManagementPort(one, int(number))
+            for one in numbers
+            if number.isascii() and number.isdigit() and 0 < int(number) < 65536
+        }
+        if not chosen:
+            raise UsageError(f"pod-host-ports must be N, tcp/N or udp/N, got {word}")
+        ports |= chosen
+    return frozenset(ports)
 
 
 def _ip(what: str, text: str) -> IPv4Address:

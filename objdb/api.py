@@ -40,11 +40,14 @@ class Entry:
 class Snapshot:
     """Everything under a prefix at one revision; the first item of a watch, repeated after a gap.
 
-    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile.
+    A later snapshot means that events were lost: keys it lacks have been deleted meanwhile. If it
+    is `rewound`, the store has another history than before, as after a restore from a backup:
+    revisions known earlier mean nothing.
     """
 
     rev: int
     entries: Mapping[str, Entry]
+    rewound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +231,10 @@ class Backend(Protocol):
 
     def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost.
+
+        A store that went back yields a rewound snapshot, also if it has passed the last revision
+        again meanwhile. Consul has no history: there it is certain only if the keys under the
+        prefix show it.
 
         Ends only when closed; continues after outages. Raises StoreDenied when refused.
         """

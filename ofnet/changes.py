@@ -47,6 +47,11 @@ class ObjectKind(IntEnum):
     PEER = 14
     """The MAC address another host's uplinks send by; it owns no flows."""
 
+    MANAGEMENT = 15
+    """An address that pods may reach, but not at management ports."""
+
+    MANAGEMENT_PORT = 16
+
 
 class ObjectId(NamedTuple):
     """One object of a World; kinds of which there is one object have no name."""
@@ -159,6 +164,8 @@ KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.SERVED: KindSpec(field="served"),
     ObjectKind.ROUTER: KindSpec(),
     ObjectKind.ROUTE: KindSpec(field="routes"),
+    ObjectKind.MANAGEMENT: KindSpec(field="management"),
+    ObjectKind.MANAGEMENT_PORT: KindSpec(field="management_ports"),
     ObjectKind.PEER: KindSpec(field="peer_macs", dependents=_behind, owns_flows=False),
 }
 """The one place that declares a kind; `ofnet.pipelines` has the flows of each."""

@@ -5,7 +5,7 @@ Ids and priorities are the original's. The paths of packets through the tables:
 * from a local endpoint: 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8);
 * from a tunnel or an uplink: 0, 1, 2, then 4 and 5 if a known endpoint sent it, 6, then 9 or 7;
 * from the host's own port: 0, 2, 6, 7;
-* from a pod's interface to its host: 0, 8;
+* from a pod's interface to its host: 0, 4, 5, 8;
 * ARP and ND requests: 0, 10, 11.
 """
 
@@ -20,7 +20,15 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from ofnet.openflow.actions import DROP, PORT_NORMAL, Instructions, Output, goto
-from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, VRF
+from ofnet.openflow.fields import (
+    DESTINATION_GROUP,
+    FROM_HOST,
+    MANAGEMENT,
+    RX_VTEP,
+    SOURCE_GROUP,
+    TO_HOST,
+    VRF,
+)
 from ofnet.world import Bridge, FwdMode
 
 
@@ -85,7 +93,9 @@ class Priority(IntEnum):
     TAGGED = 103
     REQUEST = 110
     ANNOUNCEMENT = 111
+    TO_HOST = 150
     NEIGHBOURS = 200
+    MANAGEMENT = 201
     OWN_ARP = 300
 
 
@@ -126,9 +136,9 @@ _DECLARED: Final = (
             | {"ipv4_src", "ipv6_src", "icmpv6_type", "nd_target"}
         ),
         actions=frozenset({"output", "pop_vlan"}),
-        writes=VRF.mask | RX_VTEP.mask,
+        writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask,
         next=frozenset(
-            {TableId.VLAN, TableId.INGRESS_GROUP, TableId.IP, TableId.HOST_SNAT, TableId.NEIGHBOURS}
+            {TableId.VLAN, TableId.INGRESS_GROUP, TableId.DST_GRP, TableId.IP, TableId.NEIGHBOURS}
         ),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
@@ -136,7 +146,7 @@ _DECLARED: Final = (
         id=TableId.VLAN,
         matches=frozenset({"in_port", "eth_type", "tunnel_id", "vlan_vid"}),
         actions=frozenset({"ip_dscp", "push_vlan", "vlan_vid"}),
-        writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask,
+        writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask | FROM_HOST.mask,
         next=frozenset(
             {TableId.INGRESS_GROUP, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}
         ),
@@ -164,7 +174,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.DST_GRP,
         matches=frozenset({"eth_type", "metadata", "ipv4_dst", "ipv6_dst"}),
-        writes=DESTINATION_GROUP.mask,
+        writes=DESTINATION_GROUP.mask | MANAGEMENT.mask,
         next=frozenset({TableId.POLICY}),
         misses=_everywhere(goto(TableId.POLICY)),
     ),
@@ -175,7 +185,7 @@ _DECLARED: Final = (
             | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
             | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
         ),
-        next=frozenset({TableId.SRV_PROXY_SNAT}),
+        next=frozenset({TableId.SRV_PROXY_SNAT, TableId.HOST_SNAT}),
         misses=_everywhere(goto(TableId.SRV_PROXY_SNAT)),
     ),
     Table(

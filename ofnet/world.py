@@ -55,7 +55,7 @@ class LocalEndpoint:
     """An endpoint on this host; `nat_ip` is its address on the host's private network.
 
     `group_vlan` is the VLAN of its group: the network's, unless an ACI fabric gave the group one of
-    its own; 0 without a group.
+    its own; 0 without a group. `of_host` is an interface of the host itself on an infra network.
     """
 
     key: EndpointKey
@@ -68,11 +68,12 @@ class LocalEndpoint:
     dscp: int = 0
     group_vlan: int = 0
     nat_ip: IPv4Address | None = None
+    of_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEndpoint:
-    """An endpoint on another host."""
+    """An endpoint on another host; `of_host` as for a local one."""
 
     key: EndpointKey
     network: NetworkId
@@ -81,6 +82,7 @@ class RemoteEndpoint:
     ip: IPv4Address
     ip6: IPv6Address | None = None
     group_id: int = 0
+    of_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +167,14 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class ManagementPort:
+    """A port of the cluster's management, TCP (6) or UDP (17), that pods must not reach."""
+
+    protocol: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServicePort:
     """A port of a service, TCP (6) or UDP (17), with the port of its providers."""
 
@@ -216,6 +226,8 @@ class World:
     * `peer_macs`: the MAC of each other host's uplink, to which routed vlan traffic is sent.
     * `served`: the clients of services on this bridge, filled in by `ofnet.services.proxy`.
     * `routes`: the next hop's MAC of each prefix learned by BGP, once that is known.
+    * `management`, `management_ports`: the addresses of hosts, masters and store, and the ports
+      there that pods must not reach (`ofnet.pipelines.pod_guard`).
     * `launches`: how often a group was announced to the ACI fabric, by group id.
     * `guard`: pods send from their own addresses only (`ofnet.pipelines.source_guard`).
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
@@ -237,6 +249,8 @@ class World:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
     served: Mapping[str, Served] = field(default_factory=dict)
+    management: Mapping[str, IPv4Network | IPv6Network] = field(default_factory=dict)
+    management_ports: Mapping[str, ManagementPort] = field(default_factory=dict)
     launches: Mapping[int, int] = field(default_factory=dict)
     guard: bool = False
     learning: bool = False

@@ -208,7 +208,7 @@ class GrantRecord:
     owner_id: str
     seq: int
     granted_at: float = 0.0
-    """Wall-clock seconds since the epoch, for the grace period of reservations only."""
+    """Wall-clock seconds since the epoch, for display: another machine may have granted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

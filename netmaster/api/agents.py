@@ -6,10 +6,11 @@ come back as data; every failure is an AgentUnavailable that names the host.
 
 import json
 from http import HTTPStatus
+from ipaddress import IPv4Address
 from typing import Any, Final
 from urllib.parse import quote
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
 from core import keys
 from core.errors import AgentUnavailable
@@ -28,18 +29,24 @@ _TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "
 
 
 class RegisteredAgents:
-    """The agents of all hosts; `answer_timeout` is seconds for a whole request."""
+    """The agents of all hosts; `answer_timeout` is seconds for a whole request.
+
+    Requests come from `source`, the address by which this master is registered: agents do what
+    changes them for registered masters alone. A name, or an address of IPv6, is passed over.
+    """
 
     def __init__(
         self,
         backend: Backend,
         *,
+        source: str = "",
         answer_timeout: float = ANSWER_TIMEOUT,
         tls: TlsContexts | None = None,
     ) -> None:
         self._backend = backend
         self._tls = tls
         self._session = ClientSession(
+            connector=TCPConnector(local_addr=(source, 0) if _is_ipv4(source) else None),
             timeout=ClientTimeout(total=answer_timeout, sock_connect=CONNECT_TIMEOUT),
             cookie_jar=DummyCookieJar(),
         )
@@ -89,6 +96,14 @@ class RegisteredAgents:
             if instance.hostname == host:
                 return f"{instance.address}:{instance.port}"
         raise AgentUnavailable(f"host {host}: no netplugin is registered")
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def bgp_state(inspected: dict[str, Any] | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from netmaster import host_inventory
 from netmaster.commit import Committer
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, Place
+from netmaster.reservations import Reservations
 from objdb.api import Backend
 
 log = logging.getLogger(__name__)
@@ -25,8 +26,8 @@ GRACE: Final = 1.0
 class IpamApi:
     """The addresses during one term.
 
-    `repaired` counts what this master has repaired so far, by kind; `now` is the wall clock,
-    `sleep` lets time pass.
+    `repaired` counts what this master has repaired so far, by kind; `reservations` says which of
+    them are overdue; `now` is the wall clock, `sleep` lets time pass.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class IpamApi:
         committer: Committer,
         repaired: Counter[str],
         *,
+        reservations: Reservations,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._backend = backend
         self._committer = committer
         self._repaired = repaired
+        self._reservations = reservations
         self._now = now
         self._sleep = sleep
 
@@ -50,7 +53,11 @@ class IpamApi:
         now = self._now()
         found, counts = await self._committer.read(
             lambda view: (
-                list(ipam_check.findings(view, now, hosts.known)),
+                list(
+                    ipam_check.findings(
+                        view, now, hosts.known, overdue=self._reservations.overdue(view)
+                    )
+                ),
                 ipam_check.counts(view),
             )
         )
@@ -84,10 +91,12 @@ class IpamApi:
         return first & await self._suspected()
 
     async def _suspected(self) -> frozenset[Place]:
-        return await self._committer.read(lambda view: ipam_check.suspected(view, self._now()))
+        return await self._committer.read(
+            lambda view: ipam_check.suspected(view, self._now(), self._reservations.overdue(view))
+        )
 
     async def _fix_some(self, places: frozenset[Place]) -> Sequence[IpamFinding]:
         repaired = await self._committer.submit(
-            lambda view: ipam_check.fix(view, self._now(), places)
+            lambda view: ipam_check.fix(view, self._now(), places, self._reservations.overdue(view))
         )
         return cast("Sequence[IpamFinding]", repaired)

@@ -1,12 +1,13 @@
 """The two bridges every host has, and which datapath they run on.
 
-`ensure_bridges` makes both as docs/original/ofnet-ovsdb.md §1 describes them, and adds what the
+`bridge_specs` describes both as docs/original/ofnet-ovsdb.md §1 does, and adds what the
 original left out: a fixed datapath id (without it, Open vSwitch derives the id from the ports, and
 a new uplink disconnects the controller), out-of-band control and a short back-off. The kernel's
 datapath is used if the kernel has one, else the userspace datapath; there is no setting for it.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from core.ids import HostLabel
@@ -16,6 +17,8 @@ from ofnet.world import Bridge
 
 USERSPACE: Final = "netdev"
 KERNEL: Final = ""
+OWNER: Final = "contiv-owner"
+"""The external id of a bridge that names the agent that made it."""
 
 
 async def choose_datapath(links: KernelLinks) -> str:
@@ -29,19 +32,23 @@ def datapath_id(bridge: Bridge, host: HostLabel) -> int:
     return int.from_bytes(digest[:6], "big") | 1
 
 
-async def ensure_bridges(
-    ovsdb: Ovsdb, host: HostLabel, datapath: str, controllers: dict[Bridge, int]
-) -> None:
-    """Create or correct both bridges; `controllers` has the OpenFlow port each connects to.
-
-    Raises SwitchUnavailable or SwitchRefused.
-    """
-    for bridge, port in controllers.items():
-        await ovsdb.ensure_bridge(
-            BridgeSpec(
-                name=bridge,
-                controller=f"tcp:127.0.0.1:{port}",
-                datapath_type=datapath,
-                datapath_id=f"{datapath_id(bridge, host):016x}",
-            )
+def bridge_specs(
+    host: HostLabel, datapath: str, controllers: Mapping[Bridge, str], owner: str
+) -> list[BridgeSpec]:
+    """Return both bridges; `controllers` has the target each connects to, `owner` this agent."""
+    return [
+        BridgeSpec(
+            name=bridge,
+            controller=target,
+            datapath_type=datapath,
+            datapath_id=f"{datapath_id(bridge, host):016x}",
+            external_ids={OWNER: owner},
         )
+        for bridge, target in controllers.items()
+    ]
+
+
+def owner_of(ovsdb: Ovsdb) -> str:
+    """Return what the agent that made the bridges calls itself; "" if it does not."""
+    owners = (ovsdb.bridge_external_ids(bridge).get(OWNER) for bridge in Bridge)
+    return next(filter(None, owners), "")

@@ -1,15 +1,14 @@
-"""Makes bridges, uplink and tunnel ports in OVSDB what they should be. Converges, never replays.
+"""Makes uplink and tunnel ports in OVSDB what they should be. Converges, never replays.
 
 In come OVSDB's own report and the hosts of the cluster (`netplugin.bridges.record_events`); each
 change of either makes all of them be compared with the desired state again. What is missing or
-wrong is corrected by `netplugin.bridges.uplinks` and `netplugin.bridges.tunnels`, which also set
-the ports that are ready on the World.
+wrong is corrected by `netplugin.bridges.bridge_keeper`, `netplugin.bridges.uplinks` and
+`netplugin.bridges.tunnels`; the latter two also set the ports that are ready on the World.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from core.errors import ContivError, SwitchRefused
 from core.logs import fields
@@ -20,17 +19,14 @@ from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import Ovsdb
-from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
-
-_BRIDGES: Final = frozenset(Bridge)
 
 
 class PortReconciler:
     """The ports between this host and others. One per agent.
 
-    `restore_bridges` creates the bridges anew after one was deleted from OVSDB.
+    `keep_bridges` corrects the bridges, and creates those anew that were deleted from OVSDB.
     """
 
     def __init__(
@@ -38,14 +34,14 @@ class PortReconciler:
         *,
         ovsdb: Ovsdb,
         records: RecordEvents,
-        restore_bridges: Callable[[], Awaitable[None]],
+        keep_bridges: Callable[[], Awaitable[None]],
         uplinks: Uplinks,
         tunnels: Tunnels,
         progress: Progress,
     ) -> None:
         self._ovsdb = ovsdb
         self._records = records
-        self._restore_bridges = restore_bridges
+        self._keep_bridges = keep_bridges
         self._uplinks = uplinks
         self._tunnels = tunnels
         self._progress = progress
@@ -64,7 +60,7 @@ class PortReconciler:
             await self._due.wait()
             self._due.clear()
             try:
-                await self._converge_bridges()
+                await self._keep_bridges()
                 await self.converge()
             except ContivError as exc:
                 log.warning("tunnel ports not in sync, retrying", extra=fields(error=exc))
@@ -72,13 +68,6 @@ class PortReconciler:
                 self._due.set()
             else:
                 waits = backoff()
-
-    async def _converge_bridges(self) -> None:
-        missing = _BRIDGES - self._ovsdb.bridges()
-        if missing:
-            about = fields(bridge=", ".join(sorted(missing)))
-            log.warning("bridge missing in OVSDB, recreating", extra=about)
-            await self._restore_bridges()
 
     async def converge(self) -> None:
         """Make the uplink and tunnel ports what they should be, once.

@@ -124,13 +124,13 @@ async def _programs(_wanted: Settings) -> str:
 
 async def _forwarding(wanted: Settings) -> str | Note:
     if not host_access.forwards():
-        whose = "pods on networks without a gateway" if _bridges(wanted) else "pods"
-        fault = f"net.ipv4.ip_forward is 0: {whose} reach nobody outside"
+        pods = "pods on networks without a gateway" if _bridges(wanted) else "pods"
+        fault = f"net.ipv4.ip_forward is 0: {pods} cannot reach addresses outside the cluster"
         if _bridges(wanted):
             return Note(fault)
         raise HostError(fault)
     if await iptables.policy(host_access.FORWARD) == "DROP":
-        return Note("iptables drops what is forwarded, but for what a rule of somebody's accepts")
+        return Note("iptables drops forwarded packets unless a rule of the host accepts them")
     return "this host forwards packets"
 
 

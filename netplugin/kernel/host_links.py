@@ -6,7 +6,7 @@ requests of `netplugin.kernel.netlink`. A refusal of the kernel is a HostError t
 """
 
 import socket
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Final
@@ -159,6 +159,24 @@ def holder(address: Address) -> str:
                 (link,) = iproute.link("get", index=held["index"])
                 return str(link.get("ifname"))
     raise HostError(f"no link of this host has the address {address}")
+
+
+def addresses(is_pods: Callable[[str], bool]) -> frozenset[str]:
+    """Return the addresses of this host, and those at which broadcasts reach it.
+
+    Without link-local ones of pods' links, which `is_pods` tells by name: there are many, and no
+    packet reaches them.
+    """
+    with netlink.host_errors("cannot read the addresses of this host"), _iproute() as iproute:
+        links = {link["index"]: str(link.get("ifname")) for link in iproute.get_links()}
+        found = set()
+        for held in iproute.get_addr():
+            name = links.get(held["index"], "")
+            if held["scope"] == _SCOPE_LINK and is_pods(name):
+                continue
+            for kind in ("local", "address", "broadcast"):
+                found.add(str(held.get(kind) or ""))
+    return frozenset(found - {""})
 
 
 def has_family(name: str) -> bool:

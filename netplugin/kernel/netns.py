@@ -9,6 +9,7 @@ that names link and namespace.
 import asyncio
 import errno
 import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,11 @@ _CARRIER: Final = 5.0
 _CARRIER_POLL: Final = 0.0005
 _OVS_FAMILY: Final = "ovs_datapath"
 _RTMGRP_LINK: Final = 1
+_RTMGRP_ADDRESSES: Final = 0x10 | 0x100
+"""IPv4 and IPv6 (rtnetlink(7))."""
+_ADDRESS_EVENT: Final = struct.Struct("=I15xB")
+"""Length of a netlink message, and the scope of the address it is about."""
+_SCOPE_LINK: Final = 253
 _RECEIVE: Final = 65_536
 _WORKERS: Final = 4
 
@@ -133,6 +139,10 @@ class KernelLinks:
         """Return the name of the link that has the address. Raises HostError when none has."""
         return await self._call(host_links.holder, address)
 
+    async def addresses(self, is_pods: Callable[[str], bool]) -> frozenset[str]:
+        """Return the addresses of this host, link-local ones of pods' links (by name) excepted."""
+        return await self._call(host_links.addresses, is_pods)
+
     async def routed(self) -> list[tuple[IPv4Network, str]]:
         """Return the IPv4 routes: subnets, each with the name of a link of this host."""
         return await self._call(host_links.routes)
@@ -150,23 +160,16 @@ class KernelLinks:
         """
         await self._call(pod_links.set_mtu, host_name, ifname, netns_path, mtu)
 
-    async def changes(self) -> AsyncIterator[None]:
+    def changes(self) -> AsyncIterator[None]:
         """Yield at once, and then after every change of links of this host, for ever."""
-        loop = asyncio.get_running_loop()
-        kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as events:
-            events.bind((0, _RTMGRP_LINK))
-            while True:
-                yield
-                try:
-                    await loop.sock_recv(events, _RECEIVE)
-                    while True:
-                        events.recv(_RECEIVE)  # further events belong to the same change
-                except BlockingIOError:
-                    continue
-                except OSError as exc:
-                    if exc.errno != errno.ENOBUFS:  # events were lost, which is a change too
-                        raise HostError(f"cannot follow links: {exc.strerror}") from exc
+        return _follow(_RTMGRP_LINK, "links")
+
+    def address_changes(self) -> AsyncIterator[None]:
+        """Yield at once, and then after every change of addresses of this host, for ever.
+
+        Changes of link-local addresses are passed over: every link of a pod makes some.
+        """
+        return _follow(_RTMGRP_ADDRESSES, "addresses", _concerns_addresses)
 
     async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
         """Return NICs of this host. Raises HostError if one is absent."""
@@ -183,3 +186,38 @@ class KernelLinks:
     async def _call(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, work, *args)
+
+
+async def _follow(
+    groups: int, what: str, concerns: Callable[[bytes], bool] = bool
+) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as events:
+        events.bind((0, groups))
+        changed = True
+        while True:
+            if changed:
+                yield
+            try:
+                changed = concerns(await loop.sock_recv(events, _RECEIVE))
+                while True:
+                    # further events belong to the same change
+                    changed |= concerns(events.recv(_RECEIVE))
+            except BlockingIOError:
+                continue
+            except OSError as exc:
+                if exc.errno != errno.ENOBUFS:
+                    raise HostError(f"cannot follow {what}: {exc.strerror}") from exc
+                changed = True  # events were lost
+
+
+def _concerns_addresses(events: bytes) -> bool:
+    """Return whether one of some netlink messages is about an address that is not link-local."""
+    offset = 0
+    while offset + _ADDRESS_EVENT.size <= len(events):
+        length, scope = _ADDRESS_EVENT.unpack_from(events, offset)
+        if scope != _SCOPE_LINK:
+            return True
+        offset += max(length + 3 & ~3, _ADDRESS_EVENT.size)
+    return False

@@ -165,6 +165,10 @@ class ControlChannel:
                 reported = None
 
     async def _add_master(self, master: Node) -> None:
+        """Register with a master that asks for it. Raises Invalid unless the store knows it."""
+        # Whoever reaches this port could have the agent connect to any address otherwise.
+        if master not in self.masters.values():
+            raise Invalid(f"{master} is not registered as a master in the store")
         with closing(self._client(master, self._timing.call)) as client:
             await self._register(client)
 

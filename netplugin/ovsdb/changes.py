@@ -24,7 +24,7 @@ class Database(Protocol):
         ...
 
 
-NOBODY: Final = "tcp:127.0.0.1:9"
+PLACEHOLDER: Final = "tcp:127.0.0.1:9"
 """A placeholder controller: the discard port of this host, where nothing listens."""
 
 BOND: Final[Mapping[str, Any]] = {
@@ -47,9 +47,10 @@ def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
             bridge = txn.insert(db.tables["Bridge"])
             bridge.name = spec.name
             _root(db).addvalue("bridges", bridge)
-            controllers, config = [], {}
+            controllers, config, ids = [], {}, {}
         else:
-            controllers, config = list(bridge.controller), dict(bridge.other_config)
+            controllers = list(bridge.controller)
+            config, ids = dict(bridge.other_config), dict(bridge.external_ids)
         wanted = {"disable-in-band": "true"}
         if spec.datapath_id is not None:
             wanted["datapath-id"] = spec.datapath_id
@@ -57,6 +58,7 @@ def ensure_bridge(spec: BridgeSpec) -> OvsdbChange:
         _set(bridge, "protocols", sorted(spec.protocols))
         _set(bridge, "fail_mode", [spec.fail_mode])
         _set(bridge, "other_config", config | wanted)
+        _set(bridge, "external_ids", ids | dict(spec.external_ids))
         same = [row for row in controllers if row.target == spec.controller][:1]
         controller = same[0] if same else txn.insert(db.tables["Controller"])
         _set(controller, "target", spec.controller)
@@ -84,7 +86,7 @@ def hang_up(names: Collection[str]) -> OvsdbChange:
         connected = [row for name in names if (row := _bridge(db, name)) and row.controller]
         for bridge in connected:
             placeholder = txn.insert(db.tables["Controller"])
-            _set(placeholder, "target", NOBODY)
+            _set(placeholder, "target", PLACEHOLDER)
             _set(placeholder, "connection_mode", ["out-of-band"])
             bridge.controller = [placeholder]
         if connected:

@@ -19,7 +19,7 @@ from core.errors import ContivError, SwitchUnavailable
 from core.tasks import backoff
 from netplugin.ovsdb import changes
 from netplugin.ovsdb.replica import Job, Replica, fetch_schema
-from netplugin.ovsdb.rows import NOTHING, BridgeSpec, OvsdbView, PortRow, PortSpec
+from netplugin.ovsdb.rows import NOTHING, BridgeRow, BridgeSpec, OvsdbView, PortRow, PortSpec
 
 log = logging.getLogger(__name__)
 
@@ -41,16 +41,19 @@ class Ovsdb:
         self._run: asyncio.Future[None] | None = None
 
     @classmethod
-    async def connect(cls, remote: str, *, wait: float = 10.0, limit: float = 5.0) -> Self:
+    async def connect(
+        cls, remote: str, *, wait: float = 10.0, limit: float = 5.0, lock: str | None = None
+    ) -> Self:
         """Return once the whole database is here; `limit` is the time each later call may take.
 
+        With a `lock`, requested from the server, changes are made only while this client holds it.
         `remote` is OVS's own notation (`unix:/run/openvswitch/db.sock`, `tcp:127.0.0.1:6640`).
         Raises SwitchUnavailable when the server has not answered after `wait` seconds.
         """
         self = cls(limit=limit)
         try:
             async with asyncio.timeout(wait):
-                await self._start(remote)
+                await self._start(remote, lock)
         except TimeoutError as exc:
             await self.close()
             raise SwitchUnavailable(f"no Open vSwitch database at {remote}") from exc
@@ -82,6 +85,19 @@ class Ovsdb:
         """True while the replica is in sync with the server."""
         return self._view.connected
 
+    @property
+    def contended(self) -> bool:
+        """True while another client holds the lock that this one asked for."""
+        return self._view.contended
+
+    async def hold_lock(self, within: float) -> bool:
+        """Return whether the lock was obtained within the time given, in seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not self._view.locked:
+                    await self.changed().wait()
+        return self._view.locked
+
     def changed(self) -> asyncio.Event:
         """Return the event of the next change or reconnection: take it, read, then wait for it."""
         return self._changed.next
@@ -104,7 +120,12 @@ class Ovsdb:
 
     def bridge_external_ids(self, bridge: str) -> Mapping[str, str]:
         """Return the external ids of a bridge; none for one that does not exist."""
-        return self._view.bridges.get(bridge, NOTHING)
+        row = self.bridge(bridge)
+        return NOTHING if row is None else row.external_ids
+
+    def bridge(self, name: str) -> BridgeRow | None:
+        """Return a bridge; None for one that does not exist."""
+        return self._view.bridges.get(name)
 
     async def set_bridge_external_ids(self, bridge: str, ids: Mapping[str, str | None]) -> None:
         """Write the keys given, remove those that are None, leave the others."""
@@ -174,8 +195,9 @@ class Ovsdb:
             reason = "no such port" if row is None else row.error or "no OpenFlow number yet"
             raise SwitchUnavailable(f"port {name} not ready after {limit} s: {reason}") from exc
 
-    async def _start(self, remote: str) -> None:
-        self._replica = Replica(remote, await self._schema(remote), self._on_view)
+    async def _start(self, remote: str, lock: str | None) -> None:
+        schema = await self._schema(remote)
+        self._replica = Replica(remote, schema, self._on_view, lock=lock)
         self._run = self._loop.run_in_executor(self._thread, self._replica.run)
         self._run.add_done_callback(self._on_end)
         while not self.connected:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from netplugin.ovsdb.changes import OvsdbChange
-from netplugin.ovsdb.rows import OvsdbView
+from netplugin.ovsdb.rows import BridgeRow, OvsdbView
 from netplugin.ovsdb.table import InterfaceFacts, PortFacts, PortTable
 
 
@@ -118,9 +118,19 @@ class Replica:
     # thread. Only the queue (a deque, whose append and popleft are atomic), the eventfd and the
     # published views, which are never changed, cross the boundary.
 
-    def __init__(self, remote: str, schema: Any, publish: Callable[[OvsdbView], None]) -> None:
+    def __init__(
+        self,
+        remote: str,
+        schema: Any,
+        publish: Callable[[OvsdbView], None],
+        *,
+        lock: str | None = None,
+    ) -> None:
         self._publish = publish
         self._idl = _open(remote, schema)
+        # Requested again by the IDL after each reconnection; the server releases the lock of a
+        # client that is gone. Each transaction asserts it.
+        self._idl.set_lock(lock)
         self._idl.notify = self._note
         self._remote = remote
         self._view = OvsdbView()
@@ -188,6 +198,10 @@ class Replica:
         for _ in _readable(self._wake):
             pass
 
+    @property
+    def _contended(self) -> bool:
+        return bool(self._idl.is_lock_contended) and not self._idl.has_lock
+
     def _ready(self) -> bool:
         connected: bool = self._idl._session.is_connected()  # noqa: SLF001 - the IDL keeps it there
         return connected and self._idl.state == idl.Idl.IDL_S_MONITORING
@@ -220,13 +234,14 @@ class Replica:
             if status in {idl.Transaction.SUCCESS, idl.Transaction.UNCHANGED}:
                 job.done(None)
                 return True
-            if status == idl.Transaction.TRY_AGAIN:
+            if status in {idl.Transaction.TRY_AGAIN, idl.Transaction.NOT_LOCKED}:
                 job.transaction = None
             elif status != idl.Transaction.INCOMPLETE:
                 job.done(SwitchRefused(f"Open vSwitch: {job.transaction.get_error()}"))
                 return True
         if now >= job.deadline:
-            job.done(SwitchUnavailable(f"Open vSwitch does not answer at {self._remote}"))
+            why = "is controlled by another agent" if self._contended else "does not answer"
+            job.done(SwitchUnavailable(f"Open vSwitch {why} at {self._remote}"))
             return True
         return False
 
@@ -235,8 +250,9 @@ class Replica:
 
     def _refresh(self) -> None:
         """Publish a new view if the database or the connection changed."""
-        ready = self._ready()
-        if self._seqno == self._idl.change_seqno and ready == self._view.connected:
+        ready, contended = self._ready(), self._contended
+        state = (self._seqno, self._view.connected, self._view.contended)
+        if state == (self._idl.change_seqno, ready, contended):
             return
         if ready and not self._view.connected:
             # After a reconnection the IDL clears its tables without notifying `_note`: start over.
@@ -246,13 +262,14 @@ class Replica:
         for name, row in noted:
             self._take(name, row)
         self._seqno = self._idl.change_seqno
-        bridges = {row.name: dict(row.external_ids) for row in self._rows("Bridge")}
         self._view = OvsdbView(
             revision=self._view.revision + 1,
             connected=ready,
             applied=all(row.cur_cfg >= row.next_cfg for row in self._rows("Open_vSwitch")),
             ports=self._table.rows(),
-            bridges=bridges,
+            bridges={row.name: _bridge_row(row) for row in self._rows("Bridge")},
+            locked=bool(self._idl.has_lock),
+            contended=contended,
         )
         self._publish(self._view)
 
@@ -327,6 +344,17 @@ def _port_facts(row: Any) -> PortFacts[Any]:
         external_ids=dict(row.external_ids),
         interfaces=tuple(_uuids(row, "interfaces")),
         active_mac=_first(row.bond_active_slave),
+    )
+
+
+def _bridge_row(row: Any) -> BridgeRow:
+    return BridgeRow(
+        external_ids=dict(row.external_ids),
+        controllers=tuple(controller.target for controller in row.controller),
+        fail_mode=_first(row.fail_mode),
+        datapath_type=row.datapath_type,
+        protocols=frozenset(row.protocols),
+        other_config=dict(row.other_config),
     )
 
 

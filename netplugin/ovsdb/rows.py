@@ -90,10 +90,23 @@ class BridgeSpec:
     datapath_id: str | None = None
     protocols: frozenset[str] = frozenset({"OpenFlow10", "OpenFlow11", "OpenFlow12", "OpenFlow13"})
     fail_mode: Literal["secure", "standalone"] = "secure"
+    external_ids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     max_backoff_ms: int = 1000
     inactivity_probe_ms: int = 10_000
     packets_per_second: int = 1000
     packets_waiting: int = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeRow:
+    """A bridge in the database; `controllers` has the targets of its controllers."""
+
+    external_ids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    controllers: tuple[str, ...] = ()
+    fail_mode: str | None = None
+    datapath_type: str = ""
+    protocols: frozenset[str] = frozenset()
+    other_config: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,5 +119,9 @@ class OvsdbView:
     """Whether ovs-vswitchd has applied all confirmed changes (`cur_cfg` has reached `next_cfg`)."""
 
     ports: Mapping[str, PortRow] = field(default_factory=dict)
-    bridges: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Bridge name to its external ids."""
+    bridges: Mapping[str, BridgeRow] = field(default_factory=dict)
+    locked: bool = False
+    """Whether this client holds the lock it asked for."""
+
+    contended: bool = False
+    """Whether another client holds that lock."""

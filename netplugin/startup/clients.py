@@ -9,9 +9,12 @@ import logging
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Final
 
 from core import keys
+from core.errors import SwitchRefused
 from core.logs import fields
+from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.netns import KernelLinks
@@ -23,6 +26,9 @@ from objdb.connect import connect
 from objdb.wait_for_store import wait_for_store
 from ofnet.bgp.connection import Connect, dial
 from state import schema
+
+OVSDB_LOCK: Final = "contiv_netplugin"
+"""The lock in OVSDB's server that an agent holds for as long as it runs."""
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +71,16 @@ async def connect_clients(context: Context) -> Clients:
 
 async def _connect_ovsdb(context: Context) -> Ovsdb:
     log.info("waiting for Open vSwitch", extra=fields(path=context.settings.ovsdb))
-    ovsdb = await Ovsdb.connect(context.settings.ovsdb, wait=context.timing.ovsdb_wait)
+    remote, timing = context.settings.ovsdb, context.timing
+    ovsdb = await Ovsdb.connect(remote, wait=timing.ovsdb_wait, lock=OVSDB_LOCK)
     await context.stack.enter_async_context(ovsdb)
+    # Two agents on one switch would each undo what the other does. The server releases the lock of
+    # an agent that ended, however it ended.
+    if not await ovsdb.hold_lock(timing.ovsdb_lock_wait):
+        raise SwitchRefused(
+            f"another agent controls the Open vSwitch at {remote} "
+            f"({owner_of(ovsdb) or 'an unknown host'}): end it, or name another with --ovsdb"
+        )
     replica = context.supervisor.supervise("ovsdb replica", ovsdb.follow())
     # Closing the connection ends the replica, and a supervised task that ends is an error of its
     # own. It is cancelled first, so that the log shows why the agent really ends.

@@ -17,6 +17,8 @@ class Timing:
 
     ovsdb_wait: float = 30.0
     """The OVSDB server must answer within this time, or the start fails."""
+    ovsdb_lock_wait: float = 10.0
+    """Another agent on the same switch must have ended within this time, or the start fails."""
     settings_reminder: float = 10.0
     """Pause between log messages while netmaster has not written the cluster's settings."""
     kubernetes_wait: float = 5.0

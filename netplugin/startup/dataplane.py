@@ -5,11 +5,13 @@ out comes a `Dataplane` that is wired, but has read no record and changes no flo
 `netplugin.startup.resync`.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from netplugin.bridges.bridges import choose_datapath, datapath_id, ensure_bridges
+from netplugin.bridges.bridge_keeper import BridgeKeeper
+from netplugin.bridges.bridges import bridge_specs, choose_datapath, datapath_id
 from netplugin.bridges.nics import check_cards
 from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
@@ -40,6 +42,7 @@ class Dataplane:
     records: RecordEvents
     reconciler: Reconciler
     ports: PortReconciler
+    keeper: BridgeKeeper
     datapath: str
 
 
@@ -79,13 +82,15 @@ async def build_dataplane(
     """Ensure both bridges and build the parts that forward; `macs` are the uplinks' by name."""
     settings = context.settings
     datapath = await choose_datapath(clients.links)
-    controllers = {bridge: switch.port for bridge, switch in switches.items()}
-    make_bridges = partial(ensure_bridges, clients.ovsdb, settings.host, datapath, controllers)
+    controllers = {bridge: switch.target for bridge, switch in switches.items()}
+    owner = f"host {settings.host}, process {os.getpid()}"
+    specs = bridge_specs(settings.host, datapath, controllers, owner)
     # ovs-vswitchd that found no agent waits up to a second before it connects again. A controller
     # it has not tried yet is dialled at once: so the old target is replaced before the new one is
     # set, also where both are the same.
     await clients.ovsdb.hang_up(*Bridge)
-    await make_bridges()
+    for spec in specs:
+        await clients.ovsdb.ensure_bridge(spec)
     # Flows of the agent before this one carry its VRF ids: the new World starts with the same.
     kept = stored_vrfs(clients.ovsdb.bridge_external_ids(Bridge.VXLAN))
     world = WorldBuilder(settings.host, fwd_mode, kept, guard=settings.source_guard)
@@ -103,15 +108,17 @@ async def build_dataplane(
     reconciler = Reconciler(
         ovsdb=clients.ovsdb, world=world, agents=agents, records=records, progress=progress
     )
-
-    async def restore_bridges() -> None:
-        await make_bridges()
-        reconciler.on_bridges_recreated()
-
+    keeper = BridgeKeeper(
+        ovsdb=clients.ovsdb,
+        specs=specs,
+        connected=lambda bridge: agents[Bridge(bridge)].connected,
+        report_faults=partial(progress.show, "bridges"),
+        on_restored=reconciler.on_bridges_recreated,
+    )
     ports = PortReconciler(
         ovsdb=clients.ovsdb,
         records=records,
-        restore_bridges=restore_bridges,
+        keep_bridges=keeper.converge,
         uplinks=Uplinks(macs, clients.ovsdb, world),
         tunnels=tunnels,
         progress=progress,
@@ -125,6 +132,7 @@ async def build_dataplane(
         records=records,
         reconciler=reconciler,
         ports=ports,
+        keeper=keeper,
         datapath=datapath,
     )
 

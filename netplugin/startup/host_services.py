@@ -1,4 +1,4 @@
-"""Builds the services of the host's own ports: host access, infra networks and BGP.
+"""Builds the services of the host's own ports: host access, infra networks, BGP; and the pod guard.
 
 In come the clients, the data plane and the client of netmaster; nothing is created on the host yet.
 `netplugin.startup.resync` runs them.
@@ -11,20 +11,23 @@ from netplugin.bgp.host import BgpHost, HostBgp
 from netplugin.bridges.host_access import CHAINS, HostAccess
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
+from netplugin.bridges.pod_guard import HostAddresses, PodGuard
 from netplugin.masters.client import MasterApi
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
+from netplugin.world import port_names
 from ofnet.world import Bridge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """The owners of `contivh0`, of the interfaces on infra networks, and of `inb01`."""
+    """The owners of `contivh0`, of the interfaces on infra networks, of `inb01`, and the guard."""
 
     host_access: HostAccess
     infra: Infra
     bgp: HostBgp
+    pod_guard: PodGuard
 
 
 def build_host_services(
@@ -57,4 +60,17 @@ def build_host_services(
             timing=context.timing.bgp,
             connect=clients.dial_bgp,
         ),
+        pod_guard=PodGuard(
+            settings,
+            dataplane.world.management,
+            clients.store,
+            HostAddresses(
+                current=partial(clients.links.addresses, _is_pods),
+                changes=clients.links.address_changes,
+            ),
+        ),
     )
+
+
+def _is_pods(link: str) -> bool:
+    return port_names.pod_number(link) is not None

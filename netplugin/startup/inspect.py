@@ -1,11 +1,11 @@
-"""The agent's REST routes on `:9090`: inspection and debugging, in the original's shapes.
+"""The agent's REST routes on port 9090: inspection and debugging, in the original's shapes.
 
 GET /inspect/driver: state of both bridges (`ofnet.inspection`). GET /inspect/nameserver: the names
 pods can resolve. GET /inspect/bgp: the session with the BGP peer and its prefixes
 (`ofnet.bgp.inspection`). GET /svcstats: counters of the clients of services; this route and the
 driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
-endpoint of this host, for netmaster's clean-up. GET /debug/leaks: how many objects garbage
-collection removed, by cause.
+endpoint of this host, for netmaster's clean-up; refused to all but registered masters. GET
+/debug/leaks: how many objects garbage collection removed, by cause.
 
 Source: docs/original/netplugin-agent.md §7.
 """
@@ -27,6 +27,7 @@ from core.logs import fields
 from daemons.peers import agent_api_allows
 from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
+from netplugin.bridges.pod_guard import resolve
 from netplugin.dns.nameserver import NameServer
 from netplugin.pods.handler import Pods
 from netplugin.settings import ListenAddress
@@ -110,11 +111,28 @@ class Inspector:
         return web.Response(text=_json(dict(self._collected)), content_type="application/json")
 
     async def _reclaim(self, request: web.Request) -> web.Response:
+        # With TLS the role in the certificate has been checked, which says more than an address.
+        if not request.secure and not await self._is_master(request.remote or ""):
+            log.warning("reclaim refused", extra=fields(peer=request.remote, path=request.path))
+            return web.Response(
+                status=HTTPStatus.FORBIDDEN,
+                text=f"{request.remote} is not the address of a registered netmaster: release"
+                " endpoints with netctl\n",
+            )
         try:
             await self._pods.reclaim(EndpointKey(request.match_info["key"]))
         except ContivError as exc:
             return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
         return web.Response(text="null\n", content_type="application/json")
+
+    async def _is_master(self, peer: str) -> bool:
+        """Return whether a peer has the address of a master that is registered in the store."""
+        # A pod has such an address only on its way out of a master's host, and is stopped before
+        # (`ofnet.pipelines.pod_guard`).
+        masters = self._identity(Bridge.VXLAN).masters
+        return peer in masters or peer in {
+            address for name in masters for address in await resolve(name)
+        }
 
 
 @asynccontextmanager

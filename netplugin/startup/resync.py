@@ -51,6 +51,8 @@ async def resync(
     # port that is missing then loses its flows, and a running pod its network.
     await _read_records(context, dataplane)
     await _publish_ports(dataplane, host_services, pod_services)
+    # After the ports: the host's own ones have addresses that pods must not reach.
+    await host_services.pod_guard.start()
     dataplane.world.set_complete()
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
@@ -100,6 +102,9 @@ async def _publish_ports(
 
 
 def _start_flow_tasks(context: Context, dataplane: Dataplane) -> None:
+    # With the flows and not with the other loops, which wait for the switch: a bridge without its
+    # controller would keep them waiting.
+    context.supervisor.supervise("bridges", dataplane.keeper.run())
     context.supervisor.supervise("flows", dataplane.reconciler.run())
     for bridge, agent in dataplane.agents.items():
         context.supervisor.supervise(f"bridge {bridge}", agent.run())
@@ -141,6 +146,7 @@ def _start_loops(
     supervise = context.supervisor.supervise
     supervise("tunnel ports", dataplane.ports.run())
     supervise("host access", host_services.host_access.run())
+    supervise("pod guard", host_services.pod_guard.run())
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
     supervise("endpoint ports", pod_services.ports.run())

@@ -7,7 +7,7 @@ this host reports itself (tunnel ports, uplinks, the port for BGP and its routes
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final, TypeVar
 
 from core.ids import EndpointKey, HostLabel, NetworkId
@@ -16,6 +16,7 @@ from ofnet.world import (
     AccessPort,
     HostPort,
     LocalEndpoint,
+    ManagementPort,
     Network,
     RemoteEndpoint,
     Router,
@@ -47,6 +48,8 @@ class BridgeState:
         self.uplinks: tuple[Uplink, ...] = ()
         self.peer_macs: dict[HostLabel, str] = {}
         self.services: dict[str, Service] = {}
+        self.management: dict[str, IPv4Network | IPv6Network] = {}
+        self.management_ports: dict[str, ManagementPort] = {}
         self.router: Router | None = None
         self.routes: dict[IPv4Network, str] = {}
         self.learning = False
@@ -74,6 +77,15 @@ class BridgeState:
     def set_peer_mac(self, host: HostLabel, mac: str | None) -> None:
         """Set or clear the MAC address that another host's uplinks send by."""
         self._put(ObjectKind.PEER, self.peer_macs, host, mac)
+
+    def set_management(self, name: str, address: IPv4Network | IPv6Network | None) -> None:
+        """Set or clear an address whose management ports pods must not reach."""
+        self._put(ObjectKind.MANAGEMENT, self.management, name, address)
+
+    def set_management_ports(self, ports: Mapping[str, ManagementPort]) -> None:
+        """Replace the management ports."""
+        before, self.management_ports = self.management_ports, dict(ports)
+        self._mark(ObjectKind.MANAGEMENT_PORT, _differing(before, ports))
 
     def announce(self, group_id: int) -> None:
         """Mark the local endpoints of a group, so that they are announced anew."""

@@ -9,7 +9,7 @@ it to the modules it concerns, in the order that their dependencies need:
 * `endpoints`: which endpoints are local or remote, and with which values;
 * `services`, with `service_records`: the services and their providers;
 * `policies`, `aci_announcements`: rules, and the groups whose endpoints are announced;
-* `peers`: the other hosts, and this host's BGP peer;
+* `peers`: the other hosts, and this host's BGP peer; `management`: what pods must not reach;
 * `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
 
 They translate records by `netplugin.world.conversion` and set the results on the state of a bridge
@@ -31,6 +31,7 @@ from netplugin.world.dns_records import DnsRecords
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.forwarding_mode import ForwardingMode
 from netplugin.world.kube_services import KubeService
+from netplugin.world.management import Management
 from netplugin.world.network_tenants import NetworkTenants
 from netplugin.world.networks import NetworkChange, Networks
 from netplugin.world.peers import Peers
@@ -95,6 +96,7 @@ class WorldBuilder:
         self._tenants = NetworkTenants()
         self.services = Services(self._bridges, self._vrfs.ids, self._tenants, self._signal.set)
         self.peers = Peers(host, self.vlan)
+        self.management = Management(self._bridges)
         self.names = DnsRecords(self._tenants)
         self._policies = Policies()
         self._profiles = AciAnnouncements()
@@ -111,7 +113,7 @@ class WorldBuilder:
             Launch: _handler(Launch, _ignore, self._end_launch),
             # settings that are removed stay in force: forwarding needs some
             GlobalRecord: _handler(GlobalRecord, self._put_settings, _ignore),
-            HostRecord: _handler(HostRecord, self.peers.put, self._remove_host),
+            HostRecord: _handler(HostRecord, self._put_host, self._remove_host),
             BgpRecord: _handler(BgpRecord, self.peers.put_bgp, self.peers.remove_bgp),
             **dict.fromkeys(IGNORED, _Handler(_ignore, _ignore)),
         }
@@ -197,8 +199,13 @@ class WorldBuilder:
         if self.forwarding.put(record):
             self._alter_everything()
 
+    def _put_host(self, record: HostRecord) -> None:
+        self.peers.put(record)  # first, for it raises Invalid
+        self.management.put_host(record)
+
     def _remove_host(self, record: HostRecord) -> None:
         self.peers.remove(record.label)
+        self.management.remove_host(record)
 
     def _set_tenant(self, nid: NetworkId, tenant: TenantName) -> None:
         """Set the tenant of a network, and with it that of its endpoints' names and services."""

@@ -9,7 +9,7 @@ import logging
 import time
 from binascii import a2b_base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -91,8 +91,10 @@ class ConsulReader:
     async def stream(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         known: dict[str, Entry] | None = None
+        index = 0
         async for listing in self._listings(prefix, recurse=True):
-            item = _snapshot(listing) if known is None else update(known, listing)
+            item = _snapshot(listing) if known is None else update(known, listing, index)
+            index = listing.index
             if isinstance(item, Snapshot):
                 known = dict(item.entries)
             if item is not None:
@@ -136,10 +138,10 @@ def entry(item: Any) -> Entry:
     return Entry(f"/{item['Key']}", a2b_base64(item["Value"] or ""), item["ModifyIndex"])
 
 
-def update(known: dict[str, Entry], listing: KeyListing) -> Snapshot | Delta | None:
-    """Update the known entries from a listing; return the changes, None if there are none.
+def update(known: dict[str, Entry], listing: KeyListing, index: int) -> Snapshot | Delta | None:
+    """Update the known entries, as of an index, from a listing; return what changed, None if none.
 
-    Returns a Snapshot, without an update of `known`, if a key's revision went back.
+    Returns a rewound Snapshot, without an update of `known`, for a store that went back.
     """
     found = {f"/{item['Key']}": item for item in listing.items}
     puts = [
@@ -147,10 +149,11 @@ def update(known: dict[str, Entry], listing: KeyListing) -> Snapshot | Delta | N
         for key, item in found.items()
         if key not in known or known[key].rev != item["ModifyIndex"]
     ]
-    # Revisions only grow, so the store was restored or replaced: nothing known can be compared.
-    if any(put.key in known and put.rev < known[put.key].rev for put in puts):
-        return _snapshot(listing)
     gone = [key for key in known if key not in found]
+    # An index that went back proves nothing: consul forgets deletes after a while, and then the
+    # index of a prefix is that of its last put.
+    if any(put.rev <= index for put in puts) or (gone and listing.index < index):
+        return replace(_snapshot(listing), rewound=True)
     known.update((put.key, put) for put in puts)
     for key in gone:
         del known[key]

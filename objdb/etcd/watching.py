@@ -1,14 +1,15 @@
 """Snapshots and watches of etcd: every change once, in order, across reconnects.
 
 A watch resumes after the last event that it delivered. A member that does not answer heartbeats is
-left for the next one. If the history was compacted, the watch delivers another snapshot.
+left for the next one. If the history was compacted, or is another one than before (the store was
+restored from a backup), the watch delivers another snapshot.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import grpc
@@ -31,6 +32,12 @@ log = logging.getLogger(__name__)
 # The only record of progress is the revision of the last delivered event. Progress responses have
 # a revision too, but they can overtake events (docs/notes/stores.md §1.5): to resume from
 # one would lose what it overtook. They serve as heartbeats only.
+#
+# After a restore, etcd accepts a watch from a revision in its future and stays silent until it gets
+# there; and once it is there, that revision is another one. The cluster id does not tell: a restore
+# may keep it. So every response's revision is compared with the watch's, and a watch that is opened
+# again first reads a key that it saw, at the revision at which it saw it. That read is
+# linearizable, because a member that lags behind the others may lag behind the watch as well.
 
 PAGE: Final = 20_000
 """Keys per page. Large, because for each page etcd counts all remaining keys of the range."""
@@ -51,8 +58,16 @@ _DELETE: Final = rpc.Event.DELETE
 _EOF: Final = grpc.aio.EOF  # type: ignore[attr-defined]  # missing in the stubs
 
 
-class Compacted(Exception):
-    """The history from which a watch was to resume has been compacted."""
+class HistoryLost(Exception):
+    """The history from which a watch was to resume is not there."""
+
+
+class Compacted(HistoryLost):
+    """It has been compacted, or nothing is known by which to recognise it."""
+
+
+class Rewound(HistoryLost):
+    """The store has another history."""
 
 
 class _StreamBroken(Exception):
@@ -77,6 +92,40 @@ class KeyRange:
         return cls(raw, raw[:-1] + bytes([raw[-1] + 1]))
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A key as it was: its value and its own revision; None for a key deleted just then."""
+
+    key: bytes
+    entry: tuple[bytes, int] | None
+
+    @classmethod
+    def of_event(cls, event: Any) -> "Evidence":
+        """Return what the last event of a revision shows."""
+        kv = event.kv
+        return cls(kv.key, None if event.type == _DELETE else (kv.value, kv.mod_revision))
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a watch has come in a history: a revision, and a key as it was at that revision.
+
+    `cluster` is the store's id, 0 if unknown. Without evidence a watch cannot be resumed.
+    """
+
+    rev: int
+    cluster: int = 0
+    evidence: Evidence | None = None
+
+    @classmethod
+    def of_snapshot(cls, snapshot: Snapshot, cluster: int) -> "Position":
+        """Return the position at which a snapshot was read."""
+        last = max(snapshot.entries.values(), key=lambda entry: entry.rev, default=None)
+        if last is None:
+            return cls(snapshot.rev, cluster)
+        return cls(snapshot.rev, cluster, Evidence(last.key.encode(), (last.value, last.rev)))
+
+
 class EtcdWatcher:
     """Reads and watches key ranges of one cluster."""
 
@@ -86,38 +135,42 @@ class EtcdWatcher:
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under a prefix at one revision, read in pages."""
-        while True:
-            try:
-                return await self._pages(prefix)
-            except Compacted:
-                log.debug("snapshot compacted while reading, restarting", extra=fields(key=prefix))
+        return (await self._snapshot(prefix))[0]
 
     async def stream(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
-        keys = KeyRange.under(prefix)
+        keys, rewound = KeyRange.under(prefix), False
+        at: Position | None = None
         for delay in backoff(0.02, 0.5):
             if self._channels.closed:
                 return
             try:
-                snapshot = await self.snapshot(prefix)
+                snapshot, cluster = await self._snapshot(prefix)
             except StoreUnavailable as exc:
                 log.warning("store unavailable, retrying", extra=fields(key=prefix, error=str(exc)))
                 await asyncio.sleep(delay)
                 continue
-            yield snapshot
+            if at is not None and (cluster != at.cluster or snapshot.rev < at.rev):
+                rewound = True
+            yield replace(snapshot, rewound=rewound)
+            at, rewound = Position.of_snapshot(snapshot, cluster), False
             try:
-                async with aclosing(self.changes(keys, snapshot.rev)) as changes:
+                async with aclosing(self.changes(keys, at)) as changes:
                     async for events in changes:
                         yield delta(events)
             except Compacted:
                 log.info("watch compacted, resync with a snapshot", extra=fields(key=prefix))
+            except Rewound:
+                log.warning("store went back, resync with a snapshot", extra=fields(key=prefix))
+                rewound = True
 
-    async def changes(self, keys: KeyRange, rev: int) -> AsyncGenerator[list[Any], None]:
-        """Yield the events after a revision, in lists of whole revisions, until closed.
+    async def changes(self, keys: KeyRange, at: Position) -> AsyncGenerator[list[Any], None]:
+        """Yield the events after a position, in lists of whole revisions, until closed.
 
-        Raises Compacted when that history was compacted, StoreDenied when refused.
+        `at` moves along. Raises HistoryLost when that history is not there, StoreDenied when
+        refused.
         """
-        delays, refused = backoff(0.02, 1.0), False
+        delays, refused, unverified = backoff(0.02, 1.0), False, False
         while not self._channels.closed:
             member = self._channels.current
             try:
@@ -125,13 +178,17 @@ class EtcdWatcher:
                 # compacted before etcd has sent it, etcd silently drops its deletes
                 # (etcd-io/etcd#18089). A start at a compacted `rev` is refused instead, which
                 # leads to a resync.
-                async with self._open_stream(member, keys, rev) as call:
+                async with self._open_stream(member, keys, at.rev) as call:
                     while True:
                         response = await self._read(call)
                         delays, refused = backoff(0.02, 1.0), False
-                        events = [e for e in response.events if e.kv.mod_revision > rev]
+                        if unverified or _looks_rewound(response.header, at):
+                            await self._verify(keys, at, opened_again=unverified)
+                            unverified = False
+                        events = [e for e in response.events if e.kv.mod_revision > at.rev]
                         if events:
-                            rev = events[-1].kv.mod_revision
+                            at.rev = events[-1].kv.mod_revision
+                            at.evidence = Evidence.of_event(events[-1])
                             yield events
             except _WatchRefused as exc:
                 await self._authenticate_again(exc, refused=refused)
@@ -146,10 +203,46 @@ class EtcdWatcher:
                 if self._channels.interrupted():
                     return
                 raise
+            unverified = True
             self._channels.rotate(member)
             await asyncio.sleep(next(delays))
 
-    async def _pages(self, prefix: str) -> Snapshot:
+    async def _verify(self, keys: KeyRange, at: Position, *, opened_again: bool) -> None:
+        """Raise HistoryLost unless the store certainly has the history of a position."""
+        if at.evidence is None:
+            # A response of a member that only lags behind is no reason to give up; see below.
+            if opened_again:
+                raise Compacted
+            await self._read_at(keys.key, at.rev, at.cluster)
+            return
+        now = await self._read_at(at.evidence.key, at.rev, at.cluster)
+        if now != at.evidence.entry:
+            raise Rewound
+        if now is None and await self._read_at(at.evidence.key, at.rev - 1, at.cluster) is None:
+            raise Rewound
+
+    async def _read_at(self, key: bytes, rev: int, cluster: int) -> tuple[bytes, int] | None:
+        """Return a key's value and revision as of a revision; linearizable."""
+        request = rpc.RangeRequest(key=key, revision=rev)
+        try:
+            answer = await self._channels.call(lambda member: member.kv.Range, request)
+        except StoreUnavailable as exc:
+            if _is_out_of_range(exc.__cause__):
+                raise (Rewound if "future" in str(exc) else Compacted) from exc
+            raise
+        if cluster and answer.header.cluster_id != cluster:
+            raise Rewound
+        return (answer.kvs[0].value, answer.kvs[0].mod_revision) if answer.kvs else None
+
+    async def _snapshot(self, prefix: str) -> tuple[Snapshot, int]:
+        while True:
+            try:
+                return await self._pages(prefix)
+            except Compacted:
+                log.debug("snapshot compacted while reading, restarting", extra=fields(key=prefix))
+
+    async def _pages(self, prefix: str) -> tuple[Snapshot, int]:
+        """Return a snapshot and the id of the cluster."""
         keys, rev = KeyRange.under(prefix), 0
         entries: dict[str, Entry] = {}
         start = keys.key
@@ -160,7 +253,7 @@ class EtcdWatcher:
                     lambda member: member.kv.Range, request, attempt=PAGE_ATTEMPT
                 )
             except StoreUnavailable as exc:
-                if _is_compaction(exc.__cause__):
+                if _is_out_of_range(exc.__cause__):
                     raise Compacted from exc
                 raise
             rev = rev or page.header.revision  # the headers of later pages have newer revisions
@@ -168,7 +261,7 @@ class EtcdWatcher:
                 key = _text(kv.key)
                 entries[key] = Entry(key, kv.value, kv.mod_revision)
             if not page.more:
-                return Snapshot(rev, entries)
+                return Snapshot(rev, entries), int(page.header.cluster_id)
             start = page.kvs[-1].key + b"\0"
 
     @asynccontextmanager
@@ -242,10 +335,15 @@ def delta(events: Iterable[Any]) -> Delta:
     return delta_of(rev, last)
 
 
+def _looks_rewound(header: Any, at: Position) -> bool:
+    """Return whether a member's answer is from before a position, or from another cluster."""
+    return bool(header.revision < at.rev or (at.cluster and header.cluster_id != at.cluster))
+
+
 def _text(key: bytes) -> str:
     """Decode a key; a key of another program that is not UTF-8 is escaped, not an error."""
     return key.decode(errors="backslashreplace")
 
 
-def _is_compaction(exc: BaseException | None) -> bool:
+def _is_out_of_range(exc: BaseException | None) -> bool:
     return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is grpc.StatusCode.OUT_OF_RANGE

@@ -6,8 +6,8 @@ client has not taken yet.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from core.errors import NotFound
 from objdb.api import (
@@ -35,6 +35,14 @@ class _Stored:
     entry: Entry
     created: int
     lease: MemoryLease | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """What a store held at a revision."""
+
+    stored: Mapping[str, _Stored]
+    rev: int
 
 
 class MemoryStore:
@@ -100,6 +108,17 @@ class MemoryStore:
         for reader in self._readers:
             reader.resync()
 
+    def save(self) -> SavedState:
+        """Return what the store holds, for `restore`."""
+        return SavedState(dict(self._stored), self._rev)
+
+    def restore(self, saved: SavedState, *, further: int = 0) -> None:
+        """Go back to a saved state, `further` commits on when clients see it."""
+        self._stored = dict(saved.stored)
+        self._rev = saved.rev + further
+        for reader in self._readers:
+            reader.resync(rewound=True)
+
     def subscribe(self, prefix: str, faults: Faults) -> "Reader":
         """Return a new reader of the changes under a prefix."""
         reader = Reader(self, prefix, faults)
@@ -137,6 +156,8 @@ class Reader:
         self._faults = faults
         self._pending: deque[Delta] = deque()
         self._resync = True
+        self._rewound = False
+        self._started = False
         self._closed = False
         self._ready = asyncio.Event()
         self._ready.set()
@@ -149,8 +170,9 @@ class Reader:
             self._pending.append(Delta(delta.rev, puts, deletes))
             self._ready.set()
 
-    def resync(self) -> None:
+    def resync(self, *, rewound: bool = False) -> None:
         """Continue with a snapshot."""
+        self._rewound = self._rewound or (rewound and self._started)
         self._resync = True
         self._ready.set()
 
@@ -173,9 +195,10 @@ class Reader:
 
     def _snapshot(self) -> Snapshot:
         # The snapshot contains the queued deltas; delivered after it they would go back in time.
-        self._resync = False
+        self._resync, rewound = False, self._rewound
+        self._rewound, self._started = False, True
         self._pending.clear()
-        return self._store.snapshot(self._prefix)
+        return replace(self._store.snapshot(self._prefix), rewound=rewound)
 
     def _delta(self) -> Delta:
         if not self._faults.coalesce:

@@ -116,6 +116,11 @@ class Switch:
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
+    def target(self) -> str:
+        """The address as Open vSwitch's controllers name it."""
+        return f"tcp:{self._address[0]}:{self.port}"
+
+    @property
     def connected(self) -> bool:
         """True while a switch is connected and its handshake complete."""
         return self._session is not None

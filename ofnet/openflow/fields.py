@@ -1,6 +1,7 @@
 """The bits of the metadata register, the only state passed between tables.
 
-No NXM register is used. The layout is the original's (bit 31 and bits 40-63 are free).
+No NXM register is used. The layout is the original's, with bits 40 to 42 added (bit 31 and bits
+43-63 are free).
 """
 
 from dataclasses import dataclass
@@ -67,6 +68,15 @@ SOURCE_GROUP: Final = Field(16, 15)
 
 VRF: Final = Field(32, 8)
 """The tenant's routing domain; the number is local to the host."""
+
+MANAGEMENT: Final = Field(40, 1)
+"""Set for packets to an address of a host, a master or the store (`ofnet.pipelines.pod_guard`)."""
+
+FROM_HOST: Final = Field(41, 1)
+"""Set for packets that the host itself sends by its interface on an infra network."""
+
+TO_HOST: Final = Field(42, 1)
+"""Set for packets of a pod's interface to its host, which leave by table 8 alone."""
 
 
 def _hex(value: int) -> str:

@@ -6,9 +6,11 @@ VRFs and policies do not apply, as on the separate bridge that the original once
 """
 
 # Invariant: packets from this port reach the host or are dropped. Table 0 passes only the pod's own
-# MAC and private address, to table 8 and not to the cluster's tables. Other packets take table 0's
-# miss to table 1, which has no flow for the port and drops them. In table 8 the private network is
-# out of reach but for the host itself, so pods cannot reach each other around the policies.
+# MAC and private address, marked TO_HOST. Table 4 looks at the address, table 5 drops what is for a
+# management port (`ofnet.pipelines.pod_guard`) and sends the rest to table 8, above all rules: the
+# mark never leaves these three tables. Other packets take table 0's miss to table 1, which has no
+# flow for the port and drops them. In table 8 the private network is out of reach but for the host
+# itself, so pods cannot reach each other around the policies.
 
 from collections.abc import Iterator
 
@@ -16,6 +18,7 @@ from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.openflow.fields import TO_HOST
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
@@ -36,10 +39,14 @@ def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     sent: MatchFields = {**own, "eth_type": oxm.ETH_IPV4, "ipv4_src": access.ip}
     dns: MatchFields = {**sent, "ip_proto": oxm.PROTO_UDP, "udp_dst": stages.DNS_PORT}
     named: MatchFields = {"eth_type": oxm.ETH_ARP, "arp_sha": access.mac, "arp_spa": access.ip}
-    to_host, on = Instructions((Output(port.ofport),)), goto(TableId.HOST_SNAT)
+    to_host = Instructions((Output(port.ofport),))
+    on = Instructions(metadata=TO_HOST.put(1), goto=TableId.DST_GRP)
     yield _flow(TableId.INPUT, Priority.GUARD_PASS, sent, on)
     yield _flow(TableId.INPUT, Priority.EXEMPT, dns, on)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, {**own, **named}, to_host)
+    yield _flow(
+        TableId.POLICY, Priority.TO_HOST, {"metadata": TO_HOST.put(1)}, goto(TableId.HOST_SNAT)
+    )
     ip: MatchFields = {"in_port": access.ofport, "eth_type": oxm.ETH_IPV4}
     private: MatchFields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": port.subnet}
     marks = (SetField("ip_dscp", access.dscp),) if access.dscp else ()

@@ -6,17 +6,18 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from typing import TypeVar, assert_never
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
-from ofnet.pipelines import policy, service_nat
+from ofnet.pipelines import pod_guard, policy, service_nat
 from ofnet.tables import Mode
 from ofnet.world import (
     AccessPort,
     LocalEndpoint,
+    ManagementPort,
     Network,
     RemoteEndpoint,
     Router,
@@ -65,6 +66,8 @@ class Pipeline:
     rule: Callable[[Rule, World], Iterator[Flow]] = policy.flows
     router: Callable[[Router, World], Iterator[Flow]] = no_flows_for
     route: Callable[[IPv4Network, str, World], Iterator[Flow]] = no_flows_to
+    management: Callable[[IPv4Network | IPv6Network, World], Iterator[Flow]]
+    management_port: Callable[[ManagementPort, World], Iterator[Flow]] = pod_guard.port
 
     def flows(  # noqa: C901, PLR0911, PLR0912 - one return per kind of object
         self, of: ObjectId, world: World
@@ -99,6 +102,11 @@ class Pipeline:
                 prefix = IPv4Network(of.name)
                 hop = world.routes.get(prefix)
                 return self.route(prefix, hop, world) if hop is not None else iter(())
+            case ObjectKind.MANAGEMENT:
+                address = world.management.get(of.name)
+                return self.management(address, world) if address is not None else iter(())
+            case ObjectKind.MANAGEMENT_PORT:
+                return _of(self.management_port, world.management_ports.get(of.name), world)
             case ObjectKind.PEER:
                 return iter(())
             case _:

@@ -20,7 +20,14 @@ from ofnet.openflow.actions import (
     SetField,
     goto,
 )
-from ofnet.openflow.fields import DESTINATION_GROUP, SOURCE_GROUP, VRF, Bits
+from ofnet.openflow.fields import (
+    DESTINATION_GROUP,
+    FROM_HOST,
+    MANAGEMENT,
+    SOURCE_GROUP,
+    VRF,
+    Bits,
+)
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import TABLES, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink
@@ -109,6 +116,8 @@ def port_input(
     marks = VRF.put(vrf)
     if endpoint.group_id:
         marks |= SOURCE_GROUP.put(endpoint.group_id)
+    if endpoint.of_host:
+        marks |= FROM_HOST.put(1)
     yield into_tables(ObjectKind.LOCAL, endpoint.ofport, marks, tagging=tagging)
     if not endpoint.dscp:
         return
@@ -173,14 +182,20 @@ def destination_groups(
 ) -> Iterator[Flow]:
     """Yield the flows that set an endpoint's group as the destination group of packets to it."""
     for address in addresses(endpoint):
-        yield destination_group(owner, destination(address, vrf), endpoint.group_id)
+        yield destination_group(owner, destination(address, vrf), endpoint)
 
 
-def destination_group(owner: ObjectKind, to: Match, group_id: int) -> Flow:
-    """Return the flow that sets the destination group of packets to an address."""
-    return Flow(owner, TableId.DST_GRP, Priority.MATCH, to, _group_mark(group_id))
+def destination_group(
+    owner: ObjectKind, to: Match, endpoint: LocalEndpoint | RemoteEndpoint
+) -> Flow:
+    """Return the flow that marks packets to an address of an endpoint by its group."""
+    marks = _group_marks(endpoint.group_id, of_host=endpoint.of_host)
+    return Flow(owner, TableId.DST_GRP, Priority.MATCH, to, marks)
 
 
 @lru_cache(maxsize=4096)
-def _group_mark(group_id: int) -> Instructions:
-    return Instructions(metadata=DESTINATION_GROUP.put(group_id), goto=TableId.POLICY)
+def _group_marks(group_id: int, *, of_host: bool) -> Instructions:
+    marks = DESTINATION_GROUP.put(group_id)
+    if of_host:
+        marks |= MANAGEMENT.put(1)
+    return Instructions(metadata=marks, goto=TableId.POLICY)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import goto
-from ofnet.pipelines import ingress_group, neighbours, policy, stages
+from ofnet.pipelines import ingress_group, neighbours, pod_guard, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -69,4 +69,5 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    management=pod_guard.everywhere,
 )

@@ -26,7 +26,7 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.fields import RX_VTEP, VRF
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import ingress_group, neighbours, source_guard, stages
+from ofnet.pipelines import ingress_group, neighbours, pod_guard, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.pipelines.stages import FLAT_VRF
 from ofnet.tables import Mode, Priority, TableId
@@ -192,6 +192,7 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    management=pod_guard.everywhere,
     router=_router,
     route=_route,
 )

@@ -20,7 +20,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.match import Match
-from ofnet.pipelines import host_access, ingress_group, neighbours, source_guard, stages
+from ofnet.pipelines import host_access, ingress_group, neighbours, pod_guard, source_guard, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -68,7 +68,7 @@ def _local(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     for address in stages.addresses(endpoint):
         to = stages.destination(address, network.vrf)
         yield Flow(ObjectKind.LOCAL, TableId.IP, Priority.MATCH, to, to_port)
-        yield stages.destination_group(ObjectKind.LOCAL, to, endpoint.group_id)
+        yield stages.destination_group(ObjectKind.LOCAL, to, endpoint)
     yield from _neighbours(ObjectKind.LOCAL, endpoint, network.vrf)
     yield from neighbours.arp_requests(endpoint, network.vrf, guard=world.guard)
     yield from neighbours.solicitations(endpoint, network.vrf)
@@ -87,7 +87,7 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     for address in stages.addresses(endpoint):
         to = stages.destination(address, network.vrf)
         yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
-        yield stages.destination_group(ObjectKind.REMOTE, to, endpoint.group_id)
+        yield stages.destination_group(ObjectKind.REMOTE, to, endpoint)
     yield from ingress_group.source_groups(endpoint, network.vrf)
     yield from _neighbours(ObjectKind.REMOTE, endpoint, network.vrf)
 
@@ -168,5 +168,6 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    management=pod_guard.within_vrfs,
     access=host_access.flows,
 )

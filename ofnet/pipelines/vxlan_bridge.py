@@ -17,7 +17,7 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.openflow.fields import RX_VTEP
 from ofnet.openflow.match import Match
-from ofnet.pipelines import host_access, ingress_group, neighbours, policy, stages
+from ofnet.pipelines import host_access, ingress_group, neighbours, pod_guard, policy, stages
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -98,6 +98,7 @@ PIPELINE = Pipeline(
     network=_network,
     local=_local,
     remote=_remote,
+    management=pod_guard.within_vrfs,
     access=host_access.flows,
     flood=_flood,
 )

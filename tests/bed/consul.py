@@ -92,6 +92,16 @@ class Consul(Daemon):
         """Delete a key behind everybody's back."""
         self.request("DELETE", f"/v1/kv{key}")
 
+    def save(self) -> bytes:
+        """Return a snapshot of the store."""
+        return self.request("GET", "/v1/snapshot")[2]
+
+    def restore(self, saved: bytes, *, further: int = 0) -> None:
+        """Go back to a snapshot, `further` puts on. Consul's index never goes back for a put."""
+        self.request("PUT", "/v1/snapshot", saved)
+        for number in range(further):
+            self.put(f"/further/{number}", b"")
+
     def request(
         self, method: str, path: str, body: object = None
     ) -> tuple[int, http.client.HTTPMessage, bytes]:

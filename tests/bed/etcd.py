@@ -5,6 +5,9 @@ again keeps data and ports.
 """
 
 import json
+import os
+import shutil
+import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,12 +40,17 @@ class Etcd(Daemon):
         peers = peers or {member: f"http://127.0.0.1:{free_port(namespace)}"}
         peer_url = peers[member]
         cluster = ",".join(f"{name}={url}" for name, url in peers.items())
+        self._dir = dir
+        self._data = dir / f"etcd-{member}"
+        self._membership = [
+            *("--name", member, "--initial-cluster", cluster),
+            *("--initial-advertise-peer-urls", peer_url),
+        ]
         super().__init__(
             [
-                *("etcd", "--name", member, "--data-dir", dir / f"etcd-{member}"),
+                *("etcd", "--data-dir", str(self._data), *self._membership),
                 *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
-                *("--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url),
-                *("--initial-cluster", cluster),
+                *("--listen-peer-urls", peer_url),
             ],
             log=dir / f"etcd-{member}.log",
             namespace=namespace,
@@ -64,6 +72,28 @@ class Etcd(Daemon):
         revision = self.revision()
         self._post("kv/compaction", {"revision": revision, "physical": True})
         return revision
+
+    def save(self) -> Path:
+        """Write a snapshot of the store and return its file."""
+        saved = self._dir / f"saved-{self.revision()}"
+        self._etcdctl("--endpoints", self.url, "snapshot", "save", saved)
+        return saved
+
+    def restore(self, saved: Path, *, further: int = 0) -> None:
+        """Go back to a snapshot, with the same cluster id; clients find it `further` puts on."""
+        self.kill()
+        shutil.rmtree(self._data)
+        self._etcdctl("snapshot", "restore", saved, "--data-dir", self._data, *self._membership)
+        if further:
+            url, command = self.url, self.command
+            self.url = f"http://{self.address}:{free_port(self.namespace, self.address)}"
+            self.command = [self.url if word == url else word for word in command]
+            self.start()
+            for number in range(further):
+                self.put(f"/further/{number}", b"")
+            self.kill()
+            self.url, self.command = url, command
+        self.start()
 
     def alarm(self, action: str) -> None:
         """ACTIVATE or DEACTIVATE the alarm that a full store raises."""
@@ -91,6 +121,15 @@ class Etcd(Daemon):
         found = self._post("kv/range", _under(prefix)).get("kvs", [])
         for lease in {kv["lease"] for kv in found if "lease" in kv}:
             self._post("lease/revoke", {"ID": lease}, gone=True)
+
+    def _etcdctl(self, *words: str | Path) -> None:
+        prefix = [] if self.namespace is None else self.namespace.enter
+        subprocess.run(
+            [*prefix, "etcdctl", *words],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "ETCDCTL_API": "3"},
+        )
 
     def _post(self, method: str, body: dict[str, Any], *, gone: bool = False) -> dict[str, Any]:
         """Return the answer; `gone` says that what is asked for may be there no more."""

@@ -3,7 +3,9 @@
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,16 @@ from tests.bed.store import STORES, Store
 from tests.bed.store import client as client_of
 
 Client = Callable[[], Backend]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A store: makes clients, saves its state, and goes back to a saved one."""
+
+    client: Client
+    save: Callable[[], Any]
+    restore: Callable[..., None]
+
 
 _roots = (f"/test/{number}/" for number in itertools.count(1))
 
@@ -49,27 +61,32 @@ def running(bed_dirs: Iterator[Path]) -> Iterator[Callable[[str], Store]]:
         pytest.param("consul", marks=pytest.mark.store),
     ]
 )
-async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """Give a maker of clients of one store."""
+def served(request: pytest.FixtureRequest) -> Served:
+    """Give a store."""
+    if request.param in STORES:
+        running: Callable[[str], Store] = request.getfixturevalue("running")
+        server = running(request.param)
+        return Served(lambda: client_of(server), server.save, server.restore)
+    store = MemoryStore()
+    coalesce = request.param == "memory-coalescing"
+    return Served(
+        lambda: MemoryBackend(store, Faults(coalesce=coalesce, silent_rewrites=coalesce)),
+        store.save,
+        store.restore,
+    )
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[Client]:
+    """Give a maker of clients of the store."""
     async with AsyncExitStack() as opened:
-        make = _maker(request)
 
         def client() -> Backend:
-            backend = make()
+            backend = served.client()
             opened.push_async_callback(backend.close)
             return backend
 
         yield client
-
-
-def _maker(request: pytest.FixtureRequest) -> Client:
-    if request.param in STORES:
-        running: Callable[[str], Store] = request.getfixturevalue("running")
-        server = running(request.param)
-        return lambda: client_of(server)
-    store = MemoryStore()
-    coalesce = request.param == "memory-coalescing"
-    return lambda: MemoryBackend(store, Faults(coalesce=coalesce, silent_rewrites=coalesce))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 
 import pytest
 
@@ -23,7 +24,7 @@ from objdb.api import (
     admit,
     split,
 )
-from tests.contract.conftest import Client
+from tests.contract.conftest import Client, Served
 from tests.contract.following import following
 
 
@@ -472,6 +473,57 @@ async def test_several_watches_of_one_client(client: Client, root: str) -> None:
         await backend.commit([put(root + "a/x"), put(root + "b/y")])
         await one.until_values({root + "a/x": b"v"})
         await other.until_values({root + "b/y": b"v"})
+
+
+@pytest.mark.parametrize("further", [0, 60], ids=["behind", "past"])
+async def test_a_store_that_went_back_is_a_rewound_snapshot(
+    served: Served, client: Client, root: str, further: int
+) -> None:
+    writer = client()
+    await writer.commit([put(root + "a", b"1"), put(root + "b", b"1")])
+    saved = await asyncio.to_thread(served.save)
+    async with following(client(), root) as follower:
+        for number in range(20):
+            await writer.commit([put(root + "a", str(number).encode()), put(root + "lost")])
+        await writer.commit([delete(root + "b")])
+        await follower.until_values({root + "a": b"19", root + "lost": b"v"})
+        await asyncio.to_thread(partial(served.restore, saved, further=further))
+        await follower.until_values({root + "a": b"1", root + "b": b"1"}, within=20)
+        snapshots = [item for item in follower.items if isinstance(item, Snapshot)]
+        assert [one.rewound for one in snapshots] == [False, True]
+        await writer.commit([put(root + "new")])
+        await follower.until_values({root + "a": b"1", root + "b": b"1", root + "new": b"v"})
+
+
+@pytest.mark.parametrize("further", [0, 60], ids=["behind", "past"])
+async def test_a_watch_of_a_single_key_that_went_back(
+    served: Served, client: Client, root: str, further: int
+) -> None:
+    writer = client()
+    await writer.commit([put(root + "a", b"1")])
+    saved = await asyncio.to_thread(served.save)
+    async with following(client(), root) as follower:
+        await writer.commit([delete(root + "a")])
+        await follower.until_values({})
+        await asyncio.to_thread(partial(served.restore, saved, further=further))
+        await follower.until_values({root + "a": b"1"}, within=20)
+        snapshots = [item for item in follower.items if isinstance(item, Snapshot)]
+        assert [one.rewound for one in snapshots] == [False, True]
+
+
+async def test_a_lock_that_the_restored_store_does_not_know_is_lost(
+    served: Served, client: Client, root: str
+) -> None:
+    saved = await asyncio.to_thread(served.save)
+    lock, other = client().lock(root + "lock", "me", 5), client().lock(root + "lock", "you", 5)
+    fence = await lock.acquire()
+    async with background("second holder", other.acquire()) as second:
+        await asyncio.to_thread(partial(served.restore, saved, further=60))
+        async with asyncio.timeout(20):
+            await lock.lost()
+            await second
+    with pytest.raises(FenceLost):
+        await client().commit([put(root + "a")], fence=fence)
 
 
 async def test_closing_the_client_ends_its_watches(client: Client, root: str) -> None:

@@ -3,7 +3,7 @@
 There are few ports, hosts, networks, groups and addresses, so that packets meet what is there.
 """
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
 from hypothesis import strategies as st
@@ -18,6 +18,7 @@ from ofnet.world import (
     FwdMode,
     HostPort,
     LocalEndpoint,
+    ManagementPort,
     Network,
     RemoteEndpoint,
     Rule,
@@ -185,6 +186,16 @@ def _served(draw: st.DrawFn, client: LocalEndpoint, service: Service) -> Served:
     )
 
 
+MANAGEMENT: Final = {
+    text: ip_network(text) for text in ("8.8.8.8/32", "10.1.0.77/32", "2001:db8:1::4d/128")
+}
+MANAGEMENT_PORTS: Final = {
+    f"{protocol}/{port}": ManagementPort(protocol, port)
+    for protocol in (oxm.PROTO_TCP, oxm.PROTO_UDP)
+    for port in (80, 53)
+}
+
+
 @st.composite
 def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
     """Return a World; some of its pods are known both here and elsewhere, as those that moved.
@@ -220,6 +231,8 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
         rules={rule.id: rule for rule in draw(st.lists(_rules(), max_size=5))},
         services={one.key: one for one in services},
         served=served,
+        management=draw(st.sampled_from([{}, MANAGEMENT])),
+        management_ports=MANAGEMENT_PORTS,
         guard=draw(st.booleans()),
         complete=True,
     )

@@ -275,7 +275,7 @@ class Addressing(RuleBasedStateMachine):
 
     @rule(late=st.booleans())
     def reclaim(self, late: bool) -> None:
-        answer = self.ask(address.reclaim, NOW + (address.GRACE if late else 1.0))
+        answer = self.ask(lambda view: address.reclaim(view, view.reservations if late else ()))
         overdue = [
             (name, ip)
             for name, holders in self.model.held.items()

@@ -89,7 +89,7 @@ def test_a_host_that_forwards_nothing_lacks_something(bed: Bed) -> None:
         host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
     assert status == 1
     assert lines["forwarding"].startswith("LACKS")
-    assert "pods reach nobody outside" in lines["forwarding"]
+    assert "pods cannot reach addresses outside the cluster" in lines["forwarding"]
     assert "-> sysctl net.ipv4.ip_forward=1" in lines["forwarding"]
 
 

@@ -11,7 +11,16 @@ from typing import Final
 
 import pytest
 
-from ofnet.openflow.fields import DESTINATION_GROUP, RX_VTEP, SOURCE_GROUP, VRF, Field
+from ofnet.openflow.fields import (
+    DESTINATION_GROUP,
+    FROM_HOST,
+    MANAGEMENT,
+    RX_VTEP,
+    SOURCE_GROUP,
+    TO_HOST,
+    VRF,
+    Field,
+)
 from ofnet.tables import TABLES, Mode, Priority, Table
 
 ROOT: Final = Path(__file__).parents[2]
@@ -29,6 +38,9 @@ BITS: Final = {
     "DESTINATION_GROUP": DESTINATION_GROUP,
     "SOURCE_GROUP": SOURCE_GROUP,
     "VRF": VRF,
+    "MANAGEMENT": MANAGEMENT,
+    "FROM_HOST": FROM_HOST,
+    "TO_HOST": TO_HOST,
 }
 
 

@@ -5,6 +5,7 @@ Docker and Mesos request an address first and create the endpoint with it afterw
 reservations are released here; one that no endpoint takes over in time is reclaimed.
 """
 
+from collections.abc import Container
 from itertools import islice
 from typing import Final
 
@@ -89,17 +90,17 @@ def release(view: View, request: ReleaseAddressRequest) -> Plan:
     return Plan((Write(keys.grant(network.id, text), None, new=False),), reply="success")
 
 
-def reclaim(view: View, now: float) -> Plan:
+def reclaim(view: View, overdue: Container[str]) -> Plan:
     """Release reservations that are overdue or whose network is deleted; the reply is how many.
 
-    One plan releases some of them: repeat until the reply is 0.
+    `overdue` are keys. One plan releases some of them: repeat until the reply is 0.
     """
-    overdue = (
+    due = (
         key
-        for key, grant in view.reservations.items()
-        if grant.granted_at + GRACE <= now or keys.parse_grant(key)[0] not in view.networks
+        for key in view.reservations
+        if key in overdue or keys.parse_grant(key)[0] not in view.networks
     )
-    writes = tuple(Write(key, None, new=False) for key in islice(overdue, CHUNK))
+    writes = tuple(Write(key, None, new=False) for key in islice(due, CHUNK))
     return Plan(writes, reply=len(writes))
 
 

@@ -1,11 +1,13 @@
-"""Decisions about hosts whose agents are missing: since when, and whether for too long.
+"""Decisions about hosts whose agents are missing: for how long, and whether for too long.
 
-Observations come in from `netmaster.dead_hosts`. The begin of an absence is stored, so it survives
-a change of leader. It is tied to the revision of the host's record, which an agent writes at each
-start: an agent that was back for a moment starts the absence anew.
+Observations come in from `netmaster.dead_hosts`. How long a host has been absent is stored in parts
+as a leader observes it, so most of it survives a change of leader. It is tied to the revision of
+the host's record, which an agent writes at each start: an agent that was back for a moment starts
+the absence anew.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -19,38 +21,47 @@ CHUNK: Final = 24
 """How many hosts one plan writes about."""
 
 
-def update(
-    view: View, absent: Mapping[HostLabel, int], confirmed: Collection[HostLabel], now: float
-) -> Plan:
-    """Store who is missing since `now`, delete who is back; the reply is the number of changes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a scan found, by host.
 
-    `absent` are the hosts whose agents are not registered at the moment, with the revision of
-    their records; `confirmed` are those of them whose absence is certain. One plan makes some of
-    the changes: repeat until there are none.
+    `absent` are the hosts whose agents are not registered at the moment, with the revision of their
+    records; `confirmed` are those of them whose absence is certain. `seconds` are totals to store.
+    `now` is the wall clock, for display.
     """
-    writes = tuple(islice(_changes(view, absent, confirmed, now), CHUNK))
+
+    absent: Mapping[HostLabel, int]
+    confirmed: Mapping[HostLabel, int]
+    seconds: Mapping[HostLabel, float]
+    now: float
+
+
+def update(view: View, observed: Observed) -> Plan:
+    """Store who is missing and for how long, delete who is back; the reply is how many changes.
+
+    One plan makes some of the changes: repeat until there are none.
+    """
+    writes = tuple(islice(_changes(view, observed), CHUNK))
     return Plan(writes, reply=len(writes))
 
 
-def due(
-    view: View, confirmed: Mapping[HostLabel, int], now: float, after: float
-) -> list[HostAbsence]:
-    """Return the absences that have lasted `after` seconds and are confirmed at this moment."""
+def absences(view: View, confirmed: Mapping[HostLabel, int]) -> list[HostAbsence]:
+    """Return the stored absences that are confirmed at this moment."""
     return [
         absence
         for label, rev in confirmed.items()
-        if (absence := view.absences.get(label)) is not None
-        and absence.rev == rev
-        and absence.since + after <= now
+        if (absence := view.absences.get(label)) is not None and absence.rev == rev
     ]
 
 
-def _changes(
-    view: View, absent: Mapping[HostLabel, int], confirmed: Collection[HostLabel], now: float
-) -> Iterator[Write]:
+def _changes(view: View, observed: Observed) -> Iterator[Write]:
     for label, known in view.absences.items():
-        if absent.get(label) != known.rev:
+        if observed.absent.get(label) != known.rev:
             yield Write(keys.absence(label), None, new=False)
-    for label in confirmed:
+        elif observed.seconds.get(label, 0.0) > known.seconds:
+            longer = replace(known, seconds=observed.seconds[label])
+            yield Write(keys.absence(label), longer, new=False)
+    for label, rev in observed.confirmed.items():
         if label not in view.absences:
-            yield Write(keys.absence(label), HostAbsence(label, now, absent[label]), new=True)
+            absence = HostAbsence(label, observed.now, rev)
+            yield Write(keys.absence(label), absence, new=True)

@@ -17,7 +17,6 @@ from core import ids, keys
 from core.addresses import ipv4, ipv4_text, ipv6, ipv6_text, subnet6
 from core.ids import HostLabel, NetworkId
 from netmaster.ipam.network import subnet_of
-from netmaster.plan.endpoints.address import GRACE
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
@@ -87,26 +86,34 @@ _Uses = Mapping[tuple[NetworkId, str], Sequence[Use]]
 
 
 def findings(
-    view: View, now: float, hosts: Container[HostLabel] | None = None
+    view: View,
+    now: float,
+    hosts: Container[HostLabel] | None = None,
+    *,
+    overdue: Container[str] = (),
 ) -> Iterator[IpamFinding]:
-    """Yield all findings; `hosts` are the known hosts, None to skip the check of hosts."""
+    """Yield all findings; `hosts` are the known hosts, None to skip the check of hosts.
+
+    `overdue` are the keys of the reservations that are overdue.
+    """
     uses = _uses(view)
-    yield from _wrong_grants(view, uses, now)
+    yield from _wrong_grants(view, uses, overdue)
     yield from _wrong_uses(view, uses, now)
     if hosts is not None:
         yield from _homeless(view, hosts)
 
 
-def suspected(view: View, now: float) -> frozenset[Place]:
+def suspected(view: View, now: float, overdue: Container[str] = ()) -> frozenset[Place]:
     """Return the addresses with findings that can be repaired."""
-    return frozenset(finding.place for finding in _certain(view, now))
+    return frozenset(finding.place for finding in _certain(view, now, overdue))
 
 
-def fix(view: View, now: float, places: Container[Place]) -> Plan:
+def fix(view: View, now: float, places: Container[Place], overdue: Container[str] = ()) -> Plan:
     """Repair some findings at these places; the reply is the list. Repeat until it is empty."""
     # Decided against the view that it is committed to: a finding that has disappeared since it
     # was suspected yields no write.
-    repaired = list(islice((one for one in _certain(view, now) if one.place in places), CHUNK))
+    certain = _certain(view, now, overdue)
+    repaired = list(islice((one for one in certain if one.place in places), CHUNK))
     return Plan(tuple(finding.repair for finding in repaired if finding.repair), reply=repaired)
 
 
@@ -118,8 +125,9 @@ def counts(view: View) -> dict[str, int]:
     return {"endpoints": len(view.endpoints), **{f"held by {o}": held[o] for o in GrantOwner}}
 
 
-def _certain(view: View, now: float) -> Iterator[IpamFinding]:
-    return (finding for finding in findings(view, now) if finding.repair is not None)
+def _certain(view: View, now: float, overdue: Container[str]) -> Iterator[IpamFinding]:
+    found = findings(view, now, overdue=overdue)
+    return (finding for finding in found if finding.repair is not None)
 
 
 def _uses(view: View) -> _Uses:
@@ -142,12 +150,12 @@ def _uses(view: View) -> _Uses:
     return uses
 
 
-def _wrong_grants(view: View, uses: _Uses, now: float) -> Iterator[IpamFinding]:
+def _wrong_grants(view: View, uses: _Uses, overdue: Container[str]) -> Iterator[IpamFinding]:
     for nid, addresses in view.addresses.items():
         for address, grant in addresses.grants.items():
             kind = None
             if grant.owner is GrantOwner.RESERVATION:
-                if grant.granted_at + GRACE <= now or nid not in view.networks:
+                if keys.grant(nid, address) in overdue or nid not in view.networks:
                     kind = IpamFindingKind.OVERDUE
             elif (grant.owner, grant.owner_id) not in uses.get((nid, address), ()):
                 kind = IpamFindingKind.UNUSED

@@ -130,6 +130,7 @@ async def test_everything_works_for_a_user_whose_tokens_expire(with_users: Secur
 async def test_a_watch_that_resumes_with_an_expired_token(with_users: SecuredEtcd) -> None:
     async with relay(with_users.endpoint) as one, using(with_users, credentials=USER) as writer:
         backend = EtcdBackend(Access(endpoints=(one.endpoint,), credentials=USER), budget=2.0)
+        await writer.commit([create("known")])  # a watch that has seen no key begins anew
         async with following(backend, ROOT) as follower:
             await asyncio.sleep(TOKEN_TTL + 1.5)
             one.cut()

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
-from netplugin.ovsdb.changes import NOBODY
+from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import listening
@@ -147,7 +147,7 @@ async def test_hung_up_a_bridge_dials_anew_and_keeps_its_flows(
         ovs_module.ofctl("-OOpenFlow13", "add-flow", BRIDGE, "priority=7,actions=drop")
         await ovsdb.hang_up(BRIDGE, "ovsbr-none")
         assert await seen.get() == "ended"
-        assert ovs_module.vsctl("get-controller", BRIDGE).strip() == NOBODY
+        assert ovs_module.vsctl("get-controller", BRIDGE).strip() == PLACEHOLDER
         done = ovs_module.vsctl("get", "open_vswitch", ".", "cur_cfg", "next_cfg").split()
         assert done[0] == done[1]
         await ovsdb.ensure_bridge(spec)
@@ -385,3 +385,49 @@ async def test_after_close_calls_fail(ovs_module: OvsHost) -> None:
         pass
     with pytest.raises(SwitchUnavailable):
         await ovsdb.delete_port(BRIDGE, "vvport1")
+
+
+async def test_a_bridge_is_reported_as_others_change_it(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    def is_as(controllers: tuple[str, ...], fail_mode: str | None) -> bool:
+        row = ovsdb.bridge(BRIDGE)
+        return row is not None and (row.controllers, row.fail_mode) == (controllers, fail_mode)
+
+    await until(ovsdb, lambda: is_as((SPEC.controller,), "secure"))
+    ovs_module.vsctl("set-controller", BRIDGE, "tcp:127.0.0.1:1", "tcp:127.0.0.1:2")
+    await until(ovsdb, lambda: ovsdb.bridge(BRIDGE) is not None)
+    await until(
+        ovsdb,
+        lambda: (
+            (row := ovsdb.bridge(BRIDGE)) is not None
+            and set(row.controllers) == {"tcp:127.0.0.1:1", "tcp:127.0.0.1:2"}
+        ),
+    )
+    ovs_module.vsctl("del-controller", BRIDGE, "--", "del-fail-mode", BRIDGE)
+    await until(ovsdb, lambda: is_as((), None))
+    await ovsdb.ensure_bridge(SPEC)
+    assert is_as((SPEC.controller,), "secure")
+
+
+async def test_a_lock_has_one_holder_and_only_it_writes(ovs_module: OvsHost) -> None:
+    remote = f"unix:{ovs_module.db_socket}"
+    first = await Ovsdb.connect(remote, lock="the_lock")
+    async with await Ovsdb.connect(remote, limit=0.5, lock="the_lock") as second:
+        assert await first.hold_lock(5)
+        assert not await second.hold_lock(0.2)
+        assert (first.contended, second.contended) == (False, True)
+        await first.ensure_bridge(SPEC)
+        with pytest.raises(SwitchUnavailable, match="controlled by another agent"):
+            await second.delete_bridge(BRIDGE)
+        await first.close()
+        assert await second.hold_lock(5)
+        assert not second.contended
+        await second.ensure_bridge(SPEC)
+
+
+async def test_a_lock_outlasts_a_restart_of_the_server(ovs_module: OvsHost) -> None:
+    async with await Ovsdb.connect(f"unix:{ovs_module.db_socket}", lock="the_lock") as ovsdb:
+        assert await ovsdb.hold_lock(5)
+        await asyncio.to_thread(ovs_module.server.restart)
+        await until(ovsdb, lambda: ovsdb.connected)
+        assert await ovsdb.hold_lock(10)
+        await ovsdb.ensure_bridge(SPEC)

@@ -23,6 +23,7 @@ from netmaster.plan.endpoints import endpoint
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as settings
 from netmaster.plan.objects import group, network, rule, tenant
+from netmaster.reservations import Reservations
 from netmaster.view import View
 from objdb.api import Change, Fence, Outcome
 from objdb.memory import Faults, MemoryBackend, MemoryStore
@@ -140,7 +141,7 @@ def context_of(
         agents=agents,
         cleanups=cleanups,
         hosts=HostsApi(backend, committer, cleanups, {}, now=lambda: NOW),
-        ipam=IpamApi(backend, committer, Counter(), now=lambda: NOW),
+        ipam=IpamApi(backend, committer, Counter(), reservations=Reservations(), now=lambda: NOW),
         status=StatusApi("1", backend, lock, ofnet=OfnetMaster(), own=Node("10.0.0.1", 9001)),
     )
 

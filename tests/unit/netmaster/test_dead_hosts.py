@@ -188,19 +188,50 @@ async def test_an_empty_registry_after_a_store_outage_removes_no_host() -> None:
         assert len(after.lead.stored().endpoints) == 1
 
 
-async def test_since_when_survives_a_change_of_leader() -> None:
+async def test_how_long_a_host_is_absent_survives_a_change_of_leader() -> None:
+    store = MemoryStore()
+    async with watching(store) as before:
+        await before.lead.network("n1")
+        await before.lead.endpoint("a", host=H1)
+        await before.host(H1)
+        await before.scan_for(CONFIRMATION + SCAN_INTERVAL + AFTER / 2)
+        assert before.lead.stored().absences[H1].seconds == AFTER / 2
+    async with watching(store) as after:
+        await after.scan_for(CONFIRMATION + SCAN_INTERVAL + AFTER / 2 - SCAN_INTERVAL)
+        assert len(after.lead.stored().endpoints) == 1
+        await after.scan_for(SCAN_INTERVAL)
+        assert after.lead.stored().endpoints == {}
+
+
+async def test_a_next_leader_whose_clock_is_ahead_keeps_hosts() -> None:
     store = MemoryStore()
     async with watching(store) as before:
         await before.lead.network("n1")
         await before.lead.endpoint("a", host=H1)
         await before.host(H1)
         await before.scan_for(CONFIRMATION + SCAN_INTERVAL)
-        (since,) = before.missing().values()
-    async with watching(store, wall=since + AFTER) as after:
-        await after.scan_for(CONFIRMATION)
+        assert set(before.missing()) == {H1}
+    async with watching(store, wall=START + 9 * AFTER) as after:
+        await after.scan_for(CONFIRMATION + SCAN_INTERVAL)
         assert len(after.lead.stored().endpoints) == 1
-        await after.scan_for(SCAN_INTERVAL)
-        assert after.lead.stored().endpoints == {}
+        assert set(after.missing()) == {H1}
+
+
+async def test_a_clock_that_is_set_back_keeps_no_host_for_ever(watch: Watch) -> None:
+    await watch.vanish(H1)
+    await watch.scan_for(CONFIRMATION + SCAN_INTERVAL)
+    watch.wall -= 9 * AFTER
+    await watch.scan_for(AFTER)
+    assert set(watch.lead.stored().endpoints) == {"n1.default-c"}
+
+
+async def test_time_without_scans_does_not_count(watch: Watch) -> None:
+    await watch.vanish(H1)
+    await watch.scan_for(CONFIRMATION + SCAN_INTERVAL)
+    watch.at += AFTER
+    watch.wall += AFTER
+    await watch.scan_for(AFTER)
+    assert len(watch.lead.stored().endpoints) == 3
 
 
 async def test_a_record_written_anew_at_the_last_moment_is_not_removed(watch: Watch) -> None:

@@ -256,6 +256,7 @@ async def running(
             agent.world.put(record)
         agent.pod_ports.publish()
         agent.bgp.publish()
+        await agent.host_services.pod_guard.start()
         agent.world.set_complete()
         sup.supervise("flows", agent.reconciler.run())
         await agent.reconciler.flush()

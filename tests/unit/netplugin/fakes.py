@@ -19,7 +19,7 @@ from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
 from netplugin.masters.client import Granted, WantedEndpoint
-from netplugin.ovsdb import BondMember, BridgeSpec, Ovsdb, PortRow, PortSpec
+from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
 from netplugin.pods.journal import Journal, JournalEntry
 from ofnet.channel import flow_stats
@@ -238,6 +238,14 @@ class FakeLinks(KernelLinks):
             yield
             await self.changed.wait()
 
+    async def addresses(self, is_pods: Callable[[str], bool]) -> frozenset[str]:
+        assert not is_pods(UNDERLAY_CARD)
+        return frozenset({"192.0.2.1"})
+
+    async def address_changes(self) -> AsyncIterator[None]:
+        yield
+        await asyncio.Event().wait()
+
     def end(self, netns: str) -> None:
         """End a pod's namespace, and with it both ends of its link."""
         self.dead.add(netns)
@@ -302,7 +310,7 @@ class FakeOvsdb(Ovsdb):
                 revision=old.revision + 1,
                 connected=True,
                 ports=dict(old.ports) if ports is None else ports,
-                bridges=dict(old.bridges) if bridges is None else dict(bridges),
+                bridges=dict(old.bridges) if bridges is None else _with_ids(old, bridges),
             )
         )
 
@@ -310,10 +318,30 @@ class FakeOvsdb(Ovsdb):
         """There is no controller to replace."""
 
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
-        ids = dict(self.bridge_external_ids(spec.name))
-        await self._faults.work(
-            "bridge", lambda: self.show(bridges={**self._bridges(), spec.name: ids})
-        )
+        def change() -> None:
+            ids = self.bridge_external_ids(spec.name)  # without the owner: tests compare the rest
+            self.set_up(
+                spec.name,
+                BridgeRow(
+                    external_ids=ids,
+                    controllers=(spec.controller,),
+                    fail_mode=spec.fail_mode,
+                    datapath_type=spec.datapath_type,
+                    protocols=spec.protocols,
+                    other_config={
+                        "disable-in-band": "true",
+                        "datapath-id": str(spec.datapath_id),
+                    },
+                ),
+            )
+
+        await self._faults.work("bridge", change)
+
+    def set_up(self, name: str, row: BridgeRow) -> None:
+        """Put a bridge with its settings."""
+        view = self._view
+        bridges = {**view.bridges, name: row}
+        self._take(replace(view, revision=view.revision + 1, bridges=bridges))
 
     async def set_bridge_external_ids(self, bridge: str, ids: object) -> None:
         assert isinstance(ids, dict)
@@ -402,6 +430,13 @@ class FakeOvsdb(Ovsdb):
     def _numbered_card(self, card: BondMember) -> BondMember:
         there = card.name in self._links.there
         return replace(card, ofport=self.given.get(card.name) or 60_000 if there else -1)
+
+
+def _with_ids(old: OvsdbView, ids: dict[str, dict[str, str]]) -> dict[str, BridgeRow]:
+    return {
+        name: replace(old.bridges.get(name, BridgeRow()), external_ids=found)
+        for name, found in ids.items()
+    }
 
 
 def _card(name: str) -> BondMember:

@@ -11,7 +11,7 @@ from core.errors import UsageError
 from daemons import flags
 from netplugin.settings import FLAGS, ListenAddress, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
-from ofnet.world import FwdMode
+from ofnet.world import FwdMode, ManagementPort
 
 GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
 
@@ -115,7 +115,7 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         journal=Path("/var/lib/contiv/netplugin/endpoints"),
         cni_socket=Path("/run/contiv/contiv-cni.sock"),
         ovsdb="unix:/var/run/openvswitch/db.sock",
-        rest=ListenAddress("0.0.0.0", 9090),
+        rest=ListenAddress("192.0.2.7", 9090),
         vxlan_rpc_port=9002,
         vlan_rpc_port=9003,
         vxlan_openflow_port=6633,
@@ -223,3 +223,20 @@ def test_kubernetes_has_its_own_configuration() -> None:
 
 def test_consul_may_be_named() -> None:
     assert resolved(consul="http://c:8500").store.kind is StoreKind.CONSUL
+
+
+def test_a_site_names_the_management_ports_that_pods_may_reach() -> None:
+    assert (resolved().pod_guard, resolved().pod_host_ports) == (True, frozenset())
+    opened = resolved(pod_host_ports="8500, udp/8600,tcp/53").pod_host_ports
+    assert opened == {
+        *(ManagementPort(6, 8500), ManagementPort(17, 8500)),
+        *(ManagementPort(17, 8600), ManagementPort(6, 53)),
+    }
+    assert not resolved(no_pod_guard="true").pod_guard
+    for wrong in ("x", "0", "65536", "sctp/1", "tcp/", "/80", "1-2"):
+        assert wrong in refusal_of(pod_host_ports=f"80,{wrong}")
+
+
+def test_inspection_is_served_on_the_control_address_unless_said_otherwise() -> None:
+    assert resolved(ctrl_ip="192.0.2.8").rest == ListenAddress("192.0.2.8", 9090)
+    assert resolved(rest_address=":9090").rest == ListenAddress("0.0.0.0", 9090)

@@ -12,6 +12,7 @@ from core.ids import HostLabel
 from netmaster.api.hosts import HostsApi
 from netmaster.cleanup import Cleanups
 from netmaster.plan.endpoints import dead_hosts
+from netmaster.plan.endpoints.dead_hosts import Observed
 from netmaster.progress import NO_AGENT, NOT_REPORTED
 from objdb.api import Change, Put
 from ofnet.rpc.control import Node, Report
@@ -104,7 +105,9 @@ async def test_a_drain_is_shown(leader: Leading) -> None:
 
 async def test_since_when_an_agent_is_missing_is_shown_until_it_is_back(leader: Leading) -> None:
     await leader.lead.committer.submit(
-        lambda view: dead_hosts.update(view, absent={H1: 7}, confirmed=[H1], now=40.0)
+        lambda view: dead_hosts.update(
+            view, Observed(absent={H1: 7}, confirmed={H1: 7}, seconds={}, now=40.0)
+        )
     )
     first, second = await leader.listed()
     assert (first["missingSince"], "missingSince" in second) == (40.0, False)

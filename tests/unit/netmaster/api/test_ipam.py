@@ -1,10 +1,12 @@
 """`/ipam/fix`: only what two scans find wrong is repaired."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 from core import keys
 from core.ids import NetworkId
 from netmaster.api.ipam import GRACE, IpamApi
+from netmaster.reservations import Reservations
 from objdb.api import Change, Delete, Put
 from state import codec
 from state.records import GrantOwner, GrantRecord
@@ -36,6 +38,17 @@ def _key(address: str) -> str:
     return keys.grant(N1, address)
 
 
+def ipam_api(lead: Term, sleep: Callable[[float], Awaitable[None]]) -> IpamApi:
+    return IpamApi(
+        lead.backend,
+        lead.committer,
+        Counter(),
+        reservations=Reservations(),
+        now=lambda: NOW,
+        sleep=sleep,
+    )
+
+
 async def test_a_finding_of_one_scan_alone_is_not_repaired() -> None:
     waited: list[float] = []
 
@@ -46,7 +59,7 @@ async def test_a_finding_of_one_scan_alone_is_not_repaired() -> None:
 
     async with term() as lead:
         await lead.network("n1")
-        ipam = IpamApi(lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=meanwhile)
+        ipam = ipam_api(lead, meanwhile)
         await foreign(lead, stray("10.1.1.31"), stray("10.1.1.32"))
         answer = await ipam.fix()
         assert [one["address"] for one in answer["fixed"]] == ["10.1.1.32"]
@@ -60,5 +73,5 @@ async def test_without_findings_a_fix_does_not_wait() -> None:
 
     async with term() as lead:
         await lead.network("n1")
-        ipam = IpamApi(lead.backend, lead.committer, Counter(), now=lambda: NOW, sleep=never)
+        ipam = ipam_api(lead, never)
         assert (await ipam.fix())["fixed"] == []

@@ -2,19 +2,17 @@
 
 import pytest
 
-from core.errors import SwitchUnavailable
 from core.ids import HostLabel
 from netplugin.bridges.bridges import (
     KERNEL,
+    OWNER,
     USERSPACE,
+    bridge_specs,
     choose_datapath,
     datapath_id,
-    ensure_bridges,
 )
 from netplugin.kernel.netns import KernelLinks
-from netplugin.ovsdb import BridgeSpec
 from ofnet.world import Bridge
-from tests.unit.netplugin.agent import Outside
 
 HOST = HostLabel("h1")
 
@@ -40,16 +38,9 @@ def test_a_datapath_id_is_a_bridges_own_and_stays() -> None:
     assert ids[hosts[0], Bridge.VXLAN] == datapath_id(Bridge.VXLAN, hosts[0])
 
 
-async def test_both_bridges_are_made_with_their_controller(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    specs: dict[str, BridgeSpec] = {}
-
-    async def keep(spec: BridgeSpec) -> None:
-        specs[spec.name] = spec
-
-    monkeypatch.setattr(outside.ovsdb, "ensure_bridge", keep)
-    await ensure_bridges(outside.ovsdb, HOST, USERSPACE, {Bridge.VXLAN: 6633, Bridge.VLAN: 6634})
+def test_both_bridges_are_made_with_their_controller() -> None:
+    targets = {Bridge.VXLAN: "tcp:127.0.0.1:6633", Bridge.VLAN: "tcp:127.0.0.1:6634"}
+    specs = {spec.name: spec for spec in bridge_specs(HOST, USERSPACE, targets, "host h1")}
     assert specs.keys() == {"contivVxlanBridge", "contivVlanBridge"}
     spec = specs["contivVxlanBridge"]
     assert (spec.controller, spec.datapath_type) == ("tcp:127.0.0.1:6633", "netdev")
@@ -57,9 +48,4 @@ async def test_both_bridges_are_made_with_their_controller(
     assert len(spec.datapath_id) == 16
     assert int(spec.datapath_id, 16) == datapath_id(Bridge.VXLAN, HOST)
     assert spec.fail_mode == "secure", "flows must stay when the agent is gone"
-
-
-async def test_a_database_that_does_not_answer_is_told(outside: Outside) -> None:
-    outside.faults.failing["bridge"] = SwitchUnavailable("no answer")
-    with pytest.raises(SwitchUnavailable):
-        await ensure_bridges(outside.ovsdb, HOST, KERNEL, {Bridge.VXLAN: 1})
+    assert dict(spec.external_ids) == {OWNER: "host h1"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core import keys
+from core.errors import Invalid
 from core.tasks import background
 from netplugin.masters import control
 from netplugin.masters.control import ControlChannel, ControlTiming
@@ -254,3 +255,17 @@ async def test_a_registration_that_cannot_be_read_is_passed_over(
         await eventually(lambda: set(net.known) == {Node("192.0.2.10", 9001)})
         assert set(channel.masters) == {key("good")}
         assert caplog.text.count("registration not understood") == 3
+
+
+async def test_no_address_is_dialled_that_is_no_registered_masters(net: Net) -> None:
+    backend = MemoryBackend()
+    await register(backend, "a", "192.0.2.10", 9001)
+    known = Node("192.0.2.10", 9001)
+    async with running(backend) as channel:
+        await eventually(lambda: len(net.known.get(known, [])) == 2)
+        for stranger in (Node("192.0.2.66", 9001), Node("192.0.2.10", 22)):
+            with pytest.raises(Invalid, match="not registered as a master in the store"):
+                await channel._add_master(stranger)
+        await channel._add_master(known)
+        assert len(net.known[known]) == 4
+    assert net.known.keys() == {known}

@@ -24,7 +24,7 @@ def identity(bridge: Bridge) -> AgentIdentity:
     return AgentIdentity(
         local_ip="192.0.2.1",
         port=9002 if bridge is Bridge.VXLAN else 9003,
-        masters={"192.0.2.10": 9001},
+        masters={"192.0.2.10": 9001, "localhost": 9001},
     )
 
 
@@ -41,8 +41,13 @@ def application(agent: Agent) -> web.Application:
     return app
 
 
-async def ask(app: web.Application, method: str, path: str) -> web.Response:
-    answer = await app._handle(make_mocked_request(method, path, app=app))
+MASTER = "192.0.2.10"
+
+
+async def ask(app: web.Application, method: str, path: str, *, peer: str = MASTER) -> web.Response:
+    request = make_mocked_request(method, path, app=app).clone(remote=peer)
+    request._match_info = await app.router.resolve(request)
+    answer = await app._handle(request)
     assert isinstance(answer, web.Response)
     return answer
 
@@ -139,3 +144,17 @@ async def test_a_failed_reclaim_is_told(outside: Outside, monkeypatch: pytest.Mo
         monkeypatch.setattr(agent.pods, "reclaim", fail)
         answer = await ask(application(agent), "DELETE", "/debug/reclaimEndpoint/n1.default-c1")
         assert (answer.status, answer.text) == (500, "disk full\n")
+
+
+async def test_only_a_registered_master_changes_anything(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request("c1"))
+        app, path = application(agent), "/debug/reclaimEndpoint/n1.default-c1"
+        for peer in ("192.0.2.11", "10.1.0.2", ""):
+            answer = await ask(app, "DELETE", path, peer=peer)
+            assert answer.status == 403
+            assert "is not the address of a registered netmaster" in str(answer.text)
+            assert (await ask(app, "GET", "/inspect/driver", peer=peer)).status == 200
+        assert len(agent.pods.keys()) == 1
+        assert (await ask(app, "DELETE", path, peer="127.0.0.1")).status == 200, "known by name"
+        assert agent.pods.keys() == frozenset()

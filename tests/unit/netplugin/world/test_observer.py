@@ -20,7 +20,17 @@ from netplugin.world.kube_services import KubePort, KubeService
 from netplugin.world.networks import Networks
 from netplugin.world.peers import Peers
 from netplugin.world.services import Services
-from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, Router, Service, Uplink, Vtep
+from ofnet.world import (
+    AccessPort,
+    Bridge,
+    HostPort,
+    LocalEndpoint,
+    ManagementPort,
+    Router,
+    Service,
+    Uplink,
+    Vtep,
+)
 from state.records import ServiceRecord
 from tests.unit.netplugin.records import NET, PEER, endpoint, group, host, key, network
 from tests.unit.netplugin.worlds import built, drain, port
@@ -129,6 +139,10 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     BridgeState.set_endpoint: Change(lambda w: w.vxlan.set_endpoint(POD.key, POD, None)),
     BridgeState.set_service: Change(lambda w: w.vxlan.set_service("s", ON_SWITCH)),
     BridgeState.set_peer_mac: Change(lambda w: w.vlan.set_peer_mac(PEER, MAC)),
+    BridgeState.set_management: Change(lambda w: w.vlan.set_management("172.19.0.0/16", PREFIX)),
+    BridgeState.set_management_ports: Change(
+        lambda w: w.vlan.set_management_ports({"6/80": ManagementPort(6, 80)})
+    ),
     BridgeState.announce: Change(lambda w: w.vxlan.announce(7), local),
     BridgeState.alter_rules: Change(lambda w: w.vxlan.alter_rules(["r"])),
     BridgeState.alter_everything: Change(lambda w: w.vxlan.alter_everything()),

@@ -21,30 +21,39 @@ def known(**revs: int) -> dict[str, Entry]:
 
 def test_what_changed_and_what_is_gone_is_a_delta() -> None:
     world = known(a=1, b=2, c=3)
-    delta = update(world, listing(9, a=1, b=8, d=9))
+    delta = update(world, listing(9, a=1, b=8, d=9), 3)
     assert delta == Delta(9, (Entry("/b", b"v", 8), Entry("/d", b"v", 9)), ("/c",))
     assert world == known(a=1, b=8, d=9)
 
 
 def test_an_answer_without_news_is_none() -> None:
     world = known(a=1)
-    assert update(world, listing(9, a=1)) is None
+    assert update(world, listing(9, a=1), 3) is None
     assert world == known(a=1)
 
 
 def test_an_index_alone_that_went_back_is_no_news() -> None:
-    assert update(known(a=5), listing(5, a=5)) is None
+    assert update(known(a=5), listing(5, a=5), 9) is None
 
 
 def test_revisions_that_went_back_are_a_snapshot() -> None:
-    found = update(known(a=5, b=6), listing(3, a=2, b=6))
-    assert isinstance(found, Snapshot)
-    assert found.entries == known(a=2, b=6)
+    found = update(known(a=5, b=6), listing(6, a=2, b=6), 6)
+    assert found == Snapshot(6, known(a=2, b=6), rewound=True)
+
+
+def test_a_key_that_came_back_with_an_old_revision_is_a_rewound_snapshot() -> None:
+    found = update(known(a=5), listing(5, a=5, b=4), 9)
+    assert found == Snapshot(5, known(a=5, b=4), rewound=True)
+
+
+def test_keys_that_are_gone_while_the_index_went_back_are_a_rewound_snapshot() -> None:
+    found = update(known(a=5, b=7), listing(5, a=5), 7)
+    assert found == Snapshot(5, known(a=5), rewound=True)
 
 
 def test_an_empty_value_is_empty() -> None:
     empty = KeyListing(1, [{"Key": "a", "Value": None, "ModifyIndex": 1}], 0.0)
-    assert update({}, empty) == Delta(1, (Entry("/a", b"", 1),), ())
+    assert update({}, empty, 0) == Delta(1, (Entry("/a", b"", 1),), ())
 
 
 class Restored:

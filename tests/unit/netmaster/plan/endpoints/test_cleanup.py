@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core import keys
-from core.ids import HostLabel
+from core.ids import HostLabel, NetworkId
 from netmaster.plan.endpoints import cleanup, dead_hosts, drain
 from netmaster.stored import EndpointCleanup
 from tests.unit.netmaster.scene import NOW, Scene
@@ -80,7 +80,9 @@ def test_refusals(scene: Scene, asked: tuple[Any, ...], text: str) -> None:
 def test_a_host_goes_with_all_of_its_endpoints(scene: Scene) -> None:
     scene.endpoint("far", host="h2")
     label = HostLabel("h1")
-    scene.do(dead_hosts.update, {label: 3}, [label], NOW)
+    observed = {label: 3}
+    absent = dead_hosts.Observed(absent=observed, confirmed=observed, seconds={}, now=NOW)
+    scene.do(dead_hosts.update, absent)
     scene.do(drain.drain, label, NOW)
     scene.store[keys.host(label)] = b"its record"
     begun = scene.do(cleanup.begin_host, label, 3)
@@ -131,6 +133,16 @@ def test_what_came_later_stays(scene: Scene) -> None:
     wanted = begin(scene, "net", "n1")
     scene.endpoint("late")
     assert "n1.default-late" not in carry_out(scene, wanted)
+
+
+def test_an_endpoint_created_after_a_leader_died_half_way_stays(scene: Scene) -> None:
+    newest = scene.endpoint("newest", "n2")
+    begun = begin(scene, "net", "n2")
+    scene.do(cleanup.remove, [newest])
+    scene.reload()
+    scene.endpoint("late", "n2")
+    assert carry_out(scene, begun) == ["n2.default-c12", "n2.default-c2"]
+    assert set(scene.view.network_endpoints[NetworkId("n2.default")]) == {"n2.default-late"}
 
 
 def test_a_part_done_twice_does_no_harm(scene: Scene) -> None:

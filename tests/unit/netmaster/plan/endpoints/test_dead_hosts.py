@@ -1,7 +1,8 @@
-"""Since when hosts have no agent: noted, forgotten, and whether it has been for too long."""
+"""For how long hosts have no agent: noted, forgotten, and which absences are certain."""
 
 from core.ids import HostLabel
 from netmaster.plan.endpoints import dead_hosts
+from netmaster.plan.endpoints.dead_hosts import Observed
 from netmaster.stored import HostAbsence
 from tests.unit.netmaster.scene import Scene
 
@@ -9,11 +10,25 @@ H1, H2 = HostLabel("h1"), HostLabel("h2")
 
 
 def note(
-    scene: Scene, absent: dict[HostLabel, int], confirmed: list[HostLabel], now: float
+    scene: Scene,
+    absent: dict[HostLabel, int],
+    confirmed: list[HostLabel],
+    now: float,
+    seconds: dict[HostLabel, float] | None = None,
 ) -> set[HostLabel]:
-    while scene.do(dead_hosts.update, absent, confirmed, now):
+    while scene.do(dead_hosts.update, found(absent, confirmed, now, seconds)):
         pass
     return set(scene.view.absences)
+
+
+def found(
+    absent: dict[HostLabel, int],
+    confirmed: list[HostLabel],
+    now: float,
+    seconds: dict[HostLabel, float] | None = None,
+) -> Observed:
+    certain = {label: absent[label] for label in confirmed}
+    return Observed(absent=absent, confirmed=certain, seconds=seconds or {}, now=now)
 
 
 def test_only_confirmed_absences_are_stored() -> None:
@@ -27,8 +42,9 @@ def test_the_first_time_is_kept_by_the_next_leader() -> None:
     note(scene, {H1: 5}, [H1], 50.0)
     scene.reload()
     note(scene, {H1: 5}, [], 60.0)
-    note(scene, {H1: 5}, [H1], 70.0)
-    assert scene.view.absences[H1].since == 50.0
+    note(scene, {H1: 5}, [H1], 70.0, {H1: 8.0})
+    scene.reload()
+    assert scene.view.absences[H1] == HostAbsence(H1, 50.0, 5, 8.0)
 
 
 def test_who_is_back_is_forgotten() -> None:
@@ -48,15 +64,13 @@ def test_who_wrote_its_record_anew_has_been_there() -> None:
 def test_many_hosts_go_by_parts() -> None:
     scene = Scene()
     absent = {HostLabel(f"h{number}"): number for number in range(dead_hosts.CHUNK + 5)}
-    assert scene.do(dead_hosts.update, absent, list(absent), 50.0) == dead_hosts.CHUNK
+    assert scene.do(dead_hosts.update, found(absent, list(absent), 50.0)) == dead_hosts.CHUNK
     assert len(note(scene, absent, list(absent), 50.0)) == dead_hosts.CHUNK + 5
 
 
-def test_what_is_due() -> None:
+def test_which_absences_are_confirmed() -> None:
     scene = Scene()
     note(scene, {H1: 5, H2: 6}, [H1, H2], 50.0)
-    gone = [HostAbsence(H1, 50.0, 5)]
-    assert dead_hosts.due(scene.view, {H1: 5}, 60.0, 10) == gone
-    assert dead_hosts.due(scene.view, {H1: 5}, 59.9, 10) == []
-    assert dead_hosts.due(scene.view, {}, 60.0, 10) == []
-    assert dead_hosts.due(scene.view, {H1: 7}, 60.0, 10) == []
+    assert dead_hosts.absences(scene.view, {H1: 5}) == [HostAbsence(H1, 50.0, 5)]
+    assert dead_hosts.absences(scene.view, {}) == []
+    assert dead_hosts.absences(scene.view, {H1: 7}) == []

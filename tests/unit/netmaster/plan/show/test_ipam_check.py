@@ -7,7 +7,6 @@ import pytest
 from core import keys
 from core.ids import HostLabel, NetworkId
 from netmaster import codec
-from netmaster.plan.endpoints.address import GRACE
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, IpamFindingKind
 from netmaster.stored import Stored
@@ -141,10 +140,11 @@ def test_of_two_users_without_a_grant_neither_is_preferred(scene: Scene) -> None
 
 def test_a_reservation_is_left_to_its_grace(scene: Scene) -> None:
     (key,) = scene.view.reservations
-    assert found(scene, NOW + GRACE - 1) == []
-    (finding,) = found(scene, NOW + GRACE)
+    assert found(scene, 9 * NOW) == []
+    (finding,) = ipam_check.findings(scene.view, NOW, overdue={key})
     assert (finding.kind, finding.since) == (IpamFindingKind.OVERDUE, NOW)
-    assert mend(scene, NOW + GRACE) == [finding]
+    assert ipam_check.suspected(scene.view, NOW, {key}) == {finding.place}
+    assert scene.do(ipam_check.fix, NOW, {finding.place}, {key}) == [finding]
     assert key not in scene.store
 
 

@@ -1,0 +1,176 @@
+"""Finds what pods must not reach: this host's addresses, masters, the store, and their ports.
+
+In come the addresses that the kernel has, the registrations of masters in the store and the
+settings of this agent; out go addresses and ports for `netplugin.world.management`, which has the
+other hosts from their records. Changes are followed. What is dropped, and where, is decided by
+`ofnet.pipelines.pod_guard`.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Set
+from dataclasses import dataclass
+from typing import Final
+
+from core import keys
+from core.errors import ContivError, Invalid
+from core.logs import fields
+from netplugin.settings import Settings
+from netplugin.world.management import Management, management_ports
+from objdb.api import Backend, Entry, Snapshot
+from objdb.connect import StoreKind
+from ofnet.world import ManagementPort
+from state import codec
+
+log = logging.getLogger(__name__)
+
+MASTERS: Final = keys.SERVICES + keys.SERVICE_NETMASTER
+"""The prefix of both services of masters: REST and RPC. One watch for both."""
+ALWAYS: Final = ("127.0.0.0/8", "::1", "255.255.255.255")
+"""Loopback, which a host may be told to route (`route_localnet`), and broadcasts to the host."""
+USUAL_PORTS: Final = (9999, 9001, 9090, 9002, 9003, 6633, 6634, 6640, 4789)
+"""REST and RPC of masters and agents, OpenFlow, OVSDB, VXLAN: what other hosts use by default."""
+STORE_PORTS: Final = {
+    StoreKind.ETCD: (2379, 2380, 4001, 7001),
+    StoreKind.CONSUL: (8300, 8301, 8302, 8500, 8501, 8502, 8503, 8600),
+}
+START_LIMIT: Final = 5.0
+"""Seconds that a start waits for the names of the store's members."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAddresses:
+    """The kernel's view: `current` returns this host's addresses, `changes` yields at changes."""
+
+    current: Callable[[], Awaitable[Collection[str]]]
+    changes: Callable[[], AsyncIterator[None]]
+
+
+class PodGuard:
+    """Keeps the addresses and ports of the cluster's management in the World. One per agent."""
+
+    def __init__(
+        self, settings: Settings, management: Management, store: Backend, host: HostAddresses
+    ) -> None:
+        self._settings = settings
+        self._management = management
+        self._store = store
+        self._host = host
+        self._interval = float(settings.audit_interval)
+        self._registered: dict[str, tuple[str, int]] = {}
+
+    async def start(self) -> None:
+        """Set all that can be found now; what cannot be is logged, and found by `run`."""
+        management = self._management
+        management.set_addresses("always", ALWAYS)
+        management.set_ports("settings", own_ports(self._settings))
+        if not self._settings.pod_guard:
+            log.warning(
+                "pod guard is OFF: pods reach the management ports of hosts, masters and store"
+                " (--no-pod-guard)"
+            )
+            return
+        try:
+            self._replace(await self._store.snapshot(MASTERS))
+        except ContivError as exc:  # `run` retries
+            log.warning("masters not known to the pod guard yet", extra=fields(error=exc))
+        await self._try_look()
+        management.close(self._settings.pod_host_ports)
+
+    async def run(self) -> None:
+        """Follow changes, for ever."""
+        if not self._settings.pod_guard:
+            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_masters())
+            tasks.create_task(self._follow_host())
+            tasks.create_task(self._look_now_and_then())
+
+    async def _look(self) -> None:
+        """Read this host's addresses and those of the store's members."""
+        self._management.set_addresses("this host", await self._host.current())
+        hosts = {member.rpartition(":")[0].strip("[]") for member in self._settings.store.members}
+        found: set[str] = set()
+        for host in hosts:
+            found |= await resolve(host)
+        if found:
+            self._management.set_addresses("store", found)
+
+    async def _look_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            await self._try_look()
+
+    async def _follow_host(self) -> None:
+        while True:
+            try:
+                async for _ in self._host.changes():
+                    await self._try_look()
+            except ContivError as exc:
+                log.warning("addresses of this host not followed", extra=fields(error=exc))
+                await asyncio.sleep(self._interval)
+
+    async def _try_look(self) -> None:
+        try:
+            await self._look()
+        except ContivError as exc:
+            log.warning("addresses of this host not read, retrying", extra=fields(error=exc))
+
+    async def _follow_masters(self) -> None:
+        async for item in self._store.watch(MASTERS):
+            if isinstance(item, Snapshot):
+                self._replace(item)
+                continue
+            for key in item.deletes:
+                self._registered.pop(key, None)
+            for entry in item.puts:
+                self._register(entry)
+            self._publish()
+
+    def _replace(self, snapshot: Snapshot) -> None:
+        self._registered.clear()
+        for entry in snapshot.entries.values():
+            self._register(entry)
+        self._publish()
+
+    def _register(self, entry: Entry) -> None:
+        try:
+            instance = codec.decode_service(entry.key, entry.value)
+        except Invalid:
+            return  # `netplugin.masters.control` logs it
+        self._registered[entry.key] = instance.address, instance.port
+
+    def _publish(self) -> None:
+        known = self._registered.values()
+        self._management.set_addresses("masters", (address for address, _ in known))
+        self._management.set_ports("masters", management_ports(port for _, port in known))
+
+
+def own_ports(settings: Settings) -> frozenset[ManagementPort]:
+    """Return the ports that follow from the settings: this agent's, the store's, usual ones."""
+    store = settings.store
+    named = (member.rpartition(":")[2] for member in store.members)
+    return management_ports(
+        (
+            *USUAL_PORTS,
+            *STORE_PORTS[store.kind],
+            *(int(port) for port in named if port.isdigit()),
+            settings.rest.port,
+            settings.vxlan_rpc_port,
+            settings.vlan_rpc_port,
+            settings.vxlan_openflow_port,
+            settings.vlan_openflow_port,
+            settings.vxlan_port,
+        )
+    )
+
+
+async def resolve(host: str) -> Set[str]:
+    """Return the addresses of a host by name; none if it has none now."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(START_LIMIT):
+            found = await loop.getaddrinfo(host, None)
+    except (OSError, TimeoutError):
+        return frozenset()
+    return {str(address[0]).partition("%")[0] for *_, address in found}

@@ -1,0 +1,102 @@
+"""The addresses and ports of the cluster's management, which pods must not reach. Pure.
+
+`netplugin.world.builder` feeds it the records of hosts; `netplugin.bridges.pod_guard` sets what it
+finds on this host, in the store's registry and on the command line. Every source has a name and is
+replaced as a whole. The union is set on the state of both bridges, for `ofnet.pipelines.pod_guard`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final
+
+from netplugin.world.bridge_state import BridgeState
+from ofnet.world import Bridge, ManagementPort
+from state.records import HostRecord
+
+Network = IPv4Network | IPv6Network
+
+PROTOCOLS: Final[Mapping[str, int]] = {"tcp": 6, "udp": 17}
+
+
+def management_ports(numbers: Iterable[int]) -> frozenset[ManagementPort]:
+    """Return ports by their numbers, each for both protocols; 0 is no port."""
+    return frozenset(
+        ManagementPort(protocol, number)
+        for number in numbers
+        if number
+        for protocol in PROTOCOLS.values()
+    )
+
+
+class Management:
+    """What is known of the cluster's management.
+
+    Nothing is set on the bridges before `close`.
+    """
+
+    def __init__(self, bridges: Mapping[Bridge, BridgeState]) -> None:
+        self._bridges = tuple(bridges.values())
+        self._closed = False
+        self._open: frozenset[ManagementPort] = frozenset()
+        self._addresses: dict[str, frozenset[Network]] = {}
+        self._ports: dict[str, frozenset[ManagementPort]] = {}
+        # How many sources name an address: a thousand hosts must not cost a union each time.
+        self._count: Counter[Network] = Counter()
+
+    def close(self, but: frozenset[ManagementPort]) -> None:
+        """Close the ports known, now and later, to pods, `but` those that the site opens."""
+        self._closed, self._open = True, but
+        for address in self._count:
+            self._set_address(address, address)
+        self._set_ports()
+
+    def put_host(self, record: HostRecord) -> None:
+        """Add or replace the addresses of a host."""
+        self.set_addresses(_host(record), (record.control_ip, record.vtep_ip))
+
+    def remove_host(self, record: HostRecord) -> None:
+        """Remove the addresses of a host."""
+        self.set_addresses(_host(record), ())
+
+    def set_addresses(self, source: str, addresses: Iterable[str]) -> None:
+        """Replace the addresses of a source; text that is no address or network is passed over."""
+        before = self._addresses.pop(source, frozenset())
+        wanted = frozenset(
+            one for text in addresses if text and (one := _network(text)) is not None
+        )
+        if wanted:
+            self._addresses[source] = wanted
+        for address in wanted - before:
+            self._count[address] += 1
+            self._set_address(address, address)
+        for address in before - wanted:
+            self._count[address] -= 1
+            if not self._count[address]:
+                del self._count[address]
+                self._set_address(address, None)
+
+    def set_ports(self, source: str, ports: frozenset[ManagementPort]) -> None:
+        """Replace the ports of a source."""
+        self._ports[source] = ports
+        self._set_ports()
+
+    def _set_address(self, address: Network, value: Network | None) -> None:
+        for bridge in self._bridges if self._closed else ():
+            bridge.set_management(str(address), value)
+
+    def _set_ports(self) -> None:
+        ports = frozenset[ManagementPort]().union(*self._ports.values()) - self._open
+        for bridge in self._bridges if self._closed else ():
+            bridge.set_management_ports({f"{one.protocol}/{one.port}": one for one in ports})
+
+
+def _host(record: HostRecord) -> str:
+    return f"host {record.label}"
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return ip_network(text)
+    except ValueError:
+        return None

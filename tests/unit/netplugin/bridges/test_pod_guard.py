@@ -1,0 +1,152 @@
+"""The pod guard knows masters, store and this host, follows them, and can be opened."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from core import keys
+from core.change_notifier import ChangeNotifier
+from core.tasks import background
+from netplugin.bridges.pod_guard import HostAddresses, PodGuard
+from netplugin.settings import Settings
+from netplugin.world.builder import WorldBuilder
+from objdb.api import Change, Delete, Put
+from objdb.connect import StoreAddress, StoreKind
+from objdb.memory import MemoryBackend
+from ofnet.world import Bridge, FwdMode, ManagementPort
+from state import codec
+from state.records import ServiceInstance
+from tests.unit.netplugin.agent import eventually
+from tests.unit.netplugin.records import HOST, PEER, host
+from tests.unit.netplugin.starts import SETTINGS
+
+STORE = StoreAddress(StoreKind.ETCD, ("192.0.2.50:2400", "[2001:db8::50]:2400"), secure=False)
+GUARDED = replace(SETTINGS, store=STORE)
+
+
+@dataclass(slots=True)
+class Kernel:
+    """The addresses of this host."""
+
+    held: set[str] = field(default_factory=lambda: {"192.0.2.1", "192.0.2.255"})
+    notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
+
+    async def current(self) -> set[str]:
+        return set(self.held)
+
+    async def changes(self) -> AsyncIterator[None]:
+        while True:
+            changed = self.notifier.next
+            yield
+            await changed.wait()
+
+
+@dataclass(slots=True)
+class Scene:
+    store: MemoryBackend
+    kernel: Kernel
+    world: WorldBuilder
+
+    def addresses(self, bridge: Bridge = Bridge.VXLAN) -> set[str]:
+        return set(self.world.take(bridge)[0].management)
+
+    def ports(self, bridge: Bridge = Bridge.VXLAN) -> set[int]:
+        return {port.port for port in self.world.take(bridge)[0].management_ports.values()}
+
+    async def register(self, service: str, address: str, port: int) -> None:
+        instance = ServiceInstance(service=service, address=address, port=port)
+        put = Put(keys.service(service, address, port), codec.encode(instance))
+        await self.store.commit([Change((), (put,))])
+
+    async def leave(self, service: str, address: str, port: int) -> None:
+        await self.store.commit([Change((), (Delete(keys.service(service, address, port)),))])
+
+
+@asynccontextmanager
+async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
+    scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
+    await scene.register(keys.SERVICE_NETMASTER, "192.0.2.10", 9997)
+    guard = PodGuard(
+        settings,
+        scene.world.management,
+        scene.store,
+        HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes),
+    )
+    await guard.start()
+    async with background("pod guard", guard.run()) as task:
+        yield scene
+        assert not task.done()
+    await scene.store.close()
+
+
+async def test_all_is_known_from_the_start() -> None:
+    async with running() as scene:
+        for bridge in Bridge:
+            assert scene.addresses(bridge) >= {
+                *("192.0.2.1/32", "192.0.2.255/32", "127.0.0.0/8", "255.255.255.255/32"),
+                *("192.0.2.10/32", "192.0.2.50/32", "2001:db8::50/128"),
+            }
+            assert scene.ports(bridge) >= {9999, 9997, 9001, 9090, 9002, 9003, 6633, 6634, 6640}
+            assert scene.ports(bridge) >= {2379, 2380, 2400, 4789, 4790}
+            assert 8500 not in scene.ports(bridge), "the store is etcd"
+
+
+async def test_masters_come_and_go() -> None:
+    async with running() as scene:
+        await scene.register(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
+        await eventually(lambda: "192.0.2.11/32" in scene.addresses())
+        assert 9301 in scene.ports()
+        await scene.leave(keys.SERVICE_NETMASTER_RPC, "192.0.2.11", 9301)
+        await eventually(lambda: "192.0.2.11/32" not in scene.addresses())
+        assert 9301 not in scene.ports()
+        assert 9001 in scene.ports()
+
+
+async def test_an_address_that_this_host_gets_later() -> None:
+    async with running() as scene:
+        scene.kernel.held.add("203.0.113.7")
+        scene.kernel.notifier.notify()
+        await eventually(lambda: "203.0.113.7/32" in scene.addresses())
+        scene.kernel.held.remove("203.0.113.7")
+        scene.kernel.notifier.notify()
+        await eventually(lambda: "203.0.113.7/32" not in scene.addresses())
+
+
+async def test_other_hosts_by_their_records() -> None:
+    async with running() as scene:
+        record = replace(host(), label=PEER, control_ip="192.0.2.20", vtep_ip="192.0.2.21")
+        scene.world.put(record)
+        assert scene.addresses() >= {"192.0.2.20/32", "192.0.2.21/32"}
+        # two hosts may share an address for a while
+        scene.world.put(replace(record, label=HOST, vtep_ip="192.0.2.22"))
+        scene.world.remove(record)
+        assert "192.0.2.21/32" not in scene.addresses()
+        assert "192.0.2.20/32" in scene.addresses()
+
+
+async def test_a_site_opens_ports() -> None:
+    opened = frozenset({ManagementPort(6, 9090), ManagementPort(17, 9090)})
+    async with running(replace(GUARDED, pod_host_ports=opened)) as scene:
+        assert 9090 not in scene.ports()
+        assert 9999 in scene.ports()
+
+
+async def test_without_the_guard_nothing_is_closed_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with running(replace(GUARDED, pod_guard=False)) as scene:
+            scene.world.put(host())
+            assert (scene.addresses(), scene.ports()) == (set(), set())
+    assert "pod guard is OFF" in caplog.text
+
+
+async def test_what_is_set_before_the_start_is_closed_by_it() -> None:
+    builder = WorldBuilder(HOST, FwdMode.BRIDGE)
+    builder.put(replace(host(), control_ip="192.0.2.20"))
+    assert builder.take(Bridge.VLAN)[0].management == {}
+    builder.management.close(frozenset())
+    assert "192.0.2.20/32" in builder.take(Bridge.VLAN)[0].management
