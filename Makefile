@@ -14,6 +14,7 @@ TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
 	@echo 'make demo KEEP=1  the same, and leave it up; make demo-down ends it'
+	@echo 'make demo SECURE=1   the same, with TLS between all daemons'
 	@echo 'make test         every test, on real etcd, consul, Open vSwitch and docker'
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: under a minute'

@@ -12,8 +12,9 @@ text. The header of `contivmodel.outcome` tells surely not done from unknown.
 # also knows the other netmasters. So every failure tells whether the request may have been sent.
 # A refused connection was not sent; after any other failure the outcome is unknown.
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from ssl import SSLContext
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -105,11 +106,19 @@ class MasterClient:
     """A client with kept-alive connections; close it, or use it in `async with`.
 
     Each call may name the netmaster (`base_url`, such as `http://10.0.0.1:9999`); the default is
-    that of the constructor.
+    that of the constructor. `ssl` returns the TLS context for the next request to an https URL; a
+    new context makes a new connection.
     """
 
-    def __init__(self, base_url: str = "", *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        base_url: str = "",
+        *,
+        timeout: float = TIMEOUT,
+        ssl: Callable[[], SSLContext] | None = None,
+    ) -> None:
         self._base_url = base_url
+        self._ssl = ssl
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
 
@@ -123,6 +132,11 @@ class MasterClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of netmasters' URLs."""
+        return "https" if self._ssl else "http"
 
     async def close(self) -> None:
         """Close all connections; a later call opens new ones."""
@@ -164,7 +178,11 @@ class MasterClient:
         url = f"{(self._base_url if base_url is None else base_url).rstrip('/')}/plugin/{route}"
         try:
             async with self._open().post(
-                url, data=dumps(request), headers=_HEADERS, allow_redirects=False
+                url,
+                data=dumps(request),
+                headers=_HEADERS,
+                allow_redirects=False,
+                ssl=self._ssl() if self._ssl else True,
             ) as response:
                 answer = await response.read()
                 status, reason = response.status, response.reason or ""

@@ -9,14 +9,20 @@ Failures have the texts of the original's client, with the URL and the dialled a
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from core.errors import MasterRefused, MasterUnavailable
 
+if TYPE_CHECKING:
+    import ssl
+
 Json = dict[str, Any]
+
+Secure: TypeAlias = Callable[[], "ssl.SSLContext"]
+"""Returns the TLS context of a connection to an https URL."""
 
 TIMEOUT: Final = 60.0
 """Seconds without data after which a request fails; the original has no limit."""
@@ -27,14 +33,24 @@ _KEY_SAFE: Final = "$&+,:;=@"
 
 
 class RestClient:
-    """Client of one netmaster; raises MasterUnavailable or MasterRefused with a user's text."""
+    """Client of one netmaster; raises MasterUnavailable or MasterRefused with a user's text.
+
+    `secure` returns the TLS context for https; by default the authorities of this machine are
+    trusted, with `insecure` any.
+    """
 
     def __init__(
-        self, base_url: str, *, token: str = "", insecure: bool = False, timeout: float = TIMEOUT
+        self,
+        base_url: str,
+        *,
+        token: str = "",
+        insecure: bool = False,
+        timeout: float = TIMEOUT,
+        secure: Secure | None = None,
     ) -> None:
         self._base = base_url.removesuffix("/")
         self._headers = {"X-Auth-Token": token} if token else {}
-        self._insecure = insecure
+        self._secure = secure or (_unverified if insecure else _verified)
         self._timeout = timeout
 
     def list_all(self, plural: str) -> list[Json]:
@@ -127,7 +143,7 @@ class RestClient:
     def _exchange(
         self, method: str, url: str, body: Mapping[str, Any] | None
     ) -> tuple[int, str, bytes]:
-        connection = _Connection(url, insecure=self._insecure, timeout=self._timeout)
+        connection = _Connection(url, secure=self._secure, timeout=self._timeout)
         payload = None if body is None else json.dumps(body).encode()
         headers = dict(self._headers)
         if payload is not None:
@@ -151,7 +167,7 @@ class _NotSent(OSError):
 class _Connection(http.client.HTTPConnection):
     """A connection whose errors name the address, as in the original."""
 
-    def __init__(self, url: str, *, insecure: bool, timeout: float) -> None:
+    def __init__(self, url: str, *, secure: Secure, timeout: float) -> None:
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -166,13 +182,13 @@ class _Connection(http.client.HTTPConnection):
         self._tls = parts.scheme == "https"
         super().__init__(parts.hostname, port or (443 if self._tls else 80), timeout=timeout)
         self.target = parts.path
-        self._insecure = insecure
+        self._secure = secure
 
     def connect(self) -> None:
         """Connect, with a TLS handshake for https."""
         self.sock = _dial(self.host, self.port, self.timeout)
         if self._tls:
-            self.sock = _secure(self.sock, self.host, insecure=self._insecure)
+            self.sock = _encrypted(self.sock, self.host, self._secure)
 
 
 def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
@@ -196,13 +212,25 @@ def _dial(host: str, port: int, timeout: float | None) -> socket.socket:
     raise failures[0]
 
 
-def _secure(sock: socket.socket, host: str, *, insecure: bool) -> socket.socket:
+def _verified() -> "ssl.SSLContext":
+    import ssl  # noqa: PLC0415 - most commands use plain http
+
+    return ssl.create_default_context()
+
+
+def _unverified() -> "ssl.SSLContext":
     import ssl  # noqa: PLC0415 - most commands use plain http
 
     context = ssl.create_default_context()
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _encrypted(sock: socket.socket, host: str, secure: Secure) -> socket.socket:
+    import ssl  # noqa: PLC0415 - most commands use plain http
+
+    context = secure()
     try:
         return context.wrap_socket(sock, server_hostname=host)
     except ssl.SSLCertVerificationError as exc:

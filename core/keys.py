@@ -50,6 +50,10 @@ GRANTS: Final = ROOT + "ipam/"
 HOSTS: Final = ROOT + "host/"
 SERVICES: Final = ROOT + "service/"
 COMMITS: Final = ROOT + "commit/"
+AUTH: Final = ROOT + "auth/"
+"""Accounts: for masters only, so an agent's user of the store has no right to read it."""
+USERS: Final = AUTH + "users/"
+TOKEN_KEYS: Final = AUTH + "token-keys"
 LOCKS: Final = ROOT + "lock/"
 LEADER_LOCK: Final = LOCKS + "netmaster/leader"
 
@@ -162,6 +166,11 @@ def parse_grant(key: str) -> tuple[NetworkId, str]:
 def host(label: HostLabel) -> str:
     """Return the key of a host record."""
     return HOSTS + label
+
+
+def user(name: str) -> str:
+    """Return the key of a user of the REST API."""
+    return USERS + name
 
 
 def services(name: str) -> str:

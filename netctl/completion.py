@@ -238,7 +238,13 @@ def _values(position: _Position, name: str, incomplete: str) -> Items:
 def _names(position: _Position, source: _NameSource) -> Iterable[str]:
     ctx = position.ctx
     flags = ctx.find_root().params
-    master = MasterConnection(url=flags["netmaster"], insecure=flags["insecure"])
+    master = MasterConnection(
+        url=flags["netmaster"],
+        insecure=flags["insecure"],
+        tls_ca=flags["tls_ca"],
+        tls_cert=flags["tls_cert"],
+        tls_key=flags["tls_key"],
+    )
     wanted = {}
     if source not in {_TENANTS, _HOSTS}:
         wanted["tenantName"] = ctx.params.get("tenant") or "default"

@@ -1,17 +1,21 @@
 """Creates the REST client from the global flags and the saved login.
 
-`~/.netctl/config.json` holds the token of a login at the authenticating proxy. Only the user can
-read it, and it is sent over https only.
+`~/.netctl/config.json` holds the token of a login, at netmaster or at an authenticating proxy. Only
+the user can read it, and it is sent over https only.
 """
 
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contivmodel.client_sync import RestClient
+from core.errors import UsageError
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
+
+if TYPE_CHECKING:
+    import ssl
 
 CONFIG: Final = Path(".netctl") / "config.json"
 """Relative to the user's home directory."""
@@ -23,6 +27,9 @@ class MasterConnection:
 
     url: str
     insecure: bool
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
 
     def client(self) -> RestClient:
         """Return a client with the saved login, if any. Raises CommandFailed."""
@@ -33,11 +40,26 @@ class MasterConnection:
             raise _config_error(
                 "failed to set auth token: setting auth token requires a https auth_proxy URL"
             )
-        return RestClient(self.url, token=token or "", insecure=self.insecure)
+        return self._client(token or "")
 
     def anonymous_client(self) -> RestClient:
         """Return a client without login, for resources that need none."""
-        return RestClient(self.url, insecure=self.insecure)
+        return self._client("")
+
+    def _client(self, token: str) -> RestClient:
+        own = bool(self.tls_ca or self.tls_cert or self.tls_key)
+        secure = self._context if own and not self.insecure else None
+        return RestClient(self.url, token=token, insecure=self.insecure, secure=secure)
+
+    def _context(self) -> "ssl.SSLContext":
+        # Imported here: most commands use plain http, and `ssl` takes long to import.
+        from daemons.tls import TlsFiles, client_context  # noqa: PLC0415
+
+        files = TlsFiles(ca=self.tls_ca, cert=self.tls_cert, key=self.tls_key)
+        try:
+            return client_context(files)
+        except UsageError as exc:
+            raise CommandFailed(str(exc), IO) from exc
 
 
 def saved_token(path: Path) -> str | None:

@@ -57,6 +57,27 @@ def _show_version(ctx: click.Context, _param: click.Parameter, value: object) ->
     show_envvar=True,
 )
 @click.option(
+    "--tls-ca",
+    envvar="NETCTL_TLS_CA",
+    show_envvar=True,
+    default="",
+    help="File with the certificates of the cluster's authorities",
+)
+@click.option(
+    "--tls-cert",
+    envvar="NETCTL_TLS_CERT",
+    show_envvar=True,
+    default="",
+    help="File with your certificate, instead of a login",
+)
+@click.option(
+    "--tls-key",
+    envvar="NETCTL_TLS_KEY",
+    show_envvar=True,
+    default="",
+    help="File with the key of your certificate",
+)
+@click.option(
     "-v",
     "--version",
     is_flag=True,
@@ -66,9 +87,19 @@ def _show_version(ctx: click.Context, _param: click.Parameter, value: object) ->
     help="Print the version",
 )
 @click.pass_context
-def cli(ctx: click.Context, netmaster: str, *, insecure: bool) -> None:
+def cli(
+    ctx: click.Context,
+    netmaster: str,
+    *,
+    insecure: bool,
+    tls_ca: str,
+    tls_cert: str,
+    tls_key: str,
+) -> None:
     """Store the netmaster of the global flags for the command."""
-    ctx.obj = MasterConnection(url=netmaster, insecure=insecure)
+    ctx.obj = MasterConnection(
+        url=netmaster, insecure=insecure, tls_ca=tls_ca, tls_cert=tls_cert, tls_key=tls_key
+    )
 
 
 cli.add(aci_gw)

@@ -2,5 +2,6 @@
 
 In come REST requests of users and agents; out go answers, and writes to the store.
 `netmaster.api` (HTTP edge) -> `netmaster.plan` (decides, pure) -> `netmaster.commit` (the only
-writer). `netmaster.leadership` runs all of it while this master leads.
+writer). `netmaster.leadership` runs all of it while this master leads. `netmaster.auth` knows who
+may use the API, `netmaster.ca` makes certificates.
 """

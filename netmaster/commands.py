@@ -1,7 +1,8 @@
-"""The commands beside the daemon: `netmaster dump` and `netmaster load` (`netmaster.backup`).
+"""The commands beside the daemon: backups, users, and the authority of certificates.
 
-The backup is written to standard output and read from standard input. The daemon's own flags and
-environment variables name the store.
+`netmaster dump` and `load` (`netmaster.backup`) write and read a backup on the standard streams;
+users' are in `netmaster.account_commands`. The daemon's own flags and environment variables name
+the store. `netmaster ca` (`netmaster.ca_command`) needs none.
 """
 
 import asyncio
@@ -12,13 +13,15 @@ from typing import Final
 from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
-from netmaster import backup
+from netmaster import account_commands, backup
 from objdb.api import Backend
 from objdb.connect import connect, store_of
 
 REPLACE: Final = Flag(
     names=("replace",), env="REPLACE", help="give up what the store holds", switch=True
 )
+
+AUTHORITY: Final = "ca"
 
 HELP: Final = {
     "dump": "write a backup of the store to standard output; takes the flags of the store",
@@ -40,16 +43,22 @@ async def _load(backend: Backend, values: Values) -> None:
 _COMMANDS: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
     "dump": (_dump, flags.STORE),
     "load": (_load, (*flags.STORE, REPLACE)),
+    **account_commands.COMMANDS,
 }
 
 
 def is_command(arguments: Sequence[str]) -> bool:
     """Return whether a command line is one of these commands, not the daemon's."""
-    return bool(arguments) and arguments[0] in _COMMANDS
+    return bool(arguments) and (arguments[0] in _COMMANDS or arguments[0] == AUTHORITY)
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Run the command that the first argument names. Raises ContivError."""
+    if arguments[0] == AUTHORITY:
+        from netmaster import ca_command  # noqa: PLC0415 - its libraries are for this command
+
+        ca_command.run(arguments[1:])
+        return
     command, known = _COMMANDS[arguments[0]]
     values = flags.read("netmaster", known, arguments[1:], environ, VERSION)
     if values is not None:

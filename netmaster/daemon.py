@@ -6,6 +6,7 @@ become available later. A stop releases the lock at once; after a kill its lease
 """
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -15,11 +16,17 @@ from typing import Final
 from core import keys
 from core.logs import fields
 from core.tasks import supervisor
+from daemons.tls import TlsContexts, contexts_of, may_call
 from netmaster.aci import GatewayClient
+from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.proxy import Proxy
 from netmaster.api.server import RestServer
 from netmaster.api.status import StatusApi
+from netmaster.auth.accounts import StoredAccounts
+from netmaster.auth.lockout import Lockout
+from netmaster.auth.login import Logins
+from netmaster.auth.passwords import Passwords
 from netmaster.docker import DockerClient
 from netmaster.leadership import (
     FOLLOWER,
@@ -46,19 +53,26 @@ SERVICE_TTL: Final = 10
 async def run(settings: Settings, version: str) -> None:
     """Run netmaster until it is told to stop. Raises ContivError or OSError if it cannot run."""
     async with AsyncExitStack() as undo:
+        tls = contexts_of(settings.tls)
         backend = connect(settings.store)
         undo.push_async_callback(backend.close)
         # Closed after the server: requests in progress at a stop still use these clients.
         answering = await undo.enter_async_context(AsyncExitStack())
         server = RestServer()
         undo.push_async_callback(server.close)
-        own = await _listen(server, settings)
+        own = await _listen(server, settings, tls)
         agents = control.OfnetMaster()
-        ofnet = jsonrpc.RpcServer(agents.methods(), host=own.host, port=settings.ofnet_port)
+        ofnet = jsonrpc.RpcServer(
+            agents.methods(),
+            host=own.host,
+            port=settings.ofnet_port,
+            ssl=tls.server() if tls else None,
+            allows=may_call if tls else None,
+        )
         await ofnet.start()
         undo.push_async_callback(ofnet.close)
         lock = backend.lock(keys.LEADER_LOCK, str(own), settings.lease_ttl)
-        proxy = Proxy(lock.holder, str(own))
+        proxy = Proxy(lock.holder, str(own), tls=tls)
         answering.push_async_callback(proxy.close)
         registrations = {
             instance: _registration(backend, instance)
@@ -67,7 +81,7 @@ async def run(settings: Settings, version: str) -> None:
                 _instance(keys.SERVICE_NETMASTER_RPC, ListenAddress(own.host, ofnet.port), version),
             )
         }
-        agents_rest = RegisteredAgents(backend, source=own.host)
+        agents_rest = RegisteredAgents(backend, source=own.host, tls=tls)
         answering.push_async_callback(agents_rest.close)
         parties = ExternalParties(
             agents=agents_rest,
@@ -75,6 +89,7 @@ async def run(settings: Settings, version: str) -> None:
             gateway=GatewayClient(settings.aci_gateway),
             docker=DockerClient(settings.docker_socket, settings.plugin_name),
             announce=_announcer(registrations),
+            access=_access_control(backend, answering) if tls else None,
         )
         leadership = Leadership(
             MasterContext(backend=backend, lock=lock, writer=f"netmaster-{own}", now=_wall_clock),
@@ -95,6 +110,19 @@ async def run(settings: Settings, version: str) -> None:
         log.info("netmaster stopping")
 
 
+def _access_control(backend: Backend, stack: AsyncExitStack) -> AccessControl:
+    passwords = Passwords()
+    stack.callback(passwords.close)
+    return AccessControl(
+        Logins(
+            accounts=StoredAccounts(backend),
+            passwords=passwords,
+            lockout=Lockout(time.monotonic),
+            now=_wall_clock,
+        )
+    )
+
+
 def _leader_settings(settings: Settings) -> LeaderSettings:
     return LeaderSettings(
         mode=settings.mode,
@@ -111,12 +139,13 @@ async def _be_candidate(store: StoreAddress, backend: Backend, leadership: Leade
     await leadership.run()
 
 
-async def _listen(server: RestServer, settings: Settings) -> ListenAddress:
+async def _listen(server: RestServer, settings: Settings, tls: TlsContexts | None) -> ListenAddress:
     """Open the listeners; return the address at which masters and agents reach this one."""
-    external = await server.listen(settings.external)
+    context = tls.server(certificate_optional=True) if tls else None
+    external = await server.listen(settings.external, context)
     if settings.single_listener:
         return ListenAddress(settings.internal.host, external.port)
-    return await server.listen(settings.internal)
+    return await server.listen(settings.internal, context)
 
 
 def _instance(service: str, address: ListenAddress, version: str) -> ServiceInstance:

@@ -23,6 +23,7 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
+from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.context import LeaderContext
 from netmaster.api.hosts import HostsApi
@@ -82,7 +83,7 @@ class ExternalParties:
 
     `agents` calls the agents of hosts, `reports` is what they report over the control channel;
     `gateway` is the ACI one, `docker` the engine of this host; `announce` writes this master's role
-    to the service registry.
+    to the service registry; `access` decides about clients, None without TLS.
     """
 
     agents: RegisteredAgents
@@ -90,6 +91,7 @@ class ExternalParties:
     gateway: GatewayApi
     docker: DockerApi
     announce: Callable[[str], None]
+    access: AccessControl | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,5 +328,6 @@ class Leadership:
                     now=now,
                 ),
                 status=self._status,
+                access=parties.access,
             )
         )

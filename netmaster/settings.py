@@ -7,12 +7,13 @@ argument.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from core.errors import UsageError
-from daemons import flags
+from daemons import flags, tls
 from daemons.flags import Flag, Generation, Values
+from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
 
 INFRA_TYPES: Final = ("aci", "default")
@@ -25,6 +26,7 @@ SHORTEST_LEASE: Final = 2
 
 FLAGS: Final = (
     *flags.COMMON,
+    *tls.FLAGS,
     Flag(
         names=("external-address", "listen-url"),
         env="EXTERNAL_ADDRESS",
@@ -133,6 +135,8 @@ class Settings:
     lease_ttl: int
     dead_host_after: int
     store_history: int
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    """None of them: REST and RPC are plain."""
 
     @property
     def single_listener(self) -> bool:
@@ -174,6 +178,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         lease_ttl=values.number("lease-ttl", SHORTEST_LEASE, 3600),
         dead_host_after=values.number("dead-host-after", 0, LONGEST_ABSENCE),
         store_history=values.number("store-history", 0, 1_000_000),
+        tls=tls.tls_files(values),
     )
 
 

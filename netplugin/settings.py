@@ -7,15 +7,16 @@ can be set, since several agents run on one test machine (ADR 16).
 
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
 from core.errors import UsageError
 from core.ids import HostLabel
-from daemons import flags
+from daemons import flags, tls
 from daemons.flags import Flag, Generation, Values
+from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode, ManagementPort
 
@@ -29,6 +30,7 @@ LARGEST_MTU: Final = 65_535
 
 FLAGS: Final = (
     *flags.COMMON,
+    *tls.FLAGS,
     Flag(
         names=("host", "host-label"),
         env="HOST",
@@ -220,6 +222,8 @@ class Settings:
     leak_grace: int
     audit_interval: int
     source_guard: bool = True
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    """None of them: REST and RPC are plain."""
     pod_guard: bool = True
     pod_host_ports: frozenset[ManagementPort] = frozenset()
     """The management ports that pods may reach."""
@@ -263,6 +267,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         source_guard=not values.on("no-source-guard"),
+        tls=tls.tls_files(values),
         pod_guard=not values.on("no-pod-guard"),
         pod_host_ports=_pod_host_ports(values["pod-host-ports"]),
     )

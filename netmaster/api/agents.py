@@ -15,6 +15,8 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, T
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import HostLabel
+from daemons.tls import TlsContexts
+from daemons.tls_faults import cause
 from objdb.api import Backend
 from state import codec
 from state.records import EndpointRecord
@@ -34,9 +36,15 @@ class RegisteredAgents:
     """
 
     def __init__(
-        self, backend: Backend, *, source: str = "", answer_timeout: float = ANSWER_TIMEOUT
+        self,
+        backend: Backend,
+        *,
+        source: str = "",
+        answer_timeout: float = ANSWER_TIMEOUT,
+        tls: TlsContexts | None = None,
     ) -> None:
         self._backend = backend
+        self._tls = tls
         self._session = ClientSession(
             connector=TCPConnector(local_addr=(source, 0) if _is_ipv4(source) else None),
             timeout=ClientTimeout(total=answer_timeout, sock_connect=CONNECT_TIMEOUT),
@@ -69,11 +77,14 @@ class RegisteredAgents:
     async def _ask(self, method: str, host: str, path: str) -> bytes:
         address = await self._address(host)
         try:
-            async with self._session.request(method, f"http://{address}{path}") as answer:
+            async with self._session.request(
+                method,
+                f"{'https' if self._tls else 'http'}://{address}{path}",
+                ssl=self._tls.to_agents() if self._tls else True,
+            ) as answer:
                 body = await answer.read()
         except (ClientError, TimeoutError) as exc:
-            reason = str(exc) or type(exc).__name__
-            raise AgentUnavailable(f"host {host}: {address} does not answer: {reason}") from exc
+            raise AgentUnavailable(f"host {host}: {address} does not answer: {cause(exc)}") from exc
         if answer.status == HTTPStatus.OK:
             return body
         raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from netmaster.api.access import Access, AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.hosts import HostsApi
 from netmaster.api.ipam import IpamApi
@@ -25,11 +26,13 @@ class ApiRequest:
 
     `parameters` are the values of the route's path parameters. `body` reads the body when it is
     called, so that a request that is refused for its path or type is refused without that.
+    `access` is what its client may do, None for everything.
     """
 
     body: Callable[[], Awaitable[bytes]]
     content_type: str = ""
     parameters: Mapping[str, str]
+    access: Access | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,8 @@ class LeaderContext:
     """What a leader answers from during one term.
 
     `change` commits changes to REST objects with their external effects, `committer` all others;
-    `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts.
+    `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts;
+    `access` decides who may do what, None without TLS.
     """
 
     committer: Committer
@@ -49,6 +53,7 @@ class LeaderContext:
     hosts: HostsApi
     ipam: IpamApi
     status: StatusApi
+    access: AccessControl | None = None
 
 
 Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.Response]]

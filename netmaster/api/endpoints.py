@@ -4,7 +4,7 @@ Bodies and answers are docs/original/netmaster-daemon.md §7's. A grant records 
 so the time of the request is an argument.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,11 +33,13 @@ class AgentCall:
 
     With `tells_revisions` the answer also has the store revisions of the policies that hold for
     the endpoint (`contivmodel.client.REVISIONS_HEADER`); the agent waits until it applied them.
+    `hosts` returns the hosts that the request is about: an agent may name its own only.
     """
 
     decide: Callable[[View], Plan]
     answer: Callable[[Any], bytes]
     tells_revisions: bool = False
+    hosts: Callable[[View], Iterable[str]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,10 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
     request = validate(decode(CreateEndpointRequest, body))
     validate(request.config)
     return AgentCall(
-        lambda view: endpoint.create(view, request, at.now), _endpoint_config, tells_revisions=True
+        lambda view: endpoint.create(view, request, at.now),
+        _endpoint_config,
+        tells_revisions=True,
+        hosts=lambda view: endpoint.hosts_of_create(view, request),
     )
 
 
@@ -68,13 +73,18 @@ def update_endpoint(body: bytes, _: CallContext) -> AgentCall:
     return AgentCall(
         lambda view: endpoint.update(view, request),
         lambda address: dumps(None if address is None else {"IPAddress": address}),
+        hosts=lambda view: endpoint.hosts_of_update(view, request),
     )
 
 
 def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
     """Delete an endpoint and release its addresses."""
     request = validate(decode(DeleteEndpointRequest, body))
-    return AgentCall(lambda view: endpoint.delete(view, request), _endpoint_config)
+    return AgentCall(
+        lambda view: endpoint.delete(view, request),
+        _endpoint_config,
+        hosts=lambda view: endpoint.hosts_of_delete(view, request),
+    )
 
 
 def allocate_address(body: bytes, at: CallContext) -> AgentCall:

@@ -26,14 +26,18 @@ from netmaster.api.replies import (
     not_found,
     plain,
 )
+from netmaster.plan.model import Plan
 from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.progress import policy_revisions
 from netmaster.view import View
 
 
-async def list_objects(kind: ObjectClass, leader: LeaderContext, _: ApiRequest) -> web.Response:
-    """Answer all objects of a class."""
-    return json_line(await leader.committer.read(partial(objects.listed, kind=kind)))
+async def list_objects(
+    kind: ObjectClass, leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Answer all objects of a class that the client may see."""
+    line = await leader.committer.read(partial(objects.listed, kind=kind))
+    return json_line(request.access.visible(line) if request.access else line)
 
 
 async def read_object(
@@ -74,7 +78,13 @@ async def inspect_object(
 
 async def inspect_endpoint(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer the operational state of an endpoint."""
-    inspect = partial(objects.inspected_endpoint, name=request.parameters["key"])
+    name, access = request.parameters["key"], request.access
+
+    def inspect(view: View) -> dict[str, Any]:
+        if access:
+            access.check(tenant=objects.tenant_of_endpoint(view, name))
+        return objects.inspected_endpoint(view, name)
+
     return json_reply(await leader.committer.read(inspect))
 
 
@@ -86,11 +96,26 @@ async def agent_call(
     if not endpoints.is_json(request.content_type):
         return not_found()
     call = read_call(await request.body(), endpoints.CallContext(leader.now(), leader.mode))
-    answer = json_body(call.answer(await leader.committer.submit(call.decide)))
+
+    def decide(view: View) -> Plan:
+        # On the view, not before: another request may move the endpoint meanwhile.
+        if request.access:
+            request.access.check(hosts=call.hosts(view))
+        return call.decide(view)
+
+    answer = json_body(call.answer(await leader.committer.submit(decide)))
     if call.tells_revisions:
         revisions = policy_revisions(leader.committer.revisions)
         answer.headers[REVISIONS_HEADER] = json.dumps(revisions)
     return answer
+
+
+async def log_in(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer a name and a password with a token; without TLS there is no such route."""
+    if leader.access is None or request.access is None:
+        return not_found()
+    token = await leader.access.log_in(await request.body(), request.access.origin)
+    return json_reply({"token": token})
 
 
 async def version(leader: LeaderContext, _: ApiRequest) -> web.Response:

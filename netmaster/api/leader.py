@@ -1,6 +1,7 @@
 """The leader's role: finds the handler of a request in the table of routes and lets it answer.
 
-Comes after `netmaster.api.server`; next is `netmaster.api.route_table`, whose handlers
+Comes after `netmaster.api.server`; `netmaster.api.access` decides whether the client may do what it
+asks for; next is `netmaster.api.route_table`, whose handlers
 (`netmaster.api.handlers`) decide and commit through `netmaster.commit`.
 """
 
@@ -37,9 +38,12 @@ class Leader:
         found = ROUTE_FINDER.find(request.method, path)
         if found is None:
             return not_found()
+        control, route = self._context.access, found.route
+        access = await control.admit(request, route.pattern, found.parameters) if control else None
         asked = ApiRequest(
             body=partial(read_body, request),
             content_type=request.headers.get("Content-Type", ""),
             parameters=found.parameters,
+            access=access,
         )
-        return await found.route.handler(self._context, asked)
+        return await route.handler(self._context, asked)

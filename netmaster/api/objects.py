@@ -201,6 +201,15 @@ def inspected_endpoint(view: View, name: str) -> dict[str, Any]:
     return {"Oper": without_empty(inspect.endpoint(view, name))}
 
 
+def tenant_of_endpoint(view: View, name: str) -> str:
+    """Return the tenant of the endpoint that is inspected by a name. Raises as the inspection.
+
+    "" if its network is deleted: the id of a network does not tell its tenant for certain.
+    """
+    network = view.networks.get(inspect.endpoint_network(view, name))
+    return network.tenant if network else ""
+
+
 def without_empty(oper: Mapping[str, Any]) -> dict[str, Any]:
     """Return operational state as Go writes it: empty values left out, objects in lists too."""
     return {

@@ -3,7 +3,7 @@
 The leader is the holder of the lock at that moment. A request is received whole before the leader
 is asked, so that a slow client occupies no connection to the leader; answers are streamed.
 Connections to the leader are kept open; their number and every wait are bounded. The proxy knows
-nothing of what a request means.
+nothing of what a request means; with TLS it tells the leader whose certificate the client has.
 """
 
 import asyncio
@@ -34,8 +34,11 @@ from yarl import URL
 from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
+from daemons.tls import TlsContexts, peer_identity
+from daemons.tls_faults import cause
 from netmaster.api.replies import error, may_change, unknown_outcome
 from netmaster.api.server import read_body
+from netmaster.auth.forwarding import FORWARDED_IDENTITY, forwarded
 from netmaster.commit import NO_LEADER
 
 
@@ -80,9 +83,12 @@ class Proxy:
         leader: Callable[[], Awaitable[str | None]],
         own: str,
         timing: ProxyTiming | None = None,
+        *,
+        tls: TlsContexts | None = None,
     ) -> None:
         timing = timing or ProxyTiming()
         self._timing = timing
+        self._tls = tls
         self._leader = leader
         self._own = own
         self._session = ClientSession(
@@ -120,7 +126,7 @@ class Proxy:
             ):
                 return await self._forward(request, body, leader)
         except (ClientError, TimeoutError) as exc:
-            silent = f"Leader {leader} does not answer: {str(exc) or type(exc).__name__}"
+            silent = f"Leader {leader} does not answer: {cause(exc)}"
             if may_change(request) and not isinstance(exc, _NOT_SENT):
                 return unknown_outcome(request, silent)
             return _bad_gateway(silent)
@@ -139,12 +145,25 @@ class Proxy:
     ) -> web.StreamResponse:
         async with self._session.request(
             request.method,
-            URL(f"http://{leader}{request.raw_path}", encoded=True),
-            headers=_forwarded_headers(request),
+            URL(f"{'https' if self._tls else 'http'}://{leader}{request.raw_path}", encoded=True),
+            headers=self._headers(request),
+            ssl=self._tls.to_masters() if self._tls else True,
             data=body,
             allow_redirects=False,
         ) as answer:
             return await _stream(request, answer, self._timing.answer)
+
+    def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
+        headers = _kept(request.headers)
+        if self._tls:
+            transport = request.transport
+            peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
+            # Always: a client that sends this header itself would be whom it names.
+            headers[FORWARDED_IDENTITY] = forwarded(peer)
+        if request.remote:
+            before = headers.get("X-Forwarded-For")
+            headers["X-Forwarded-For"] = f"{before}, {request.remote}" if before else request.remote
+        return headers
 
     async def _cancel_when_deposed(self, leader: str, limit: asyncio.Timeout) -> None:
         """End the wait for a leader that was deposed.
@@ -201,14 +220,6 @@ async def _stream(
             # missing.
             request.protocol.force_close()
     return reply
-
-
-def _forwarded_headers(request: web.BaseRequest) -> CIMultiDict[str]:
-    headers = _kept(request.headers)
-    if request.remote:
-        before = headers.get("X-Forwarded-For")
-        headers["X-Forwarded-For"] = f"{before}, {request.remote}" if before else request.remote
-    return headers
 
 
 def _kept(headers: MultiMapping[str]) -> CIMultiDict[str]:

@@ -17,6 +17,7 @@ from core.errors import (
     StoreUnavailable,
     outcome_is_unknown,
 )
+from netmaster.auth.login import LoginDelayed
 
 NOT_FOUND_TEXT: Final = "404 page not found"
 
@@ -58,7 +59,7 @@ def error(status: int, text: str) -> web.Response:
 def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
     """Return an error of `core.errors` with the status of its class, and what became of the change.
 
-    With `Retry-After` if the store or the leader was unavailable, for that passes.
+    With `Retry-After` if it passes: the store or the leader was unavailable, or logins are delayed.
     """
     if outcome_is_unknown(exc) and may_change(request):
         return unknown_outcome(request, str(exc))
@@ -67,6 +68,8 @@ def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
         answer.headers[HEADER] = Outcome.ABSENT
     elif not isinstance(exc, AgentUnavailable):  # raised by changes that are made
         answer.headers[HEADER] = Outcome.REFUSED
+    if isinstance(exc, LoginDelayed):
+        answer.headers["Retry-After"] = str(exc.retry_after)
     if isinstance(exc, StoreUnavailable | NotLeader):
         answer.headers["Retry-After"] = "1"
     return answer

@@ -103,6 +103,12 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     _agent_route(
         "deleteEndpoint", endpoints.delete_endpoint, "delete endpoint", rpc.DeleteEndpointRequest
     ),
+    Route(
+        "POST",
+        f"{API}auth_proxy/login/",
+        handlers.log_in,
+        _json("log in", "login", {"type": "object", "properties": {"token": TEXT_SCHEMA}}),
+    ),
     Route("GET", "/version", handlers.version, _page("version", "version")),
     Route("GET", "/info", handlers.info, _page("info", "info")),
     Route("GET", "/debug/ofnet", handlers.ofnet, _page("ofnet", "debug")),

@@ -8,6 +8,7 @@ error`. Every request gets an answer.
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from ssl import SSLContext
 from typing import Any, Final
 
 from aiohttp import HttpVersion11, web
@@ -60,11 +61,15 @@ class RestServer:
             shutdown_timeout=SHUTDOWN_TIMEOUT,
         )
 
-    async def listen(self, address: ListenAddress) -> ListenAddress:
+    async def listen(
+        self, address: ListenAddress, ssl_context: SSLContext | None = None
+    ) -> ListenAddress:
         """Start to listen; return the address with the port that was bound. OSError if taken."""
         if self._runner.server is None:
             await self._runner.setup()
-        site = web.TCPSite(self._runner, address.host or "0.0.0.0", address.port)
+        site = web.TCPSite(
+            self._runner, address.host or "0.0.0.0", address.port, ssl_context=ssl_context
+        )
         await site.start()
         bound: int = self._runner.addresses[-1][1]
         return ListenAddress(address.host, bound)

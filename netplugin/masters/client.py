@@ -180,7 +180,7 @@ class LeaderClient:
             leader = await self._wait_for_leader(give_up_at, outcome_unknown=unknown)
             try:
                 async with asyncio.timeout(self.timing.answer):
-                    answer = await call(f"http://{leader}")
+                    answer = await call(f"{self._client.scheme}://{leader}")
             except TimeoutError as exc:
                 self._note_outage()
                 silent = f"netmaster {leader} does not answer"

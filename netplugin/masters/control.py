@@ -18,6 +18,8 @@ from core.errors import Invalid
 from core.ids import HostLabel
 from core.logs import fields
 from core.tasks import backoff
+from daemons.tls import TlsContexts, may_call
+from daemons.tls_faults import cause
 from netplugin.masters.progress import Progress
 from objdb.api import Backend, Entry, Snapshot
 from ofnet.rpc import control
@@ -56,8 +58,11 @@ class ControlChannel:
         own_address: str,
         progress: Progress,
         timing: ControlTiming | None = None,
+        *,
+        tls: TlsContexts | None = None,
     ) -> None:
         self._timing = timing or ControlTiming()
+        self._tls = tls
         self._backend = backend
         self._host = host
         self._own = own_address
@@ -76,7 +81,13 @@ class ControlChannel:
         """
         methods = OfnetAgent(add_master=self._add_master, inspect=report).methods()
         for bridge, port in wanted.items():
-            server = RpcServer(methods, host=self._own, port=port)
+            server = RpcServer(
+                methods,
+                host=self._own,
+                port=port,
+                ssl=self._tls.server() if self._tls else None,
+                allows=may_call if self._tls else None,
+            )
             await server.start()
             stack.push_async_callback(server.close)
             self._servers[bridge] = server
@@ -119,7 +130,7 @@ class ControlChannel:
     async def _stay_in_contact(self, master: Node) -> None:
         """Register with a master and send reports for ever."""
         pauses = self._retry_pauses()
-        with closing(RpcClient(master.host, master.port, timeout=self._timing.call)) as client:
+        with closing(self._client(master, self._timing.call)) as client:
             while True:
                 try:
                     await self._register(client)
@@ -128,7 +139,8 @@ class ControlChannel:
                     await self._report(client)
                 except RpcFailed as exc:
                     log.warning(
-                        "master does not answer, retrying", extra=fields(master=master, error=exc)
+                        "master does not answer, retrying",
+                        extra=fields(master=master, error=cause(exc)),
                     )
                     await asyncio.sleep(next(pauses))
 
@@ -157,7 +169,7 @@ class ControlChannel:
         # Whoever reaches this port could have the agent connect to any address otherwise.
         if master not in self.masters.values():
             raise Invalid(f"{master} is not registered as a master in the store")
-        with closing(RpcClient(master.host, master.port, timeout=self._timing.call)) as client:
+        with closing(self._client(master, self._timing.call)) as client:
             await self._register(client)
 
     async def _register(self, client: RpcClient) -> None:
@@ -171,12 +183,16 @@ class ControlChannel:
                 tasks.create_task(self._unregister(master))
 
     async def _unregister(self, master: Node) -> None:
-        with closing(RpcClient(master.host, master.port, timeout=self._timing.leave)) as client:
+        with closing(self._client(master, self._timing.leave)) as client:
             try:
                 for node in self._nodes():
                     await control.unregister(client, node)
             except RpcFailed as exc:
                 log.info("not unregistered from master", extra=fields(master=master, error=exc))
+
+    def _client(self, master: Node, timeout: float) -> RpcClient:
+        context = self._tls.to_masters if self._tls else None
+        return RpcClient(master.host, master.port, timeout=timeout, ssl=context)
 
     def _nodes(self) -> list[Node]:
         return [Node(self._own, server.port) for server in self._servers.values()]

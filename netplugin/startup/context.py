@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
 from core.tasks import Supervisor
+from daemons.tls import TlsContexts
 from netplugin.bgp.host import BgpTiming
 from netplugin.pods.host import PodTiming
 from netplugin.settings import Settings
@@ -39,3 +40,5 @@ class Context:
     service_subnet: IPv4Network | None = None
     """The subnet of Kubernetes services; None without Kubernetes."""
     timing: Timing = field(default_factory=Timing)
+    tls: TlsContexts | None = None
+    """None where REST and RPC are plain."""

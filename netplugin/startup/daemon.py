@@ -20,6 +20,7 @@ from functools import partial
 from contivmodel.client import MasterClient
 from core.logs import fields
 from core.tasks import Supervisor, supervisor
+from daemons.tls import contexts_of
 from netplugin.bridges import node_ports
 from netplugin.bridges.node_ports import NodePorts
 from netplugin.kube import config
@@ -61,6 +62,7 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
             supervisor=sup,
             stack=stack,
             service_subnet=kube_config.services,
+            tls=contexts_of(settings.tls),
         )
         await _start(context, kube_api)
         await asyncio.Event().wait()
@@ -96,7 +98,7 @@ async def _start(context: Context, kube_api: KubeApi | None) -> None:
 
 
 def _follow_leader(context: Context, clients: Clients) -> LeaderClient:
-    http = MasterClient()
+    http = MasterClient(ssl=context.tls.to_masters if context.tls else None)
     context.stack.push_async_callback(http.close)
     leader = LeaderClient(clients.store, http)
     context.supervisor.supervise("netmaster leader", leader.follow())

@@ -25,6 +25,8 @@ from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
 from core.logs import fields
+from daemons.peers import agent_api_allows
+from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
 from netplugin.bridges.pod_guard import resolve
 from netplugin.dns.nameserver import NameServer
@@ -113,7 +115,8 @@ class Inspector:
         return web.Response(text=_json(dict(self._collected)), content_type="application/json")
 
     async def _reclaim(self, request: web.Request) -> web.Response:
-        if not await self._is_master(request.remote or ""):
+        # With TLS the role in the certificate has been checked, which says more than an address.
+        if not request.secure and not await self._is_master(request.remote or ""):
             log.warning("reclaim refused", extra=fields(peer=request.remote, path=request.path))
             return web.Response(
                 status=HTTPStatus.FORBIDDEN,
@@ -138,15 +141,30 @@ class Inspector:
 
 @asynccontextmanager
 async def serve(
-    address: ListenAddress, app: web.Application, limits: ConnectionLimits = LIMITS
+    address: ListenAddress,
+    app: web.Application,
+    tls: TlsContexts | None = None,
+    limits: ConnectionLimits = LIMITS,
 ) -> AsyncIterator[int]:
-    """Serve for the length of the body; yield the port in use. Raises HostError if it is taken."""
+    """Serve for the length of the body; yield the port in use. Raises HostError if it is taken.
+
+    With TLS clients need a certificate of a role that may do what they ask for.
+    """
     connections = ConnectionGuard("REST of the agent", limits)
+    if tls:
+        app.middlewares.append(_check_role)
     app.middlewares.append(_keeping(connections))
-    runner = _GuardedRunner(connections, app, access_log=None, keepalive_timeout=KEEP_ALIVE)
+    runner = _GuardedRunner(
+        connections, app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host, address.port, shutdown_timeout=1.0)
+        site = web.TCPSite(
+            runner,
+            address.host,
+            address.port,
+            ssl_context=tls.server() if tls else None,
+        )
         try:
             await site.start()
         except OSError as exc:
@@ -179,6 +197,19 @@ class _GuardedRunner(web.AppRunner):
         """The factory of protocols for the sites of this runner."""
         server = super().server
         return None if server is None else self._connections.guarded(server)
+
+
+@web.middleware
+async def _check_role(request: web.Request, handler: Handler) -> web.StreamResponse:
+    transport = request.transport
+    peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
+    if agent_api_allows(peer, request.method):
+        return await handler(request)
+    log.warning(
+        "access denied",
+        extra=fields(user=peer, address=request.remote, method=request.method, path=request.path),
+    )
+    return web.Response(status=HTTPStatus.FORBIDDEN, text="access denied\n")
 
 
 def _json(value: object) -> str:

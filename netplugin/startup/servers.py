@@ -28,7 +28,11 @@ async def start_servers(
     """Open the control channel, CNI and REST, and register each once it can be reached."""
     settings = context.settings
     control = ControlChannel(
-        clients.store, settings.host, str(settings.ctrl_ip), dataplane.progress
+        clients.store,
+        settings.host,
+        str(settings.ctrl_ip),
+        dataplane.progress,
+        tls=context.tls,
     )
 
     def identity(bridge: Bridge) -> AgentIdentity:
@@ -54,7 +58,7 @@ async def start_servers(
     registration.register(clients.store, services, context.supervisor)
     await context.stack.enter_async_context(cni.serve(settings.cni_socket, pod_services.pods))
     rest_port = await context.stack.enter_async_context(
-        inspect.serve(settings.rest, inspector.application())
+        inspect.serve(settings.rest, inspector.application(), context.tls)
     )
     rest = registration.rest_instance(settings, rest_port, context.version)
     registration.register(clients.store, [rest], context.supervisor)

@@ -1,7 +1,8 @@
-"""JSON-RPC 1.0 as Go's `net/rpc/jsonrpc` speaks it: one JSON object per line over bare TCP.
+"""JSON-RPC 1.0 as Go's `net/rpc/jsonrpc` speaks it: one JSON object per line over TCP.
 
 A request is `{"method": "Service.Method", "params": [argument], "id": 1}`, a response
-`{"id": 1, "result": …, "error": null or text}`; only the error says whether a call succeeded.
+`{"id": 1, "result": …, "error": null or text}`; only the error says whether a call succeeded. The
+connection may be TLS, with a guard that decides about each call.
 `ofnet.rpc.control` has the methods and their types.
 """
 
@@ -10,6 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from ssl import SSLContext, SSLObject
 from typing import Any, Final, cast
 
 from core.connections import ConnectionGuard, ConnectionLimits, is_logged
@@ -18,13 +20,13 @@ from core.logs import fields
 
 log = logging.getLogger(__name__)
 
-# Peers are untrusted: the port is open on the network, without authentication as in the original.
-# So every resource a peer can use has a limit. A call ends within MAX_CALL bytes and CALL_TIME, or
-# the connection ends: without a limit one peer could fill the memory. Connections are limited too,
-# and the one that has been silent for longest makes room for a new one. A line that is no request
-# ends its connection, because it has no id to answer. A request with a wrong argument is answered
-# with an error and the connection goes on. Methods check all arguments themselves and raise
-# ContivError; nothing a peer sends raises anything else.
+# Peers are untrusted: the port is open on the network, and without TLS there is no authentication,
+# as in the original. So every resource a peer can use has a limit. A call ends within MAX_CALL
+# bytes and CALL_TIME, or the connection ends: without a limit one peer could fill the memory.
+# Connections are limited too, and the one that has been silent for longest makes room for a new
+# one. A line that is no request ends its connection, because it has no id to answer. A request with
+# a wrong argument is answered with an error and the connection goes on. Methods check all arguments
+# themselves and raise ContivError; nothing a peer sends raises anything else.
 
 MAX_LINE: Final = 1024 * 1024
 """Bytes of a response: that of an inspection is long."""
@@ -39,6 +41,12 @@ RpcMethod = Callable[[Any], Awaitable[Any]]
 """Takes the decoded argument, returns a JSON value; raises ContivError to refuse the call."""
 
 
+RpcGuard = Callable[[SSLObject | None, str, Any], bool]
+"""Returns whether the peer of a connection may call a method with an argument."""
+
+HANDSHAKE_TIMEOUT: Final = 10.0
+
+
 class RpcFailed(ContivError):
     """A call could not be made, was not answered in time, or was answered with an error."""
 
@@ -46,7 +54,8 @@ class RpcFailed(ContivError):
 class RpcServer:
     """Answers calls of the methods in its table. `counters` counts calls, refusals and drops.
 
-    `call_time` is how many seconds a call may take to arrive.
+    With `ssl` all connections are TLS. `allows` decides about each call. `call_time` is
+    the number of seconds a call may take to arrive.
     """
 
     def __init__(
@@ -55,6 +64,8 @@ class RpcServer:
         *,
         host: str,
         port: int = 0,
+        ssl: SSLContext | None = None,
+        allows: RpcGuard | None = None,
         limits: ConnectionLimits = LIMITS,
         call_time: float = CALL_TIME,
     ) -> None:
@@ -62,6 +73,8 @@ class RpcServer:
         self.connections = ConnectionGuard("RPC", limits)
         self._call_time = call_time
         self._methods = methods
+        self._ssl = ssl
+        self._allows = allows
         self._address = (host, port)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -70,7 +83,14 @@ class RpcServer:
         """Start listening. Raises RpcFailed if the address is not available."""
         host, port = self._address
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_CALL)
+            self._server = await asyncio.start_server(
+                self._serve,
+                host,
+                port,
+                limit=MAX_CALL,
+                ssl=self._ssl,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT if self._ssl else None,
+            )
         except OSError as exc:
             raise RpcFailed(f"cannot listen on {host}:{port}: {exc}") from exc
 
@@ -97,7 +117,7 @@ class RpcServer:
         try:
             while line := await _line(reader, self._call_time):
                 with self.connections.busy(writer.transport):
-                    writer.write(_encode(await self._answer(_request(line))))
+                    writer.write(_encode(await self._answer(_request(line), writer)))
                 async with asyncio.timeout(self._call_time):
                     await writer.drain()
         except TimeoutError:
@@ -124,12 +144,18 @@ class RpcServer:
                 extra=fields(error=str(exc or reason), peer=_peer(writer), count=count),
             )
 
-    async def _answer(self, request: "_Request") -> dict[str, Any]:
+    async def _answer(self, request: "_Request", writer: asyncio.StreamWriter) -> dict[str, Any]:
         method = self._methods.get(request.method)
         self.counters["calls"] += 1
         try:
             if method is None:
                 raise Invalid(f"rpc: can't find service {request.method}")
+            connection = writer.get_extra_info("ssl_object")
+            if self._allows and not self._allows(connection, request.method, request.argument):
+                log.warning(
+                    "RPC call denied", extra=fields(method=request.method, peer=_peer(writer))
+                )
+                raise Invalid(f"rpc: {request.method}: access denied to this certificate")
             return {"id": request.id, "result": await method(request.argument), "error": None}
         except ContivError as exc:
             self.counters["refused"] += 1
@@ -139,7 +165,8 @@ class RpcServer:
 class RpcClient:
     """A persistent connection to a server, opened by the first call and again after a loss.
 
-    Calls may run concurrently; their ids match responses to calls.
+    Calls may run concurrently; their ids match responses to calls. `ssl` returns the context of a
+    new connection; without it connections are not encrypted.
     """
 
     # A call on a connection that an earlier call opened is tried once more on a new one, because
@@ -147,9 +174,17 @@ class RpcClient:
     # a call may be executed twice: methods must be idempotent. Registering,
     # reporting and inspecting are.
 
-    def __init__(self, host: str, port: int, *, timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout: float = 5.0,
+        ssl: Callable[[], SSLContext] | None = None,
+    ) -> None:
         self._address = (host, port)
         self._timeout = timeout
+        self._ssl = ssl
         self._connection: _Connection | None = None
         self._lock = asyncio.Lock()
 
@@ -187,7 +222,9 @@ class RpcClient:
             if self._connection is not None and self._connection.open:
                 return self._connection, False
             loop = asyncio.get_running_loop()
-            _, self._connection = await loop.create_connection(_Connection, *self._address)
+            _, self._connection = await loop.create_connection(
+                _Connection, *self._address, ssl=self._ssl() if self._ssl else None
+            )
             return self._connection, True
 
 

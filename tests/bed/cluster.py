@@ -6,6 +6,7 @@ whose parts can be killed, frozen and restarted one by one. Used by the demo and
 
 import shutil
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from typing import Any
 
 from tests.bed.daemon import Daemon
 from tests.bed.hosts import UPLINK, Fabric, Host
+from tests.bed.identities import Identities
 from tests.bed.janitor import Keeper
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.physical import PhysicalNetwork
@@ -28,6 +30,8 @@ MODES = {
     # the daemons refuse "vxlan" with "bridge", though such networks can be made
     "bridge": ["--mode", "kubernetes", "--netmode", "vlan", "--fwdmode", "bridge"],
 }
+MASTER, ADMIN = "m1", "admin"
+"""Names in the certificates of a secure bed; an agent's is the label of its host."""
 STORE_PORT = 2379
 NETMASTER_PORT = 9999
 AGENT_PORT = 9090
@@ -38,6 +42,7 @@ class Bed:
 
     `flags` are more of them, by the name of the daemon. With `cards` each host
     has these as its uplink, plugged into a `physical` network; else one, into a plain bridge.
+    `secure`: the daemons have certificates of an authority of this cluster (`identities`).
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class Bed:
         flags: Mapping[str, Sequence[str]] = MappingProxyType({}),
         store: str = "etcd",
         cards: Sequence[str] = (),
+        secure: bool = False,
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
@@ -69,7 +75,9 @@ class Bed:
         self._physical = network if cards else None
         self.runtime = Runtime(dir / "cni" / "contivk8s")
         self.pods: list[Pod] = []
-        self.url = f"http://{self.fabric.address}:{NETMASTER_PORT}"
+        self.identities = Identities(dir / "tls", tell) if secure else None
+        self._scheme = "https" if secure else "http"
+        self.url = f"{self._scheme}://{self.fabric.address}:{NETMASTER_PORT}"
         self._kind = store
         self.netmaster = self._netmaster()
         self.agents = [self._agent(host) for host in self.hosts]
@@ -79,6 +87,7 @@ class Bed:
         """Start everything; what was started is stopped again if a part does not come up."""
         with ExitStack() as undo:
             self._install_plugin()
+            self._issue_certificates()
             undo.callback(self.fabric.stop)
             self.fabric.start()
             if self._physical is not None:
@@ -120,7 +129,7 @@ class Bed:
             [*self._netmaster_command(internal), "--ofnet-port", "0"],
             log=self.dir / f"netmaster-{port}.log",
             namespace=self.fabric.namespace,
-            ready=lambda: answers(f"http://{internal}/info", namespace=self.fabric.namespace),
+            ready=lambda: self._answers(f"{self._scheme}://{internal}/info"),
             keeper=self._keeper,
         )
 
@@ -140,7 +149,8 @@ class Bed:
 
     def netctl(self, *words: str, check: bool = True) -> str:
         """Run netctl beside netmaster; its output."""
-        command = [str(PROGRAMS / "netctl"), "--netmaster", self.url, *words]
+        flags = self.tls_flags(ADMIN)
+        command = [str(PROGRAMS / "netctl"), "--netmaster", self.url, *flags, *words]
         self._tell("netctl", " ".join(["netctl", *words]))
         done = self.fabric.namespace.run(command, check=check)
         return done.stdout
@@ -223,11 +233,7 @@ class Bed:
             self._netmaster_command(internal),
             log=self.dir / "netmaster.log",
             namespace=self.fabric.namespace,
-            ready=lambda: answers(
-                f"{self.url}/info",
-                namespace=self.fabric.namespace,
-                text=f'"leader-ip":"{internal}"'.encode(),
-            ),
+            ready=lambda: self._answers(f"{self.url}/info", f'"leader-ip":"{internal}"'),
             keeper=self._keeper,
         )
 
@@ -236,6 +242,7 @@ class Bed:
         return [
             *(str(PROGRAMS / "netmaster"), *self._modes, *self.store_flags()),
             *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
+            *self.tls_flags(MASTER),
             *self._flags.get("netmaster", ()),
         ]
 
@@ -249,6 +256,7 @@ class Bed:
                 *("--cni-socket", str(self.cni_socket(host))),
                 *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
                 *("--vlan-uplinks", ",".join(self.cards)),
+                *self.tls_flags(host.label),
                 *self._flags.get("netplugin", ()),
             ],
             log=host.dir / "netplugin.log",
@@ -259,8 +267,35 @@ class Bed:
         )
 
     def _agent_ready(self, host: Host) -> bool:
-        url = f"http://127.0.0.1:{AGENT_PORT}/debug/leaks"
-        return _accepts(self.cni_socket(host)) and answers(url, namespace=host.namespace)
+        url = f"{self.agent_url()}/debug/leaks"
+        return _accepts(self.cni_socket(host)) and answers(
+            url, namespace=host.namespace, context=self.context()
+        )
+
+    def context(self, name: str = ADMIN) -> ssl.SSLContext | None:
+        """Return the TLS context of a client with an identity; None where the bed is plain."""
+        return self.identities.context(name) if self.identities else None
+
+    def _answers(self, url: str, text: str = "") -> bool:
+        namespace = self.fabric.namespace
+        return answers(url, namespace=namespace, text=text.encode(), context=self.context())
+
+    def agent_url(self) -> str:
+        """Return the URL of an agent's REST routes, on its host."""
+        return f"{self._scheme}://127.0.0.1:{AGENT_PORT}"
+
+    def tls_flags(self, name: str = ADMIN) -> list[str]:
+        """Return the flags of a program with an identity, none where the bed is plain."""
+        return self.identities.flags(name) if self.identities else []
+
+    def _issue_certificates(self) -> None:
+        if self.identities is None:
+            return
+        self.identities.initialize()
+        self.identities.issue("master", MASTER, self.fabric.address)
+        self.identities.issue("admin", ADMIN)
+        for host in self.hosts:
+            self.identities.issue("agent", host.label, host.address, "127.0.0.1")
 
     def _install_plugin(self) -> None:
         self.runtime.plugin.parent.mkdir(parents=True, exist_ok=True)

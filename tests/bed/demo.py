@@ -1,7 +1,8 @@
 """The demo: two hosts, four pods, every pod pings every other, all of it real.
 
 `python -m tests.bed.demo run` shows it and removes everything at the end; `up` leaves it running
-with the lines to enter it; `down` ends what `up` left. What `up` makes is written down in
+with the lines to enter it; `down` ends what `up` left. With the variable SECURE all connections
+between the daemons have TLS. What `up` makes is written down in
 .run/demo, so that `down` removes exactly that. The cluster itself is `tests.bed.cluster`.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.bed.cluster import PROGRAMS, ROOT, Bed
+from tests.bed.cluster import ADMIN, PROGRAMS, ROOT, Bed
 from tests.bed.janitor import Keeper, Ledger, process_janitor
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
@@ -168,14 +169,19 @@ def hints(bed: Bed) -> str:
     first, host = bed.pods[0], bed.hosts[0]
     other = next(pod for pod in bed.pods if pod.host is not first.host)
     enter = " ".join(bed.fabric.namespace.enter)
+    netctl = " ".join([str(PROGRAMS / "netctl"), "--netmaster", bed.url, *bed.tls_flags()])
+    curl = f"curl -s {bed.agent_url()}/inspect/driver"
+    if bed.identities:
+        cert = bed.identities.files(ADMIN)
+        curl += f" --cacert {cert.ca} --cert {cert.cert} --key {cert.key}"
     etcdctl = f"{enter} env ETCDCTL_API=3 etcdctl --endpoints {bed.store.url}"
     return "\n".join(
         [
             f"  {' '.join(first.namespace.enter)} ping -c 3 {other.address}",
-            f"  {enter} {PROGRAMS / 'netctl'} --netmaster {bed.url} net ls",
+            f"  {enter} {netctl} net ls",
             f"  OVS_RUNDIR={host.ovs.rundir} ovs-vsctl show",
             f"  OVS_RUNDIR={host.ovs.rundir} ovs-ofctl -O OpenFlow13 dump-flows contivVxlanBridge",
-            f"  {' '.join(host.namespace.enter)} curl -s http://127.0.0.1:9090/inspect/driver",
+            f"  {' '.join(host.namespace.enter)} {curl}",
             f"  {etcdctl} get --prefix /contiv.io/",
             f"  tail -f {bed.dir}/netmaster.log {host.dir}/netplugin.log",
         ]
@@ -186,7 +192,8 @@ def _bed(keeper: Keeper, story: Story) -> Bed:
     directory = Path(f"/run/contiv-demo-{os.getpid()}")
     keeper.watch_dir(directory)
     directory.mkdir()
-    return Bed(directory, keeper=keeper, tell=story.tell)
+    secure = bool(os.environ.get("SECURE"))
+    return Bed(directory, secure=secure, keeper=keeper, tell=story.tell)
 
 
 def _row(pod: Pod) -> list[str]:

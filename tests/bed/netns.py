@@ -14,6 +14,7 @@ import os
 import random
 import secrets
 import socket
+import ssl
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -173,10 +174,16 @@ def http_request(
     method: str = "GET",
     body: bytes | None = None,
     timeout: float = 5,
+    context: ssl.SSLContext | None = None,
 ) -> tuple[int, bytes]:
     """One HTTP exchange from inside a namespace: status and body. Refusals raise `OSError`."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+    host, port = parts.hostname or "", parts.port
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
+        if parts.scheme == "https"
+        else http.client.HTTPConnection(host, port, timeout=timeout)
+    )
     try:
         if namespace is None:
             connection.connect()
@@ -191,10 +198,16 @@ def http_request(
         connection.close()
 
 
-def answers(url: str, *, namespace: Namespace | None = None, text: bytes = b"") -> bool:
+def answers(
+    url: str,
+    *,
+    namespace: Namespace | None = None,
+    text: bytes = b"",
+    context: ssl.SSLContext | None = None,
+) -> bool:
     """Whether a GET is answered 200 with a body that holds `text`."""
     try:
-        status, body = http_request(url, namespace=namespace, timeout=1)
+        status, body = http_request(url, namespace=namespace, timeout=1, context=context)
     except (OSError, http.client.HTTPException):
         return False
     return status == http.HTTPStatus.OK and text in body

@@ -33,7 +33,14 @@ def ask(bed: Bed, method: str, path: str, body: object = None, *, timeout: float
     namespace = bed.fabric.namespace
     url = f"{bed.url}{path}"
     return Answer(
-        *http_request(url, namespace=namespace, method=method, body=payload, timeout=timeout)
+        *http_request(
+            url,
+            namespace=namespace,
+            method=method,
+            body=payload,
+            timeout=timeout,
+            context=bed.context(),
+        )
     )
 
 

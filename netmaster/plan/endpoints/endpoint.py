@@ -85,9 +85,8 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
 
 def delete(view: View, request: DeleteEndpointRequest) -> Plan:
     """Remove an endpoint and release its addresses; its network may be deleted already."""
-    nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
-    endpoint = view.endpoints.get(ids.endpoint_key(nid, request.endpoint_id))
-    if endpoint is None or endpoint.network != nid:
+    endpoint = _named(view, request)
+    if endpoint is None:
         raise NotFound("key not found")
     return remove(view, endpoint)
 
@@ -118,6 +117,41 @@ def remove(view: View, endpoint: EndpointRecord) -> Plan:
         if grant and grant.owner is GrantOwner.ENDPOINT and grant.owner_id == endpoint.key:
             writes.append(Write(keys.grant(endpoint.network, address), None, new=False))
     return Plan(tuple(writes), reply=endpoint)
+
+
+def hosts_of_create(view: View, request: CreateEndpointRequest) -> frozenset[HostLabel]:
+    """Return the host of a new endpoint, and that of the existing one which would be answered."""
+    nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
+    existing = view.endpoints.get(ids.endpoint_key(nid, request.config.container))
+    hosts = {HostLabel(request.config.host)}
+    return frozenset(hosts | {existing.homing_host} if existing else hosts)
+
+
+def hosts_of_update(view: View, request: UpdateEndpointRequest) -> frozenset[HostLabel]:
+    """Return the hosts of the endpoints that a request changes."""
+    match request.event:
+        case "start":
+            try:
+                return frozenset({_started(view, request).homing_host})
+            except NotFound:
+                return frozenset()
+        case "die":
+            dead = view.same_container_id.get(request.container_id) or ()
+            return frozenset(view.endpoints[key].homing_host for key in dead)
+        case _:
+            return frozenset()
+
+
+def hosts_of_delete(view: View, request: DeleteEndpointRequest) -> frozenset[HostLabel]:
+    """Return the host of an endpoint that is to be removed, nothing if there is none."""
+    endpoint = _named(view, request)
+    return frozenset({endpoint.homing_host} if endpoint else ())
+
+
+def _named(view: View, request: DeleteEndpointRequest) -> EndpointRecord | None:
+    nid = ids.network_id(NetworkName(request.network_name), TenantName(request.tenant_name))
+    endpoint = view.endpoints.get(ids.endpoint_key(nid, request.endpoint_id))
+    return None if endpoint is None or endpoint.network != nid else endpoint
 
 
 def _start(view: View, request: UpdateEndpointRequest) -> Plan:

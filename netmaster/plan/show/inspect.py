@@ -20,7 +20,7 @@ from contivmodel.objects import (
 from contivmodel.service_objects import ServiceLB
 from core import ids
 from core.errors import Conflict, NotFound
-from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from core.ids import EndpointKey, GroupName, NetworkId, NetworkName, TenantName
 from netmaster.view import View, network_of
 from state import derive
 from state.records import EndpointRecord, GroupRecord, NetworkRecord
@@ -119,6 +119,11 @@ def service(view: View, key: str) -> Oper:
 def endpoint(view: View, key: str) -> Oper:
     """Return the endpoint of an id or name, or of a part of one."""
     return {"key": key, **_endpoint(_find(view, key))}
+
+
+def endpoint_network(view: View, key: str) -> NetworkId:
+    """Return the network of the endpoint that `endpoint` returns."""
+    return _find(view, key).network
 
 
 def _find(view: View, text: str) -> EndpointRecord:

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,11 +60,11 @@ def proxy(tls: ssl.SSLContext) -> Iterator[Proxy]:
 
 
 @contextmanager
-def logging_in(home: Path, url: str, *flags: str) -> Iterator[Login]:
+def logging_in(home: Path, url: str, *flags: str, enter: Sequence[str] = ()) -> Iterator[Login]:
     terminal, theirs = pty.openpty()
     process = subprocess.Popen(
         # a shell that runs these tests in the background has them ignore interrupts
-        ["env", "--default-signal=INT", PROGRAM, "--netmaster", url, *flags, "login"],
+        [*enter, "env", "--default-signal=INT", PROGRAM, "--netmaster", url, *flags, "login"],
         stdin=theirs,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

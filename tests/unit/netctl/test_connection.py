@@ -28,7 +28,9 @@ def save(home: Path, text: str) -> None:
 def test_a_saved_token_is_sent_over_https(made: list[dict[str, Any]], tmp_path: Path) -> None:
     save(tmp_path, '{"token": "secret"}')
     MasterConnection(url="https://proxy:10000", insecure=True).client()
-    assert made == [{"url": "https://proxy:10000", "token": "secret", "insecure": True}]
+    assert made == [
+        {"url": "https://proxy:10000", "token": "secret", "insecure": True, "secure": None}
+    ]
 
 
 def test_a_saved_token_is_never_sent_in_the_clear(
@@ -47,7 +49,7 @@ def test_a_saved_token_is_never_sent_in_the_clear(
 
 def test_without_a_login_no_token_is_sent(made: list[dict[str, Any]]) -> None:
     MasterConnection(url="http://master:9999", insecure=False).client()
-    assert made == [{"url": "http://master:9999", "token": "", "insecure": False}]
+    assert made == [{"url": "http://master:9999", "token": "", "insecure": False, "secure": None}]
 
 
 @pytest.mark.parametrize("url", ["master:9999", "ftp://master", "", "http://master:9999/"])

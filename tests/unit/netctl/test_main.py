@@ -130,8 +130,8 @@ def test_flags_win_over_the_environment(
 ) -> None:
     made: list[dict[str, Any]] = []
 
-    def client(url: str, *, insecure: bool, token: str) -> MemoryMaster:
-        assert token == ""
+    def client(url: str, *, insecure: bool, token: str, secure: None) -> MemoryMaster:
+        assert (token, secure) == ("", None)
         made.append({"url": url, "insecure": insecure})
         return netctl.master
 

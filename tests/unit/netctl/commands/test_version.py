@@ -29,7 +29,7 @@ def test_no_words_are_taken(netctl: Netctl) -> None:
 def test_insecure_is_heeded(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
-    def client(_url: str, *, insecure: bool) -> MemoryMaster:
+    def client(_url: str, *, insecure: bool, **_: object) -> MemoryMaster:
         asked.append(insecure)
         return netctl.master
 

@@ -50,7 +50,7 @@ class Net:
     refused: set[Node] = field(default_factory=set)
     left: dict[Node, list[tuple[str, int]]] = field(default_factory=dict)
 
-    def client(self, host: str, port: int, *, timeout: float) -> "FakeClient":
+    def client(self, host: str, port: int, *, timeout: float, **_: None) -> "FakeClient":
         assert timeout in {FAST.call, FAST.leave}
         return FakeClient(self, Node(host, port))
 

@@ -1,0 +1,54 @@
+"""Certificates of a cluster's daemons and users, made by the command `netmaster ca`.
+
+In come a directory, roles and names; out come the flags of a program and the context of a client.
+"""
+
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from daemons.tls import TlsFiles
+
+PROGRAM = Path(sys.executable).with_name("netmaster")
+
+
+class Identities:
+    """An authority, and a directory for each name that it issued a certificate for."""
+
+    def __init__(self, directory: Path, tell: Callable[[str, str], None]) -> None:
+        self.directory = directory
+        self._tell = tell
+        self._authority = directory / "authority"
+
+    def initialize(self) -> None:
+        """Make the authority."""
+        self._run("ca", "init", str(self._authority))
+
+    def issue(self, role: str, name: str, *addresses: str) -> None:
+        """Issue a certificate; a second one of the same name replaces the first."""
+        named = [word for address in addresses for word in ("--address", address)]
+        words = ["--role", role, "--name", name, *named, "--out", str(self.directory / name)]
+        self._run("ca", "issue", str(self._authority), *words)
+
+    def files(self, name: str) -> TlsFiles:
+        """Return the files of a name."""
+        own = self.directory / name
+        return TlsFiles(ca=f"{own}/ca.pem", cert=f"{own}/cert.pem", key=f"{own}/key.pem")
+
+    def flags(self, name: str) -> list[str]:
+        """Return the flags of a daemon, or of netctl."""
+        files = self.files(name)
+        return ["--tls-ca", files.ca, "--tls-cert", files.cert, "--tls-key", files.key]
+
+    def context(self, name: str) -> ssl.SSLContext:
+        """Return the context of a client."""
+        files = self.files(name)
+        context = ssl.create_default_context(cafile=files.ca)
+        context.load_cert_chain(files.cert, files.key)
+        return context
+
+    def _run(self, *words: str) -> None:
+        self._tell("netmaster", " ".join(["netmaster", *words]))
+        subprocess.run([str(PROGRAM), *words], check=True, capture_output=True)

@@ -1,0 +1,424 @@
+"""Who may do what with TLS: every route and RPC method, asked by every kind of client."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import AsyncMock, Mock
+
+import aiohttp
+import pytest
+import uvloop
+
+from daemons.peers import Role
+from daemons.tls import TlsContexts, TlsFiles, may_call
+from netmaster.api.access import AccessControl
+from netmaster.api.leader import Leader
+from netmaster.api.proxy import Proxy
+from netmaster.api.route_table import ROUTES
+from netmaster.api.routes import Route
+from netmaster.api.server import RestServer
+from netmaster.auth.accounts import StoredAccounts
+from netmaster.auth.lockout import Lockout
+from netmaster.auth.login import Logins
+from netmaster.auth.passwords import HashCost, Passwords
+from netmaster.auth.users import User
+from netmaster.settings import ListenAddress
+from netplugin import settings as agent_settings
+from netplugin.startup import inspect
+from netplugin.startup.inspect import Inspector
+from ofnet.rpc import control
+from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster
+from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
+from tests.unit.certificates import Issuer, anonymous_client, raw_client, request
+from tests.unit.netmaster.scene import NOW
+from tests.unit.netmaster.term import Term, context_of, term
+
+LOOPBACK: Final = "127.0.0.1"
+CHEAP: Final = HashCost(time=1, memory=8, parallelism=1)
+PASSWORD: Final = "correct horse"
+CLIENTS: Final = (
+    *("master", "agent", "agent of another host", "admin", "operator", "reader"),
+    *("no certificate", "another authority", "expired"),
+)
+REFUSED: Final = {"another authority", "expired"}
+"""Clients that no handshake accepts."""
+OWN_TENANT: Final = frozenset({
+    *("appProfiles", "endpointGroups", "extContractsGroups", "netprofiles", "networks"),
+    *("policys", "rules", "serviceLBs"),
+})  # fmt: skip
+
+
+class Certificates:
+    """The identities of all clients, and those of the servers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.issuer = issuer = Issuer.new(directory)
+        (directory / "stranger").mkdir()
+        stranger = Issuer.new(directory / "stranger")
+        self.master = issuer.files(request(Role.MASTER, "m1", (LOOPBACK,)))
+        self.agent = issuer.files(request(Role.AGENT, "h1", (LOOPBACK,)))
+        other = issuer.files(request(Role.AGENT, "h2", ("192.0.2.2",)))
+        admin = request(Role.ADMIN, "joe")
+        files = {
+            "master": issuer.files(request(Role.MASTER, "m2", (LOOPBACK,))),
+            "agent": self.agent,
+            "agent of another host": other,
+            "admin": issuer.files(admin),
+            "operator": issuer.files(request(Role.OPERATOR, "olga")),
+            "reader": issuer.files(request(Role.READER, "rita")),
+            # It trusts this cluster's authority, so that the server is what refuses.
+            "another authority": replace(stranger.files(admin), ca=self.master.ca),
+            "expired": issuer.expired_files(admin),
+        }
+        self.contexts = {name: raw_client(of) for name, of in files.items()}
+        self.contexts["no certificate"] = anonymous_client(self.master)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("tls"))
+
+
+@asynccontextmanager
+async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
+    """Serve a leader's API with TLS; yield its address."""
+    async with AsyncExitStack() as stack:
+        lead = await stack.enter_async_context(term())
+        await lead.network("n1")
+        passwords = Passwords(CHEAP)
+        stack.callback(passwords.close)
+        accounts = StoredAccounts(lead.backend)
+        for name, role, tenants in (
+            ("olga", Role.OPERATOR, frozenset({"blue"})),
+            ("paul", Role.READER, frozenset()),
+        ):
+            user = User(
+                name=name,
+                role=role,
+                tenants=tenants,
+                password_hash=await passwords.hash(PASSWORD),
+            )
+            await accounts.change_user(name, partial(_replaced, user))
+        logins = Logins(
+            accounts=accounts, passwords=passwords, lockout=Lockout(lambda: NOW), now=lambda: NOW
+        )
+        server = RestServer()
+        stack.push_async_callback(server.close)
+        context = replace(context_of(lead), access=AccessControl(logins))
+        server.role = Leader(context).answer
+        address = await server.listen(
+            ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)
+        )
+        yield str(address), lead
+
+
+def _replaced(user: User, _: User | None) -> User:
+    return user
+
+
+async def status(
+    context: ssl.SSLContext, method: str, url: str, body: Any = None, **headers: str
+) -> tuple[int, str]:
+    """Return the answer to one request on a connection of its own; 0 for a refused handshake."""
+    connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        try:
+            async with session.request(method, url, json=body, headers=headers) as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError:
+            return 0, ""
+
+
+def may(client: str, route: Route[Any], own: bool) -> bool:
+    """Say whether a client may use a route; `own`: on a tenant or host of its own."""
+    reads, path = route.method == "GET", route.pattern
+    public = path in {"/version", "/openapi.json", "/api/v1/auth_proxy/login/"}
+    if public or client == "no certificate":
+        return public
+    if path.startswith("/plugin/"):
+        addresses = path.endswith("Address")
+        return client == "master" or (client.startswith("agent") and (own or addresses))
+    match client:
+        case "admin":
+            return True
+        case "reader":
+            return reads
+        case "operator" if path != "/info":
+            return _operator_may(path.removeprefix("/api/v1/"), own=own, reads=reads)
+        case _:
+            return path == "/info"
+
+
+def _operator_may(path: str, *, own: bool, reads: bool) -> bool:
+    if path.startswith("inspect/globals/"):
+        return reads
+    kind = path.removeprefix("inspect/").partition("/")[0]
+    if kind in OWN_TENANT:
+        return own or "{" not in path
+    return kind == "tenants" and reads and (own or "{" not in path)
+
+
+def asked(route: Route[Any], client: str, own: bool) -> tuple[str, Any]:
+    """Return the path and the body of a request about an own or another tenant or host."""
+    tenant = "blue" if own else "default"
+    host = "h1" if own == (client == "agent") else "h2"
+    kind = route.pattern.removeprefix("/api/v1/").removeprefix("inspect/").partition("/")[0]
+    key = f"{tenant}:x" if kind in OWN_TENANT else tenant
+    path = route.pattern.replace("{key}", key).replace("{label}", "h9")
+    path = path.replace("{tenant}", tenant).replace("{category}", "network")
+    config = {"Container": f"c-{host}", "Host": host}
+    names = {"TenantName": "default", "NetworkName": "n1", "Tenant": "default", "Network": "n1"}
+    if not route.pattern.startswith("/plugin/"):
+        return path, {}
+    event = {"Event": "start", "ContainerID": "x", "EndpointID": f"c-{host}"}
+    return path, {**names, **event, "ConfigEP": config}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_every_route_answers_those_who_may_use_it(
+    certificates: Certificates, client: str
+) -> None:
+    wrong = []
+    # A master asks for whom it names: here for itself.
+    headers = {"X-Contiv-Identity": "master/m2"} if client == "master" else {}
+    async with leading(certificates.master) as (address, lead):
+        for own in (True, False):
+            for route in ROUTES:
+                for host in ("h1", "h2"):
+                    if f"c-{host}" not in str(lead.view.same_endpoint_id.get(f"c-{host}")):
+                        await lead.endpoint(f"c-{host}", host=host)
+                path, body = asked(route, client, own)
+                url = f"https://{address}{path}"
+                context = certificates.contexts[client]
+                # An endpoint of no tenant is inspected by its name; there is none of this one.
+                found, _ = await status(context, route.method, url, body, **headers)
+                if client in REFUSED:
+                    expected = found == 0
+                elif not may(client, route, own):
+                    refusal = 401 if client == "no certificate" else 403
+                    endpoint = client == "operator" and "/endpoints/" in path
+                    expected = found == refusal or (endpoint and found == 500)
+                else:
+                    expected = found not in {0, 401, 403}
+                if not expected:
+                    wrong.append(f"{route.method} {path} {body} as {client}: {found}")
+    assert wrong == []
+
+
+async def test_an_agent_speaks_for_its_own_host_only(certificates: Certificates) -> None:
+    async with leading(certificates.master) as (address, lead):
+        await lead.endpoint("mine", host="h1")
+        await lead.endpoint("theirs", host="h2")
+        context = certificates.contexts["agent"]
+
+        async def call(name: str, **body: Any) -> int:
+            names = {"TenantName": "default", "NetworkName": "n1"}
+            names |= {"Tenant": "default", "Network": "n1"}
+            url = f"https://{address}/plugin/{name}"
+            return (await status(context, "POST", url, {**names, **body}))[0]
+
+        def config(container: str, host: str) -> dict[str, str]:
+            return {"Container": container, "Host": host}
+
+        assert await call("createEndpoint", ConfigEP=config("new", "h1")) == 200
+        assert await call("createEndpoint", ConfigEP=config("other", "h2")) == 403
+        # It would be answered with the endpoint that is there.
+        assert await call("createEndpoint", ConfigEP=config("theirs", "h1")) == 403
+        start = {"Event": "start", "ContainerID": "x"}
+        assert await call("updateEndpoint", EndpointID="mine", **start) == 200
+        assert await call("updateEndpoint", EndpointID="theirs", **start) == 403
+        assert await call("deleteEndpoint", EndpointID="theirs") == 403
+        assert await call("deleteEndpoint", EndpointID="mine") == 200
+        # An agent that asks again must be told that it is gone, not that it may not.
+        assert await call("deleteEndpoint", EndpointID="mine") == 500
+        assert {one.endpoint_id for one in lead.view.endpoints.values()} == {"new", "theirs"}
+
+
+async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates) -> None:
+    async with leading(certificates.master) as (address, lead):
+        await lead.endpoint("c1", host="h1")
+        for client, seen in (("operator", "[]"), ("reader", '[{"key":"default:n1"')):
+            context = certificates.contexts[client]
+            found, text = await status(context, "GET", f"https://{address}/api/v1/networks/")
+            assert found == 200
+            assert text.startswith(seen)
+        url = f"https://{address}/api/v1/inspect/endpoints/c1/"
+        found, text = await status(certificates.contexts["operator"], "GET", url)
+        assert (found, text) == (403, "Insufficient privileges\n")
+
+
+async def test_a_password_gives_a_token_with_the_rights_of_its_user(
+    certificates: Certificates,
+) -> None:
+    anonymous = certificates.contexts["no certificate"]
+    async with leading(certificates.master) as (address, _):
+        login = f"https://{address}/api/v1/auth_proxy/login/"
+        hosts = f"https://{address}/hosts"
+        wrong = {"username": "paul", "password": "wrong"}
+        assert await status(anonymous, "POST", login, wrong) == (
+            401,
+            "Invalid username/password\n",
+        )
+        connector = aiohttp.TCPConnector(ssl=anonymous)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            body = {"username": "paul", "password": PASSWORD}
+            async with session.post(login, json=body) as answer:
+                assert answer.status == 200
+                token = (await answer.json())["token"]
+        headers = {"X-Auth-Token": token}
+        assert (await status(anonymous, "GET", hosts, **headers))[0] == 200
+        assert (await status(anonymous, "DELETE", f"{hosts}/h1", **headers))[0] == 403
+        assert (await status(anonymous, "GET", hosts, **{"X-Auth-Token": "x"}))[0] == 401
+
+
+async def test_a_follower_forwards_whom_it_has_verified(certificates: Certificates) -> None:
+    async with leading(certificates.master) as (address, _):
+        follower = RestServer()
+        tls = TlsContexts(certificates.master)
+
+        async def leader() -> str:
+            return address
+
+        proxy = Proxy(leader, "other", tls=tls)
+        follower.role = proxy.answer
+        own = await follower.listen(
+            ListenAddress(LOOPBACK, 0), tls.server(certificate_optional=True)
+        )
+        try:
+            forged = {"X-Contiv-Identity": "admin/joe"}
+            for client, expected in (
+                *(("admin", 200), ("reader", 200), ("agent", 403), ("operator", 403)),
+                ("no certificate", 401),
+            ):
+                context = certificates.contexts[client]
+                for url in (f"https://{own}/hosts", f"https://{address}/hosts"):
+                    assert (await status(context, "GET", url))[0] == expected, client
+                    assert (await status(context, "GET", url, **forged))[0] == expected, client
+        finally:
+            await follower.close()
+            await proxy.close()
+
+
+async def test_an_agent_that_poses_as_a_master_is_not_believed(certificates: Certificates) -> None:
+    """Its certificate has the address of its host, on which a master may run as well."""
+    async with leading(certificates.agent) as (address, _):
+        context = TlsContexts(certificates.agent).to_masters()
+        assert (await status(context, "GET", f"https://{address}/version"))[0] == 0
+        context = TlsContexts(certificates.agent).to_agents()
+        assert (await status(context, "GET", f"https://{address}/version"))[0] == 200
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_every_rpc_method_answers_those_who_may_call_it(
+    certificates: Certificates, client: str
+) -> None:
+    agent = OfnetAgent(add_master=AsyncMock(), inspect=dict)
+    methods = {**OfnetMaster().methods(), **agent.methods()}
+    report: dict[str, Any] = {"Revisions": {}, "Errors": []}
+    calls = [
+        (method, {"HostAddr": address, "HostPort": 9002, "Host": host, **report})
+        for method in methods
+        for address, host in (
+            *((LOOPBACK, "h1"), ("192.0.2.2", "h2")),
+            *((LOOPBACK, "h2"), ("192.0.2.2", "h1")),
+        )
+    ]
+    own = {"agent": (LOOPBACK, "h1"), "agent of another host": ("192.0.2.2", "h2")}
+    server = RpcServer(
+        methods,
+        host=LOOPBACK,
+        ssl=TlsContexts(certificates.master).server(),
+        allows=may_call,
+    )
+    await server.start()
+    wrong = []
+    try:
+        rpc = RpcClient(LOOPBACK, server.port, ssl=lambda: certificates.contexts[client])
+        for method, argument in calls:
+            to_agent = method.startswith("OfnetAgent.")
+            named = (argument["HostAddr"], argument["Host"])
+            expected = client == "master" if to_agent else own.get(client) == named
+            try:
+                await rpc.call(method, argument)
+                found = True
+            except RpcFailed:
+                found = False
+            if found != expected:
+                wrong.append(f"{method} {named} as {client}: {found}")
+        rpc.close()
+    finally:
+        await server.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_every_route_of_an_agent_answers_those_who_may_use_it(
+    certificates: Certificates, client: str
+) -> None:
+    parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
+    inspector = Inspector(**parts, pods=AsyncMock(), collected={})
+    app = inspector.application()
+    routes = [
+        (route.method, route.resource.canonical)
+        for route in app.router.routes()
+        if route.resource is not None
+    ]
+    assert ("DELETE", "/debug/reclaimEndpoint/{key}") in routes
+    reads = {"master", "admin", "reader"}
+    wrong = []
+    listen = agent_settings.ListenAddress(LOOPBACK, 0)
+    async with inspect.serve(listen, app, TlsContexts(certificates.agent)) as port:
+        for method, path in routes:
+            url = f"https://{LOOPBACK}:{port}{path.replace('{key}', 'x')}"
+            found, _ = await status(certificates.contexts[client], method, url)
+            may_use = client in reads and (method == "GET" or client != "reader")
+            if client in {*REFUSED, "no certificate"}:
+                expected = found == 0
+            else:
+                expected = (found not in {0, 403}) if may_use else found == 403
+            if not expected:
+                wrong.append(f"{method} {path} as {client}: {found}")
+    assert wrong == []
+
+
+async def test_a_call_with_a_wrong_argument_is_the_methods_to_refuse(
+    certificates: Certificates,
+) -> None:
+    server = RpcServer(
+        OfnetMaster().methods(),
+        host=LOOPBACK,
+        ssl=TlsContexts(certificates.master).server(),
+        allows=may_call,
+    )
+    await server.start()
+    try:
+        rpc = RpcClient(LOOPBACK, server.port, ssl=TlsContexts(certificates.agent).to_masters)
+        with pytest.raises(RpcFailed, match="not a node"):
+            await rpc.call(control.REGISTER_NODE, {"HostAddr": ["x"], "HostPort": 1})
+        with pytest.raises(RpcFailed, match="access denied to this certificate"):
+            await control.register(rpc, Node("192.0.2.9", 9002))
+        rpc.close()
+    finally:
+        await server.close()
+
+
+def test_it_holds_on_the_daemons_event_loop(certificates: Certificates) -> None:
+    """The daemons run on uvloop, which has a TLS implementation of its own."""
+
+    async def ask() -> None:
+        async with leading(certificates.agent) as (address, _):
+            for role, expected in ((Role.MASTER, 0), (Role.AGENT, 200)):
+                context = TlsContexts(certificates.agent).client(role)
+                assert (await status(context, "GET", f"https://{address}/version"))[0] == expected
+            found, _ = await status(
+                certificates.contexts["admin"], "GET", f"https://{address}/hosts"
+            )
+            assert found == 200
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(ask())
