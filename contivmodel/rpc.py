@@ -22,7 +22,10 @@ class ConfigEP(WireModel):
 
 
 class CreateEndpointRequest(WireModel):
-    """POST /plugin/createEndpoint; `config` names container, host and group."""
+    """POST /plugin/createEndpoint; `config` names container, host and group.
+
+    `claim`, which the original does not have, is "true" if a pod runs with the addresses asked for.
+    """
 
     go_package: ClassVar[str] = "master"
 
@@ -32,6 +35,7 @@ class CreateEndpointRequest(WireModel):
     endpoint_id: CallText = field("EndpointID")
     common_name: CallText = field("EPCommonName")
     config: ConfigEP = field("ConfigEP", default_factory=ConfigEP)
+    claim: str = field("Claim")
 
 
 class DeleteEndpointRequest(WireModel):

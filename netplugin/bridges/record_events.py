@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from core import keys
 from core.change_notifier import ChangeNotifier
 from core.errors import Exhausted, Invalid, NotFound, SwitchUnavailable
 from core.ids import NetworkId
@@ -37,6 +38,8 @@ class RecordEvents:
         self._groups = ChangeNotifier()
         self._settings = ChangeNotifier()
         self._hosts = ChangeNotifier()
+        self._histories = ChangeNotifier()
+        self._endpoints_rewound = False
         self._by_type = {
             GroupRecord: self._groups,
             GlobalRecord: self._settings,
@@ -53,9 +56,13 @@ class RecordEvents:
             # this revision has their flows. Masters rely on it (ADR 12).
             self._progress.told(event.prefix, event.rev)
             self._world.set_revision(event.prefix, event.rev)
+            if event.prefix == keys.ENDPOINTS and self._endpoints_rewound:
+                self._endpoints_rewound = False
+                self._histories.notify()
         elif isinstance(event, Rewound):
             self._progress.rewound(event.prefix)
             self._world.forget_revision(event.prefix)
+            self._endpoints_rewound |= event.prefix == keys.ENDPOINTS
         else:
             self._apply_record(event)
         self._records.notify()
@@ -78,6 +85,10 @@ class RecordEvents:
     def records_changed(self) -> asyncio.Event:
         """Return the event that the next change of any record sets."""
         return self._records.next
+
+    def rewound(self) -> asyncio.Event:
+        """Return the event set when the endpoints of a store that went back have been read."""
+        return self._histories.next
 
     def groups_changed(self) -> asyncio.Event:
         """Return the event that the next change of a group sets."""

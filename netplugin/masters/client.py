@@ -74,7 +74,10 @@ class MasterApi(Protocol):
 
 
 class WantedEndpoint:
-    """A request for an endpoint: its network, its group, its container."""
+    """A request for an endpoint: its network, its group, its container.
+
+    `claimed` are the addresses of a running pod that the store does not know any more.
+    """
 
     def __init__(
         self,
@@ -85,14 +88,23 @@ class WantedEndpoint:
         group: GroupName | None,
         endpoint_id: str,
         common_name: str,
+        claimed: tuple[str, str] | None = None,
     ) -> None:
+        ipv4, ipv6 = claimed or ("", "")
         self.request = CreateEndpointRequest(
             tenant_name=tenant,
             network_name=network,
             service_name=group or "",
             endpoint_id=endpoint_id,
             common_name=common_name,
-            config=ConfigEP(container=endpoint_id, host=host, service_name=group or ""),
+            claim="true" if claimed else "",
+            config=ConfigEP(
+                container=endpoint_id,
+                host=host,
+                ip_address=ipv4,
+                ipv6_address=ipv6,
+                service_name=group or "",
+            ),
         )
 
 

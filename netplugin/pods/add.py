@@ -21,6 +21,7 @@ from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.kernel.pod_links import PodLink
 from netplugin.masters.client import WantedEndpoint
+from netplugin.pods.claims import with_addresses
 from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.journal import EntryState, JournalEntry
@@ -103,7 +104,8 @@ class PodAdd:
                 # PRESENT is written while the last steps run. If one of them fails the entry is
                 # rewritten as REMOVING; if the agent dies, the runtime gets no answer and sends a
                 # DEL, which finds the endpoint.
-                steps.create_task(self._save(replace(entry, state=EntryState.PRESENT)))
+                present = replace(with_addresses(entry, record), state=EntryState.PRESENT)
+                steps.create_task(self._save(present))
                 if self._world.forwarding.delivers_without_flows(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):

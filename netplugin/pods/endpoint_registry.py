@@ -51,6 +51,14 @@ class EndpointRegistry:
         """Return all endpoints, also those that a call is working on."""
         return list(self._entries.values())
 
+    def claiming(self) -> frozenset[EndpointKey]:
+        """Return the endpoints that this host claims again from a store that went back."""
+        return frozenset(
+            entry.key
+            for entry in self._entries.values()
+            if entry.claiming and entry.state is EntryState.PRESENT
+        )
+
     def idle(self) -> list[JournalEntry]:
         """Return the complete endpoints that no call is working on."""
         # Reconcile loops act on these only: a missing link or port of an endpoint in an ADD or DEL

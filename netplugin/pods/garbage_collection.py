@@ -6,7 +6,8 @@ scan finds for a whole grace period is removed as by a DEL (`netplugin.pods.hand
 `netplugin.pods.teardown`).
 
 An endpoint whose record is gone while its port is here was reclaimed by netmaster. Its address may
-belong to another pod by now, so its flows are removed after two scans.
+belong to another pod by now, so its flows are removed after two scans; but not while this host
+claims it from a store that went back (`netplugin.pods.claims`).
 """
 
 import asyncio
@@ -81,7 +82,8 @@ class GarbageCollector:
     async def scan(self) -> None:
         """Scan once and collect what is due. Raises ContivError; the next scan retries."""
         at = self._clock()
-        for key in self._revoked.observe(self._world.endpoints.revoked(), at):
+        revoked = self._world.endpoints.revoked() - self._registry.claiming()
+        for key in self._revoked.observe(revoked, at):
             self._pods.remove_flows(key)
             self.tally["cut off"] += 1
         if not self._grace:

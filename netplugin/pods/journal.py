@@ -35,8 +35,15 @@ _ASIDE: Final = ".unreadable"
 _HALF: Final = ".tmp"
 _REMOVING: Final = ".removing"
 """Of a file whose entry is REMOVING, whatever is written in it."""
-_KINDS: Final[dict[str, type | tuple[type, ...]]] = {"port": int, "group": (str, type(None))}
+_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
+    "port": int,
+    "group": (str, type(None)),
+    "claiming": bool,
+}
 """Members of a file that are not plain strings."""
+
+_LATER: Final = frozenset({"name", "ip_address", "ipv6_address", "claiming"})
+"""Members that files of older agents lack."""
 
 
 class EntryState(StrEnum):
@@ -49,7 +56,11 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """An endpoint of this host."""
+    """An endpoint of this host.
+
+    `name` and the addresses are empty until netmaster granted them, and in entries of older agents.
+    `claiming` says that the store went back and does not know the endpoint (see `claims`).
+    """
 
     key: EndpointKey
     container_id: str
@@ -61,6 +72,10 @@ class JournalEntry:
     port: int
     bridge: str
     state: EntryState
+    name: str = ""
+    ip_address: str = ""
+    ipv6_address: str = ""
+    claiming: bool = False
 
 
 class Journal:
@@ -180,7 +195,8 @@ def parse(text: str) -> JournalEntry:
     if not isinstance(value, dict):
         raise ValueError("not an object")  # noqa: TRY004 - the text is at fault
     known = {field.name for field in fields(JournalEntry)}
-    missing = known - value.keys()
+    missing = known - value.keys() - _LATER
+    known &= value.keys()
     if missing:
         raise ValueError(f"{', '.join(sorted(missing))} missing")
     wrong = [n for n in known if not isinstance(value[n], _KINDS.get(n, str))]

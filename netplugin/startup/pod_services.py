@@ -11,6 +11,7 @@ from functools import partial
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.masters.client import MasterApi
 from netplugin.pods.add import PodAdd
+from netplugin.pods.claims import Claims
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
@@ -35,6 +36,7 @@ class PodServices:
     teardown: Teardown
     garbage_collector: GarbageCollector
     host_interfaces: HostInterfaces
+    claims: Claims
 
 
 async def build_pod_services(
@@ -78,4 +80,5 @@ async def build_pod_services(
         teardown=teardown,
         garbage_collector=GarbageCollector(host, pods, ports, grace=settings.leak_grace),
         host_interfaces=host_interfaces,
+        claims=Claims(host, ports, partial(dataplane.progress.show, "claims")),
     )

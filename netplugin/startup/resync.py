@@ -151,6 +151,7 @@ def _start_loops(
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
     supervise("endpoint ports", pod_services.ports.run())
+    supervise("claims", pod_services.claims.run())
     supervise("MTU", pod_services.mtus.run())
     if context.settings.probe_interval:
         path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus)

@@ -1,17 +1,19 @@
 """A store that goes back to a backup under running daemons and pods: every part follows it."""
 
+import json
 import subprocess
 import time
 from typing import Any
 
 import pytest
 
+from core import keys
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.etcd import Etcd
 from tests.bed.hosts import Host
 from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
-from tests.system.rest import ask
+from tests.system.rest import ask, delete_endpoint
 
 pytestmark = [
     pytest.mark.usefixtures("no_pods_left"),
@@ -39,12 +41,15 @@ def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Etcd) -> N
     old = [bed.add_pod(here, "old-1"), bed.add_pod(there, "old-2", group="web")]
     eventually(lambda: old[0].ping(old[1].address), "pods of two hosts reach each other")
     saved = store.save()
+    old += [bed.add_pod(here, "later-1"), bed.add_pod(there, "later-2", group="web")]
     for number in range(5):
         bed.netctl("tenant", "create", f"t{number}")
     store.restore(saved)
+    eventually(lambda: are_stored(store, old), "running pods are claimed again", within=NOTICED)
     eventually(lambda: hosts_applied(bed), "hosts follow the restored store", within=NOTICED)
     new = [new_pod(bed, host) for host in bed.hosts]
     assert_addresses_differ([*old, *new])
+    assert all(new[0].ping(pod.address) for pod in old[1:])
     eventually(lambda: new[0].ping(new[1].address), "new pods reach each other")
     assert new[0].ping(old[1].address)
     rule = ["--direction=in", "--action=deny", "--protocol=icmp", "--priority=10"]
@@ -56,15 +61,61 @@ def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Etcd) -> N
 def test_hosts_come_back_to_an_empty_store_that_is_loaded(bed: Bed, store: Etcd) -> None:
     old = [bed.add_pod(host, f"old-{host.label}") for host in bed.hosts]
     backup = netmaster(bed, "dump")
+    old += [bed.add_pod(host, f"later-{host.label}") for host in bed.hosts]
     bed.netmaster.stop()
     store.empty()
     netmaster(bed, "load", text=backup)
     bed.netmaster.start()
+    eventually(lambda: are_stored(store, old), "running pods are claimed again", within=NOTICED)
     eventually(lambda: hosts_applied(bed), "all hosts are there", within=NOTICED)
     new = [new_pod(bed, host) for host in bed.hosts]
     assert_addresses_differ([*old, *new])
     eventually(lambda: new[0].ping(new[1].address), "new pods reach each other")
     assert new[0].ping(old[1].address)
+
+
+def test_an_address_that_was_granted_to_another_is_reported(bed: Bed, store: Etcd) -> None:
+    here, there = bed.hosts
+    asker = bed.add_pod(there, "asker")
+    neighbour = bed.add_pod(here, "neighbour")
+    saved = store.save()
+    pod = bed.add_pod(here, "later")
+    bed.agents[0].pause()
+    store.restore(saved)
+    eventually(lambda: takes(bed, pod.address), "another has the address", within=NOTICED)
+    bed.agents[0].resume()
+    eventually(lambda: pod.address in faults(bed, here.label), "it is reported", within=NOTICED)
+    assert pod.address in bed.netctl("host", "inspect", here.label)
+    assert holders(store, pod.address) == ["taker"]
+    assert neighbour.ping(pod.address), "the pod runs on"
+    assert delete_endpoint(bed, "taker").status == 200
+    eventually(lambda: not faults(bed, here.label), "the claim is granted", within=NOTICED)
+    eventually(lambda: asker.ping(pod.address), "the pod is reached again")
+
+
+def takes(bed: Bed, address: str) -> bool:
+    """Have an endpoint of no host take an address."""
+    config = {"Container": "taker", "Host": "nowhere", "IPAddress": address}
+    body = {"TenantName": "default", "NetworkName": "default-net", "ConfigEP": config}
+    return ask(bed, "POST", "/plugin/createEndpoint", body).status == 200
+
+
+def faults(bed: Bed, label: str) -> str:
+    """Return the faults of a host; all others' too while it is not shown."""
+    return "; ".join(
+        error for one in hosts(bed) if one["label"] == label for error in one["errors"]
+    )
+
+
+def holders(store: Etcd, address: str) -> list[str]:
+    """Return the containers that have an address."""
+    found = [json.loads(value) for value in store.entries(keys.ENDPOINTS).values()]
+    return [one["endpointID"] for one in found if one["ipAddress"] == address]
+
+
+def are_stored(store: Etcd, pods: list[Pod]) -> bool:
+    """Tell whether each pod alone has its address."""
+    return all(holders(store, pod.address) == [pod.sandbox.container_id] for pod in pods)
 
 
 def new_pod(bed: Bed, host: Host) -> Pod:

@@ -50,7 +50,8 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
         # The agent repeats a request whose answer it did not get. It must get the same addresses,
         # and no second endpoint: the container may be using the first one already.
         return Plan((), reply=existing)
-    drain.check(view, HostLabel(config.host))
+    if not request.claim:  # a drained host keeps the pods that it has
+        drain.check(view, HostLabel(config.host))
     group_key = None
     service = config.service_name
     if view.is_aci and network.type is not NetworkType.INFRA:

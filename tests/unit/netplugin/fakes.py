@@ -12,7 +12,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TypeVar
 
-from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
+from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.iptables import Iptables, IptablesRule
@@ -492,7 +492,7 @@ class FakeMaster:
         self.networks: set[NetworkId] = {NET}
         self.revisions: dict[str, int] = {}
         self._faults = faults
-        self._last = 0
+        self.last = 0
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         record = await self._faults.work("create", lambda: self._create(wanted))
@@ -513,8 +513,14 @@ class FakeMaster:
             raise Exhausted("address exhaustion")
         key = endpoint_key(nid, ask.endpoint_id)
         if key not in self.endpoints:
-            self._last += 1
-            record = endpoint(self._last, nid=nid, container=ask.endpoint_id)
+            self.last += 1
+            record = endpoint(self.last, nid=nid, container=ask.endpoint_id)
+            if ask.claim:
+                held = {one.ip_address for one in self.endpoints.values()}
+                if ask.config.ip_address in held:
+                    raise Conflict(f"ip address {ask.config.ip_address} is not available")
+                number = int(ask.config.ip_address.rpartition(".")[2])
+                record = endpoint(number, nid=nid, container=ask.endpoint_id)
             self.endpoints[key] = replace(
                 record, service_name=ask.service_name, common_name=ask.common_name
             )

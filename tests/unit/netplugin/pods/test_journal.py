@@ -29,6 +29,12 @@ def test_an_entry_reads_as_it_was_written(entry: JournalEntry) -> None:
     assert parse(json.dumps(asdict(entry))) == entry
 
 
+def test_an_entry_of_an_older_agent_lacks_name_and_addresses() -> None:
+    later = ("name", "ip_address", "ipv6_address", "claiming")
+    text = {name: value for name, value in asdict(ENTRY).items() if name not in later}
+    assert parse(json.dumps(text)) == ENTRY
+
+
 def test_members_of_a_newer_agent_are_passed_over() -> None:
     assert parse(json.dumps(asdict(ENTRY) | {"colour": "red"})) == ENTRY
 

@@ -22,6 +22,16 @@ def test_a_drained_host_gets_no_new_endpoint_and_keeps_its_own() -> None:
     assert scene.endpoint("new").homing_host == H1
 
 
+def test_a_running_pod_of_a_drained_host_is_claimed() -> None:
+    scene = Scene()
+    scene.network("n1")
+    scene.do(drain.drain, H1, NOW)
+    claim = wanted("running", ip_address="10.1.1.9")
+    assert scene.refused(endpoint.create, claim, NOW).startswith("host h1 is drained")
+    claim = claim.model_copy(update={"claim": "true"})
+    assert scene.do(endpoint.create, claim, NOW).ip_address == "10.1.1.9"
+
+
 def test_asked_twice_it_changes_nothing() -> None:
     scene = Scene()
     scene.do(drain.drain, H1, NOW)

@@ -1,0 +1,190 @@
+"""Claims the endpoints of running pods again, when the store went back and does not know them.
+
+In come the endpoints of this host (`netplugin.pods.endpoint_registry`) and the store's events
+(`netplugin.bridges.record_events`); out go requests to netmaster for the endpoints that are
+missing, with the addresses that their pods have, and faults for `netplugin.masters.progress`.
+
+A claim is over when the store has the endpoint with the pod's addresses. What is refused, because
+another endpoint holds the address or the network is gone, is reported and tried again. The pod
+keeps its flows meanwhile: no address is taken from it, nor from the other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from core.errors import ContivError, HostError, MasterUnavailable
+from core.ids import EndpointKey
+from core.logs import fields
+from core.tasks import backoff, unbroken
+from netplugin.masters.client import WantedEndpoint
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.pod_ports import PodPorts
+from state.records import EndpointRecord
+
+log = logging.getLogger(__name__)
+
+# Only a store that went back leads to claims. A record that the leader deletes in the history that
+# this agent follows was released or reclaimed, and garbage collection cuts its pod off. So claims
+# are marked in the journal when the store goes back, and a later agent goes on with those alone.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTiming:
+    """`first` and `longest` are the pauses between attempts, in seconds; `at_once` claims run."""
+
+    first: float = 0.2
+    longest: float = 2.0
+    at_once: int = 16
+
+
+class Claims:
+    """The claims of this host. One per agent."""
+
+    def __init__(
+        self,
+        host: PodHost,
+        pod_ports: PodPorts,
+        report_faults: Callable[[Iterable[str]], None],
+        timing: ClaimTiming | None = None,
+    ) -> None:
+        self._host = host
+        self._registry = host.registry
+        self._endpoints = host.world.endpoints
+        self._records = host.reconciler.records
+        self._ports = pod_ports
+        self._report_faults = report_faults
+        self._timing = timing or ClaimTiming()
+        self._refused: dict[EndpointKey, str] = {}
+
+    async def run(self) -> None:
+        """Claim, for ever, what is missing after the store went back."""
+        rewound = self._records.rewound()
+        while True:
+            await self._until_none(rewound)
+            await rewound.wait()
+            rewound = self._records.rewound()
+            await self._mark()
+
+    async def _mark(self) -> None:
+        """Mark what the store does not know; the mark outlives this agent."""
+        for entry in self._registry.entries():
+            port = self._endpoints.port(entry.key)
+            if entry.state is not EntryState.PRESENT or entry.claiming:
+                continue
+            if port is None or self._is_known(entry.key):
+                continue
+            async with self._registry.lock(entry.container_id):
+                if self._registry.get(entry.key) is not entry or self._is_known(entry.key):
+                    continue  # a DEL, or an ADD that asks netmaster by itself
+                await self._save(replace(with_addresses(entry, port.record), claiming=True))
+            log.warning(
+                "endpoint missing in the store that went back, claiming it again",
+                extra=fields(endpoint=entry.key, address=port.record.ip_address),
+            )
+
+    async def _until_none(self, rewound: asyncio.Event) -> None:
+        """Try all claims until none is left, or the store went back once more."""
+        pauses = backoff(self._timing.first, self._timing.longest)
+        while True:
+            changed = self._records.records_changed()
+            await self._try_all()
+            self._ports.publish()  # the port of a pod that this agent found without a record
+            self._refused = {key: why for key, why in self._refused.items() if self._is_open(key)}
+            self._report_faults(self._faults())
+            if not self._registry.claiming() or rewound.is_set():
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(next(pauses)):
+                    await changed.wait()
+
+    async def _try_all(self) -> None:
+        slots = asyncio.Semaphore(self._timing.at_once)
+
+        async def attempt(key: EndpointKey) -> None:
+            async with slots:
+                await self._try(key)
+
+        async with asyncio.TaskGroup() as attempts:
+            for key in self._registry.claiming():
+                attempts.create_task(attempt(key))
+
+    async def _try(self, key: EndpointKey) -> None:
+        entry = self._registry.get(key)
+        if entry is None:
+            return
+        # The container's lock: a DEL that comes now waits, and then releases what was claimed.
+        async with self._registry.lock(entry.container_id):
+            if self._registry.get(key) is not entry or not self._is_open(key):
+                return
+            try:
+                record = self._endpoints.get(key)
+                if record is None:
+                    await unbroken(self._host.master.create_endpoint(self._wanted(entry)))
+                    self._refused.pop(key, None)  # the store's event ends the claim
+                else:
+                    await self._compare(entry, record)
+            except MasterUnavailable as exc:
+                log.info("claim not answered, retrying", extra=fields(endpoint=key, error=exc))
+            except ContivError as exc:
+                self._refuse(key, str(exc))
+
+    async def _compare(self, entry: JournalEntry, record: EndpointRecord) -> None:
+        """End a claim, if the store's record is what the pod has."""
+        if (record.ip_address, record.ipv6_address) != (entry.ip_address, entry.ipv6_address):
+            self._refuse(entry.key, f"the store has {record.ip_address} for it")
+            return
+        self._refused.pop(entry.key, None)
+        await self._save(replace(entry, claiming=False))
+        log.info("endpoint claimed", extra=fields(endpoint=entry.key, address=record.ip_address))
+
+    def _refuse(self, key: EndpointKey, reason: str) -> None:
+        if self._refused.get(key) != reason:
+            log.warning("claim refused, retrying", extra=fields(endpoint=key, error=reason))
+        self._refused[key] = reason
+
+    def _faults(self) -> Iterator[str]:
+        for key, reason in self._refused.items():
+            entry = self._registry.get(key)
+            address = entry.ip_address if entry is not None else ""
+            yield (
+                f"pod {key} runs with {address}, which the restored store does not grant it: "
+                f"{reason}; delete this pod or the other holder"
+            )
+
+    def _is_known(self, key: EndpointKey) -> bool:
+        return self._endpoints.get(key) is not None
+
+    def _is_open(self, key: EndpointKey) -> bool:
+        return key in self._registry.claiming()
+
+    def _wanted(self, entry: JournalEntry) -> WantedEndpoint:
+        return WantedEndpoint(
+            host=self._host.label,
+            tenant=entry.tenant,
+            network=entry.network,
+            group=entry.group or None,
+            endpoint_id=entry.container_id,
+            common_name=entry.name,
+            claimed=(entry.ip_address, entry.ipv6_address),
+        )
+
+    async def _save(self, entry: JournalEntry) -> None:
+        self._registry.put(entry)
+        try:
+            await self._host.journal.write(entry)
+        except HostError as exc:  # the claim goes on; only a next agent would not know of it
+            log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
+
+
+def with_addresses(entry: JournalEntry, record: EndpointRecord) -> JournalEntry:
+    """Return an entry with what a claim needs of the endpoint's record."""
+    return replace(
+        entry,
+        ip_address=record.ip_address,
+        ipv6_address=record.ipv6_address,
+        name=record.common_name,
+    )

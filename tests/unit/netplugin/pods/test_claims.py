@@ -1,0 +1,138 @@
+"""Endpoints of running pods that a store that went back does not know."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from core import keys
+from core.errors import MasterUnavailable
+from core.ids import EndpointKey
+from core.tasks import background
+from netplugin.pods.claims import Claims, ClaimTiming
+from netplugin.pods.garbage_collection import GarbageCollector
+from state.watch import Changed, Reached, Removed, Rewound
+from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
+from tests.unit.netplugin.bridges.test_reconciler import flows_of
+from tests.unit.netplugin.records import PEER, endpoint, key
+
+pytestmark = pytest.mark.usefixtures("hurried")
+
+ADDRESS = "nw_dst=10.1.0.1 "
+
+
+@asynccontextmanager
+async def claiming(agent: Agent) -> AsyncIterator[None]:
+    """Run the claims of an agent."""
+    claims = Claims(
+        agent.pod_services.host,
+        agent.pod_ports,
+        lambda faults: agent.progress.show("claims", faults),
+        ClaimTiming(first=0.01, longest=0.01),
+    )
+    async with background("claims", claims.run()):
+        yield
+
+
+async def add(agent: Agent) -> EndpointKey:
+    """Add a pod whose endpoint is in the store."""
+    await agent.pods.add(request())
+    one = key("c1")
+    agent.learn("k", agent.outside.master.endpoints[one])
+    return one
+
+
+def go_back(agent: Agent, *gone: EndpointKey) -> None:
+    """Have the store go back to where it did not know some endpoints."""
+    agent.records.apply(Rewound(keys.ENDPOINTS))
+    for one in gone:
+        record = agent.outside.master.endpoints.pop(one)
+        agent.records.apply(Removed("k", record))
+    agent.records.apply(Reached(keys.ENDPOINTS, 3))
+
+
+async def test_a_running_pod_is_claimed_with_its_address(outside: Outside) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        before = outside.master.endpoints[one]
+        outside.master.last = 77  # what it grants next
+        go_back(agent, one)
+        await eventually(lambda: one in outside.master.endpoints)
+        assert outside.master.endpoints[one] == before
+        assert one in agent.registry.claiming()
+        agent.learn("k", outside.master.endpoints[one])
+        await eventually(lambda: not outside.journal.entries[one].claiming)
+        assert not agent.registry.claiming()
+        assert agent.progress.standing.errors == ()
+
+
+async def test_a_claim_waits_for_netmaster(outside: Outside) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        outside.faults.failing["create"] = MasterUnavailable("no netmaster leads")
+        go_back(agent, one)
+        await eventually(lambda: outside.faults.reached["create"] > 2)
+        assert agent.progress.standing.errors == ()
+        outside.faults.failing.clear()
+        await eventually(lambda: one in outside.master.endpoints)
+
+
+async def test_an_address_that_another_has_is_reported_and_the_pod_runs_on(
+    outside: Outside,
+) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        clock = iter((1000.0, 2000.0, 3000.0))
+        collector = GarbageCollector(
+            agent.pod_services.host, agent.pods, agent.pod_ports, grace=0, clock=clock.__next__
+        )
+        other = replace(endpoint(1, host=PEER), key=EndpointKey("other"))
+        outside.master.endpoints[other.key] = other
+        go_back(agent, one)
+        await eventually(lambda: bool(agent.progress.standing.errors))
+        (fault,) = agent.progress.standing.errors
+        assert "runs with 10.1.0.1" in fault
+        assert "is not available" in fault
+        for _ in range(3):
+            await collector.scan()
+        await agent.reconciler.flush()
+        assert ADDRESS in flows_of(outside)
+        del outside.master.endpoints[other.key]
+        await eventually(lambda: one in outside.master.endpoints)
+        agent.learn("k", outside.master.endpoints[one])
+        await eventually(lambda: agent.progress.standing.errors == ())
+
+
+async def test_a_del_ends_a_claim(outside: Outside) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        outside.master.networks.clear()
+        go_back(agent, one)
+        await eventually(lambda: bool(agent.progress.standing.errors))
+        await agent.pods.delete(request())
+        await eventually(lambda: agent.progress.standing.errors == ())
+        assert not agent.registry.claiming()
+
+
+async def test_what_the_leader_deletes_in_the_same_history_is_not_claimed(outside: Outside) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        agent.records.apply(Removed("k", outside.master.endpoints.pop(one)))
+        agent.records.apply(Reached(keys.ENDPOINTS, 9))
+        await stays(lambda: not agent.registry.claiming() and not outside.master.endpoints)
+
+
+async def test_the_next_agent_goes_on_with_a_claim(outside: Outside) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        outside.master.networks.clear()
+        go_back(agent, one)
+        await eventually(lambda: outside.journal.entries[one].claiming)
+    outside.master.networks.add(endpoint().network)
+    async with running(outside) as agent, claiming(agent):
+        assert ADDRESS not in flows_of(outside)
+        await eventually(lambda: one in outside.master.endpoints)
+        agent.records.apply(Changed("k", outside.master.endpoints[one], None))
+        await eventually(lambda: ADDRESS in flows_of(outside))
+        await eventually(lambda: not outside.journal.entries[one].claiming)
