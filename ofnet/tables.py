@@ -157,7 +157,7 @@ _DECLARED: Final = (
         id=TableId.INGRESS_GROUP,
         matches=frozenset({"in_port", "eth_type", "ipv4_dst", "metadata", "ipv4_src", "ipv6_src"}),
         actions=frozenset({"eth_dst", "ipv4_dst", "output"}),
-        writes=VRF.mask | SOURCE_GROUP.mask,
+        writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask,
         next=frozenset({TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),

@@ -2,8 +2,9 @@
 
 In come the addresses that the kernel has, the registrations of masters in the store and the
 settings of this agent; out go addresses and ports for `netplugin.world.management`, which has the
-other hosts from their records. Changes are followed. What is dropped, and where, is decided by
-`ofnet.pipelines.pod_guard`.
+other hosts from their records. Changes are followed. Two rules of iptables see to it that what
+comes by a pod's link reaches the host by the switch alone, with the guard or without. What is
+dropped, and where, is decided by `ofnet.pipelines.pod_guard`.
 """
 
 import asyncio
@@ -15,7 +16,9 @@ from typing import Final
 from core import keys
 from core.errors import ContivError, Invalid
 from core.logs import fields
+from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from netplugin.settings import Settings
+from netplugin.world import port_names
 from netplugin.world.management import Management, management_ports
 from objdb.api import Backend, Entry, Snapshot
 from objdb.connect import StoreKind
@@ -34,6 +37,17 @@ STORE_PORTS: Final = {
     StoreKind.ETCD: (2379, 2380, 4001, 7001),
     StoreKind.CONSUL: (8300, 8301, 8302, 8500, 8501, 8502, 8503, 8600),
 }
+PREROUTING: Final = Chain(table="raw", name="PREROUTING")
+CHAINS: Final = (PREROUTING,)
+"""The chains that hold this module's rules."""
+PAST_SWITCH: Final = tuple(
+    IptablesRule(chain=PREROUTING, match=("-i", f"{prefix}+"), target=("-j", "DROP"))
+    for prefix in port_names.POD_LINKS
+)
+"""Drop what comes to the host's stack by a pod's link itself and not by the switch.
+
+Only the userspace datapath leaves such packets to the host, beside its own copy.
+"""
 START_LIMIT: Final = 5.0
 """Seconds that a start waits for the names of the store's members."""
 
@@ -50,17 +64,24 @@ class PodGuard:
     """Keeps the addresses and ports of the cluster's management in the World. One per agent."""
 
     def __init__(
-        self, settings: Settings, management: Management, store: Backend, host: HostAddresses
+        self,
+        settings: Settings,
+        management: Management,
+        store: Backend,
+        host: HostAddresses,
+        iptables: Iptables,
     ) -> None:
         self._settings = settings
         self._management = management
         self._store = store
         self._host = host
+        self._iptables = iptables
         self._interval = float(settings.audit_interval)
         self._registered: dict[str, tuple[str, int]] = {}
 
     async def start(self) -> None:
         """Set all that can be found now; what cannot be is logged, and found by `run`."""
+        await self._keep_rules()
         management = self._management
         management.set_addresses("always", ALWAYS)
         management.set_ports("settings", own_ports(self._settings))
@@ -79,12 +100,17 @@ class PodGuard:
 
     async def run(self) -> None:
         """Follow changes, for ever."""
-        if not self._settings.pod_guard:
-            await asyncio.Event().wait()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow_masters())
-            tasks.create_task(self._follow_host())
             tasks.create_task(self._look_now_and_then())
+            if self._settings.pod_guard:
+                tasks.create_task(self._follow_masters())
+                tasks.create_task(self._follow_host())
+
+    async def _keep_rules(self) -> None:
+        try:
+            await self._iptables.keep(PAST_SWITCH)
+        except ContivError as exc:
+            log.warning("rules for links of pods not set, retrying", extra=fields(error=exc))
 
     async def _look(self) -> None:
         """Read this host's addresses and those of the store's members."""
@@ -99,7 +125,9 @@ class PodGuard:
     async def _look_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            await self._try_look()
+            await self._keep_rules()
+            if self._settings.pod_guard:
+                await self._try_look()
 
     async def _follow_host(self) -> None:
         while True:

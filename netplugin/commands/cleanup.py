@@ -20,7 +20,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
 from netplugin import settings
-from netplugin.bridges import host_access, node_ports
+from netplugin.bridges import host_access, node_ports, pod_guard
 from netplugin.cni.server import is_served
 from netplugin.kernel.iptables import Iptables
 from netplugin.kernel.netns import KernelLinks
@@ -72,7 +72,7 @@ async def _clean_up(values: Values) -> None:
     cni_socket = settings.cni_socket(values)
     # First: a running agent would recreate everything while it is being removed.
     _refuse_beside_an_agent(cni_socket)
-    firewall = Iptables((*host_access.CHAINS, *node_ports.CHAINS))
+    firewall = Iptables((*host_access.CHAINS, *node_ports.CHAINS, *pod_guard.CHAINS))
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(KernelLinks()) as links:
             rules = await firewall.found()

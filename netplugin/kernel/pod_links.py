@@ -14,6 +14,7 @@ import secrets
 import socket
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -61,6 +62,7 @@ def add(spec: PodLink) -> None:
                 netlink.without_link_local(spec.host_name),
                 unless=errno.EAFNOSUPPORT,
             )
+            _leave_to_switch(spec.host_name)
             if spec.tx_off:
                 with namespaces.inside(namespace):
                     _tx_checksum_off(spec.ifname)
@@ -69,6 +71,17 @@ def add(spec: PodLink) -> None:
             if made is not None:
                 netlink.change(netlink.no_link(made))
             raise
+
+
+def _leave_to_switch(name: str) -> None:
+    """Have the host's own network stack neither answer nor hear what comes by a pod's link."""
+    # With the userspace datapath the kernel sees a frame of the pod as well as the switch does. A
+    # pod that learns the MAC address of its link's host end would reach the host by it, past all
+    # flows. IPv4 itself is dropped by a rule of `netplugin.bridges.pod_guard`.
+    for family, switch, value in (("ipv4", "arp_ignore", "8"), ("ipv6", "disable_ipv6", "1")):
+        path = Path("/proc/sys/net") / family / "conf" / name / switch
+        with suppress(FileNotFoundError):  # a host without IPv6
+            path.write_text(value, encoding="ascii")
 
 
 def _tx_checksum_off(ifname: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bgp.host import BgpHost, HostBgp
+from netplugin.bridges import pod_guard
 from netplugin.bridges.host_access import CHAINS, HostAccess
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.infra import Infra
@@ -68,6 +69,7 @@ def build_host_services(
                 current=partial(clients.links.addresses, _is_pods),
                 changes=clients.links.address_changes,
             ),
+            clients.iptables(pod_guard.CHAINS),
         ),
     )
 

@@ -150,6 +150,7 @@ class WorldBuilder:
     def _put_endpoint(self, record: EndpointRecord) -> None:
         old = self.endpoints.put(record)  # first, for it raises Invalid
         self.names.put_endpoint(record)
+        self.management.put_endpoint(record)
         # Candidates are kept by tenant: one that moved to another network may have another tenant.
         if old is not None and old.network != record.network:
             self.services.remove_endpoint(old)
@@ -158,6 +159,7 @@ class WorldBuilder:
     def _remove_endpoint(self, record: EndpointRecord) -> None:
         old = self.endpoints.remove(record.key)
         self.names.remove_endpoint(record.key)
+        self.management.remove_endpoint(record.key)
         if old is not None:
             self.services.remove_endpoint(old)
 

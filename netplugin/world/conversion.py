@@ -185,7 +185,7 @@ def local_of(
         dscp=group.dscp if group is not None else 0,
         group_vlan=group.pkt_tag if group is not None and group.encap is Encap.VLAN else 0,
         nat_ip=nat_ip,
-        of_host=port.number is None and _of_host(record),
+        of_host=port.number is None and of_host(record),
     )
 
 
@@ -199,11 +199,11 @@ def remote_of(record: EndpointRecord) -> RemoteEndpoint:
         ip=IPv4Address(record.ip_address),
         ip6=IPv6Address(record.ipv6_address) if record.ipv6_address else None,
         group_id=record.group_id,
-        of_host=_of_host(record),
+        of_host=of_host(record),
     )
 
 
-def _of_host(record: EndpointRecord) -> bool:
+def of_host(record: EndpointRecord) -> bool:
     """Return whether an endpoint is its host's own, on an infra network (`bridges.infra`)."""
     return bool(record.homing_host) and record.endpoint_id == record.homing_host
 

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
+from core.ids import EndpointKey
 from netplugin.world.bridge_state import BridgeState
+from netplugin.world.conversion import of_host
 from ofnet.world import Bridge, ManagementPort
-from state.records import HostRecord
+from state.records import EndpointRecord, HostRecord
 
 Network = IPv4Network | IPv6Network
 
@@ -59,6 +61,16 @@ class Management:
         """Remove the addresses of a host."""
         self.set_addresses(_host(record), ())
 
+    def put_endpoint(self, record: EndpointRecord) -> None:
+        """Add or replace an endpoint: that of a host, on an infra network, has a host's address."""
+        if of_host(record):
+            self.set_addresses(_endpoint(record.key), (record.ip_address, record.ipv6_address))
+
+    def remove_endpoint(self, key: EndpointKey) -> None:
+        """Remove an endpoint."""
+        if _endpoint(key) in self._addresses:
+            self.set_addresses(_endpoint(key), ())
+
     def set_addresses(self, source: str, addresses: Iterable[str]) -> None:
         """Replace the addresses of a source; text that is no address or network is passed over."""
         before = self._addresses.pop(source, frozenset())
@@ -89,6 +101,10 @@ class Management:
         ports = frozenset[ManagementPort]().union(*self._ports.values()) - self._open
         for bridge in self._bridges if self._closed else ():
             bridge.set_management_ports({f"{one.protocol}/{one.port}": one for one in ports})
+
+
+def _endpoint(key: EndpointKey) -> str:
+    return f"endpoint {key}"
 
 
 def _host(record: HostRecord) -> str:

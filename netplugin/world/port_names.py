@@ -47,6 +47,10 @@ _ENDPOINT_PORT: Final = re.compile(r"vvport([1-9][0-9]{0,4})")
 _ACCESS_PORT: Final = re.compile(r"hport([1-9][0-9]{0,4})")
 
 
+POD_LINKS: Final = ("vvport", "hport")
+"""What the names of the host ends of pods' links begin with."""
+
+
 def switch_name(number: int) -> str:
     """Return the name of the host end of port N, which is also its name in Open vSwitch."""
     return f"vvport{number}"

@@ -20,7 +20,7 @@ from functools import lru_cache
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, goto
-from ofnet.openflow.fields import RX_VTEP, SOURCE_GROUP, VRF, Bits
+from ofnet.openflow.fields import FROM_HOST, RX_VTEP, SOURCE_GROUP, VRF, Bits
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import stages
 from ofnet.tables import Priority, TableId
@@ -56,7 +56,7 @@ def source_groups(endpoint: RemoteEndpoint, vrf: int) -> Iterator[Flow]:
     """Yield the flows that apply policy to packets from a remote endpoint."""
     for address in stages.addresses(endpoint):
         fields: MatchFields = {"metadata": _ingress_metadata(vrf), **stages.from_address(address)}
-        to_policy = _to_policy(endpoint.group_id)
+        to_policy = _to_policy(endpoint.group_id, of_host=endpoint.of_host)
         yield Flow(
             ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, Match(**fields), to_policy
         )
@@ -68,6 +68,8 @@ def _ingress_metadata(vrf: int) -> Bits:
 
 
 @lru_cache(maxsize=4096)
-def _to_policy(group_id: int) -> Instructions:
-    group = SOURCE_GROUP.put(group_id) if group_id else None
-    return Instructions(metadata=group, goto=TableId.DST_GRP)
+def _to_policy(group_id: int, *, of_host: bool) -> Instructions:
+    marks = SOURCE_GROUP.put(group_id) if group_id else None
+    if of_host:
+        marks = FROM_HOST.put(1) if marks is None else marks | FROM_HOST.put(1)
+    return Instructions(metadata=marks, goto=TableId.DST_GRP)

@@ -38,7 +38,7 @@ NAMES = {*CHANGED, *LEFT_OUT, *ADDED}
 GUARDED = {"dns-mark", "source-guard"}
 EVERYWHERE = {
     *("judged-at-both-ends", "neighbours-by-switch", "rules-ipv6"),
-    *("services-direct", "services-listed-ports"),
+    *("pod-guard", "services-direct", "services-listed-ports"),
     *GUARDED,
 }
 OCCURRING: Mapping[Mode, set[str]] = {

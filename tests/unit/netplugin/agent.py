@@ -10,6 +10,7 @@ from types import MappingProxyType
 from core.ids import GroupName, NetworkName, TenantName
 from core.tasks import Supervisor, supervisor
 from netplugin.bgp.host import HostBgp
+from netplugin.bridges import pod_guard
 from netplugin.bridges.host_access import HostAccess
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.infra import Infra
@@ -102,7 +103,9 @@ class Outside:
             links=self.links,
             journal=self.journal,
             host_ports=HostPorts(self.ovsdb, self.links),
-            iptables=lambda _chains: self.firewall,
+            iptables=lambda chains: (
+                FakeFirewall(self.faults) if chains is pod_guard.CHAINS else self.firewall
+            ),
             dial_bgp=self.router.connect,
         )
 

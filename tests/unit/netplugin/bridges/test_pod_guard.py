@@ -20,7 +20,8 @@ from ofnet.world import Bridge, FwdMode, ManagementPort
 from state import codec
 from state.records import ServiceInstance
 from tests.unit.netplugin.agent import eventually
-from tests.unit.netplugin.records import HOST, PEER, host
+from tests.unit.netplugin.fakes import FakeFirewall, Faults
+from tests.unit.netplugin.records import HOST, PEER, endpoint, host
 from tests.unit.netplugin.starts import SETTINGS
 
 STORE = StoreAddress(StoreKind.ETCD, ("192.0.2.50:2400", "[2001:db8::50]:2400"), secure=False)
@@ -74,6 +75,7 @@ async def running(settings: Settings = GUARDED) -> AsyncIterator[Scene]:
         scene.world.management,
         scene.store,
         HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes),
+        FakeFirewall(Faults()),
     )
     await guard.start()
     async with background("pod guard", guard.run()) as task:
@@ -150,3 +152,27 @@ async def test_what_is_set_before_the_start_is_closed_by_it() -> None:
     assert builder.take(Bridge.VLAN)[0].management == {}
     builder.management.close(frozenset())
     assert "192.0.2.20/32" in builder.take(Bridge.VLAN)[0].management
+
+
+async def test_hosts_addresses_on_infra_networks_are_known_in_every_tenant() -> None:
+    async with running() as scene:
+        infra = replace(endpoint(9, host=PEER), endpoint_id=str(PEER))
+        scene.world.put(infra)
+        scene.world.put(endpoint(8, host=PEER))
+        assert f"{infra.ip_address}/32" in scene.addresses()
+        assert f"{endpoint(8).ip_address}/32" not in scene.addresses()
+        scene.world.remove(infra)
+        assert f"{infra.ip_address}/32" not in scene.addresses()
+
+
+async def test_what_comes_by_a_pods_link_is_left_to_the_switch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    firewall = FakeFirewall(Faults())
+    settings = replace(GUARDED, pod_guard=False)
+    scene = Scene(MemoryBackend(), Kernel(), WorldBuilder(HOST, FwdMode.ROUTING))
+    host_addresses = HostAddresses(current=scene.kernel.current, changes=scene.kernel.changes)
+    guard = PodGuard(settings, scene.world.management, scene.store, host_addresses, firewall)
+    await guard.start()
+    assert [rule.match for rule in firewall.rules] == [("-i", "vvport+"), ("-i", "hport+")]
+    assert caplog.messages

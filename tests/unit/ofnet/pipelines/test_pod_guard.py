@@ -125,6 +125,8 @@ def test_the_receiving_host_judges_too(bridge: Bridge, mode: FwdMode) -> None:
     )
     assert send(there, bridge, packet) == []
     assert send(there, bridge, {**packet, "tcp_dst": 80})
+    far = replace(FAR, of_host=True)
+    assert send(replace(there, remote={far.key: far}), bridge, packet), "a host asks a host"
 
 
 def test_a_pod_may_have_an_address_of_a_host_in_its_own_vrf() -> None:
