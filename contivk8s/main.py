@@ -77,11 +77,13 @@ def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
     try:
         config = configuration(stdin)
         requested = config.get("cniVersion", DEFAULT_VERSION)
+        if requested in SUPPORTED:
+            version = str(requested)
         verb = env.get("CNI_COMMAND", "")
         if verb == "VERSION":
             return 0, versions(requested)
         check_environment(verb, env)
-        version = check_version(requested)
+        check_version(requested)
         return ask_agent(PATHS[verb], socket_path(config, env), request_body(env, stdin))
     except CniError as error:
         return 1, error.text(version)
@@ -122,15 +124,14 @@ def check_environment(verb: str, env: dict[str, str]) -> None:
         raise CniError(INVALID_ENVIRONMENT, "required env variables missing", ", ".join(missing))
 
 
-def check_version(requested: object) -> str:
-    """Return the protocol version for the answer. Raises CniError for an unsupported one."""
-    if isinstance(requested, str) and requested in SUPPORTED:
-        return requested
-    raise CniError(
-        INCOMPATIBLE_VERSION,
-        "incompatible CNI versions",
-        f"config is {requested!r}, plugin supports {', '.join(SUPPORTED)}",
-    )
+def check_version(requested: object) -> None:
+    """Raise CniError for an unsupported protocol version."""
+    if requested not in SUPPORTED:
+        raise CniError(
+            INCOMPATIBLE_VERSION,
+            "incompatible CNI versions",
+            f"config is {requested!r}, plugin supports {', '.join(SUPPORTED)}",
+        )
 
 
 def socket_path(config: dict[str, object], env: dict[str, str]) -> str:

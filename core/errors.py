@@ -22,6 +22,18 @@ class Invalid(ContivError):
     """The request is invalid: bad syntax, bad value, or a reference to a missing object."""
 
 
+class NotSupported(ContivError):
+    """The request asks for something that would be ignored, with another meaning."""
+
+    http_status = 400
+
+
+class PreconditionFailed(ContivError):
+    """The request has a precondition, which netmaster cannot check (RFC 9110 §13)."""
+
+    http_status = 412
+
+
 class NotFound(ContivError):
     """The named object does not exist."""
 

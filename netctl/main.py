@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -32,7 +32,15 @@ from netctl.commands.service import service
 from netctl.commands.tenant import tenant
 from netctl.commands.version import own_version, version
 from netctl.connection import MasterConnection
-from netctl.failure import INTERRUPTED, REQUEST, UNKNOWN_HINT, USAGE, CommandFailed, error_line
+from netctl.failure import (
+    HELP,
+    INTERRUPTED,
+    REQUEST,
+    UNKNOWN_HINT,
+    USAGE,
+    CommandFailed,
+    error_line,
+)
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, value: object) -> None:
@@ -126,6 +134,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
+_NEW_COMMANDS: Final = frozenset({"completion", "host", "ipam"})
+
+
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code."""
     if instruction := os.environ.get(COMPLETION_VARIABLE):
@@ -137,7 +148,7 @@ def run(argv: Sequence[str]) -> int:
     except click.UsageError as exc:
         shown = exc.ctx or click.Context(cli, info_name="netctl")
         click.echo(f"Incorrect Usage.\n\n{exc.format_message()}\n\n{shown.get_help()}")
-        return USAGE
+        return HELP if _is_new(shown) else USAGE
     except CommandFailed as exc:
         if str(exc):
             _print_error(str(exc))
@@ -152,6 +163,16 @@ def run(argv: Sequence[str]) -> int:
     except click.Abort:
         return INTERRUPTED
     return ended if isinstance(ended, int) else 0
+
+
+def _is_new(context: click.Context) -> bool:
+    """Return whether the original has no such command, so no script relies on its exit code."""
+    chain: click.Context | None = context
+    while chain is not None:
+        if chain.info_name in _NEW_COMMANDS:
+            return True
+        chain = chain.parent
+    return False
 
 
 def _print_error(message: str) -> None:

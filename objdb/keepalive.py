@@ -31,6 +31,10 @@ LEASE_ENDED: Final = 0.0
 """What a store grants for a lease that has ended."""
 
 _RETRY_DELAY: Final = 0.05
+_SHORT: Final = 5.0
+"""Seconds; a lease of no more is short, as the leader's is."""
+_SHORT_PART: Final = 4
+_LONG_PART: Final = 3
 
 Renew = Callable[[float], float | None]
 """Requests a renewal within so many seconds; returns the seconds granted, None if unanswered."""
@@ -40,7 +44,17 @@ Renewer = AbstractContextManager[Renew]
 
 
 class Keepalive(threading.Thread):
-    """Renews one lease until it is stopped or the lease is lost."""
+    """Renews one lease until it is stopped or the lease is lost.
+
+    `lone`: there is no other member to try after an unanswered renewal.
+    """
+
+    # How long a renewal may take: on a busy machine, or while a disk stalls, a store answers after
+    # half a second and more (docs/notes/stores.md §1.4). An attempt that is given up before
+    # that fails, and so does its repetition: the lease ends although the store would have renewed
+    # it. So a lone member has until the lease's end. With several members the first attempt is
+    # short, since the member may be frozen and another one serve, and each one after it is twice
+    # as long.
 
     def __init__(
         self,
@@ -48,12 +62,14 @@ class Keepalive(threading.Thread):
         *,
         until: float,
         ttl: float,
+        lone: bool,
         on_lost: Callable[[], object],
         stop_requested: threading.Event | None = None,
     ) -> None:
         super().__init__(name="lease", daemon=True)
         self._renewer = renewer
         self._ttl = ttl
+        self._lone = lone
         self._on_lost = on_lost
         self._until = until
         self._lost = False
@@ -78,17 +94,29 @@ class Keepalive(threading.Thread):
         self._stop_requested.set()
 
     def run(self) -> None:
-        """Renew at a third of the time to live, sooner after a failure; then call `on_lost`."""
+        """Renew after a part of the time to live, sooner after a failure; then call `on_lost`."""
         # A third leaves time for several failed attempts, each at another member, before the end.
-        attempt, pause = min(1.0, max(0.3, self._ttl / 5)), self._ttl / 3
+        # A short lease is renewed at a quarter: two requests per second, for the leader alone.
+        between = self._ttl / (_SHORT_PART if self._ttl <= _SHORT else _LONG_PART)
+        pause, failures = between, 0
         with self._renewer as renew:
             while not self._stop_requested.wait(pause) and not self.is_lost():
                 sent = time.monotonic()
-                granted = renew(attempt)
+                granted = renew(self._patience(sent, failures))
                 renewed = granted is not None and self._extend(sent, granted)
-                pause = self._ttl / 3 if renewed else _RETRY_DELAY
+                pause, failures = _RETRY_DELAY, failures + 1
+                if renewed:
+                    # From the send, as the validity: a slow answer must not put off the next.
+                    pause, failures = max(pause, sent + between - time.monotonic()), 0
         if not self._stop_requested.is_set():
             self._on_lost()
+
+    def _patience(self, now: float, failures: int) -> float:
+        """Return how many seconds the next renewal may take, after so many failures in a row."""
+        left = max(_RETRY_DELAY, self._until - now)
+        if self._lone:
+            return left
+        return min(left, min(1.0, max(0.3, self._ttl / 5)) * 2.0**failures)
 
     def _extend(self, sent: float, granted: float) -> bool:
         """Extend the validity by what the store granted; return whether the lease goes on."""
@@ -101,17 +129,26 @@ class Keepalive(threading.Thread):
 
 
 class RenewedLease(ABC):
-    """A `Lease` with renewals. `active` is the set of its backend's renewed leases."""
+    """A `Lease` with renewals. `active` is the set of its backend's renewed leases.
+
+    `lone`: its renewals can go to one member only.
+    """
 
     def __init__(
-        self, active: "set[RenewedLease]", renewer: Renewer, *, ttl: float, sent: float
+        self,
+        active: "set[RenewedLease]",
+        renewer: Renewer,
+        *,
+        ttl: float,
+        sent: float,
+        lone: bool,
     ) -> None:
         self._active = active
         self._ttl = ttl
         self._ended = asyncio.Event()
         self._revoked = False
         ended = partial(asyncio.get_running_loop().call_soon_threadsafe, self._ended.set)
-        self._keepalive = Keepalive(renewer, until=sent + ttl, ttl=ttl, on_lost=ended)
+        self._keepalive = Keepalive(renewer, until=sent + ttl, ttl=ttl, lone=lone, on_lost=ended)
         self._keepalive.start()
         active.add(self)
 

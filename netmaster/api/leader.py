@@ -5,19 +5,23 @@ asks for; next is `netmaster.api.route_table`, whose handlers
 (`netmaster.api.handlers`) decide and commit through `netmaster.commit`.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from aiohttp import web
 
+from core.errors import NotSupported, PreconditionFailed
 from netmaster.api.context import ApiRequest, LeaderContext
-from netmaster.api.replies import moved, not_found
+from netmaster.api.replies import may_change, moved, not_found
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.api.routes import cleaned
 from netmaster.api.server import read_body
 
 _PATH_SAFE: Final = "/$&+,:;=@"
+_DRY_RUNS: Final = frozenset({"dryrun", "dry_run", "dry-run"})
+_PRECONDITIONS: Final = ("If-Match", "If-None-Match", "If-Unmodified-Since")
 
 
 class Leader:
@@ -40,6 +44,8 @@ class Leader:
             return not_found()
         control, route = self._context.access, found.route
         access = await control.admit(request, route.pattern, found.parameters) if control else None
+        if may_change(request):
+            _refuse_conditions(request.headers, query)
         asked = ApiRequest(
             body=partial(read_body, request),
             content_type=request.headers.get("Content-Type", ""),
@@ -47,3 +53,16 @@ class Leader:
             access=access,
         )
         return await route.handler(self._context, asked)
+
+
+def _refuse_conditions(headers: Mapping[str, str], query: str) -> None:
+    """Refuse a change that is to be made under a condition, or not at all.
+
+    To ignore either would make a change that the client did not ask for.
+    """
+    for name, _ in parse_qsl(query, keep_blank_values=True):
+        if name.lower() in _DRY_RUNS:
+            raise NotSupported(f"the parameter {name} is not supported; nothing was changed")
+    for name in _PRECONDITIONS:
+        if name in headers:
+            raise PreconditionFailed(f"the header {name} is not supported; nothing was changed")

@@ -57,7 +57,8 @@ class ConsulLease(RenewedLease):
         self.id = at.id
         self._at = at
         self._agents = leases.agents
-        super().__init__(leases.active, _renewer(leases.agents, at, ttl), ttl=ttl, sent=sent)
+        renewer = _renewer(leases.agents, at, ttl)
+        super().__init__(leases.active, renewer, ttl=ttl, sent=sent, lone=True)
 
     async def end(self) -> None:
         """Destroy the session and deregister its check."""

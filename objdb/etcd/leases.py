@@ -35,7 +35,13 @@ class EtcdLease(RenewedLease):
     def __init__(self, leases: "EtcdLeases", lease_id: int, ttl: float, sent: float) -> None:
         self.id = lease_id
         self._channels = leases.channels
-        super().__init__(leases.active, _renewer(leases.channels, lease_id), ttl=ttl, sent=sent)
+        super().__init__(
+            leases.active,
+            _renewer(leases.channels, lease_id),
+            ttl=ttl,
+            sent=sent,
+            lone=len(leases.channels.access.endpoints) == 1,
+        )
 
     async def end(self) -> None:
         """Revoke the lease in the store."""

@@ -109,8 +109,9 @@ def delete(view: View, key: str, *, in_swarm: bool = False) -> Plan:
     if not isinstance(group, EndpointGroup):
         raise NotFound("endpointGroup not found")
     if profiles := view.members(AppProfile.kind, EndpointGroup.kind, key):
-        profile = max(profiles).removeprefix(f"{group.tenant_name}:")
-        raise Conflict(f"Cannot delete {group.group_name}, associated to appProfile {profile}")
+        raise Conflict(
+            f"Cannot delete {group.group_name}, associated to appProfile {max(profiles)}"
+        )
     what = f"group {group.group_name}"
     guards = (
         (docker_network.unmapped_guard(view, docker_network.identity_of(group), what),)

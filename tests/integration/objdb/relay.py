@@ -32,6 +32,8 @@ class Relay:
     endpoint: str = ""
     drop_answers: bool = False
     hold_requests: bool = False
+    delay: float = 0.0
+    """Seconds by which answers are late; once set, it stays."""
     seen: int = 0
     """Bytes of requests that came in while they were held."""
     answers: bytearray = field(default_factory=bytearray)
@@ -107,9 +109,17 @@ class Relay:
         while data := await reader.read(_CHUNK):
             self.answers += data
             if not self.drop_answers or line.reads or data.startswith(_REFUSAL):
+                if self.delay:
+                    asyncio.get_running_loop().call_later(self.delay, _deliver, writer, data)
+                    continue
                 writer.write(data)
                 await writer.drain()
         writer.close()
+
+
+def _deliver(writer: asyncio.StreamWriter, data: bytes) -> None:
+    if not writer.is_closing():
+        writer.write(data)
 
 
 @asynccontextmanager

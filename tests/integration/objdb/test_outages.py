@@ -143,6 +143,24 @@ async def test_work_in_the_event_loop_does_not_cost_a_lease(store: Store, connec
     assert await backend.get(ROOT + "a") is not None
 
 
+async def test_a_store_that_is_slow_to_answer_does_not_cost_a_lease(
+    store: Store, connect: Connect
+) -> None:
+    """A fifth of the lease for each answer: a busy machine, or a disk that stalls."""
+    async with relay(endpoint(store)) as slow:
+        lease = await connect(slow.endpoint).lease(4)
+        granted = lease.valid_until
+
+        async def lasts(until: float) -> bool:
+            assert time.monotonic() < lease.valid_until, "the lease is lost"
+            return lease.valid_until > until
+
+        await eventually_async(lambda: lasts(granted), "the lease is renewed")
+        slow.delay = lease.ttl / 5
+        await eventually_async(lambda: lasts(granted + 2 * lease.ttl), "it lasts", within=60)
+        await lease.revoke()
+
+
 async def test_a_lease_is_lost_when_the_store_says_so(store: Store, connect: Connect) -> None:
     backend = connect(endpoint(store))
     lease = await backend.lease(9)

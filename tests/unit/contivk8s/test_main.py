@@ -85,6 +85,13 @@ def test_no_agent_is_a_reason_to_try_again(verb: str) -> None:
     assert "/nonexistent/contiv.sock" in error["details"]
 
 
+@pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0"])
+def test_every_error_has_the_version_of_the_configuration(version: str) -> None:
+    config = json.dumps({"cniVersion": version}).encode()
+    code, error = call(config, CNI_COMMAND="CHECK")
+    assert (code, error["code"], error["cniVersion"]) == (1, 4, version)
+
+
 def test_no_configuration_at_all_is_the_original_s_version() -> None:
     assert call(b"")[1]["cniVersion"] == "0.3.1"
 

@@ -17,8 +17,14 @@ def test_every_error_is_of_the_tree_and_says_its_text(kind: type[ContivError]) -
     failure = kind("network n1 does not exist")
     assert isinstance(failure, ContivError)
     assert str(failure) == "network n1 does not exist"
-    assert kind.http_status == 500
     assert kind.__doc__
+
+
+def test_object_errors_are_500() -> None:
+    assert {kind: kind.http_status for kind in KINDS if kind.http_status != 500} == {
+        errors.NotSupported: 400,
+        errors.PreconditionFailed: 412,
+    }
 
 
 def test_a_wrong_command_line_ends_a_daemon_with_einval() -> None:

@@ -76,6 +76,13 @@ def test_applied_is_a_success_only_when_all_registered_hosts_have(netctl: Netctl
     assert done.out == f"applied on 1 of 2 hosts\nh2: {NETS}; flow refused\n"
 
 
+@pytest.mark.parametrize("words", [("--wait",), ("--wait", "soon"), ("--unknown",)])
+def test_a_wrong_flag_is_not_taken_for_applied(netctl: Netctl, words: tuple[str, ...]) -> None:
+    done = netctl("host", "applied", *words)
+    assert done.code == 1
+    assert done.out.startswith("Incorrect Usage.")
+
+
 def test_a_host_without_an_agent_is_named_and_not_waited_for(netctl: Netctl) -> None:
     gone = state("h2", behind=NONE, registered=False)
     netctl.master.host_states = lambda _: [state("h1"), gone]

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from core.errors import NotLeader
+from core.errors import NotLeader, NotSupported, PreconditionFailed
 from core.ids import HostLabel
 from netmaster.api.leader import Leader
 from netmaster.api.route_table import ROUTES
@@ -50,6 +50,23 @@ async def leading() -> AsyncIterator[Leading]:
         await lead.endpoint("c1", host="h1")
         await lead.committer.submit(lambda view: drain.drain(view, HostLabel("h1"), NOW))
         yield Leading(lead, Leader(context_of(lead)))
+
+
+@pytest.mark.parametrize("query", ["dryRun=true", "dry_run=1", "a=b&dryrun"])
+async def test_a_dry_run_is_refused(leading: Leading, query: str) -> None:
+    path = f"/hosts/h1/drain?{query}"
+    with pytest.raises(NotSupported, match=r"is not supported; nothing was changed"):
+        await leading.leader.answer(make_mocked_request("DELETE", path))
+    assert await leading.status(path) == 200
+    assert set(leading.lead.view.drains) == {"h1"}
+
+
+@pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "If-Unmodified-Since"])
+async def test_a_precondition_is_refused(leading: Leading, header: str) -> None:
+    request = make_mocked_request("DELETE", "/hosts/h1/drain", {header: "*"})
+    with pytest.raises(PreconditionFailed, match=header):
+        await leading.leader.answer(request)
+    assert set(leading.lead.view.drains) == {"h1"}
 
 
 @pytest.mark.parametrize("path", READS)

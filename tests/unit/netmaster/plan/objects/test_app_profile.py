@@ -61,7 +61,7 @@ def test_update_replaces_the_groups(scene: Scene) -> None:
 def test_a_group_of_a_profile_stays(scene: Scene) -> None:
     scene.do(app_profile.create, a_profile("a", "g1"))
     refusal = scene.refused(group.delete, "default:g1")
-    assert refusal == "Cannot delete g1, associated to appProfile a"
+    assert refusal == "Cannot delete g1, associated to appProfile default:a"
     assert scene.do(app_profile.delete, "default:a") == "default:a"
     scene.do(group.delete, "default:g1")
     assert scene.refused(app_profile.delete, "default:a") == "appProfile not found"
