@@ -19,6 +19,7 @@ from daemons.flags import Flag, Generation, Values
 from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode
 
+HOST_ID: Final = "host-id"
 ANY_ADDRESS: Final = "0.0.0.0"
 LONGEST_GRACE: Final = 365 * 86400
 LONGEST_AUDIT_INTERVAL: Final = 86400
@@ -124,6 +125,14 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("takeover-label",),
+        env="TAKEOVER_LABEL",
+        help="take the host label over from another host, whose agent then ends",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("k8s-config",),
         env="K8S_CONFIG",
         help="Kubernetes configuration: its API server, the subnet of services; may be absent",
@@ -205,6 +214,13 @@ class Settings:
     leak_grace: int
     audit_interval: int
     source_guard: bool = True
+    takeover_label: bool = False
+    """Whether a host label that another host has is taken over."""
+
+    @property
+    def host_id_file(self) -> Path:
+        """Where the id of this host is kept: beside the journal."""
+        return self.journal.parent / HOST_ID
 
 
 def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
@@ -245,6 +261,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
         source_guard=not values.on("no-source-guard"),
+        takeover_label=values.on("takeover-label"),
     )
 
 
