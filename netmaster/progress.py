@@ -115,6 +115,10 @@ def _applied(report: Report | None, prefix: str) -> int:
 def _errors(host: ObservedHost) -> Iterator[str]:
     if host.fault:
         yield host.fault
+    addresses = sorted({node.host for node in host.reports})
+    if len(addresses) > 1:
+        named = " and ".join(addresses)
+        yield f"agents at {named} have this label: give each host its own --host"
     for report in host.reports.values():
         if report is not None:
             yield from report.errors

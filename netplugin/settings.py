@@ -20,6 +20,7 @@ from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode, ManagementPort
 
+HOST_ID: Final = "host-id"
 ANY_ADDRESS: Final = "0.0.0.0"
 REST_PORT: Final = 9090
 LONGEST_GRACE: Final = 365 * 86400
@@ -141,6 +142,14 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("takeover-label",),
+        env="TAKEOVER_LABEL",
+        help="take the host label over from another host, whose agent then ends",
+        default="false",
+        switch=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("k8s-config",),
         env="K8S_CONFIG",
         help="Kubernetes configuration: its API server, the subnet of services; may be absent",
@@ -227,6 +236,13 @@ class Settings:
     pod_guard: bool = True
     pod_host_ports: frozenset[ManagementPort] = frozenset()
     """The management ports that pods may reach."""
+    takeover_label: bool = False
+    """Whether a host label that another host has is taken over."""
+
+    @property
+    def host_id_file(self) -> Path:
+        """Where the id of this host is kept: beside the journal."""
+        return self.journal.parent / HOST_ID
 
 
 def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
@@ -270,6 +286,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         tls=tls.tls_files(values),
         pod_guard=not values.on("no-pod-guard"),
         pod_host_ports=_pod_host_ports(values["pod-host-ports"]),
+        takeover_label=values.on("takeover-label"),
     )
 
 

@@ -263,6 +263,7 @@ def decode_host(key: str, value: bytes) -> HostRecord:
         vxlan_port=fields.number("vxlanPort"),
         uplink_macs=fields.texts("uplinkMACs"),
         version=fields.text("version"),
+        host_id=fields.text("hostID"),
     )
 
 
@@ -410,6 +411,7 @@ def _host(record: HostRecord) -> dict[str, Any]:
         "vxlanPort": record.vxlan_port,
         "uplinkMACs": record.uplink_macs,
         "version": record.version,
+        **({"hostID": record.host_id} if record.host_id else {}),
     }
 
 

@@ -221,6 +221,8 @@ class HostRecord:
     vxlan_port: int
     uplink_macs: tuple[str, ...] = ()
     version: str = ""
+    host_id: str = ""
+    """Tells hosts with one label apart; "" in records of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

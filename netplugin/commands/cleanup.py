@@ -76,7 +76,9 @@ async def _clean_up(values: Values) -> None:
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(KernelLinks()) as links:
             rules = await firewall.found()
-            found = await _find(ovsdb, links, rules, (cni_socket, settings.journal_dir(values)))
+            journal = settings.journal_dir(values)
+            paths = (cni_socket, journal, journal.parent / settings.HOST_ID)
+            found = await _find(ovsdb, links, rules, paths)
             sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
             if not values.on("dry-run"):
                 await _remove(ovsdb, links, firewall, found)

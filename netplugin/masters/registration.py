@@ -5,31 +5,24 @@ down. The service registrations are the original's (docs/original/netplugin-agen
 ports in use; they expire with the agent. Next: `objdb.registration`.
 """
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from core import keys
-from core.errors import StoreUnavailable
-from core.logs import fields
-from core.tasks import Supervisor, backoff
+from core.tasks import Supervisor
 from netplugin.settings import Settings
-from objdb.api import Backend, Change, Put
+from objdb.api import Backend
 from objdb.registration import TTL, Registration
 from state import codec
 from state.records import HostRecord, ServiceInstance
 
-log = logging.getLogger(__name__)
-
 ANY_HOST: Final = ("", "0.0.0.0")
-CHECK_EVERY: Final = 2.0
-"""Seconds between checks that the host record exists."""
-_RETRY: Final = 2.0
 
 
-def host_record(settings: Settings, uplink_macs: Iterable[str], version: str) -> HostRecord:
-    """Return the record of this host for the cluster."""
+def host_record(
+    settings: Settings, uplink_macs: Iterable[str], version: str, host_id: str
+) -> HostRecord:
+    """Return the record of this host for the cluster; `netplugin.masters.label_claim` writes it."""
     return HostRecord(
         label=settings.host,
         control_ip=str(settings.ctrl_ip),
@@ -37,6 +30,7 @@ def host_record(settings: Settings, uplink_macs: Iterable[str], version: str) ->
         vxlan_port=settings.vxlan_port,
         uplink_macs=tuple(uplink_macs),
         version=version,
+        host_id=host_id,
     )
 
 
@@ -71,41 +65,6 @@ def rest_instance(settings: Settings, port: int, version: str) -> ServiceInstanc
         version=version,
         ttl=int(TTL),
     )
-
-
-async def put_host_record(backend: Backend, record: HostRecord) -> None:
-    """Write the host record; retry until the store is reachable."""
-    put = Put(keys.host(record.label), codec.encode(record))
-    for pause in backoff(limit=_RETRY):
-        try:
-            await backend.commit([Change((), (put,))])
-        except StoreUnavailable as exc:
-            log.warning(
-                "host record not written, retrying", extra=fields(host=record.label, error=exc)
-            )
-            await asyncio.sleep(pause)
-        else:
-            return
-
-
-async def keep_host_record(
-    backend: Backend,
-    record: HostRecord,
-    is_known: Callable[[], bool],
-    *,
-    interval: float = CHECK_EVERY,
-) -> None:
-    """Write the host record again, for ever, whenever the store no longer has it.
-
-    An operator may remove a host that is unreachable; it returns when it is reachable again.
-    """
-    while True:
-        await asyncio.sleep(interval)
-        if not is_known():
-            log.warning(
-                "host record missing in the store, recreated", extra=fields(host=record.label)
-            )
-            await put_host_record(backend, record)
 
 
 def register(

@@ -3,10 +3,11 @@
 The order is docs/original/netplugin-agent.md §2; each step has a module.
 
 1. `netplugin.startup.clients` connects to store, OVSDB and kernel.
-2. `netplugin.startup.cluster_settings` waits for netmaster.
+2. `netplugin.startup.cluster_settings` waits for netmaster; the host record is written, so that
+   peers create their tunnels (`netplugin.masters.label_claim`).
 3. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
    `netplugin.startup.pod_services` ensure the bridges, build the parts and read the journal.
-4. The host record is written, so that peers create their tunnels; Kubernetes services are read.
+4. Kubernetes services are read.
 5. `netplugin.startup.resync` reads the store's records, finds existing ports, programs the switch
    and starts the reconcile loops.
 6. `netplugin.startup.servers` opens CNI, REST and RPC: an agent that answers is one that works.
@@ -29,6 +30,8 @@ from netplugin.kube.config import KubeConfig
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
+from netplugin.masters.host_id import host_id
+from netplugin.masters.label_claim import claim_label, keep_label
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients, connect_clients
 from netplugin.startup.cluster_settings import cluster_settings
@@ -73,14 +76,16 @@ async def _start(context: Context, kube_api: KubeApi | None) -> None:
     clients = await connect_clients(context)
     macs = await uplink_macs(clients, settings.uplinks)
     cluster = await cluster_settings(clients.store, settings)
+    # Before anything on this host is changed; and before the resync, so that peers create their
+    # tunnels to this host meanwhile.
+    own_id = host_id(settings.host_id_file)
+    record = registration.host_record(settings, macs.values(), context.version, own_id)
+    await claim_label(clients.store, record, takeover=settings.takeover_label)
     switches = await start_switches(context)
     dataplane = await build_dataplane(context, clients, switches, FwdMode(cluster.fwd_mode), macs)
     master = _follow_leader(context, clients)
     host_services = build_host_services(context, clients, dataplane, master)
     pod_services = await build_pod_services(context, clients, dataplane, master)
-    # The record precedes the resync: peers create their tunnels to this host meanwhile.
-    record = registration.host_record(settings, macs.values(), context.version)
-    await registration.put_host_record(clients.store, record)
     # Kubernetes precedes the resync too: a service that is not known when the World is complete
     # is gone, and its flows are deleted.
     node_ports = await _follow_kubernetes(context, clients, dataplane, kube_api)
@@ -88,9 +93,8 @@ async def _start(context: Context, kube_api: KubeApi | None) -> None:
     if node_ports is not None:
         context.supervisor.supervise("node ports", node_ports.run())
     context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
-    is_known = partial(dataplane.world.peers.knows, settings.host)
-    keep = registration.keep_host_record(clients.store, record, is_known)
-    context.supervisor.supervise("host record", keep)
+    stored = partial(dataplane.world.peers.record, settings.host)
+    context.supervisor.supervise("host record", keep_label(clients.store, record, stored))
     await start_servers(context, clients, dataplane, host_services, pod_services)
     count = len(pod_services.pods.keys())
     log.info("agent ready", extra=fields(host=settings.host, count=count))

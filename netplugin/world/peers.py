@@ -53,9 +53,9 @@ class Peers:
         """The BGP peering of this host, None if it has none."""
         return self._peering
 
-    def knows(self, label: HostLabel) -> bool:
-        """Return whether the store has a record of a host."""
-        return label in self._records
+    def record(self, label: HostLabel) -> HostRecord | None:
+        """Return the record of a host, None if the store has none."""
+        return self._records.get(label)
 
     def tunnel_ends(self) -> dict[HostLabel, IPv4Address]:
         """Return the addresses of the tunnel ends of other hosts, by host."""

@@ -111,3 +111,14 @@ def test_a_host_as_it_is_shown() -> None:
         "drained": False,
         "missingSince": 3.0,
     }
+
+
+def test_agents_at_two_addresses_with_one_label_are_an_error() -> None:
+    record = HostRecord(label=HostLabel("h1"), control_ip="", vtep_ip="", vxlan_port=4789)
+    other = Node("192.0.2.9", 9002)
+    host = ObservedHost(
+        record=record, registered=True, reports={VXLAN: says(VXLAN, BOTH), other: None}
+    )
+    assert shown_host(host, CHANGED, HostState())["errors"] == [
+        "agents at 192.0.2.1 and 192.0.2.9 have this label: give each host its own --host"
+    ]

@@ -172,7 +172,7 @@ QUERIES: Final[set[Callable[..., object]]] = {
     Networks.all,
     Networks.get,
     Networks.on_bridge,
-    Peers.knows,
+    Peers.record,
     Peers.put_bgp,  # concern the BGP session, no flow
     Peers.remove_bgp,
     Peers.tunnel_ends,

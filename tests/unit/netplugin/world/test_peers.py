@@ -40,7 +40,7 @@ def hosts(vlan: BridgeState) -> Peers:
 def test_a_host_that_cannot_be_read_changes_nothing(hosts: Peers) -> None:
     with pytest.raises(Invalid, match="h2"):
         hosts.put(host(vtep_ip="::1"))
-    assert not hosts.knows(PEER)
+    assert hosts.record(PEER) is None
 
 
 def test_the_ends_of_tunnels_are_other_hosts(hosts: Peers) -> None:

@@ -1,0 +1,143 @@
+"""Claims this host's label in the store: two hosts must not go by one label.
+
+In comes the host record with the id of this host (`netplugin.masters.host_id`); the record is
+written unless another host has the label. That one has it while its record has another id and an
+agent of the label is registered; a record without an id, of an earlier version, is adopted. The
+record is then kept, for as long as the agent runs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from core import keys
+from core.errors import Conflict, StoreUnavailable
+from core.ids import HostLabel
+from core.logs import fields
+from core.tasks import backoff
+from objdb.api import Absent, Backend, Change, Committed, Entry, Put, Unchanged
+from objdb.registration import TTL
+from state import codec
+from state.records import HostRecord
+
+log = logging.getLogger(__name__)
+
+AGENT_SERVICES: Final = (keys.SERVICE_NETPLUGIN, keys.SERVICE_VTEP, keys.SERVICE_AGENT_REST)
+CHECK_EVERY: Final = 2.0
+"""Seconds between checks that the host record exists and is this host's."""
+_RETRY: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTiming:
+    """In seconds."""
+
+    patience: float = TTL + 5.0
+    """The registrations of an agent that was killed end within this time."""
+    interval: float = 0.5
+
+
+def has_claimed(record: HostRecord, own: HostRecord) -> bool:
+    """Return whether a record under this host's label is another host's."""
+    return bool(record.host_id) and record.host_id != own.host_id
+
+
+async def claim_label(
+    backend: Backend, own: HostRecord, *, takeover: bool = False, timing: ClaimTiming | None = None
+) -> None:
+    """Write the host record; retry until the store is reachable.
+
+    With `takeover` also if another host has the label. Raises Conflict if it has.
+    """
+    timing = timing or ClaimTiming()
+    deadline = asyncio.get_running_loop().time() + timing.patience
+    pauses = backoff(limit=_RETRY)
+    while True:
+        try:
+            entry = await backend.get(keys.host(own.label))
+            holder = None if entry is None or takeover else await _holder(backend, entry, own)
+            if holder is None:
+                if await _write(backend, entry, own):
+                    return
+            elif asyncio.get_running_loop().time() > deadline:
+                raise Conflict(_refusal(holder))
+            else:
+                log.info("host label in use, waiting", extra=fields(host=own.label))
+            await asyncio.sleep(timing.interval)
+        except StoreUnavailable as exc:
+            log.warning(
+                "host record not written, retrying", extra=fields(host=own.label, error=exc)
+            )
+            await asyncio.sleep(next(pauses))
+
+
+async def keep_label(
+    backend: Backend,
+    own: HostRecord,
+    stored: Callable[[], HostRecord | None],
+    *,
+    interval: float = CHECK_EVERY,
+) -> None:
+    """Write the host record again, for ever, whenever the store no longer has it.
+
+    An operator may remove a host that is unreachable; it returns when it is reachable again.
+    `stored` returns the record as this agent has read it last. Raises Conflict when another host
+    has taken the label over.
+    """
+    while True:
+        await asyncio.sleep(interval)
+        found = stored()
+        if found is None:
+            log.warning("host record missing in the store, recreated", extra=fields(host=own.label))
+            await claim_label(backend, own)
+        elif has_claimed(found, own):
+            await _check_taken_over(backend, own)
+
+
+async def _check_taken_over(backend: Backend, own: HostRecord) -> None:
+    """Raise Conflict if the store has another host's record now: what was read may be older."""
+    try:
+        entry = await backend.get(keys.host(own.label))
+    except StoreUnavailable:
+        return
+    found = codec.decode_host(entry.key, entry.value) if entry is not None else own
+    if has_claimed(found, own):
+        raise Conflict(
+            f"the host at {found.control_ip} has taken over the host label {own.label}: "
+            "start this one with another --host"
+        )
+
+
+def _refusal(holder: HostRecord) -> str:
+    return (
+        f"the host label {holder.label} belongs to another host, at {holder.control_ip} with "
+        f"tunnels from {holder.vtep_ip}, and its agent is registered: start this one with another "
+        "--host, or end that agent, or start this one once with --takeover-label"
+    )
+
+
+async def _holder(backend: Backend, entry: Entry, own: HostRecord) -> HostRecord | None:
+    """Return the record of another host that has the label, None if it is free or this host's."""
+    record = codec.decode_host(entry.key, entry.value)
+    if not has_claimed(record, own) or not await _is_registered(backend, own.label):
+        return None
+    return record
+
+
+async def _is_registered(backend: Backend, label: HostLabel) -> bool:
+    for service in AGENT_SERVICES:
+        found = await backend.snapshot(keys.services(service))
+        instances = (codec.decode_service(key, one.value) for key, one in found.entries.items())
+        if any(instance.hostname == label for instance in instances):
+            return True
+    return False
+
+
+async def _write(backend: Backend, entry: Entry | None, own: HostRecord) -> bool:
+    """Write the record unless it has changed since it was read."""
+    key = keys.host(own.label)
+    check = Absent(key) if entry is None else Unchanged(key, entry.rev)
+    (outcome,) = await backend.commit([Change((check,), (Put(key, codec.encode(own)),))])
+    return isinstance(outcome, Committed)
