@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore bench clean lock format-check lint types imports commits unit unit-agent unit-ofnet unit-rest
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak bench clean lock format-check lint types imports commits unit unit-agent unit-ofnet unit-rest
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -19,6 +19,7 @@ help:
 	@echo 'make test STORE=consul   the same, on consul where it is on etcd'
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: under a minute'
 	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
+	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
@@ -83,6 +84,10 @@ explore: setup
 	@for round in $$(seq $(ROUNDS)); do \
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 tests/property; \
 	  $(PYTHON) -m pytest -q --hypothesis-profile=explore --timeout=900 -m hypothesis tests/unit; done
+
+# minutes of real packets; not part of `make test`
+soak: root setup
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/soak.py
 
 bench: root setup
 	@$(PYTHON) -m bench

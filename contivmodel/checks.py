@@ -34,6 +34,8 @@ NAME_BYTES: Final = 64
 TAG_BYTES: Final = 128
 LONG_NAME_BYTES: Final = 256
 ADDRESS_BYTES: Final = 15
+HOST_BYTES: Final = 253
+CALL_BYTES: Final = 1024
 BINDINGS_BYTES: Final = 2048
 MAX_PKT_TAG: Final = 16_777_216
 MAX_DSCP: Final = 63
@@ -94,6 +96,9 @@ AddressMatch = Annotated[str, _text(rf"(?:{_IP4}{_RANGE_END}(?:/{_PREFIX4})?)?")
 LongName = Annotated[str, _text(rf"{_LABEL}(?:\.{_LABEL})*", longest=LONG_NAME_BYTES)]
 OneAddress4 = Annotated[str, _text(rf"(?:{_IP4})?", longest=ADDRESS_BYTES)]
 RouterAddress = Annotated[str, _text(rf"{_IP4}(?:-{_OCTET})?/{_PREFIX4}")]
+HostName = Annotated[str, Check(longest=HOST_BYTES)]
+CallText = Annotated[str, Check(longest=CALL_BYTES)]
+"""What an agent sends; the original has no limit, and stores it in every record."""
 
 M = TypeVar("M", bound=WireModel)
 

@@ -3,7 +3,8 @@
 Takes requests of `contivmodel.rpc`; returns the replies below or raises an error of `core.errors`:
 MasterUnavailable without an answer (`outcome_unknown`: the request may have been carried out),
 NotLeader if the netmaster knows no leader, otherwise the class for the first line of the error
-text. `netplugin.masters.client` chooses the netmaster and retries. Command line programs use
+text. The header of `contivmodel.outcome` tells surely not done from unknown.
+`netplugin.masters.client` chooses the netmaster and retries. Command line programs use
 `contivmodel.client_sync`.
 """
 
@@ -20,6 +21,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 import aiohttp
 from pydantic import TypeAdapter, ValidationError
 
+from contivmodel.outcome import HEADER, Outcome
 from contivmodel.rpc import (
     AllocAddressRequest,
     CreateEndpointRequest,
@@ -79,6 +81,11 @@ class AddressReply(WireModel):
     network_id: str = field("NetworkID")
     address: str = field("IPv4Address")
 
+
+NO_LEADER: Final = "Leader not found"
+"""The original's answer of a netmaster that knows no leader; nothing was changed."""
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 REVISIONS_HEADER: Final = "Contiv-Revisions"
 """Header of createEndpoint's answer: JSON, store prefix -> revision of the last change there, for
@@ -179,15 +186,15 @@ class MasterClient:
             ) as response:
                 answer = await response.read()
                 status, reason = response.status, response.reason or ""
-                temporary = "Retry-After" in response.headers
+                told = response.headers
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as exc:
             raise MasterUnavailable(f'Post "{url}": {exc}') from exc
         except (aiohttp.ClientError, TimeoutError) as exc:
             why = str(exc) or "no answer in time"
             raise MasterUnavailable(f'Post "{url}": {why}', outcome_unknown=True) from exc
         if status != HTTPStatus.OK:
-            raise _refusal(status, reason, answer, temporary=temporary)
-        return answer, response.headers
+            raise _refusal(status, reason, answer, told)
+        return answer, told
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -214,14 +221,19 @@ def _revisions(text: str) -> dict[str, int]:
         raise MasterRefused(f"netmaster's revisions cannot be read: {exc}") from exc
 
 
-def _refusal(status: int, reason: str, answer: bytes, *, temporary: bool = False) -> ContivError:
+def _refusal(
+    status: int, reason: str, answer: bytes, headers: Mapping[str, str] = _NO_HEADERS
+) -> ContivError:
     """Return the error for an answer other than 200.
 
-    `temporary`: the netmaster asked to retry later.
+    Netmasters before 0.2 have no header `Contiv-Outcome`, and `Retry-After` where it is unknown.
     """
     text = answer.decode("utf-8", "replace").partition("\n")[0].strip()
-    if temporary:
-        return MasterUnavailable(text, outcome_unknown=True)
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR and text == NO_LEADER:
+        return NotLeader(text)
+    if "Retry-After" in headers:
+        surely_not = headers.get(HEADER) in {Outcome.REFUSED, Outcome.ABSENT}
+        return MasterUnavailable(text, outcome_unknown=not surely_not)
     if status == HTTPStatus.INTERNAL_SERVER_ERROR and text:
         return _error_of(text)
     # The original's follower answers 500 or 502 without a body if its leader is unreachable.
@@ -233,8 +245,6 @@ def _refusal(status: int, reason: str, answer: bytes, *, temporary: bool = False
 
 def _error_of(text: str) -> ContivError:
     match text:
-        case "Leader not found":
-            return NotLeader(text)
         case "Self proxying error":
             return MasterUnavailable(text)
         case _ if "address exhaustion" in text:

@@ -137,7 +137,8 @@ class RestClient:
             raise MasterUnavailable(str(exc)) from exc
         except (OSError, http.client.HTTPException) as exc:
             text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
-            raise MasterUnavailable(text, outcome_unknown=not isinstance(exc, _NotSent)) from exc
+            unknown = method != "GET" and not isinstance(exc, _NotSent)
+            raise MasterUnavailable(text, outcome_unknown=unknown) from exc
 
     def _exchange(
         self, method: str, url: str, body: Mapping[str, Any] | None

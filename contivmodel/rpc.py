@@ -5,6 +5,7 @@ Wire names are Go field names; input names are case-insensitive, as in Go's deco
 
 from typing import ClassVar
 
+from contivmodel.checks import CallText, HostName
 from contivmodel.wire import WireModel, field
 
 
@@ -13,11 +14,11 @@ class ConfigEP(WireModel):
 
     go_package: ClassVar[str] = "intent"
 
-    container: str = field("Container")
-    host: str = field("Host")
-    ip_address: str = field("IPAddress")
-    ipv6_address: str = field("IPv6Address")
-    service_name: str = field("ServiceName")
+    container: CallText = field("Container")
+    host: HostName = field("Host")
+    ip_address: CallText = field("IPAddress")
+    ipv6_address: CallText = field("IPv6Address")
+    service_name: CallText = field("ServiceName")
 
 
 class CreateEndpointRequest(WireModel):
@@ -25,11 +26,11 @@ class CreateEndpointRequest(WireModel):
 
     go_package: ClassVar[str] = "master"
 
-    tenant_name: str = field("TenantName")
-    network_name: str = field("NetworkName")
-    service_name: str = field("ServiceName")
-    endpoint_id: str = field("EndpointID")
-    common_name: str = field("EPCommonName")
+    tenant_name: CallText = field("TenantName")
+    network_name: CallText = field("NetworkName")
+    service_name: CallText = field("ServiceName")
+    endpoint_id: CallText = field("EndpointID")
+    common_name: CallText = field("EPCommonName")
     config: ConfigEP = field("ConfigEP", default_factory=ConfigEP)
 
 
@@ -38,11 +39,11 @@ class DeleteEndpointRequest(WireModel):
 
     go_package: ClassVar[str] = "master"
 
-    tenant_name: str = field("TenantName")
-    network_name: str = field("NetworkName")
-    service_name: str = field("ServiceName")
-    endpoint_id: str = field("EndpointID")
-    ipv4_address: str = field("IPv4Address")
+    tenant_name: CallText = field("TenantName")
+    network_name: CallText = field("NetworkName")
+    service_name: CallText = field("ServiceName")
+    endpoint_id: CallText = field("EndpointID")
+    ipv4_address: CallText = field("IPv4Address")
 
 
 class UpdateEndpointRequest(WireModel):
@@ -53,14 +54,14 @@ class UpdateEndpointRequest(WireModel):
 
     go_package: ClassVar[str] = "master"
 
-    ip_address: str = field("IPAddress")
-    container_id: str = field("ContainerID")
+    ip_address: CallText = field("IPAddress")
+    container_id: CallText = field("ContainerID")
     labels: dict[str, str] = field("Labels", default_factory=dict)
-    tenant: str = field("Tenant")
-    network: str = field("Network")
-    event: str = field("Event")
-    endpoint_id: str = field("EndpointID")
-    common_name: str = field("EPCommonName")
+    tenant: CallText = field("Tenant")
+    network: CallText = field("Network")
+    event: CallText = field("Event")
+    endpoint_id: CallText = field("EndpointID")
+    common_name: CallText = field("EPCommonName")
 
 
 class AllocAddressRequest(WireModel):
@@ -69,9 +70,9 @@ class AllocAddressRequest(WireModel):
     go_package: ClassVar[str] = "master"
     go_name: ClassVar[str] = "AddressAllocRequest"
 
-    network_id: str = field("NetworkID")
-    address_pool: str = field("AddressPool")
-    preferred: str = field("PreferredIPv4Address")
+    network_id: CallText = field("NetworkID")
+    address_pool: CallText = field("AddressPool")
+    preferred: CallText = field("PreferredIPv4Address")
 
 
 class ReleaseAddressRequest(WireModel):
@@ -80,5 +81,5 @@ class ReleaseAddressRequest(WireModel):
     go_package: ClassVar[str] = "master"
     go_name: ClassVar[str] = "AddressReleaseRequest"
 
-    network_id: str = field("NetworkID")
-    ipv4_address: str = field("IPv4Address")
+    network_id: CallText = field("NetworkID")
+    ipv4_address: CallText = field("IPv4Address")

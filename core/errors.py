@@ -66,7 +66,7 @@ class FenceLost(ContivError):
 
 
 class NotLeader(ContivError):
-    """This netmaster is not the leader; send the request to the leader."""
+    """This netmaster is not the leader; nothing was changed. Send the request to the leader."""
 
 
 class MasterUnavailable(ContivError):
@@ -78,6 +78,11 @@ class MasterUnavailable(ContivError):
     def __init__(self, message: str, *, outcome_unknown: bool = False) -> None:
         super().__init__(message)
         self.outcome_unknown = outcome_unknown
+
+
+def outcome_is_unknown(error: BaseException) -> bool:
+    """Return whether what failed may have been done all the same."""
+    return isinstance(error, StoreUnavailable | MasterUnavailable) and error.outcome_unknown
 
 
 class MasterRefused(ContivError):

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from core import logs
@@ -215,12 +216,16 @@ def read(
     arguments: Sequence[str],
     environ: Mapping[str, str],
     version: str,
+    *,
+    commands: Mapping[str, str] = MappingProxyType({}),
 ) -> Values | None:
     """Return the values of `flags`; None after printing help or version.
 
+    `commands` are named in the help, each with what it does.
+
     Raises UsageError for an invalid command line.
     """
-    parser = _parser(daemon, flags)
+    parser = _parser(daemon, flags, commands)
     known = parser.parse_args(list(arguments))
     if known.help:
         parser.print_help()
@@ -298,8 +303,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"Incorrect Usage. {message}")
 
 
-def _parser(daemon: str, flags: Sequence[Flag]) -> argparse.ArgumentParser:
-    parser = _Parser(prog=daemon, add_help=False, allow_abbrev=False)
+def _parser(
+    daemon: str, flags: Sequence[Flag], commands: Mapping[str, str]
+) -> argparse.ArgumentParser:
+    lines = [f"  {daemon} {name}: {what}" for name, what in commands.items()]
+    parser = _Parser(
+        prog=daemon,
+        add_help=False,
+        allow_abbrev=False,
+        epilog="\n".join(["commands:", *lines]) if lines else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     for flag in flags:
         spellings = [dashes + name for name in flag.names for dashes in ("--", "-")]
         default = f" (default: {flag.default})" if flag.default else ""

@@ -31,6 +31,9 @@ BEHIND: Final = 5
 INTERRUPTED: Final = 130
 """The exit code that a shell reports for a program ended by SIGINT."""
 
+UNKNOWN_HINT: Final = "outcome unknown: the change may have been done; look, or run it again"
+"""Printed after the original's error line if the answer to a change was lost."""
+
 _BARE: Final = re.compile(r"[A-Za-z0-9.-]+")
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from core.errors import MasterRefused, MasterUnavailable
+from core.errors import MasterRefused, MasterUnavailable, outcome_is_unknown
 from netctl.commandline import COMPLETION_VARIABLE, CommandGroup, switch
 from netctl.commands.aci_gw import aci_gw
 from netctl.commands.app_profile import app_profile
@@ -32,7 +32,7 @@ from netctl.commands.service import service
 from netctl.commands.tenant import tenant
 from netctl.commands.version import own_version, version
 from netctl.connection import MasterConnection
-from netctl.failure import INTERRUPTED, REQUEST, USAGE, CommandFailed, error_line
+from netctl.failure import INTERRUPTED, REQUEST, UNKNOWN_HINT, USAGE, CommandFailed, error_line
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, value: object) -> None:
@@ -146,6 +146,8 @@ def run(argv: Sequence[str]) -> int:
         return exc.exit_code
     except (MasterRefused, MasterUnavailable) as exc:
         _print_error(str(exc))
+        if outcome_is_unknown(exc):
+            click.echo(UNKNOWN_HINT, err=True)
         return REQUEST
     except click.Abort:
         return INTERRUPTED

@@ -12,7 +12,7 @@ from typing import Final, cast
 from core.errors import AgentUnavailable, ContivError, NotLeader
 from core.ids import HostLabel
 from core.logs import fields
-from netmaster.commit import Committer
+from netmaster.commit import Committer, partly_done
 from netmaster.plan.endpoints import cleanup as plan
 from netmaster.stored import EndpointCleanup
 from state.records import EndpointRecord
@@ -48,7 +48,8 @@ class Cleanups:
         """
         begun = await self._committer.submit(lambda view: plan.begin(view, tenant, category, name))
         cleanup = cast("EndpointCleanup", begun)
-        removed, failed = await self._carry_out(cleanup)
+        with partly_done("the clean-up is stored, and is continued later"):
+            removed, failed = await self._carry_out(cleanup)
         if failed:
             reasons = "; ".join(failed[host] for host in sorted(failed))
             raise AgentUnavailable(
@@ -72,7 +73,8 @@ class Cleanups:
         begun = await self._committer.submit(
             lambda view: plan.begin_host(view, label, host_rev, undrain=undrain, unused=unused)
         )
-        removed, _ = await self._carry_out(cast("EndpointCleanup", begun))
+        with partly_done("the clean-up is stored, and is continued later"):
+            removed, _ = await self._carry_out(cast("EndpointCleanup", begun))
         return removed
 
     async def resume(self) -> None:

@@ -25,6 +25,11 @@ REPLACE: Final = Flag(
 AUTHORITY: Final = "ca"
 STORE_ACL: Final = "store-acl"
 
+HELP: Final = {
+    "dump": "write a backup of the store to standard output; takes the flags of the store",
+    "load": "read one from standard input into an empty store; --replace gives up what it holds",
+}
+
 StoreCommand = Callable[[Backend, Values], Awaitable[None]]
 
 

@@ -18,7 +18,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar, cast
@@ -95,6 +95,15 @@ class _PendingChange:
     ops: tuple[Put | Delete, ...]
     shared: PrefixSet | None
     done: asyncio.Future[None]
+
+
+@contextlib.contextmanager
+def partly_done(what: str) -> Iterator[None]:
+    """Raise refusals by the store, and by this master, as those of a change that is partly made."""
+    try:
+        yield
+    except (NotLeader, StoreUnavailable) as exc:
+        raise StoreUnavailable(f"{what}: {exc}", outcome_unknown=True) from exc
 
 
 class Committer:
@@ -178,13 +187,14 @@ class Committer:
     async def submit(self, decide: Callable[[View], Plan]) -> object:
         """Decide and commit a change, with all parts of its plan; return the plan's reply.
 
-        Raises what `decide` raises; StoreUnavailable if the change may not have been made;
-        NotLeader if this master no longer leads, and then the change may have been made or not.
+        Raises what `decide` raises, NotLeader and StoreUnavailable, and then nothing was changed;
+        StoreUnavailable with `outcome_unknown` if the change, or a part of it, may have been made.
         """
         plan = await self._commit_plan(decide)
         following = plan.then
-        while following is not None:
-            following = (await self._commit_plan(following)).then
+        with partly_done("the rest of the change is made later"):
+            while following is not None:
+                following = (await self._commit_plan(following)).then
         return plan.reply
 
     async def read(self, query: Callable[[View], T]) -> T:
@@ -319,6 +329,9 @@ class Committer:
                 changes, fence=self._authority.fence, writer=self._authority.writer
             )
         except FenceLost as exc:
+            # The store itself refused the commit, so nothing of it was done.
+            self._in_flight = []
+            self._fail(group, NotLeader(NO_LEADER))
             self._on_fence_lost(exc)
             return
         except ContivError as exc:
@@ -389,6 +402,11 @@ class Committer:
     async def _watch_store(self) -> None:
         try:
             async for item in self._reports:
+                if isinstance(item, Snapshot) and item.rewound:
+                    # All that this term knows, its revisions and its lock among it, is of another
+                    # history. The next term reads everything anew.
+                    log.warning("store went back, term ends", extra=fields(revision=item.rev))
+                    break
                 self._unchecked.append(item)
                 self._check_reports()
         except StoreDenied as exc:
@@ -429,13 +447,20 @@ class Committer:
         log.warning("leader lock lost", extra=fields(error=reason))
 
     def _finish(self, reason: ContivError) -> None:
-        """End the term: nothing more is decided, and all pending changes fail with NotLeader."""
+        """End the term: nothing more is decided, and all pending changes fail.
+
+        What waits in the queue was surely not done. A commit in flight may be made, or was made.
+        """
         if self._end is not None:
             return
         self._end = reason
-        waiting = [*self._in_flight, *self._queue]
+        in_flight, self._in_flight = self._in_flight, []
+        waiting = list(self._queue)
         self._queue.clear()
-        self._in_flight = []
+        self._fail(
+            in_flight,
+            StoreUnavailable("this master lost the lock during the commit", outcome_unknown=True),
+        )
         self._fail(waiting, NotLeader(NO_LEADER))
         self._view_valid.set()
         self._wake.set()

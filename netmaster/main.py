@@ -13,6 +13,7 @@ from core.errors import ContivError
 from daemons import flags
 from daemons.collector import tune_garbage_collector
 from daemons.host_address import default_host_address
+from daemons.open_files import raise_open_files_limit
 from netmaster import commands, settings
 from netmaster.daemon import run
 
@@ -27,7 +28,9 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         if commands.is_command(arguments):
             commands.run(arguments, environ)
             return 0
-        values = flags.read("netmaster", settings.FLAGS, arguments, environ, VERSION)
+        values = flags.read(
+            "netmaster", settings.FLAGS, arguments, environ, VERSION, commands=commands.HELP
+        )
         if values is None:
             return 0
         flags.set_up_logs(values)
@@ -36,6 +39,7 @@ def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code if isinstance(exc, ContivError) else 1
     tune_garbage_collector()
+    raise_open_files_limit()
     try:
         uvloop.run(run(resolved, VERSION))
     except (ContivError, OSError) as exc:

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 # A resync (a later snapshot after lost events) has no delete events. What the snapshot lacks was
 # deleted, so it is compared with all keys known under its prefix, undecodable ones included.
 #
+# `Rewound` comes before all changes that are not taken yet, and thus before any of its history: an
+# agent must not take a revision of the old history for one of the new.
+#
 # `Reached` follows the changes that it covers: a reader that has taken Reached(prefix, rev) has all
 # changes under that prefix up to `rev`. It is queued anew behind each item, never left in place.
 # Each prefix has its own stream and its own revision; a prefix without changes keeps an old one.
@@ -84,7 +87,17 @@ class Reached:
     rev: int
 
 
-Event = Changed | Removed | Reached
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """The store has another history: revisions of a prefix that were reached mean nothing.
+
+    The changes and `Reached` of the new history follow.
+    """
+
+    prefix: str
+
+
+Event = Changed | Removed | Reached | Rewound
 
 
 class RecordFeed:
@@ -95,6 +108,7 @@ class RecordFeed:
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Fact] = {}
         self._pending: dict[str, Fact | Reached | None] = {}
+        self._rewound: dict[str, Rewound] = {}
         self._changed = asyncio.Event()
         self._unread = set(prefixes)
         self.unknown = 0
@@ -124,7 +138,9 @@ class RecordFeed:
         """Wait for events and return at most `limit` of them, in order."""
         while True:
             await self._changed.wait()
-            events = [event for key in self._first(limit) if (event := self._event(key))]
+            events: list[Event] = [*self._rewound.values()]
+            self._rewound.clear()
+            events += [event for key in self._first(limit) if (event := self._event(key))]
             if not self._pending:
                 self._changed.clear()
             if events:
@@ -148,6 +164,8 @@ class RecordFeed:
         async for item in self._backend.watch(prefix):
             match item:
                 case Snapshot():
+                    if item.rewound:
+                        self._on_rewound(prefix)
                     await self._resync(prefix, item.entries)
                 case Delta():
                     await self._put_all(item.puts)
@@ -155,6 +173,12 @@ class RecordFeed:
             self._pending.pop(prefix, None)  # requeued behind the changes of this item
             self._pending[prefix] = Reached(prefix, item.rev)
             self._changed.set()
+
+    def _on_rewound(self, prefix: str) -> None:
+        log.warning("store went back to another history", extra=fields(key=prefix))
+        self._pending.pop(prefix, None)
+        self._rewound[prefix] = Rewound(prefix)
+        self._changed.set()
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
         known = [*self._current, *self.unreadable]

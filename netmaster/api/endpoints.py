@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contivmodel.checks import validate
 from contivmodel.rpc import (
     AllocAddressRequest,
     CreateEndpointRequest,
@@ -56,7 +57,8 @@ def is_json(content_type: str) -> bool:
 
 def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
     """Create an endpoint and grant its addresses."""
-    request = decode(CreateEndpointRequest, body)
+    request = validate(decode(CreateEndpointRequest, body))
+    validate(request.config)
     return AgentCall(
         lambda view: endpoint.create(view, request, at.now),
         _endpoint_config,
@@ -67,7 +69,7 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
 
 def update_endpoint(body: bytes, _: CallContext) -> AgentCall:
     """Record that an endpoint's container started or died."""
-    request = decode(UpdateEndpointRequest, body)
+    request = validate(decode(UpdateEndpointRequest, body))
     return AgentCall(
         lambda view: endpoint.update(view, request),
         lambda address: dumps(None if address is None else {"IPAddress": address}),
@@ -77,7 +79,7 @@ def update_endpoint(body: bytes, _: CallContext) -> AgentCall:
 
 def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
     """Delete an endpoint and release its addresses."""
-    request = decode(DeleteEndpointRequest, body)
+    request = validate(decode(DeleteEndpointRequest, body))
     return AgentCall(
         lambda view: endpoint.delete(view, request),
         _endpoint_config,
@@ -87,7 +89,7 @@ def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
 
 def allocate_address(body: bytes, at: CallContext) -> AgentCall:
     """Reserve an address; an IPv6 address is answered in the field named for IPv4, too."""
-    request = decode(AllocAddressRequest, body)
+    request = validate(decode(AllocAddressRequest, body))
     decide = address.allocate_in_swarm if at.mode == SWARM else address.allocate
     return AgentCall(
         lambda view: decide(view, request, at.now),
@@ -97,7 +99,7 @@ def allocate_address(body: bytes, at: CallContext) -> AgentCall:
 
 def release_address(body: bytes, _: CallContext) -> AgentCall:
     """Release a reserved address."""
-    request = decode(ReleaseAddressRequest, body)
+    request = validate(decode(ReleaseAddressRequest, body))
     return AgentCall(lambda view: address.release(view, request), dumps)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from core.logs import fields
 from netmaster import host_inventory
-from netmaster.commit import Committer
+from netmaster.commit import Committer, partly_done
 from netmaster.plan.show import ipam_check
 from netmaster.plan.show.ipam_check import IpamFinding, Place
 from netmaster.reservations import Reservations
@@ -71,12 +71,13 @@ class IpamApi:
         """Repair all that is certain; return what was repaired, and what `check` finds then."""
         fixed: list[IpamFinding] = []
         places = await self._confirmed()
-        while part := await self._fix_some(places):
-            for finding in part:
-                self._repaired[finding.kind] += 1
-                log.warning("address repaired", extra=fields(**finding.logged()))
-            fixed += part
-        return {"fixed": [finding.shown() for finding in fixed], **await self.check()}
+        with partly_done("addresses may be repaired"):
+            while part := await self._fix_some(places):
+                for finding in part:
+                    self._repaired[finding.kind] += 1
+                    log.warning("address repaired", extra=fields(**finding.logged()))
+                fixed += part
+            return {"fixed": [finding.shown() for finding in fixed], **await self.check()}
 
     async def _confirmed(self) -> frozenset[Place]:
         """Return where two scans in a row found something to repair.

@@ -1,8 +1,9 @@
 """The follower's role: forwards every request to the leader and its answer back.
 
-The leader is the holder of the lock at that moment. Bodies are streamed both ways. Connections to
-the leader are kept open; their number and every wait are bounded. The proxy knows nothing of what a
-request means; with TLS it tells the leader whose certificate the client has.
+The leader is the holder of the lock at that moment. A request is received whole before the leader
+is asked, so that a slow client occupies no connection to the leader; answers are streamed.
+Connections to the leader are kept open; their number and every wait are bounded. The proxy knows
+nothing of what a request means; with TLS it tells the leader whose certificate the client has.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Final
 
 from aiohttp import (
     ClientConnectionError,
+    ClientConnectorError,
     ClientError,
     ClientHandlerType,
     ClientOSError,
@@ -20,6 +22,7 @@ from aiohttp import (
     ClientResponse,
     ClientSession,
     ClientTimeout,
+    ConnectionTimeoutError,
     DummyCookieJar,
     ServerDisconnectedError,
     TCPConnector,
@@ -28,11 +31,13 @@ from aiohttp import (
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
+from contivmodel.outcome import HEADER, Outcome
 from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
 from daemons.tls import TlsContexts, peer_identity
 from daemons.tls_faults import cause
-from netmaster.api.replies import error
+from netmaster.api.replies import error, may_change, unknown_outcome
+from netmaster.api.server import read_body
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, forwarded
 from netmaster.commit import NO_LEADER
 
@@ -54,6 +59,8 @@ class ProxyTiming:
     leader_check: float = 1.0
 
 
+_NOT_SENT: Final = (ClientConnectorError, ConnectionTimeoutError)
+"""Without a connection nothing was sent, so nothing was done."""
 _HOP_BY_HOP: Final = frozenset({
     "connection",
     "expect",  # answered by `netmaster.api.server`
@@ -103,7 +110,11 @@ class Proxy:
         await self._session.close()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Return the leader's answer; NotLeader if there is no other leader than this master."""
+        """Return the leader's answer; NotLeader if there is no other leader than this master.
+
+        If the leader's answer is lost, a change may have been made; the answer then says so.
+        """
+        body = await read_body(request) if request.can_read_body else None
         leader = await self._current_leader()
         # The lock names this master while it loads its view. Forwarding to itself would be a loop.
         if leader is None or leader == self._own:
@@ -113,9 +124,12 @@ class Proxy:
                 asyncio.timeout(None) as limit,
                 background("leader asked", self._cancel_when_deposed(leader, limit)),
             ):
-                return await self._forward(request, leader)
+                return await self._forward(request, body, leader)
         except (ClientError, TimeoutError) as exc:
-            return error(502, f"Leader {leader} does not answer: {cause(exc)}")
+            silent = f"Leader {leader} does not answer: {cause(exc)}"
+            if may_change(request) and not isinstance(exc, _NOT_SENT):
+                return unknown_outcome(request, silent)
+            return _bad_gateway(silent)
 
     async def _current_leader(self) -> str | None:
         try:
@@ -126,13 +140,15 @@ class Proxy:
                 "the store does not answer, so the leader is unknown: try again"
             ) from exc
 
-    async def _forward(self, request: web.BaseRequest, leader: str) -> web.StreamResponse:
+    async def _forward(
+        self, request: web.BaseRequest, body: bytes | None, leader: str
+    ) -> web.StreamResponse:
         async with self._session.request(
             request.method,
             URL(f"{'https' if self._tls else 'http'}://{leader}{request.raw_path}", encoded=True),
             headers=self._headers(request),
             ssl=self._tls.to_masters() if self._tls else True,
-            data=request.content if request.can_read_body else None,
+            data=body,
             allow_redirects=False,
         ) as answer:
             return await _stream(request, answer, self._timing.answer)
@@ -165,6 +181,14 @@ class Proxy:
                     return
 
 
+def _bad_gateway(text: str) -> web.Response:
+    """Return the answer to a request that has changed nothing, for want of a leader."""
+    answer = error(502, text)
+    answer.headers[HEADER] = Outcome.REFUSED
+    answer.headers["Retry-After"] = "1"
+    return answer
+
+
 async def _once(request: ClientRequest, send: ClientHandlerType) -> ClientResponse:
     """Send a request at most once.
 
@@ -174,6 +198,8 @@ async def _once(request: ClientRequest, send: ClientHandlerType) -> ClientRespon
     """
     try:
         return await send(request)
+    except ClientConnectorError:
+        raise  # no connection was made
     except (ClientOSError, ServerDisconnectedError) as exc:
         raise ClientConnectionError(str(exc)) from exc
 

@@ -7,8 +7,16 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from contivmodel.outcome import HEADER, Outcome
 from contivmodel.wire import dumps
-from core.errors import ContivError, StoreUnavailable
+from core.errors import (
+    AgentUnavailable,
+    ContivError,
+    NotFound,
+    NotLeader,
+    StoreUnavailable,
+    outcome_is_unknown,
+)
 from netmaster.auth.login import LoginDelayed
 
 NOT_FOUND_TEXT: Final = "404 page not found"
@@ -48,17 +56,41 @@ def error(status: int, text: str) -> web.Response:
     return web.Response(status=status, body=f"{text}\n".encode(), headers=_ERROR)
 
 
-def refusal(exc: ContivError) -> web.Response:
-    """Return an error of `core.errors` with the status of its class.
+def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
+    """Return an error of `core.errors` with the status of its class, and what became of the change.
 
-    With `Retry-After` if it passes: the store was unavailable, or logins are delayed.
+    With `Retry-After` if it passes: the store or the leader was unavailable, or logins are delayed.
     """
+    if outcome_is_unknown(exc) and may_change(request):
+        return unknown_outcome(request, str(exc))
     answer = error(exc.http_status, str(exc))
+    if isinstance(exc, NotFound):
+        answer.headers[HEADER] = Outcome.ABSENT
+    elif not isinstance(exc, AgentUnavailable):  # raised by changes that are made
+        answer.headers[HEADER] = Outcome.REFUSED
     if isinstance(exc, LoginDelayed):
         answer.headers["Retry-After"] = str(exc.retry_after)
-    if isinstance(exc, StoreUnavailable):
+    if isinstance(exc, StoreUnavailable | NotLeader):
         answer.headers["Retry-After"] = "1"
     return answer
+
+
+def unknown_outcome(request: web.BaseRequest, reason: str) -> web.Response:
+    """Return the answer to a change that may have been made, or may be made yet."""
+    # 500, since the original's clients show the text of no other status.
+    answer = error(
+        500,
+        f"outcome unknown: {request.method} {request.raw_path} may have been done; ask again: "
+        f"{reason}",
+    )
+    answer.headers[HEADER] = Outcome.UNKNOWN
+    answer.headers["Retry-After"] = "1"
+    return answer
+
+
+def may_change(request: web.BaseRequest) -> bool:
+    """Return whether a request may change anything, by its method."""
+    return request.method not in {"GET", "HEAD", "OPTIONS"}
 
 
 def not_found() -> web.Response:

@@ -9,23 +9,27 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from ssl import SSLContext
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import HttpVersion11, web
 
-from core.errors import ContivError, Invalid, NotLeader
+from core.connections import ConnectionGuard, ConnectionLimits
+from core.errors import ContivError, NotLeader
 from core.logs import fields
 from core.tasks import guard
+from netmaster.api.bodies import MAX_BODY, BodyBudget, BodyLimits, BodyShare
 from netmaster.api.replies import error, not_found, refusal
 from netmaster.commit import NO_LEADER
 from netmaster.settings import ListenAddress
 
 log = logging.getLogger(__name__)
 
-MAX_BODY: Final = 1 << 20
 KEEP_ALIVE: Final = 75.0
+"""Seconds a connection may be idle between two requests, and a further request's head may take."""
 SHUTDOWN_TIMEOUT: Final = 0.3
 """Seconds for requests in progress when the daemon stops."""
+LIMITS: Final = ConnectionLimits(total=4096, per_peer=1024, first_request=10.0, unread=60.0)
+"""The clients of a follower, and all agents behind one translated address, are one peer."""
 
 Role = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers requests; may raise errors of `core.errors`."""
@@ -42,9 +46,12 @@ class RestServer:
     A change of `role` takes effect with the next request; connections and listeners stay.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ConnectionLimits = LIMITS, bodies: BodyLimits | None = None) -> None:
         self.role: Role = leaderless
-        self._runner = web.ServerRunner(
+        self._connections = ConnectionGuard("REST", limits)
+        self._bodies = BodyBudget(bodies)
+        self._runner = _GuardedRunner(
+            self._connections,
             web.Server(
                 self._handle,
                 access_log=None,
@@ -81,7 +88,42 @@ class RestServer:
             )  # such as CONNECT: a follower would connect to the host that it names
         if _waits_to_send(request):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return await self.role(request)
+        with (
+            self._connections.busy(request.transport),
+            self._bodies.share(request.remote or "") as share,
+        ):
+            request[_INTAKE] = _Intake(self._connections, share)
+            return await self.role(request)
+
+
+class _Intake:
+    """Reads the body of one request."""
+
+    def __init__(self, connections: ConnectionGuard, share: BodyShare) -> None:
+        self._connections = connections
+        self._share = share
+
+    async def read(self, request: web.BaseRequest) -> bytes:
+        # A client that does not send its body may be displaced by others, one that has sent it not.
+        with self._connections.waiting(request.transport):
+            return await self._share.read(request)
+
+
+_INTAKE: Final = web.RequestKey("_INTAKE", _Intake)
+
+
+class _GuardedRunner(web.ServerRunner):
+    """A runner of a server behind a guard of its connections."""
+
+    def __init__(self, connections: ConnectionGuard, server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._connections = connections
+
+    @property
+    def server(self) -> Any:
+        """The factory of protocols for the sites of this runner."""
+        server = super().server
+        return None if server is None else self._connections.guarded(server)
 
 
 def _waits_to_send(request: web.BaseRequest) -> bool:
@@ -91,23 +133,16 @@ def _waits_to_send(request: web.BaseRequest) -> bool:
 
 
 async def read_body(request: web.BaseRequest) -> bytes:
-    """Return the body; HTTPRequestEntityTooLarge beyond MAX_BODY, with or without Content-Length.
+    """Return the body of a request that a `RestServer` handed to its role.
 
-    Raises Invalid for a body that ends early.
+    Raises as `netmaster.api.bodies` does.
     """
-    length = request.content_length
-    if length is not None and length > MAX_BODY:
-        raise web.HTTPRequestEntityTooLarge(max_size=MAX_BODY, actual_size=length)
-    try:
-        return await request.read()
-    except ConnectionError as exc:
-        log.info("client disconnected", extra=fields(method=request.method, path=request.raw_path))
-        raise Invalid(f"the client is gone, and has not sent its whole body: {exc}") from exc
+    return await request[_INTAKE].read(request)
 
 
 def _failed(request: web.BaseRequest, exc: BaseException) -> web.StreamResponse:
     if isinstance(exc, ContivError):
-        return refusal(exc)
+        return refusal(request, exc)
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return error(413, f"request body is larger than {MAX_BODY} bytes")
     log.error(

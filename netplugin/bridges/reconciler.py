@@ -144,13 +144,13 @@ class Reconciler:
 
     async def _update_switches(self) -> None:
         # Both are read without an await between them: the revisions are those of the World taken.
-        revisions = self._world.revisions
+        revisions, histories = self._world.revisions, self._progress.histories
         changed = self._world.take_changed()
         results = await asyncio.gather(
             *(self._agents[bridge].update(*change) for bridge, change in changed.items()),
             return_exceptions=True,
         )
-        self._progress.handed_over(revisions)
+        self._progress.handed_over(revisions, histories)
         for result in results:
             if isinstance(result, BaseException):
                 raise result

@@ -18,7 +18,7 @@ from netplugin.masters.progress import Progress
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import MAX_VRF
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
-from state.watch import Changed, Event, Reached, Removed
+from state.watch import Changed, Event, Reached, Removed, Rewound
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,9 @@ class RecordEvents:
             # this revision has their flows. Masters rely on it (ADR 12).
             self._progress.told(event.prefix, event.rev)
             self._world.set_revision(event.prefix, event.rev)
+        elif isinstance(event, Rewound):
+            self._progress.rewound(event.prefix)
+            self._world.forget_revision(event.prefix)
         else:
             self._apply_record(event)
         self._records.notify()

@@ -6,6 +6,7 @@ and answered with the reply that `netplugin.cni.results` builds. Every request g
 module knows HTTP and nothing of pods.
 """
 
+import asyncio
 import errno
 import logging
 import os
@@ -21,6 +22,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from contivk8s.main import LATEST, PATHS
+from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, HostError, Invalid
 from core.logs import fields
 from core.tasks import guard
@@ -33,6 +35,10 @@ log = logging.getLogger(__name__)
 MAX_BODY: Final = 64 * 1024
 MAX_PATH: Final = 107
 """Longest path of a unix socket in bytes (sockaddr_un)."""
+LIMITS: Final = ConnectionLimits(total=2048, per_peer=2048, first_request=10.0, unread=60.0)
+"""A host has some hundred pods; each call is a connection, which waits for its answer."""
+BODY_TIME: Final = 10.0
+"""Seconds for a request to arrive; the plugin sends it in one piece."""
 _BACKLOG: Final = 512
 _SHUTDOWN: Final = 1.0
 
@@ -53,14 +59,20 @@ class PodHandler(Protocol):
 
 
 @asynccontextmanager
-async def serve(path: Path, handler: PodHandler) -> AsyncIterator[None]:
+async def serve(
+    path: Path,
+    handler: PodHandler,
+    limits: ConnectionLimits = LIMITS,
+    body_time: float = BODY_TIME,
+) -> AsyncIterator[None]:
     """Answer CNI calls on the socket at `path` for the length of the body.
 
     Raises Invalid for a path that is too long, HostError when the socket cannot be created.
     """
-    endpoint = _Endpoint(handler)
+    connections = ConnectionGuard("CNI", limits)
+    endpoint = _Endpoint(handler, connections, body_time)
     server = web.Server(endpoint.answer, access_log=None)
-    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
+    runner = _GuardedRunner(connections, server, shutdown_timeout=_SHUTDOWN)
     await runner.setup()
     try:
         site = web.SockSite(runner, listen(path), backlog=_BACKLOG)
@@ -113,14 +125,34 @@ def _remove_stale_socket(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+class _GuardedRunner(web.ServerRunner):
+    """A runner of a server behind a guard of its connections."""
+
+    def __init__(self, connections: ConnectionGuard, server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._connections = connections
+
+    @property
+    def server(self) -> Any:
+        """The factory of protocols for the sites of this runner."""
+        server = super().server
+        return None if server is None else self._connections.guarded(server)
+
+
 class _Endpoint:
     """One HTTP request to one reply."""
 
-    def __init__(self, handler: PodHandler) -> None:
+    def __init__(self, handler: PodHandler, connections: ConnectionGuard, body_time: float) -> None:
         self._handler = handler
+        self._connections = connections
+        self._body_time = body_time
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the reply to any request."""
+        with self._connections.busy(request.transport):
+            return await self._answer(request)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         # The socket's mode keeps other users out already; this check does not depend on it.
         if _peer_uid(request) not in {0, os.geteuid()}:
             return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
@@ -132,7 +164,11 @@ class _Endpoint:
         ):
             return _text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         try:
-            body = await request.clone(client_max_size=MAX_BODY).read()
+            with self._connections.waiting(request.transport):
+                async with asyncio.timeout(self._body_time):
+                    body = await request.clone(client_max_size=MAX_BODY).read()
+        except TimeoutError:
+            return _text(HTTPStatus.REQUEST_TIMEOUT, "408 request not received in time\n")
         except web.HTTPRequestEntityTooLarge:
             too_large = BadCall(DECODING_FAILURE, f"request is larger than {MAX_BODY} bytes")
             reply = results.failed(too_large, too_large.version, adding=verb == "ADD")

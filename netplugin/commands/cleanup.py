@@ -38,8 +38,8 @@ _DRY_RUN: Final = Flag(
     default="false",
     switch=True,
 )
-_PLACES: Final = frozenset({"ovsdb", "data-dir", "run-dir", "cni-socket"})
-_FLAGS: Final = (*(flag for flag in settings.FLAGS if flag.names[0] in _PLACES), _DRY_RUN)
+_FLAGS: Final = (*settings.FLAGS, _DRY_RUN)
+"""All of the agent's, so that one list of flags serves every command; most have no effect here."""
 
 
 @dataclass(frozen=True, slots=True)

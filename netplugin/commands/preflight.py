@@ -20,7 +20,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.host_address import default_host_address
 from netplugin import settings
-from netplugin.bridges import host_access
+from netplugin.bridges import host_access, megaflow_purge
 from netplugin.bridges.nics import check_cards
 from netplugin.bridges.uplinks import attached_cards
 from netplugin.cni.server import is_served
@@ -30,6 +30,7 @@ from netplugin.kernel import iptables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
 from netplugin.ovsdb import Ovsdb
+from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
 from netplugin.settings import SMALLEST_MTU, Settings
 from netplugin.world.port_names import HOST_PORT
@@ -90,6 +91,14 @@ async def _datapath(wanted: Settings) -> str:
     if holder not in bridges:
         raise HostError(f"userspace's, and {wanted.vtep_ip} is on {holder}, which is no bridge")
     return f"userspace's, tunnels leave by bridge {holder}"
+
+
+async def _release(wanted: Settings) -> str | Note:
+    version = (await ControlSocket(rundir_of(wanted.ovsdb)).call("version")).partition("\n")[0]
+    with closing(KernelLinks()) as links:
+        if not await links.has_kernel_datapath() and megaflow_purge.is_affected(version):
+            return Note(f"{version} may keep wrong megaflows: the agent purges them as it goes")
+    return version
 
 
 async def _links(wanted: Settings) -> str:
@@ -188,7 +197,11 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
         _switch,
         "apt install openvswitch-switch; systemctl start openvswitch-switch; --ovsdb names another",
     ),
-    "datapath": (_datapath, "modprobe openvswitch"),
+    "datapath": (
+        _datapath,
+        "put the address of --vtep-ip on a bridge, or modprobe openvswitch for the kernel's",
+    ),
+    "release": (_release, megaflow_purge.UPGRADE),
     "store": (
         store_checks.store,
         "start it, name it with --etcd or --consul, or give this host another --host",

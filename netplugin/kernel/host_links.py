@@ -49,7 +49,8 @@ class HostRoute:
 
 def names() -> frozenset[str]:
     """Return the names of all links."""
-    return frozenset(name for _, name in socket.if_nameindex())
+    with netlink.host_errors("cannot read the links"):
+        return frozenset(name for _, name in socket.if_nameindex())
 
 
 def mtus() -> dict[str, int]:
@@ -181,7 +182,7 @@ def addresses(is_pods: Callable[[str], bool]) -> frozenset[str]:
 
 def has_family(name: str) -> bool:
     """Tell whether the kernel has a generic netlink family."""
-    with GenericNetlinkSocket() as generic:
+    with netlink.host_errors("cannot ask the kernel"), GenericNetlinkSocket() as generic:
         try:
             generic.bind(name, None)
         except NetlinkError:
@@ -190,4 +191,5 @@ def has_family(name: str) -> bool:
 
 
 def _iproute() -> Any:
+    # Within `netlink.host_errors`: without a free file descriptor this is an OSError.
     return IPRoute(groups=0)

@@ -154,8 +154,8 @@ def _ethtool(sock: socket.socket, ifname: str, command: int) -> int:
 
 def delete(names: Collection[str]) -> dict[str, str]:
     """Delete links; return those that could not be deleted, with the reason."""
-    present = {name: index for index, name in socket.if_nameindex() if name in names}
     with netlink.host_errors("links to remove"):
+        present = {name: index for index, name in socket.if_nameindex() if name in names}
         if len(present) > 1:
             try:
                 _delete_group(present.values())

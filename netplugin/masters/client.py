@@ -17,7 +17,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from contivmodel.client import EndpointConfig, MasterClient
 from contivmodel.rpc import ConfigEP, CreateEndpointRequest, DeleteEndpointRequest
 from core import keys
-from core.errors import ContivError, MasterUnavailable, NotFound, NotLeader
+from core.errors import (
+    ContivError,
+    MasterUnavailable,
+    NotFound,
+    NotLeader,
+    outcome_is_unknown,
+)
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
 from objdb.api import Backend, Snapshot
@@ -168,8 +174,10 @@ class LeaderClient:
 
     async def _request(self, call: Callable[[str], Awaitable[_T]]) -> _T:
         give_up_at = time.monotonic() + self._wait()
+        # Once one attempt may have been carried out, no later failure takes that back.
+        unknown = False
         while True:
-            leader = await self._wait_for_leader(give_up_at)
+            leader = await self._wait_for_leader(give_up_at, outcome_unknown=unknown)
             try:
                 async with asyncio.timeout(self.timing.answer):
                     answer = await call(f"{self._client.scheme}://{leader}")
@@ -179,8 +187,10 @@ class LeaderClient:
                 raise MasterUnavailable(silent, outcome_unknown=True) from exc
             except (MasterUnavailable, NotLeader) as exc:
                 self._note_outage()
+                unknown = unknown or outcome_is_unknown(exc)
                 if time.monotonic() >= give_up_at:
-                    raise MasterUnavailable(f"netmaster {leader}: {exc}") from exc
+                    text = f"netmaster {leader}: {exc}"
+                    raise MasterUnavailable(text, outcome_unknown=unknown) from exc
             except ContivError:
                 self._unserved_since = None
                 raise
@@ -202,7 +212,7 @@ class LeaderClient:
         if self._unserved_since is None:
             self._unserved_since = time.monotonic()
 
-    async def _wait_for_leader(self, give_up_at: float) -> str:
+    async def _wait_for_leader(self, give_up_at: float, *, outcome_unknown: bool) -> str:
         try:
             async with asyncio.timeout(give_up_at - time.monotonic()):
                 while self._leader is None and not self._ended:
@@ -210,10 +220,11 @@ class LeaderClient:
         except TimeoutError as exc:
             self._note_outage()
             raise MasterUnavailable(
-                "no netmaster leads: start one, or wait for the election"
+                "no netmaster leads: start one, or wait for the election",
+                outcome_unknown=outcome_unknown,
             ) from exc
         if self._leader is None or self._ended:
-            raise MasterUnavailable("the agent stops")
+            raise MasterUnavailable("the agent stops", outcome_unknown=outcome_unknown)
         return self._leader
 
 

@@ -2,13 +2,15 @@
 
 In come the revision of each prefix up to which the store has been read, the revisions that were
 handed to the bridges, and faults; out comes what `netplugin.masters.control` reports. A revision is
-realised when both switches have acknowledged the flows of all changes up to it; while a flow is
-refused, no later revision is realised.
+realised when both switches have acknowledged the flows of all changes up to it, and the datapath
+forwards by them (`netplugin.bridges.megaflow_purge`); while a flow is refused, no later revision is
+realised. When the store went back, what was realised is forgotten.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from typing import Final
 
@@ -22,6 +24,11 @@ MAX_LENGTH: Final = 300
 """Limits of a report, which stays small however many faults there are."""
 
 
+def at_once(done: Callable[[], None]) -> None:
+    """Take acknowledged flows to be in force: `settle` of a datapath that needs no purge."""
+    done()
+
+
 @dataclass(frozen=True, slots=True)
 class HostProgress:
     """The realised revision of each prefix, and the faults."""
@@ -31,9 +38,20 @@ class HostProgress:
 
 
 class Progress:
-    """Updated by `netplugin.bridges.reconciler`; `unreadable`: keys that cannot be decoded now."""
+    """Updated by `netplugin.bridges.reconciler`; `unreadable`: keys that cannot be decoded now.
 
-    def __init__(self, agents: Mapping[Bridge, BridgeAgent], unreadable: Mapping[str, str]) -> None:
+    `settle` is given a function after each acknowledged change, and calls it once the datapath
+    forwards by the change.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[Bridge, BridgeAgent],
+        unreadable: Mapping[str, str],
+        settle: Callable[[Callable[[], None]], None] = at_once,
+    ) -> None:
+        self._settle = settle
+        self._unsettled = False
         self._agents = agents
         self._unreadable = unreadable
         self._told: dict[str, int] = {}
@@ -42,6 +60,8 @@ class Progress:
         self._misunderstood: dict[str, str] = {}
         self._faults: dict[str, tuple[str, ...]] = {}
         self._changed = ChangeNotifier()
+        self.histories = 0
+        """How often a prefix of the store went back."""
         for agent in agents.values():
             agent.on_sync_change(self._update)
 
@@ -72,9 +92,22 @@ class Progress:
         """Note that all events of a prefix up to a revision have been read."""
         self._told[prefix] = rev
 
-    def handed_over(self, revisions: Mapping[str, int]) -> None:
-        """Note that the bridges were given all changes up to these revisions."""
-        self._handed = revisions
+    def rewound(self, prefix: str) -> None:
+        """Forget the revisions of a prefix, which are those of another history."""
+        self.histories += 1
+        self._told.pop(prefix, None)
+        self._handed = _without(self._handed, prefix)
+        self._realised = _without(self._realised, prefix)
+        self._changed.notify()
+
+    def handed_over(self, revisions: Mapping[str, int], histories: int) -> None:
+        """Note that the bridges were given all changes up to these revisions.
+
+        `histories` is what it was when the revisions were read: they may be of the past by now.
+        """
+        if histories == self.histories:
+            self._handed = revisions
+            self._unsettled = True
         self._update()
 
     def understood(self, key: str) -> None:
@@ -95,8 +128,17 @@ class Progress:
     def _update(self) -> None:
         # A revision is realised for the whole host or not at all: netmaster takes it as "policies
         # up to here are in force", so one outstanding or refused flow holds the revision back.
-        if all(agent.fully_synced for agent in self._agents.values()):
-            self._realised = self._handed
+        if not all(agent.fully_synced for agent in self._agents.values()):
+            self._unsettled = True
+        elif self._unsettled:
+            self._unsettled = False
+            self._settle(partial(self._realise, self._handed, self.histories))
+        self._changed.notify()
+
+    def _realise(self, revisions: Mapping[str, int], histories: int) -> None:
+        # The datapath may settle after the store went back; the next round has its revisions.
+        if histories == self.histories:
+            self._realised = revisions
         self._changed.notify()
 
     def _errors(self) -> Iterator[str]:
@@ -108,3 +150,7 @@ class Progress:
         yield from chain.from_iterable(self._faults.values())
         for key, reason in {**self._unreadable, **self._misunderstood}.items():
             yield f"{key}: {reason}"
+
+
+def _without(revisions: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {known: rev for known, rev in revisions.items() if known != prefix}

@@ -2,20 +2,22 @@
 
 An entry is written before netmaster is asked for the endpoint, and removed when the endpoint has
 been released. An agent that starts reads all entries and finishes or undoes what its predecessor
-left (`netplugin.pods.handler`). An unreadable file is renamed, reported and skipped.
+left (`netplugin.pods.handler`). An unreadable file is renamed, reported and skipped. Where there is
+no room for the new state of an entry that is to be removed, the file's name alone says so.
 
 Container ids come from outside, so a file is named by the hash of the endpoint's key; the key is
 inside.
 """
 
 import asyncio
+import errno
 import hashlib
 import json
 import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
@@ -31,6 +33,8 @@ T = TypeVar("T")
 _SUFFIX: Final = ".json"
 _ASIDE: Final = ".unreadable"
 _HALF: Final = ".tmp"
+_REMOVING: Final = ".removing"
+"""Of a file whose entry is REMOVING, whatever is written in it."""
 _KINDS: Final[dict[str, type | tuple[type, ...]]] = {"port": int, "group": (str, type(None))}
 """Members of a file that are not plain strings."""
 
@@ -82,7 +86,8 @@ class Journal:
     async def write(self, entry: JournalEntry) -> None:
         """Return when the entry is on disk, in place of one with its key. Raises HostError.
 
-        After a power failure the replaced entry may be back, without its pod.
+        An entry that is there can become REMOVING on a full disk too. After a power failure the
+        replaced entry may be back, without its pod.
         """
         await self._call(lambda: self._write(entry))
 
@@ -108,10 +113,12 @@ class Journal:
                 self.unreadable += 1
             elif path.suffix == _HALF:
                 path.unlink()
-            elif path.suffix == _SUFFIX:
+            elif path.suffix in {_SUFFIX, _REMOVING}:
                 entry = _read(path)
                 if entry is None:
                     self.unreadable += 1
+                elif path.suffix == _REMOVING:
+                    entries.append(replace(entry, state=EntryState.REMOVING))
                 else:
                     entries.append(entry)
         return entries
@@ -122,15 +129,37 @@ class Journal:
         # undone by a power failure, which also ends all pods, so the old entry is torn down anyway.
         path = self._path(entry.key)
         half, new = path.with_suffix(_HALF), not path.exists()
-        with half.open("wb", buffering=0) as file:
-            file.write(json.dumps(asdict(entry)).encode())
-            os.fsync(file.fileno())
+        try:
+            self._write_half(half, entry)
+        except OSError:
+            half.unlink(missing_ok=True)
+            if entry.state is not EntryState.REMOVING or not self._mark_removing(path):
+                raise
+            return
         half.replace(path)
         if new:
             self._sync()
 
+    def _mark_removing(self, path: Path) -> bool:
+        """Give a file the name that says REMOVING; False if there is none."""
+        # A DEL must work on a full disk, for it makes room. Another name for a file needs none.
+        marked = path.with_suffix(_REMOVING)
+        if path.exists():
+            path.replace(marked)
+            self._sync()
+        return marked.exists()
+
+    def _write_half(self, half: Path, entry: JournalEntry) -> None:
+        content = json.dumps(asdict(entry)).encode()
+        with half.open("wb", buffering=0) as file:
+            if file.write(content) != len(content):  # a disk that is almost full takes a part
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+
     def _remove(self, key: EndpointKey) -> None:
-        self._path(key).unlink(missing_ok=True)
+        path = self._path(key)
+        path.unlink(missing_ok=True)
+        path.with_suffix(_REMOVING).unlink(missing_ok=True)
         self._sync()
 
     def _path(self, key: EndpointKey) -> Path:

@@ -16,9 +16,11 @@ from core.errors import SwitchRefused
 from core.logs import fields
 from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
+from netplugin.bridges.megaflow_purge import Control
 from netplugin.kernel.iptables import Chain, Iptables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.journal import Journal
 from netplugin.startup.context import Context
 from objdb.api import Backend
@@ -39,6 +41,7 @@ class Clients:
 
     store: Backend
     ovsdb: Ovsdb
+    vswitchd: Control
     links: KernelLinks
     journal: Journal
     host_ports: HostPorts
@@ -63,6 +66,7 @@ async def connect_clients(context: Context) -> Clients:
     return Clients(
         store=store,
         ovsdb=ovsdb,
+        vswitchd=ControlSocket(rundir_of(settings.ovsdb)),
         links=links,
         journal=journal,
         host_ports=HostPorts(ovsdb, links),

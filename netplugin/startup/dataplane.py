@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from netplugin.bridges.bridge_keeper import BridgeKeeper
-from netplugin.bridges.bridges import bridge_specs, choose_datapath, datapath_id
+from netplugin.bridges.bridges import USERSPACE, bridge_specs, choose_datapath, datapath_id
+from netplugin.bridges.megaflow_purge import MegaflowPurger
 from netplugin.bridges.nics import check_cards
 from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
@@ -19,7 +20,7 @@ from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
 from netplugin.dns.nameserver import NameServer
-from netplugin.masters.progress import Progress
+from netplugin.masters.progress import Progress, at_once
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.world.builder import WorldBuilder
@@ -43,6 +44,7 @@ class Dataplane:
     reconciler: Reconciler
     ports: PortReconciler
     keeper: BridgeKeeper
+    purger: MegaflowPurger
     datapath: str
 
 
@@ -97,7 +99,12 @@ async def build_dataplane(
     names = NameServer(world.names)
     agents = _build_agents(switches, world, names, settings.audit_interval)
     feed = RecordFeed(clients.store)
-    progress = Progress(agents, feed.unreadable)
+    purger = MegaflowPurger(
+        clients.vswitchd,
+        report_faults=lambda faults: progress.show("megaflows", faults),
+    )
+    settle = purger.request if datapath == USERSPACE else at_once
+    progress = Progress(agents, feed.unreadable, settle)
     tunnels = Tunnels(
         ovsdb=clients.ovsdb,
         world=world,
@@ -133,6 +140,7 @@ async def build_dataplane(
         reconciler=reconciler,
         ports=ports,
         keeper=keeper,
+        purger=purger,
         datapath=datapath,
     )
 

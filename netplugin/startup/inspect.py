@@ -16,11 +16,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
 from core.logs import fields
@@ -39,6 +40,9 @@ log = logging.getLogger(__name__)
 
 SIDES = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
 MAX_BODY = 64 * 1024
+KEEP_ALIVE: Final = 75.0
+"""Seconds a connection may be idle between two requests."""
+LIMITS: Final = ConnectionLimits(total=512, per_peer=128, first_request=10.0, unread=60.0)
 _NOT_ROUTED = "Ofnet not initialized in routing mode"
 
 
@@ -137,15 +141,22 @@ class Inspector:
 
 @asynccontextmanager
 async def serve(
-    address: ListenAddress, app: web.Application, tls: TlsContexts | None = None
+    address: ListenAddress,
+    app: web.Application,
+    tls: TlsContexts | None = None,
+    limits: ConnectionLimits = LIMITS,
 ) -> AsyncIterator[int]:
     """Serve for the length of the body; yield the port in use. Raises HostError if it is taken.
 
     With TLS clients need a certificate of a role that may do what they ask for.
     """
+    connections = ConnectionGuard("REST of the agent", limits)
     if tls:
         app.middlewares.append(_check_role)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    app.middlewares.append(_keeping(connections))
+    runner = _GuardedRunner(
+        connections, app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
         site = web.TCPSite(
@@ -161,6 +172,31 @@ async def serve(
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+def _keeping(connections: ConnectionGuard) -> Any:
+    """Return what keeps a connection open while its request is answered."""
+
+    @web.middleware
+    async def keep(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with connections.busy(request.transport):
+            return await handler(request)
+
+    return keep
+
+
+class _GuardedRunner(web.AppRunner):
+    """A runner of an application behind a guard of its connections."""
+
+    def __init__(self, connections: ConnectionGuard, app: web.Application, **options: Any) -> None:
+        super().__init__(app, **options)
+        self._connections = connections
+
+    @property
+    def server(self) -> Any:
+        """The factory of protocols for the sites of this runner."""
+        server = super().server
+        return None if server is None else self._connections.guarded(server)
 
 
 @web.middleware

@@ -105,6 +105,7 @@ def _start_flow_tasks(context: Context, dataplane: Dataplane) -> None:
     # With the flows and not with the other loops, which wait for the switch: a bridge without its
     # controller would keep them waiting.
     context.supervisor.supervise("bridges", dataplane.keeper.run())
+    context.supervisor.supervise("megaflows", dataplane.purger.run())
     context.supervisor.supervise("flows", dataplane.reconciler.run())
     for bridge, agent in dataplane.agents.items():
         context.supervisor.supervise(f"bridge {bridge}", agent.run())

@@ -276,6 +276,11 @@ class WorldBuilder:
         self._revisions[prefix] = revision
         self._signal.set()
 
+    def forget_revision(self, prefix: str) -> None:
+        """Note that the revisions of a prefix mean nothing any more: the store went back."""
+        self._revisions.pop(prefix, None)
+        self._signal.set()
+
     @property
     def revisions(self) -> Mapping[str, int]:
         """The revision up to which this World has the records, by store prefix."""

@@ -6,7 +6,8 @@ fields are the original's; `OfnetMaster.Report` and `OfnetAgent.Inspect` are new
 ignored, so that versions can differ. `ofnet.rpc.jsonrpc` is the transport.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +20,20 @@ REPORT: Final = "OfnetMaster.Report"
 ADD_MASTER: Final = "OfnetAgent.AddMaster"
 DUMMY: Final = "OfnetAgent.DummyRpc"
 INSPECT: Final = "OfnetAgent.Inspect"
+
+# What one host may leave in a master's memory is limited: any process that reaches the port can
+# register nodes, and a master keeps them while it runs.
+MAX_NAME: Final = 253
+"""Characters of an address or a host's name."""
+MAX_REVISIONS: Final = 64
+MAX_ERRORS: Final = 64
+MAX_ERROR: Final = 512
+"""Characters of an error; what is longer is cut."""
+MAX_NODES: Final = 8192
+"""Registered agents; one more takes the place of the one that has been silent for longest."""
+NODES_PER_ADDRESS: Final = 64
+SILENCE: Final = 300.0
+"""Seconds after which an agent that had reported and reports no more is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +54,9 @@ class Node:
     def from_json(cls, value: Any) -> "Node":
         """Read the wire form. Raises Invalid."""
         match value:
-            case {"HostAddr": str(host), "HostPort": int(port)} if 0 < port < 65536 and host:
+            case {"HostAddr": str(host), "HostPort": int(port)} if (
+                0 < port < 65536 and 0 < len(host) <= MAX_NAME
+            ):
                 return cls(host, port)
             case _:
                 raise Invalid(f"not a node: {str(value)[:80]}")
@@ -74,21 +91,42 @@ class Report:
     def from_json(cls, value: Any) -> "Report":
         """Read the wire form. Raises Invalid."""
         match value:
-            case {"Host": str(host), "Revisions": dict(revisions), "Errors": [*errors]} if all(
-                type(revision) is int for revision in revisions.values()
+            case {"Host": str(host), "Revisions": dict(revisions), "Errors": [*errors]} if (
+                len(host) <= MAX_NAME
+                and len(revisions) <= MAX_REVISIONS
+                and all(len(prefix) <= MAX_NAME for prefix in revisions)
+                and all(_is_revision(revision) for revision in revisions.values())
             ):
-                texts = tuple(str(error) for error in errors)
                 node = Node.from_json(value)
-                return cls(node=node, host=host, revisions=revisions, errors=texts)
+                return cls(node=node, host=host, revisions=revisions, errors=shortened(errors))
             case _:
                 raise Invalid(f"not a report: {str(value)[:80]}")
 
 
+def _is_revision(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 64
+
+
+def shortened(errors: Iterable[Any]) -> tuple[str, ...]:
+    """Return errors within the limits of a report; the last one counts what is left out."""
+    texts = tuple(str(error)[:MAX_ERROR] for error in errors)
+    if len(texts) <= MAX_ERRORS:
+        return texts
+    return (*texts[: MAX_ERRORS - 1], f"and {len(texts) - MAX_ERRORS + 1} more")
+
+
 @dataclass(slots=True)
 class OfnetMaster:
-    """A master's side: the registered agents, with the last report of each."""
+    """A master's side: the registered agents, with the last report of each.
+
+    An agent that has reported, and reports no more, is forgotten after a while. One that never
+    reported, as the original's, stays. `clock` counts seconds.
+    """
 
     nodes: dict[Node, Report] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    _heard: dict[Node, float] = field(default_factory=dict)
+    """When each node was heard of, oldest first."""
 
     def methods(self) -> Mapping[str, RpcMethod]:
         """Return the table for an `jsonrpc.RpcServer`."""
@@ -100,18 +138,46 @@ class OfnetMaster:
 
     async def _register(self, argument: Any) -> bool:
         """Register an agent without a report: an earlier one may be of another process there."""
-        node = Node.from_json(argument)
-        self.nodes[node] = Report(node=node)
+        self._keep(Report(node=Node.from_json(argument)))
         return True
 
     async def _unregister(self, argument: Any) -> bool:
-        self.nodes.pop(Node.from_json(argument), None)
+        self._forget(Node.from_json(argument))
         return True
 
     async def _report(self, argument: Any) -> bool:
-        report = Report.from_json(argument)
-        self.nodes[report.node] = report
+        self._keep(Report.from_json(argument))
         return True
+
+    def _keep(self, report: Report) -> None:
+        """Keep a report as the newest; forget silent nodes, and the oldest beyond the limits."""
+        now = self.clock()
+        self._expire(now)
+        if self._heard.pop(report.node, None) is None:
+            self._make_room(report.node.host)
+        self.nodes[report.node] = report
+        self._heard[report.node] = now
+
+    def _make_room(self, address: str) -> None:
+        same = [node for node in self._heard if node.host == address]
+        if len(same) >= NODES_PER_ADDRESS:
+            self._forget(same[0])
+        elif len(self._heard) >= MAX_NODES:
+            self._forget(next(iter(self._heard)))
+
+    def _expire(self, now: float) -> None:
+        silent = []
+        for node, heard in self._heard.items():
+            if now - heard < SILENCE:
+                break
+            if self.nodes[node].host:
+                silent.append(node)
+        for node in silent:
+            self._forget(node)
+
+    def _forget(self, node: Node) -> None:
+        self.nodes.pop(node, None)
+        self._heard.pop(node, None)
 
     def inspect(self, own: Node) -> dict[str, Any]:
         """Return the original's JSON of a master, with what each agent reported beside it."""

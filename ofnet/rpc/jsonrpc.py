@@ -14,21 +14,28 @@ from collections.abc import Awaitable, Callable, Mapping
 from ssl import SSLContext, SSLObject
 from typing import Any, Final, cast
 
+from core.connections import ConnectionGuard, ConnectionLimits, is_logged
 from core.errors import ContivError, Invalid, TooLarge
 from core.logs import fields
 
 log = logging.getLogger(__name__)
 
 # Peers are untrusted: the port is open on the network, and without TLS there is no authentication,
-# as in the original. So every resource a peer can use has a limit. A line ends within MAX_LINE
-# bytes, or the connection ends: without a limit one peer could fill the memory. Connections are
-# limited too. A line that is no request ends its connection, because it has no id to answer. A
-# request with a wrong argument is answered with an error and the connection goes on. Methods
-# check all arguments themselves and raise ContivError; nothing a peer sends raises anything else.
+# as in the original. So every resource a peer can use has a limit. A call ends within MAX_CALL
+# bytes and CALL_TIME, or the connection ends: without a limit one peer could fill the memory.
+# Connections are limited too, and the one that has been silent for longest makes room for a new
+# one. A line that is no request ends its connection, because it has no id to answer. A request with
+# a wrong argument is answered with an error and the connection goes on. Methods check all arguments
+# themselves and raise ContivError; nothing a peer sends raises anything else.
 
 MAX_LINE: Final = 1024 * 1024
-MAX_CONNECTIONS: Final = 4096
-"""An agent keeps one connection to every master."""
+"""Bytes of a response: that of an inspection is long."""
+MAX_CALL: Final = 64 * 1024
+"""Bytes of a call."""
+CALL_TIME: Final = 10.0
+"""Seconds for a call to arrive, from its first byte on."""
+LIMITS: Final = ConnectionLimits(total=4096, per_peer=1024)
+"""An agent keeps one connection to every master, and is silent while nothing changes."""
 
 RpcMethod = Callable[[Any], Awaitable[Any]]
 """Takes the decoded argument, returns a JSON value; raises ContivError to refuse the call."""
@@ -47,7 +54,8 @@ class RpcFailed(ContivError):
 class RpcServer:
     """Answers calls of the methods in its table. `counters` counts calls, refusals and drops.
 
-    With `ssl` all connections are TLS; with `allows` calls that it denies are refused.
+    With `ssl` all connections are TLS. `allows` decides about each call. `call_time` is
+    the number of seconds a call may take to arrive.
     """
 
     def __init__(
@@ -58,8 +66,12 @@ class RpcServer:
         port: int = 0,
         ssl: SSLContext | None = None,
         allows: RpcGuard | None = None,
+        limits: ConnectionLimits = LIMITS,
+        call_time: float = CALL_TIME,
     ) -> None:
         self.counters: Counter[str] = Counter()
+        self.connections = ConnectionGuard("RPC", limits)
+        self._call_time = call_time
         self._methods = methods
         self._ssl = ssl
         self._allows = allows
@@ -75,7 +87,7 @@ class RpcServer:
                 self._serve,
                 host,
                 port,
-                limit=MAX_LINE,
+                limit=MAX_CALL,
                 ssl=self._ssl,
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT if self._ssl else None,
             )
@@ -99,24 +111,38 @@ class RpcServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._writers) >= MAX_CONNECTIONS:
-            self.counters["dropped: too many connections"] += 1
-            writer.transport.abort()
+        if not self.connections.admit(writer.transport):
             return
         self._writers.add(writer)
         try:
-            while line := await _line(reader):
-                writer.write(_encode(await self._answer(_request(line), writer)))
-                await writer.drain()
+            while line := await _line(reader, self._call_time):
+                with self.connections.busy(writer.transport):
+                    writer.write(_encode(await self._answer(_request(line), writer)))
+                async with asyncio.timeout(self._call_time):
+                    await writer.drain()
+        except TimeoutError:
+            self._dropped("too slow", writer)
         except Invalid as exc:
-            self.counters["dropped: not JSON-RPC"] += 1
-            log.warning("RPC connection dropped", extra=fields(error=str(exc), peer=_peer(writer)))
+            self._dropped("not JSON-RPC", writer, exc)
         except ConnectionError as exc:
             self.counters["dropped: connection lost"] += 1
             log.debug("RPC connection lost", extra=fields(error=str(exc), peer=_peer(writer)))
         finally:
             self._writers.discard(writer)
+            self.connections.release(writer.transport)
             writer.transport.abort()
+
+    def _dropped(
+        self, reason: str, writer: asyncio.StreamWriter, exc: Exception | None = None
+    ) -> None:
+        counter = f"dropped: {reason}"
+        self.counters[counter] += 1
+        if is_logged(self.counters[counter]):
+            count = self.counters[counter]
+            log.warning(
+                "RPC connection dropped",
+                extra=fields(error=str(exc or reason), peer=_peer(writer), count=count),
+            )
 
     async def _answer(self, request: "_Request", writer: asyncio.StreamWriter) -> dict[str, Any]:
         method = self._methods.get(request.method)
@@ -294,11 +320,16 @@ def _request(line: bytes) -> _Request:
             raise Invalid(f"not a request with one parameter: {line[:80]!r}")
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+async def _line(reader: asyncio.StreamReader, within: float) -> bytes:
+    """Return the next line; empty at the end. TimeoutError if it does not end in time."""
+    first = await reader.read(1)  # a peer may be silent between its calls for as long as it likes
+    if first in {b"", b"\n"}:
+        return first
     try:
-        return await reader.readline()
+        async with asyncio.timeout(within):
+            return first + await reader.readline()
     except ValueError as exc:
-        raise Invalid(f"line of more than {MAX_LINE} bytes") from exc
+        raise Invalid(f"line of more than {MAX_CALL} bytes") from exc
 
 
 def _encode(value: Any) -> bytes:

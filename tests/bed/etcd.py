@@ -95,6 +95,12 @@ class Etcd(Daemon):
             self.url, self.command = url, command
         self.start()
 
+    def empty(self) -> None:
+        """Begin with an empty store of the same cluster id, as after the loss of a disk."""
+        self.kill()
+        shutil.rmtree(self._data)
+        self.start()
+
     def alarm(self, action: str) -> None:
         """ACTIVATE or DEACTIVATE the alarm that a full store raises."""
         self._post("maintenance/alarm", {"action": action, "alarm": "NOSPACE"})

@@ -148,7 +148,7 @@ def _killed(process: str) -> int | None:
     pid, started = process.split()
     try:
         handle = os.pidfd_open(int(pid))
-    except ProcessLookupError:
+    except OSError:  # gone; or its number is a thread's by now: ENOENT or EINVAL, by the kernel
         return None
     if start_time(int(pid)) != started:
         os.close(handle)

@@ -38,6 +38,16 @@ class Answer:
         return json.loads(self.body)
 
 
+def is_unknown(answer: Answer) -> bool:
+    """Whether a master has said that it does not know what became of a change."""
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    if headers.get("contiv-outcome") != "unknown":
+        return False
+    assert answer.status == 500
+    assert answer.text.startswith("outcome unknown: ")
+    return True
+
+
 def assert_not_done(answer: Answer) -> None:
     """Fail unless a leader that is one no more has said so, or what its successor has changed."""
     assert answer.status == 500

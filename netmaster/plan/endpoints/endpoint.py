@@ -4,6 +4,7 @@ One transaction has the record and one grant for each address (docs/original/net
 ADR 10). A repeated request for an endpoint is answered with the existing one.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +23,10 @@ from state.records import EndpointRecord, GrantOwner, GrantRecord, NetworkType
 
 ACI_GROUP: Final = "default-group"
 """The group of endpoints that name none, on an ACI fabric."""
+
+MAX_LABELS: Final = 1024
+MAX_LABELS_BYTES: Final = 64 * 1024
+"""Limits of an endpoint's labels, which every agent keeps."""
 
 
 def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
@@ -159,7 +164,7 @@ def _start(view: View, request: UpdateEndpointRequest) -> Plan:
         )
     running = replace(
         endpoint,
-        labels={**(endpoint.labels or {}), **request.labels},
+        labels=_merged_labels(endpoint, request.labels),
         container_id=request.container_id,
         common_name=request.common_name,
     )
@@ -167,6 +172,18 @@ def _start(view: View, request: UpdateEndpointRequest) -> Plan:
         return Plan((), reply=request.ip_address)
     write = Write(keys.endpoint(endpoint.key), running, new=False)
     return Plan((write,), reply=request.ip_address)
+
+
+def _merged_labels(endpoint: EndpointRecord, more: Mapping[str, str]) -> dict[str, str]:
+    """Return old and new labels. Raises Invalid for more than a record can reasonably hold."""
+    labels = {**(endpoint.labels or {}), **more}
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in labels.items())
+    if len(labels) > MAX_LABELS or size > MAX_LABELS_BYTES:
+        raise Invalid(
+            f"endpoint {endpoint.key}: {len(labels)} labels of {size} bytes; "
+            f"{MAX_LABELS} of {MAX_LABELS_BYTES} bytes are allowed"
+        )
+    return labels
 
 
 def _started(view: View, request: UpdateEndpointRequest) -> EndpointRecord:

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -119,3 +121,47 @@ async def test_a_write_is_synced_before_it_is_seen(
     monkeypatch.setattr(Path, "replace", watched_replace)
     await journal.write(ENTRY)
     assert steps == ["sync .tmp", "rename", "sync "]
+
+
+_FULL = """
+import asyncio, dataclasses, sys
+from pathlib import Path
+from core.errors import HostError
+from netplugin.pods.journal import EntryState, Journal
+from tests.unit.netplugin.pods.test_journal import ENTRY
+
+async def main(directory):
+    journal, removing = Journal(directory), dataclasses.replace(ENTRY, state=EntryState.REMOVING)
+    await journal.load()
+    await journal.write(ENTRY)
+    filler = (directory.parent / "filler").open("wb", buffering=0)
+    try:
+        while filler.write(bytes(4096)):
+            pass
+    except OSError:
+        pass
+    try:
+        await journal.write(dataclasses.replace(ENTRY, key="n1.default-other"))
+    except HostError as exc:
+        print(exc)
+    await journal.write(removing)
+    print(*(path.suffix for path in directory.iterdir()))
+    journal.close()
+    journal = Journal(directory)
+    print(await journal.load() == [removing])
+    await journal.write(removing)
+    await journal.remove(ENTRY.key)
+    print(await journal.load())
+    journal.close()
+
+asyncio.run(main(Path(sys.argv[1]) / "endpoints"))
+"""
+
+
+def test_an_entry_can_be_removed_on_a_full_disk(tmp_path: Path) -> None:
+    mounted = 'mount -t tmpfs -o size=64k none "$0" && exec "$@"'
+    place = str(tmp_path)
+    script = ["unshare", "--mount", "sh", "-c", mounted, place, sys.executable, "-c", _FULL, place]
+    done = subprocess.run(script, check=True, capture_output=True, text=True)
+    full = f"journal {tmp_path}/endpoints: No space left on device"
+    assert done.stdout.splitlines() == [full, ".removing", "True", "[]"]

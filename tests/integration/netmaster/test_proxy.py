@@ -12,6 +12,7 @@ from gzip import compress
 
 import pytest
 
+from netmaster.api.bodies import BodyLimits
 from netmaster.api.proxy import Proxy, ProxyTiming
 from netmaster.api.server import RestServer
 from netmaster.settings import ListenAddress
@@ -93,12 +94,12 @@ class Client:
 
 @asynccontextmanager
 async def follower(
-    leader: Leader, timing: ProxyTiming | None = None
+    leader: Leader, timing: ProxyTiming | None = None, bodies: BodyLimits | None = None
 ) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
     """Run a follower of a leader; give what connects clients to it."""
     listening = await asyncio.start_server(leader.serve, "127.0.0.1", 0)
     leader.address = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    server, proxy = RestServer(), Proxy(leader.holder, OWN, timing)
+    server, proxy = RestServer(bodies=bodies), Proxy(leader.holder, OWN, timing)
     clients: list[Client] = []
     server.role = proxy.answer
     address = await server.listen(ListenAddress("127.0.0.1", 0))
@@ -167,22 +168,57 @@ async def test_an_answer_is_passed_on_while_it_comes() -> None:
     [("Content-Length: 8", b"first", b"end"),
      ("Transfer-Encoding: chunked", b"5\r\nfirst\r\n", b"3\r\nend\r\n0\r\n\r\n")],
 )  # fmt: skip
-async def test_a_body_is_passed_on_while_it_comes(announced: str, first: bytes, end: bytes) -> None:
-    halfway = asyncio.Event()
+async def test_a_slow_body_holds_no_connection_of_the_leader(
+    announced: str, first: bytes, end: bytes
+) -> None:
+    bodies: list[bytes] = []
 
     async def reads(call: Call) -> None:
-        await call.reader.readuntil(b"first")
-        halfway.set()
-        await call.reader.readuntil(b"end")
+        if call.head.startswith(b"POST"):
+            bodies.append(await call.reader.readexactly(8))
         await call.says(DONE)
 
-    async with follower(Leader(reads)) as connected:
+    async with follower(Leader(reads), ProxyTiming(connections=1)) as connected:
+        slow, other = await connected(), await connected()
+        await slow.sends(request("POST", announced, body=first))
+        await other.sends(request())
+        assert (await other.rest()).endswith(b"done")
+        await slow.sends(end)
+        assert (await slow.rest()).endswith(b"done")
+        assert bodies == [b"firstend"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    leader = Leader(done)
+    async with follower(leader, bodies=BodyLimits(arrival=0.1)) as connected:
         client = await connected()
-        await client.sends(request("POST", announced, body=first))
+        await client.sends(request("POST", "Content-Length: 8", body=b"first"))
+        await client.gets(b"HTTP/1.1 408 ")
+        await client.gets(b"request body not received within 0.1 s\n")
+        assert leader.calls == []
+
+
+async def test_bodies_share_a_bounded_memory() -> None:
+    async with follower(Leader(done), bodies=BodyLimits(in_memory=100, per_peer=100)) as connected:
+        holding, refused, later = [await connected() for _ in range(3)]
+        await holding.sends(request("POST", "Content-Length: 99", body=b"x" * 98))
+        await until_refused(refused)
+        await holding.sends(b"x")
+        assert b"200 OK" in await holding.rest()
+        await later.sends(request("POST", "Content-Length: 98", body=b"x" * 98))
+        assert b"200 OK" in await later.rest()
+
+
+async def until_refused(client: Client) -> None:
+    """Send bodies of a few bytes until the first does not fit beside what others hold."""
+    while True:
+        await client.sends(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n" + b"x" * 50)
         async with asyncio.timeout(WITHIN):
-            await halfway.wait()
-        await client.sends(end)
-        assert (await client.rest()).endswith(b"done")
+            head = await client.reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"HTTP/1.1 503 "):
+            await client.gets(b"too many large requests at once: try again\n")
+            return
+        await client.gets(b"done")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -217,8 +253,14 @@ async def test_a_request_is_sent_once_whatever_becomes_of_its_connection(method:
         client = await connected()
         await client.sends(request(method))
         answer = await client.rest()
-        assert answer.startswith(b"HTTP/1.1 502 ")
         assert b"does not answer" in answer
+        if method == "GET":
+            assert answer.startswith(b"HTTP/1.1 502 ")
+            assert b"\r\nContiv-Outcome: refused\r\n" in answer
+        else:
+            assert answer.startswith(b"HTTP/1.1 500 ")
+            assert b"\r\nContiv-Outcome: unknown\r\n" in answer
+            assert b"outcome unknown: %s /x may have been done; ask" % method.encode() in answer
         assert len(leader.calls) == 2
         assert leader.calls[0].writer is leader.calls[1].writer, "the connection was not kept"
 
@@ -230,8 +272,20 @@ async def test_a_request_of_a_deposed_leader_is_not_sent_to_the_next() -> None:
         await client.sends(request("POST", "Content-Length: 0"))
         await until(lambda: len(first.calls) == 1, "the leader is asked")
         first.address = second.address
-        assert (await client.rest()).startswith(b"HTTP/1.1 502 ")
+        assert b"\r\nContiv-Outcome: unknown\r\n" in await client.rest()
         assert second.calls == []
+
+
+async def test_a_leader_that_cannot_be_reached_has_done_nothing(unused_tcp_port: int) -> None:
+    leader = Leader(silence)
+    async with follower(leader) as connected:
+        leader.address = f"127.0.0.1:{unused_tcp_port}"
+        client = await connected()
+        await client.sends(request("POST", "Content-Length: 0"))
+        answer = await client.rest()
+        assert answer.startswith(b"HTTP/1.1 502 ")
+        assert b"\r\nContiv-Outcome: refused\r\n" in answer
+        assert leader.calls == []
 
 
 @pytest.mark.parametrize(
@@ -257,24 +311,25 @@ async def test_an_answer_that_is_cut_is_seen_to_be(announced: bytes) -> None:
     ("announced", "part"),
     [("Content-Length: 9", b"half"), ("Transfer-Encoding: chunked", b"4\r\nhalf\r\n")],
 )
-async def test_a_body_that_is_cut_is_no_whole_one_for_the_leader(
-    announced: str, part: bytes
-) -> None:
-    got: list[bytes] = []
-
-    async def reads(call: Call) -> None:
-        await call.reader.readuntil(b"half")
-        got.append(b"")
-        got[0] = await call.reader.read()
-
-    leader = Leader(reads)
-    async with follower(leader) as connected:
-        client = await connected()
+async def test_the_leader_is_not_asked_for_a_body_that_is_cut(announced: str, part: bytes) -> None:
+    leader = Leader(done)
+    async with follower(leader, bodies=BodyLimits(in_memory=6)) as connected:
+        client, other = await connected(), await connected()
         await client.sends(request("POST", announced, body=part))
-        await until(lambda: got == [b""], "the leader has half of it")
         client.writer.transport.abort()
-        await until(lambda: leader.gone == 1, "the leader is told")
-        assert b"0\r\n" not in got[0]
+        # The memory of the half body is free again once the follower has seen its end.
+        while b" 200 " not in (answer := await six_bytes(other)):
+            assert b" 503 " in answer
+        assert len(leader.calls) == 1
+
+
+async def six_bytes(client: Client) -> bytes:
+    """Send a body of six bytes and return the head of the answer."""
+    await client.sends(b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nsixsix")
+    async with asyncio.timeout(WITHIN):
+        head = await client.reader.readuntil(b"\r\n\r\n")
+    await client.gets(b"done" if b" 200 " in head else b"\n")
+    return head
 
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "does not read"])

@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
+from core.connections import ConnectionLimits
 from core.errors import Invalid
 from ofnet.rpc import control, jsonrpc
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster, Report
@@ -15,9 +16,15 @@ from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster, Report
 
 @asynccontextmanager
 async def served(
-    methods: dict[str, jsonrpc.RpcMethod], *, port: int = 0
+    methods: dict[str, jsonrpc.RpcMethod],
+    *,
+    port: int = 0,
+    limits: ConnectionLimits = jsonrpc.LIMITS,
+    call_time: float = jsonrpc.CALL_TIME,
 ) -> AsyncIterator[jsonrpc.RpcServer]:
-    server = jsonrpc.RpcServer(methods, host="127.0.0.1", port=port)
+    server = jsonrpc.RpcServer(
+        methods, host="127.0.0.1", port=port, limits=limits, call_time=call_time
+    )
     await server.start()
     try:
         yield server
@@ -79,17 +86,39 @@ async def test_a_refusal_is_an_error_and_the_connection_lives_on() -> None:
         b'{"method":"Test.Echo","params":[1,2],"id":1}\n',
         b'{"method":5,"params":[1],"id":1}\n',
         b"[" * 100_000 + b"\n",
-        b"x" * (jsonrpc.MAX_LINE + 10),
+        b"x" * (2 * jsonrpc.MAX_CALL + 10),
     ],
 )
 async def test_connections_that_are_no_json_rpc_are_dropped(line: bytes) -> None:
     async with served({"Test.Echo": echo}) as server:
         async with raw(server.port) as (reader, writer):
             writer.write(line)
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            with suppress(ConnectionResetError):  # it is closed before all is read
+                assert await asyncio.wait_for(reader.read(), 5) == b""
         assert server.counters["dropped: not JSON-RPC"] == 1
         client = jsonrpc.RpcClient("127.0.0.1", server.port)
         assert await client.call("Test.Echo", 1) == 1
+        client.close()
+
+
+async def test_a_call_that_does_not_end_is_dropped() -> None:
+    async with served({"Test.Echo": echo}, call_time=0.1) as server:
+        async with raw(server.port) as (reader, writer):
+            writer.write(b'{"method":')
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert server.counters["dropped: too slow"] == 1
+
+
+async def test_silent_connections_make_room_for_others() -> None:
+    limits = ConnectionLimits(total=8, per_peer=2)
+    async with (
+        served({"Test.Echo": echo}, limits=limits) as server,
+        raw(server.port) as (oldest, _),
+        raw(server.port),
+    ):
+        client = jsonrpc.RpcClient("127.0.0.1", server.port)
+        assert await client.call("Test.Echo", 1) == 1
+        assert await asyncio.wait_for(oldest.read(), 5) == b""
         client.close()
 
 

@@ -13,7 +13,16 @@ from itertools import groupby, pairwise
 
 from tests.property.holdings import violations as contradictions
 from tests.system.faults.evidence import GATEWAY, RESERVATION, Evidence, client_of
-from tests.system.faults.history import NEVER, Done, History, Operation, Refused, Unknown, Verb
+from tests.system.faults.history import (
+    NEVER,
+    Done,
+    History,
+    NotDone,
+    Operation,
+    Refused,
+    Unknown,
+    Verb,
+)
 
 GIVING = (Verb.CREATE, Verb.ALLOCATE)
 TAKING = (Verb.DELETE, Verb.RELEASE)
@@ -87,9 +96,14 @@ def violations(history: History, evidence: Evidence) -> list[str]:
 
 
 def lives_of(history: History) -> list[Life]:
-    """Return what was asked, by whom it was about."""
+    """Return what was asked, by whom it was about.
+
+    What was certainly not done is left out: had it been done, what it left would be nobody's.
+    """
     lives: dict[tuple[str, str], Life] = {}
     for operation in history.operations:
+        if isinstance(operation.outcome, NotDone):
+            continue
         is_endpoint = operation.verb not in {Verb.ALLOCATE, Verb.RELEASE}
         key = operation.network, operation.name
         life = lives.setdefault(key, Life(*key, is_endpoint))

@@ -17,7 +17,15 @@ from typing import Final
 from core.errors import ContivError
 from tests.bed.netns import Namespace
 from tests.bed.waiting import eventually
-from tests.system.faults.history import Done, History, Outcome, Unknown, Verb, outcome_of
+from tests.system.faults.history import (
+    Done,
+    History,
+    NotDone,
+    Outcome,
+    Unknown,
+    Verb,
+    outcome_of,
+)
 from tests.system.faults.web import Web
 
 AT_MOST: Final = 3
@@ -87,12 +95,18 @@ class Client:
         if held.is_endpoint:
             await self._until_known(Verb.DELETE, held)
         else:
-            await self._ask(Verb.RELEASE, held)
+            while isinstance(await self._ask(Verb.RELEASE, held), NotDone):
+                pass
 
     async def _until_known(self, verb: Verb, held: Held) -> Outcome:
-        while isinstance(outcome := await self._ask(verb, held), Unknown):
-            pass
-        return outcome
+        """Ask until the outcome is known; a create that was surely not done is given up."""
+        may_be_done = False
+        while True:
+            outcome = await self._ask(verb, held)
+            if isinstance(outcome, Unknown):
+                may_be_done = True
+            elif not isinstance(outcome, NotDone) or (verb is Verb.CREATE and not may_be_done):
+                return outcome
 
     async def _ask(self, verb: Verb, held: Held) -> Outcome:
         """Send one request; a master that cannot be reached at all costs nothing."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+import aiohttp
+
 from core.errors import (
     ContivError,
     Exhausted,
@@ -56,7 +58,14 @@ class Unknown:
     reason: str
 
 
-Outcome = Done | Refused | Unknown
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """It was certainly not done, for no master led or the store was away; ask again."""
+
+    reason: str
+
+
+Outcome = Done | Refused | Unknown | NotDone
 
 
 @dataclass(slots=True)
@@ -108,17 +117,23 @@ class History:
 def outcome_of(error: ContivError) -> Outcome | None:
     """Return what an error says of the request; None where the request was never sent.
 
-    Only two refusals are certain. A master that says it leads no more, or that the store gave no
-    answer, does not know itself what became of the request.
+    A master that says that none leads, or that nothing was done, is taken at its word. An error
+    that says neither leaves the outcome unknown.
     """
     match error:
+        case MasterUnavailable(outcome_unknown=False) if not isinstance(
+            error.__cause__, OSError | aiohttp.ClientError
+        ):
+            return NotDone(str(error))
         case MasterUnavailable(outcome_unknown=False):
             return None
+        case NotLeader():
+            return NotDone(str(error))
         case NotFound():
             return Refused(absent=True)
         case Exhausted():
             return Refused(absent=False)
-        case MasterUnavailable() | NotLeader() | MasterRefused():
+        case MasterUnavailable() | MasterRefused():
             return Unknown(str(error))
         case _:
             raise error

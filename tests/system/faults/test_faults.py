@@ -21,7 +21,7 @@ from tests.system.faults.checker import violations
 from tests.system.faults.clients import Crowd
 from tests.system.faults.cluster import Cluster
 from tests.system.faults.evidence import RESERVATION
-from tests.system.faults.history import Done, History, Refused, Unknown, Verb
+from tests.system.faults.history import Done, History, NotDone, Refused, Unknown, Verb
 from tests.system.faults.nemesis import Kind, Nemesis, plan
 from tests.system.faults.stores import KINDS
 
@@ -149,7 +149,8 @@ def figures(history: History) -> str:
     return "; ".join(
         f"{verb}: "
         + ", ".join(
-            f"{history.count(verb, kind)} {kind.__name__}" for kind in (Done, Refused, Unknown)
+            f"{history.count(verb, kind)} {kind.__name__}"
+            for kind in (Done, Refused, NotDone, Unknown)
         )
         for verb in Verb
     )

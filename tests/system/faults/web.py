@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import aiohttp
 
-from contivmodel.client import MasterClient
+from contivmodel.client import NO_LEADER, MasterClient
 from contivmodel.rpc import (
     AllocAddressRequest,
     ConfigEP,
@@ -18,7 +18,7 @@ from contivmodel.rpc import (
     DeleteEndpointRequest,
     ReleaseAddressRequest,
 )
-from core.errors import MasterRefused, NotFound
+from core.errors import MasterRefused, NotFound, NotLeader
 from tests.system.faults.evidence import group_of
 from tests.system.faults.history import Verb
 
@@ -97,4 +97,6 @@ class Web:
                 text = (await answer.text()).partition("\n")[0]
         except (aiohttp.ClientError, TimeoutError) as exc:
             raise MasterRefused(f"GET {path}: {exc}") from exc
+        if text == NO_LEADER:
+            raise NotLeader(text)
         raise NotFound(text) if text == "endpoint not found" else MasterRefused(text)

@@ -47,6 +47,19 @@ def test_an_answer_from_half_way_leaves_the_outcome_unknown() -> None:
     assert refusal.outcome_unknown
 
 
+@pytest.mark.parametrize(
+    ("outcome", "unknown"),
+    [("refused", False), ("absent", False), ("unknown", True), (None, True)],
+)
+def test_a_netmaster_says_whether_the_outcome_is_known(outcome: str | None, unknown: bool) -> None:
+    headers = {"Retry-After": "1"} | ({"Contiv-Outcome": outcome} if outcome else {})
+    refusal = _refusal(500, "R", b"try again\n", headers)
+    assert isinstance(refusal, MasterUnavailable)
+    assert (str(refusal), refusal.outcome_unknown) == ("try again", unknown)
+    no_leader = _refusal(500, "R", b"Leader not found\n", headers)
+    assert isinstance(no_leader, NotLeader)
+
+
 def test_a_record_is_read_by_its_wire_names() -> None:
     body = {
         "EndpointConfig": {

@@ -152,6 +152,20 @@ def test_an_unreachable_master_is_exit_3(netctl: Netctl, monkeypatch: pytest.Mon
     assert done.message == '"Get "http://a:1/x/": EOF"'
 
 
+@pytest.mark.parametrize("unknown", [True, False])
+def test_a_change_without_an_answer_may_have_been_made(
+    netctl: Netctl, monkeypatch: pytest.MonkeyPatch, unknown: bool
+) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise MasterUnavailable('Post "http://a:1/x/": EOF', outcome_unknown=unknown)
+
+    monkeypatch.setattr(netctl.master, "write", lost)
+    done = netctl("tenant", "create", "blue")
+    assert done.code == 3
+    assert 'Post "http://a:1/x/": EOF' in done.err
+    assert ("outcome unknown: the change may have been done" in done.err) == unknown
+
+
 def test_an_interrupt_ends_quietly(netctl: Netctl, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -145,9 +145,10 @@ async def created(role: Role, name: str) -> int:
     body = StreamReader(Mock(_reading_paused=False), 1 << 16)
     body.feed_data(json.dumps({"tenantName": name}).encode())
     body.feed_eof()
-    return (
-        await role(make_mocked_request("POST", f"/api/v1/tenants/{name}/", payload=body))
-    ).status
+    server = RestServer()
+    server.role = role
+    request = make_mocked_request("POST", f"/api/v1/tenants/{name}/", payload=body)
+    return (await server._handle(request)).status
 
 
 async def open_when_it_follows(master: Master) -> None:
@@ -180,6 +181,24 @@ async def test_a_leader_whose_lock_ends_follows_and_stands_again() -> None:
         await other.release()
         await master.until_leading()
         assert master.announced == ["leader", "follower", "leader"]
+
+
+async def test_a_leader_begins_anew_when_the_store_went_back() -> None:
+    store = MemoryStore()
+    async with candidate(store) as master:
+        await master.until_leading()
+        saved = store.save()
+        assert await created(master.server.role, "lost") == 200
+        first = master.server.role
+        store.restore(saved)
+
+        async def leads_anew() -> bool:
+            return master.leads() and master.server.role != first
+
+        await eventually_async(leads_anew, "another term began")
+        assert master.announced == ["leader", "follower", "leader"]
+        assert await created(master.server.role, "lost") == 200
+        assert store.get(keys.obj("tenant", "lost"))
 
 
 async def test_a_refused_fence_ends_the_term() -> None:

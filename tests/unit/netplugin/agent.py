@@ -41,6 +41,7 @@ from state.records import NetworkRecord, Record
 from state.watch import Changed
 from tests.unit.bgp_router import FakeRouter
 from tests.unit.netplugin.fakes import (
+    FakeControl,
     FakeFirewall,
     FakeJournal,
     FakeLinks,
@@ -97,6 +98,7 @@ class Outside:
         return Clients(
             store=store,
             ovsdb=self.ovsdb,
+            vswitchd=FakeControl("3.1.3"),
             links=self.links,
             journal=self.journal,
             host_ports=HostPorts(self.ovsdb, self.links),
@@ -233,6 +235,7 @@ async def build_agent(
 
 def start_bridges(agent: Agent) -> None:
     """Run the OpenFlow agents of both bridges."""
+    agent.sup.supervise("megaflows", agent.dataplane.purger.run())
     for bridge, bridge_agent in agent.dataplane.agents.items():
         agent.sup.supervise(f"bridge {bridge}", bridge_agent.run())
 

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import TypeVar
 
 from core.errors import ContivError, Exhausted, HostError, NotFound, SwitchRefused
@@ -441,6 +442,31 @@ def _with_ids(old: OvsdbView, ids: dict[str, dict[str, str]]) -> dict[str, Bridg
 
 def _card(name: str) -> BondMember:
     return BondMember(name=name, ofport=None, mac_in_use=None, link_state=None, lacp_current=None)
+
+
+class FakeControl:
+    """The control socket of ovs-vswitchd: commands it was sent, and a fault if it has one."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.pid = 1
+        self.commands: list[str] = []
+        self.fault: ContivError | None = None
+        self.free = asyncio.Event()
+        """Cleared: purges wait for it."""
+        self.free.set()
+
+    def path(self) -> Path:
+        return Path(f"/run/ovs-vswitchd.{self.pid}.ctl")
+
+    async def call(self, command: str, *_arguments: str) -> str:
+        self.commands.append(command)
+        if self.fault is not None:
+            raise self.fault
+        if command == "version":
+            return f"ovs-vswitchd (Open vSwitch) {self.version}"
+        await self.free.wait()
+        return ""
 
 
 class FakeFirewall(Iptables):

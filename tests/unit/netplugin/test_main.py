@@ -69,6 +69,13 @@ def test_what_is_only_asked_for_is_no_failure(
     assert "netplugin" in capsys.readouterr().out
 
 
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.start(["--help"], {}) == 0
+    said = capsys.readouterr().out
+    assert "\ncommands:\n  netplugin preflight: " in said
+    assert "\n  netplugin cleanup: " in said
+
+
 @pytest.mark.parametrize(
     ("failure", "code"),
     [

@@ -16,7 +16,7 @@ from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend, MemoryStore
 from state import codec
 from state.records import EndpointRecord, GlobalRecord, HostRecord, Record
-from state.watch import AGENT_PREFIXES, Changed, Event, Reached, RecordFeed, Removed
+from state.watch import AGENT_PREFIXES, Changed, Event, Reached, RecordFeed, Removed, Rewound
 from tests.unit.state.test_codec import ENDPOINT, HOST, NETWORK
 
 HOST_KEY = keys.host(HOST.label)
@@ -262,10 +262,29 @@ async def test_many_endpoints_do_not_hold_the_loop(
 
 
 def _about(event: Event) -> str:
-    return event.prefix if isinstance(event, Reached) else event.key
+    return event.prefix if isinstance(event, Reached | Rewound) else event.key
 
 
 async def _delivered(feed: RecordFeed, key: str) -> None:
     async with asyncio.timeout(5):
         while key not in feed.records:  # noqa: ASYNC110 - the feed has no event for tests
             await asyncio.sleep(0)
+
+
+async def test_a_store_that_went_back_is_told_of_before_its_records(store: MemoryStore) -> None:
+    store.apply([put(HOST_KEY, host("h1", "1"))])
+    saved = store.save()
+    async with running(store, keys.HOSTS) as feed:
+        await take_all(feed, store)
+        for version in ("2", "3"):
+            store.apply([put(HOST_KEY, host("h1", version))])
+            await take_all(feed, store)
+        store.restore(saved)
+        events: list[Event] = []
+        while reached(store, keys.HOSTS) not in events:
+            events += await take(feed)
+    assert events == [
+        Rewound(keys.HOSTS),
+        Changed(HOST_KEY, host("h1", "1"), host("h1", "3")),
+        reached(store, keys.HOSTS),
+    ]

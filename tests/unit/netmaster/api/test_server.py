@@ -6,14 +6,22 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from core.errors import Conflict, ContivError
-from netmaster.api.server import MAX_BODY, RestServer, Role, read_body
+from core.errors import (
+    AgentUnavailable,
+    Conflict,
+    ContivError,
+    NotFound,
+    NotLeader,
+    StoreUnavailable,
+)
+from netmaster.api.bodies import MAX_BODY
+from netmaster.api.server import RestServer, Role, read_body
 
 
-async def answered(role: Role) -> web.Response:
+async def answered(role: Role, method: str = "GET") -> web.Response:
     server = RestServer()
     server.role = role
-    reply = await server._handle(make_mocked_request("GET", "/x"))
+    reply = await server._handle(make_mocked_request(method, "/x"))
     assert isinstance(reply, web.Response)
     return reply
 
@@ -37,6 +45,38 @@ async def test_our_errors_become_their_text(exc: ContivError) -> None:
     assert (reply.status, reply.body) == (500, b"in use\n")
     assert reply.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert reply.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("exc", "outcome", "retry"),
+    [
+        (Conflict("in use"), "refused", None),
+        (NotFound("key not found"), "absent", None),
+        (NotLeader("Leader not found"), "refused", "1"),
+        (StoreUnavailable("the store is full"), "refused", "1"),
+        (AgentUnavailable("2 endpoints removed, but not from every host"), None, None),
+    ],
+)
+async def test_a_refusal_says_that_nothing_was_done(
+    exc: ContivError, outcome: str | None, retry: str | None
+) -> None:
+    reply = await answered(failing(exc), "POST")
+    assert (reply.status, reply.body) == (500, f"{exc}\n".encode())
+    assert reply.headers.get("Contiv-Outcome") == outcome
+    assert reply.headers.get("Retry-After") == retry
+
+
+async def test_a_change_that_may_have_been_made_is_not_refused() -> None:
+    reply = await answered(failing(StoreUnavailable("no answer", outcome_unknown=True)), "POST")
+    text = b"outcome unknown: POST /x may have been done; ask again: no answer\n"
+    assert (reply.status, reply.body) == (500, text)
+    assert (reply.headers["Contiv-Outcome"], reply.headers["Retry-After"]) == ("unknown", "1")
+
+
+async def test_a_read_changes_nothing() -> None:
+    reply = await answered(failing(StoreUnavailable("no answer", outcome_unknown=True)))
+    assert (reply.status, reply.body) == (500, b"no answer\n")
+    assert reply.headers["Contiv-Outcome"] == "refused"
 
 
 async def test_the_unforeseen_is_logged_and_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -200,6 +200,24 @@ async def test_who_waits_in_vain_is_told_why_in_time(
                     await call()  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    "then", [NotLeader("Leader not found"), MasterUnavailable("refused"), None]
+)
+async def test_what_may_have_been_done_is_not_forgotten(then: Exception | None) -> None:
+    async with following(SHORT) as scene:
+        scene.client.behaviour["a:1"] = MasterUnavailable("reset", outcome_unknown=True)
+        await scene.lead("a:1")
+        asked = asyncio.gather(scene.masters.create_endpoint(WANTED), return_exceptions=True)
+        await eventually(lambda: bool(scene.client.asked))
+        if then is None:
+            await scene.lead(None)
+        else:
+            scene.client.behaviour["a:1"] = then
+        (failure,) = await asked
+        assert isinstance(failure, MasterUnavailable)
+        assert failure.outcome_unknown
+
+
 @pytest.mark.parametrize("leader", [None, "a:1"])
 async def test_an_election_is_waited_for_once(leader: str | None) -> None:
     timing = LeaderTiming(election=0.3, outage_wait=0.0)

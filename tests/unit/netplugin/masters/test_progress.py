@@ -12,7 +12,7 @@ from ofnet.channel.requests import FlowsRefused
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.world import Bridge
-from state.watch import Changed, Reached, Removed
+from state.watch import Changed, Reached, Removed, Rewound
 from tests.unit.netplugin.agent import Agent, Outside, eventually, running
 from tests.unit.netplugin.records import PEER, endpoint, host, network
 
@@ -43,6 +43,39 @@ async def test_a_revision_is_realised_when_the_switch_has_its_flows(outside: Out
         gate.set()
         await changed.wait()
         await eventually(lambda: realised(agent) == 7)
+
+
+async def test_what_was_realised_of_another_history_is_forgotten(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.records.apply(Reached("/nets/", 3))
+        agent.records.apply(Reached(keys.ENDPOINTS, 8))
+        tell(agent, 50)
+        await eventually(lambda: realised(agent) == 50)
+        changed = agent.progress.changed()
+        for prefix in ("/eps/", keys.ENDPOINTS):
+            agent.records.apply(Rewound(prefix))
+        assert changed.is_set()
+        assert agent.progress.standing.revisions == {"/nets/": 3}
+        assert agent.progress.late({"/eps/": 1})
+        assert agent.progress.late({keys.ENDPOINTS: 1})
+        await agent.reconciler.flush()
+        assert agent.progress.standing.revisions == {"/nets/": 3}
+        tell(agent, 20, 3)
+        await eventually(lambda: realised(agent) == 20)
+        assert not agent.progress.late({"/eps/": 20, "/nets/": 3})
+
+
+async def test_a_round_of_another_history_realises_nothing(outside: Outside) -> None:
+    async with running(outside) as agent:
+        outside.faults.reached.clear()
+        gate = outside.faults.stop(FLOWS)
+        tell(agent, 50)
+        await outside.faults.until(FLOWS)
+        agent.records.apply(Rewound("/eps/"))
+        agent.records.apply(Reached("/eps/", 20))
+        gate.set()
+        await eventually(lambda: realised(agent) > 0)
+        assert realised(agent) == 20
 
 
 async def test_a_revision_without_flows_is_realised_too(outside: Outside) -> None:

@@ -106,6 +106,7 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     ),
     WorldBuilder.set_complete: Change(lambda w: w.set_complete()),
     WorldBuilder.set_revision: Change(lambda w: w.set_revision("/networks/", 5)),
+    WorldBuilder.forget_revision: Change(lambda w: w.forget_revision("/networks/")),
     Endpoints.put: Change(lambda w: w.endpoints.put(REMOTE)),
     Endpoints.remove: Change(lambda w: w.endpoints.remove(REMOTE.key), lambda w: w.put(REMOTE)),
     Endpoints.put_group: Change(lambda w: w.endpoints.put_group(group(dscp=3)), local),
@@ -224,6 +225,8 @@ def test_revisions_are_those_that_were_set() -> None:
     world.set_revision("/networks/", 4)
     world.set_revision("/networks/", 5)
     assert world.revisions == {"/networks/": 5}
+    world.forget_revision("/networks/")
+    assert world.revisions == {}
 
 
 def test_the_same_facts_again_notify_nobody() -> None:

@@ -9,8 +9,15 @@ from ofnet.rpc.control import (
     ADD_MASTER,
     DUMMY,
     INSPECT,
+    MAX_ERROR,
+    MAX_ERRORS,
+    MAX_NAME,
+    MAX_NODES,
+    MAX_REVISIONS,
+    NODES_PER_ADDRESS,
     REGISTER_NODE,
     REPORT,
+    SILENCE,
     UNREGISTER_NODE,
     Node,
     OfnetAgent,
@@ -31,6 +38,7 @@ VLAN, VXLAN = Node("10.77.0.1", 9003), Node("10.77.0.1", 9002)
         {"HostAddr": "", "HostPort": 9002},
         {"HostAddr": "10.77.0.1", "HostPort": 0},
         {"HostAddr": "10.77.0.1", "HostPort": "9002"},
+        {"HostAddr": "x" * (MAX_NAME + 1), "HostPort": 9002},
     ],
 )
 def test_what_is_no_node_is_refused(value: Any) -> None:
@@ -55,6 +63,14 @@ def test_records_survive_their_wire_form() -> None:
         {"Host": "h1", "Revisions": {"/a/": True}, "Errors": []},
         {"Host": None, "Revisions": {}, "Errors": []},
         {"Host": "h1", "Revisions": {}, "Errors": None},
+        {"Host": "x" * (MAX_NAME + 1), "Revisions": {}, "Errors": []},
+        {"Host": "h1", "Revisions": {"x" * (MAX_NAME + 1): 1}, "Errors": []},
+        {"Host": "h1", "Revisions": {"/a/": 1 << 64}, "Errors": []},
+        {
+            "Host": "h1",
+            "Revisions": {f"/{number}/": 1 for number in range(MAX_REVISIONS + 1)},
+            "Errors": [],
+        },
     ],
 )
 def test_what_is_no_report_is_refused(fields: dict[str, Any]) -> None:
@@ -82,6 +98,40 @@ async def test_a_master_has_the_registered_agents_and_their_progress() -> None:
             "10.77.0.1:9002": {"Host": "h1", "Revisions": {"/a/": 12}, "Errors": ["table full"]}
         },
     }
+
+
+def test_a_report_keeps_so_many_errors_of_so_many_characters() -> None:
+    sent = Report(node=VXLAN, host="h1").to_json() | {"Errors": ["x" * 100_000] * 1000}
+    kept = Report.from_json(sent).errors
+    assert kept == ("x" * MAX_ERROR,) * (MAX_ERRORS - 1) + (f"and {1001 - MAX_ERRORS} more",)
+
+
+async def test_registrations_are_limited_in_number() -> None:
+    master = OfnetMaster()
+    register = master.methods()[REGISTER_NODE]
+    for port in range(1, 2 * NODES_PER_ADDRESS):
+        await register(Node("10.77.0.1", port).to_json())
+    assert len(master.nodes) == NODES_PER_ADDRESS
+    assert Node("10.77.0.1", 2 * NODES_PER_ADDRESS - 1) in master.nodes, "the newest is kept"
+    for number in range(MAX_NODES + 10):
+        await register(Node(f"host-{number}", 9002).to_json())
+    assert len(master.nodes) == MAX_NODES
+    assert Node(f"host-{MAX_NODES + 9}", 9002) in master.nodes
+
+
+async def test_an_agent_that_stops_to_report_is_forgotten() -> None:
+    now = 0.0
+    master = OfnetMaster(clock=lambda: now)
+    methods = master.methods()
+    await methods[REGISTER_NODE](VLAN.to_json())  # as an agent of the original: it never reports
+    await methods[REPORT](Report(node=VXLAN, host="h1").to_json())
+    other = Report(node=Node("10.77.0.2", 9002), host="h2")
+    now = SILENCE - 1
+    await methods[REPORT](other.to_json())
+    assert set(master.nodes) == {VLAN, VXLAN, other.node}
+    now = SILENCE
+    await methods[REPORT](other.to_json())
+    assert set(master.nodes) == {VLAN, other.node}
 
 
 async def test_a_new_registration_clears_the_report() -> None:

@@ -8,7 +8,7 @@ from core import keys
 from core.ids import EndpointKey, NetworkId
 from tests.system.faults.checker import violations
 from tests.system.faults.evidence import GATEWAY, RESERVATION, Evidence, Told, group_of
-from tests.system.faults.history import Done, History, Outcome, Refused, Unknown, Verb
+from tests.system.faults.history import Done, History, NotDone, Outcome, Refused, Unknown, Verb
 
 NETWORK = "n"
 CLIENT = "c1"
@@ -176,6 +176,21 @@ def test_a_request_of_unknown_outcome_may_have_been_done_or_not(tale: Tale) -> N
     tale.says(Verb.ALLOCATE, "r1", LATE).reservation(B)
     tale.says(Verb.ALLOCATE, "r2", LATE)
     assert tale.ends() == []
+
+
+def test_what_was_surely_not_done_leaves_nothing(tale: Tale) -> None:
+    refused = NotDone("Leader not found")
+    tale.says(Verb.CREATE, "e", refused).says(Verb.CREATE, "f", A).says(Verb.DELETE, "f", refused)
+    tale.endpoint("f", A)
+    assert tale.ends() == []
+    tale.endpoint("e", B)
+    assert tale.ends() == ["e on n holds 10.1.0.2, but was deleted or never asked for"]
+
+
+def test_a_reservation_that_was_surely_not_made_is_not_there(tale: Tale) -> None:
+    tale.says(Verb.ALLOCATE, "r", NotDone("Leader not found")).says(Verb.ALLOCATE, "s", A)
+    tale.reservation(A).reservation(B)
+    assert len(tale.ends()) == 1
 
 
 def test_a_release_of_unknown_outcome_may_have_been_done_or_not(tale: Tale) -> None:

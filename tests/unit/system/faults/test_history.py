@@ -3,6 +3,7 @@
 import pytest
 
 from core.errors import (
+    ContivError,
     Exhausted,
     Invalid,
     MasterRefused,
@@ -10,18 +11,25 @@ from core.errors import (
     NotFound,
     NotLeader,
 )
-from tests.system.faults.history import Done, History, Refused, Unknown, Verb, outcome_of
+from tests.system.faults.history import Done, History, NotDone, Refused, Unknown, Verb, outcome_of
 
 
 def test_what_was_never_sent_has_no_outcome() -> None:
-    assert outcome_of(MasterUnavailable("refused")) is None
+    error = MasterUnavailable("refused")
+    error.__cause__ = ConnectionRefusedError()
+    assert outcome_of(error) is None
+
+
+@pytest.mark.parametrize("error", [NotLeader("who"), MasterUnavailable("not done, try again")])
+def test_a_master_that_says_that_nothing_was_done_is_believed(error: ContivError) -> None:
+    assert outcome_of(error) == NotDone(str(error))
 
 
 @pytest.mark.parametrize(
     "error",
-    [MasterUnavailable("reset", outcome_unknown=True), NotLeader("who"), MasterRefused("store")],
+    [MasterUnavailable("reset", outcome_unknown=True), MasterRefused("store")],
 )
-def test_most_errors_say_nothing(error: MasterUnavailable | NotLeader | MasterRefused) -> None:
+def test_other_errors_say_nothing(error: MasterUnavailable | MasterRefused) -> None:
     assert outcome_of(error) == Unknown(str(error))
 
 

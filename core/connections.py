@@ -1,0 +1,220 @@
+"""Limits of a listener's connections: how many in all, how many of one peer, and how long idle.
+
+In come connections, as transports; out goes the decision which of them are closed. A listener over
+its limit closes the connection that has waited longest, of the peer that has most: a peer that
+opens many connections displaces its own. One that is being answered is never closed for another.
+Used by the listeners of both daemons; knows no protocol.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of one listener: numbers of connections, and seconds.
+
+    `first_request`: until the first request is complete but for its body; 0 for never. `unread`:
+    for a peer to read what was sent to it, before more is sent; 0 for ever.
+    """
+
+    total: int
+    per_peer: int
+    first_request: float = 0.0
+    unread: float = 0.0
+
+
+class _Connection:
+    """One connection: its peer, and whether a request of it is being answered."""
+
+    __slots__ = ("busy", "deadline", "peer", "transport")
+
+    def __init__(self, transport: asyncio.BaseTransport, peer: str) -> None:
+        self.transport = transport
+        self.peer = peer
+        self.busy = 0
+        self.deadline: asyncio.TimerHandle | None = None
+
+
+class ConnectionGuard:
+    """Admits the connections of one listener. `counters` counts those it closed, by reason."""
+
+    def __init__(self, listener: str, limits: ConnectionLimits) -> None:
+        self.counters: Counter[str] = Counter()
+        self._listener = listener
+        self._limits = limits
+        self._all: dict[asyncio.BaseTransport, _Connection] = {}
+        self._peers: dict[str, dict[_Connection, None]] = {}  # each in the order of their arrival
+
+    def __len__(self) -> int:
+        """Return the number of open connections."""
+        return len(self._all)
+
+    def admit(self, transport: asyncio.BaseTransport) -> bool:
+        """Take a connection in, or close it and return False; another may be closed instead."""
+        peer = peer_of(transport)
+        if len(self._peers.get(peer, ())) >= self._limits.per_peer:
+            admitted = self._displace(peer, "too many of one peer")
+        elif len(self._all) >= self._limits.total:
+            admitted = self._displace(self._largest(), "too many")
+        else:
+            admitted = True
+        if not admitted:
+            self._close(transport, peer, "refused")
+            return False
+        self._add(_Connection(transport, peer))
+        return True
+
+    def release(self, transport: asyncio.BaseTransport) -> None:
+        """Forget a connection that has ended."""
+        connection = self._all.pop(transport, None)
+        if connection is None:
+            return
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+        of_peer = self._peers[connection.peer]
+        of_peer.pop(connection, None)
+        if not of_peer:
+            del self._peers[connection.peer]
+
+    @contextmanager
+    def busy(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
+        """Keep a connection for the length of the body: it has sent a request."""
+        with self._counted(transport, 1):
+            yield
+
+    @contextmanager
+    def waiting(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
+        """Within `busy`: the rest of the request is waited for, so the connection may be closed."""
+        with self._counted(transport, -1):
+            yield
+
+    def guarded(self, factory: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+        """Return a factory of the same protocols, behind this guard."""
+        return lambda: _Guarded(self, factory)
+
+    def expect_reading(self, transport: asyncio.BaseTransport) -> asyncio.TimerHandle | None:
+        """Close a connection whose peer does not read; cancel what is returned if it does."""
+        if not self._limits.unread:
+            return None
+        loop = asyncio.get_running_loop()
+        return loop.call_later(self._limits.unread, self._end, transport, "peer does not read")
+
+    @contextmanager
+    def _counted(self, transport: asyncio.BaseTransport | None, change: int) -> Iterator[None]:
+        connection = self._all.get(transport) if transport is not None else None
+        if connection is None:
+            yield
+            return
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+            connection.deadline = None
+        connection.busy += change
+        try:
+            yield
+        finally:
+            connection.busy -= change
+            # Among the idle, the one that was answered last has waited shortest.
+            of_peer = self._peers.get(connection.peer, {})
+            if of_peer.pop(connection, True) is None:
+                of_peer[connection] = None
+
+    def _add(self, connection: _Connection) -> None:
+        self._all[connection.transport] = connection
+        self._peers.setdefault(connection.peer, {})[connection] = None
+        if self._limits.first_request:
+            connection.deadline = asyncio.get_running_loop().call_later(
+                self._limits.first_request, self._end, connection.transport, "no request in time"
+            )
+
+    def _largest(self) -> str:
+        return max(self._peers, key=lambda peer: len(self._peers[peer]))
+
+    def _displace(self, peer: str, reason: str) -> bool:
+        """Close the connection of a peer that has waited longest; False if all are answered."""
+        idle = next((one for one in self._peers[peer] if one.busy <= 0), None)
+        if idle is None:
+            return False
+        self._end(idle.transport, reason)
+        return True
+
+    def _end(self, transport: asyncio.BaseTransport, reason: str) -> None:
+        connection = self._all.get(transport)
+        self.release(transport)
+        self._close(transport, connection.peer if connection else "", reason)
+
+    def _close(self, transport: asyncio.BaseTransport, peer: str, reason: str) -> None:
+        # a cast: uvloop's transports do not inherit from asyncio's, but have the same methods
+        cast("asyncio.Transport", transport).abort()
+        self.counters[reason] += 1
+        count = self.counters[reason]
+        if is_logged(count):
+            log.warning(
+                "connection closed",
+                extra=fields(listener=self._listener, peer=peer, error=reason, count=count),
+            )
+
+
+class _Guarded(asyncio.Protocol):
+    """A protocol behind a guard: made when the connection is admitted, and handed every event."""
+
+    def __init__(self, guard: ConnectionGuard, factory: Callable[[], asyncio.Protocol]) -> None:
+        self._guard = guard
+        self._factory = factory
+        self._inner: asyncio.Protocol | None = None
+        self._transport: asyncio.BaseTransport | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._guard.admit(transport):
+            self._transport = transport
+            self._inner = self._factory()
+            self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._inner is not None:
+            self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received() if self._inner is not None else None
+
+    def pause_writing(self) -> None:
+        if self._inner is not None and self._transport is not None:
+            self._unread = self._guard.expect_reading(self._transport)
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stop_waiting()
+        if self._inner is not None:
+            self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        if self._inner is not None and self._transport is not None:
+            self._guard.release(self._transport)
+            self._inner.connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+
+def peer_of(transport: asyncio.BaseTransport) -> str:
+    """Return the address of a connection's other end; empty for a unix socket."""
+    address: Any = transport.get_extra_info("peername")
+    return str(address[0]) if isinstance(address, tuple) and address else ""
+
+
+def is_logged(count: int) -> bool:
+    """Return whether the event of this number is logged: 1, 2, 4, 8, ... A flood fills no log."""
+    return count & (count - 1) == 0

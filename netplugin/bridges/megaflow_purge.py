@@ -1,0 +1,121 @@
+"""Purges the megaflows of the userspace datapath after changes, where Open vSwitch needs it.
+
+Before 3.1.3, 3.0.5 and 2.17.8, a change of one megaflow may be written to another that overlaps it
+(`dpif_netdev_flow_put` looked it up by a packet instead of its id). The datapath then forwards what
+the flows deny, or drops what they allow, for as long as packets come. After
+`revalidator/purge` each megaflow is made anew from the flows.
+
+In come requests from `netplugin.masters.progress`, one for each change that the switches have
+acknowledged; the caller's function is called once the change is in force in the datapath.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+from core.errors import ContivError
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+PAUSE: Final = 0.25
+"""Seconds between two purges, each of which sends a packet of every connection to ovs-vswitchd."""
+
+RETRY: Final = 1.0
+"""Seconds until the next attempt after one that failed."""
+
+_FIXED: Final = {(2, 17): 8, (3, 0): 5, (3, 1): 3}
+_NEWEST_AFFECTED: Final = (3, 1)
+UPGRADE: Final = "upgrade Open vSwitch to 2.17.8, 3.0.5, 3.1.3 or later"
+
+
+class Control(Protocol):
+    """What is used of `netplugin.ovsdb.control_socket.ControlSocket`."""
+
+    def path(self) -> Path:
+        """Return the socket of the daemon that runs now."""
+        ...
+
+    async def call(self, command: str, *arguments: str) -> str:
+        """Return the answer to a command."""
+        ...
+
+
+def is_affected(version: str) -> bool:
+    """Return whether a release needs purges; `version` is a text that contains its number."""
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", version)
+    if found is None:
+        return True  # a purge that is not needed costs little, one that is missing opens a policy
+    major, minor, patch = map(int, found.groups())
+    series = (major, minor)
+    return series <= _NEWEST_AFFECTED and patch < _FIXED.get(series, patch + 1)
+
+
+class MegaflowPurger:
+    """Purges after requests: at most one at a time, and one more for all that came meanwhile."""
+
+    def __init__(
+        self,
+        control: Control,
+        report_faults: Callable[[Iterable[str]], None],
+        *,
+        pause: float = PAUSE,
+        retry: float = RETRY,
+    ) -> None:
+        self._control = control
+        self._report_faults = report_faults
+        self._pause = pause
+        self._retry = retry
+        self._due = asyncio.Event()
+        self._waiting: list[Callable[[], None]] = []
+        self._versions: dict[Path, bool] = {}
+
+    def request(self, done: Callable[[], None]) -> None:
+        """Have `done` called after a purge that begins from now on."""
+        self._waiting.append(done)
+        self._due.set()
+
+    async def run(self) -> None:
+        """Serve requests, for ever."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            waiting, self._waiting = self._waiting, []
+            try:
+                purged = await self._purge()
+            except ContivError as exc:
+                # The flows are right, and a host whose switch is away has other errors: what waits
+                # goes on, and the fault is shown until a purge succeeds.
+                log.warning("megaflows not purged", extra=fields(error=exc))
+                self._report_faults([f"megaflows are not purged and may be out of date: {exc}"])
+                self._due.set()
+                pause = self._retry
+            else:
+                self._report_faults([])
+                pause = self._pause if purged else 0.0
+            for done in waiting:
+                done()
+            await asyncio.sleep(pause)
+
+    async def _purge(self) -> bool:
+        if not await self._is_affected():
+            return False
+        await self._control.call("revalidator/purge")
+        return True
+
+    async def _is_affected(self) -> bool:
+        # The path has the daemon's process id: an upgraded Open vSwitch is asked again.
+        path = self._control.path()
+        if path not in self._versions:
+            version = await self._control.call("version")
+            self._versions = {path: is_affected(version)}
+            if self._versions[path]:
+                log.warning(
+                    "Open vSwitch may keep wrong megaflows, purging them after each change: %s",
+                    UPGRADE,
+                    extra=fields(version=version),
+                )
+        return self._versions[path]

@@ -1,0 +1,72 @@
+"""Commands to ovs-vswitchd over its control socket, as `ovs-appctl` sends them.
+
+In comes the run directory of Open vSwitch; out go answers as text. The protocol is JSON-RPC on a
+unix socket with the process id in its name, so that a restarted daemon has another one.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import SwitchRefused, SwitchUnavailable
+
+DEFAULT_RUNDIR: Final = Path("/var/run/openvswitch")
+_DAEMON: Final = "ovs-vswitchd"
+_CHUNK: Final = 65_536
+
+
+def rundir_of(remote: str) -> Path:
+    """Return the run directory that belongs to a database's address: that of its socket."""
+    scheme, _, path = remote.partition(":")
+    return Path(path).parent if scheme == "unix" else DEFAULT_RUNDIR
+
+
+class ControlSocket:
+    """The control socket of ovs-vswitchd; `limit` is the time for each command, in seconds."""
+
+    def __init__(self, rundir: Path, *, limit: float = 5.0) -> None:
+        self._rundir = rundir
+        self._limit = limit
+
+    def path(self) -> Path:
+        """Return the socket of the daemon that runs now. Raises SwitchUnavailable."""
+        pidfile = self._rundir / f"{_DAEMON}.pid"
+        try:
+            pid = int(pidfile.read_text(encoding="ascii"))
+        except (OSError, ValueError) as exc:
+            raise SwitchUnavailable(f"{pidfile} has no process id: {exc}") from exc
+        return self._rundir / f"{_DAEMON}.{pid}.ctl"
+
+    async def call(self, command: str, *arguments: str) -> str:
+        """Return the answer to a command. Raises SwitchUnavailable or SwitchRefused."""
+        path = self.path()
+        try:
+            async with asyncio.timeout(self._limit):
+                answer = await _ask(path, {"id": 0, "method": command, "params": [*arguments]})
+        except (OSError, TimeoutError, ValueError) as exc:
+            raise SwitchUnavailable(f"{path} does not answer: {exc!r}") from exc
+        if answer.get("error") is not None:
+            raise SwitchRefused(f"Open vSwitch: {command}: {answer['error']}")
+        return str(answer.get("result") or "")
+
+
+async def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        writer.write(json.dumps(request).encode())
+        await writer.drain()
+        # Messages have no length and no end mark: one is complete when it can be decoded.
+        received = b""
+        while chunk := await reader.read(_CHUNK):
+            received += chunk
+            try:
+                answer = json.loads(received)
+            except ValueError:
+                continue
+            if isinstance(answer, dict):
+                return answer
+            raise ValueError("no JSON-RPC answer")
+        raise ConnectionResetError("connection closed")
+    finally:
+        writer.close()
