@@ -2,7 +2,8 @@
 
 `netmaster dump` and `load` (`netmaster.backup`) write and read a backup on the standard streams;
 users' are in `netmaster.account_commands`. The daemon's own flags and environment variables name
-the store. `netmaster ca` (`netmaster.ca_command`) needs none.
+the store. `netmaster ca` (`netmaster.ca_command`) and `netmaster store-acl` (`netmaster.store_acl`)
+need none.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Final
 from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
-from netmaster import account_commands, backup
+from netmaster import account_commands, backup, store_acl
 from objdb.api import Backend
 from objdb.connect import connect, store_of
 
@@ -22,6 +23,7 @@ REPLACE: Final = Flag(
 )
 
 AUTHORITY: Final = "ca"
+STORE_ACL: Final = "store-acl"
 
 HELP: Final = {
     "dump": "write a backup of the store to standard output; takes the flags of the store",
@@ -49,7 +51,7 @@ _COMMANDS: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
 
 def is_command(arguments: Sequence[str]) -> bool:
     """Return whether a command line is one of these commands, not the daemon's."""
-    return bool(arguments) and (arguments[0] in _COMMANDS or arguments[0] == AUTHORITY)
+    return bool(arguments) and arguments[0] in {*_COMMANDS, AUTHORITY, STORE_ACL}
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -58,6 +60,9 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         from netmaster import ca_command  # noqa: PLC0415 - its libraries are for this command
 
         ca_command.run(arguments[1:])
+        return
+    if arguments[0] == STORE_ACL:
+        store_acl.run(arguments[1:])
         return
     command, known = _COMMANDS[arguments[0]]
     values = flags.read("netmaster", known, arguments[1:], environ, VERSION)

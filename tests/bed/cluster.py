@@ -133,8 +133,8 @@ class Bed:
             keeper=self._keeper,
         )
 
-    def store_flags(self) -> list[str]:
-        """Say how the daemons find the store."""
+    def store_flags(self, _label: str = "") -> list[str]:
+        """Say how a daemon finds the store: the agent of a host, or netmaster."""
         return [f"--{self._kind}", f"http://{self.fabric.address}:{STORE_PORT}"]
 
     def new_store(self) -> Store:
@@ -249,7 +249,7 @@ class Bed:
     def _agent(self, host: Host) -> Daemon:
         return Daemon(
             [
-                *(str(PROGRAMS / "netplugin"), *self._modes, *self.store_flags()),
+                *(str(PROGRAMS / "netplugin"), *self._modes, *self.store_flags(host.label)),
                 *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
                 *("--run-dir", str(host.dir), "--data-dir", str(host.dir / "data")),
                 *("--ovsdb", f"unix:{host.ovs.db_socket}"),

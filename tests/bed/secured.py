@@ -5,7 +5,9 @@ The certificates are those of `tests.bed.certificates`, in the directory of the 
 
 import ssl
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from objdb.access import Access, Credentials
@@ -68,6 +70,19 @@ class SecuredEtcd(Etcd):
         self.ctl("user", "grant-role", USER.user, "own")
         self.ctl("auth", "enable")
 
+    def run_commands(self, commands: Iterable[Sequence[str]], password: str) -> None:
+        """Run commands of etcdctl as an administrator does, then ask for a user.
+
+        New users get the password.
+        """
+        self.ctl("user", "add", f"{ROOT_USER.user}:{ROOT_USER.password}")
+        self.ctl("user", "grant-role", "root", "root")
+        for _, *words in commands:
+            if words[:2] == ["user", "add"]:
+                words[2] += f":{password}"
+            self.ctl(*words)
+        self.ctl("auth", "enable")
+
 
 class SecuredConsul(Consul):
     """One consul server that asks something of its clients."""
@@ -96,16 +111,25 @@ def with_tls(kind: str, directory: Path) -> Secured:
     return SecuredConsul(directory, settings=settings, tls=own)
 
 
-def with_acl(directory: Path, rules: str) -> SecuredConsul:
-    """Start a consul that denies everything but what `rules` grant to TOKEN."""
+def with_acl(
+    directory: Path, rules: str, more: Mapping[str, str] = MappingProxyType({})
+) -> SecuredConsul:
+    """Start a consul that denies everything but what `rules` grant to TOKEN.
+
+    `more` are the rules of other tokens.
+    """
     tokens = {"master": ROOT_TOKEN, "agent": ROOT_TOKEN}
     acl = {"enabled": True, "default_policy": "deny", "tokens": tokens}
     consul = SecuredConsul(directory, settings={"acl": acl}, token=ROOT_TOKEN)
     consul.start()
-    made = [
-        consul.request("PUT", "/v1/acl/policy", {"Name": "own", "Rules": rules}),
-        consul.request("PUT", "/v1/acl/token", {"SecretID": TOKEN, "Policies": [{"Name": "own"}]}),
-    ]
+    made = []
+    for number, (token, granted) in enumerate({TOKEN: rules, **more}.items()):
+        name = f"own{number}" if number else "own"
+        policies = [{"Name": name}]
+        made += [
+            consul.request("PUT", "/v1/acl/policy", {"Name": name, "Rules": granted}),
+            consul.request("PUT", "/v1/acl/token", {"SecretID": token, "Policies": policies}),
+        ]
     if any(status != 200 for status, _, _ in made):
         consul.kill()
         raise RuntimeError(f"consul: {made}")
@@ -125,12 +149,12 @@ def tls_flags(directory: Path) -> tuple[str, ...]:
     )
 
 
-def identity_flags(directory: Path) -> tuple[str, ...]:
+def identity_flags(directory: Path, user: str = USER.user) -> tuple[str, ...]:
     """Return a daemon's flags for an etcd with TLS and users; the password is in its file."""
     (directory / PASSWORD_FILE).write_text(f"{USER.password}\n")
     return (
         *("--store-ca", str(directory / "ca.pem"), "--store-cert", str(directory / "client.pem")),
-        *("--store-key", str(directory / "client.key"), "--store-user", USER.user),
+        *("--store-key", str(directory / "client.key"), "--store-user", user),
         *("--store-password-file", str(directory / PASSWORD_FILE)),
     )
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core import keys
+from netmaster import store_acl
+from netmaster.store_acl import AgentHost
 from tests.bed.certificates import make_certificates
 from tests.bed.cluster import STORE_PORT, Bed
 from tests.bed.hosts import FABRIC_ADDRESS
@@ -22,11 +23,15 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 
 class SecuredBed(Bed):
-    """A cluster whose store asks for a certificate and a password."""
+    """A cluster whose store asks for a certificate and a password.
 
-    def store_flags(self) -> list[str]:
+    Each daemon has a user of its own, with the rights that `netmaster store-acl` prints.
+    """
+
+    def store_flags(self, label: str = "") -> list[str]:
         url = f"https://{FABRIC_ADDRESS}:{STORE_PORT}"
-        return ["--etcd", url, *identity_flags(self.dir)]
+        user = f"contiv-agent-{label}" if label else store_acl.MASTER
+        return ["--etcd", url, *identity_flags(self.dir, user)]
 
     def new_store(self) -> Store:
         make_certificates(self.dir, FABRIC_ADDRESS)
@@ -39,7 +44,8 @@ class SecuredBed(Bed):
             port=STORE_PORT,
         )
         etcd.start()
-        etcd.enable_users(keys.ROOT)
+        hosts = [AgentHost(host.label, (host.address,)) for host in self.hosts]
+        etcd.run_commands(store_acl.etcd_commands(hosts), USER.password)
         etcd.stop()
         return etcd
 
