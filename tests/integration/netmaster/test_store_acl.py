@@ -11,7 +11,7 @@ from core.ids import EndpointKey, HostLabel
 from core.tasks import background
 from netmaster import store_acl
 from netmaster.store_acl import AgentHost
-from netplugin.masters import registration
+from netplugin.masters.label_claim import claim_label
 from objdb.access import Credentials
 from objdb.api import Backend, Change, Committed, Put, Snapshot
 from objdb.registration import Registration
@@ -90,7 +90,7 @@ async def put(backend: Backend, key: str) -> bool:
 
 async def test_an_agent_does_its_work_and_nothing_else(store: Store) -> None:
     agent = store.agent
-    await registration.put_host_record(agent, OWN)
+    await claim_label(agent, OWN)
     for name in (keys.SERVICE_NETPLUGIN, keys.SERVICE_VTEP, keys.SERVICE_AGENT_REST):
         registered = Registration(agent, keys.service(name, "192.0.2.1", 9002), b"x")
         async with background("registration", registered.run()):
