@@ -37,7 +37,8 @@ class LeaderContext:
     """What a leader answers from during one term.
 
     `change` commits changes to REST objects with their external effects, `committer` all others;
-    `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts.
+    `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts;
+    `claims_only` says that addresses are granted to running pods alone (`netmaster.claim_window`).
     """
 
     committer: Committer
@@ -49,6 +50,7 @@ class LeaderContext:
     hosts: HostsApi
     ipam: IpamApi
     status: StatusApi
+    claims_only: Callable[[], bool] = lambda: False
 
 
 Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.Response]]
