@@ -154,6 +154,8 @@ class Committer:
         self._wake = asyncio.Event()
         self._end: ContivError | None = None
         self._unchecked: list[Snapshot | Delta] = []
+        self.rewound = False
+        """Whether the term ended because the store went back."""
 
     @classmethod
     async def begin(
@@ -406,6 +408,7 @@ class Committer:
                     # All that this term knows, its revisions and its lock among it, is of another
                     # history. The next term reads everything anew.
                     log.warning("store went back, term ends", extra=fields(revision=item.rev))
+                    self.rewound = True
                     break
                 self._unchecked.append(item)
                 self._check_reports()

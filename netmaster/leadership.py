@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from core import keys
 from core.errors import (
     ContivError,
     NotLeader,
@@ -31,6 +32,7 @@ from netmaster.api.ipam import IpamApi
 from netmaster.api.leader import Leader
 from netmaster.api.server import RestServer, Role, leaderless
 from netmaster.api.status import StatusApi
+from netmaster.claim_window import ClaimWindow
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer, WriteAuthority
 from netmaster.dead_hosts import Clocks, DeadHosts
@@ -44,7 +46,7 @@ from netmaster.plan.objects import netprofile, policy, tenant
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.reservations import Reservations
 from netmaster.view import View
-from objdb.api import Backend, Fence, Lock
+from objdb.api import Backend, Fence, Lock, Snapshot
 from ofnet.rpc.control import Node, Report
 
 log = logging.getLogger(__name__)
@@ -141,6 +143,7 @@ class Leadership:
         self._state = ElectionState.FOLLOWER
         self._current: _Term | None = None
         self._repaired: Counter[str] = Counter()
+        self._claims = ClaimWindow()
         server.role = forward
 
     async def run(self) -> None:
@@ -148,6 +151,10 @@ class Leadership:
 
         Raises StoreDenied, and SchemaMismatch for a store of another release, when elected.
         """
+        async with background("history", self._watch_history()):
+            await self._stand()
+
+    async def _stand(self) -> None:
         pauses = backoff(0.5, 10.0)
         try:
             while True:
@@ -164,6 +171,13 @@ class Leadership:
         finally:
             await self._on(Input.STOP)
 
+    async def _watch_history(self) -> None:
+        """Notice that the store went back, whoever leads."""
+        with suppress(StoreDenied):  # the lock's own use reports it
+            async for item in self._backend.watch(keys.LOCKS):
+                if isinstance(item, Snapshot) and item.rewound:
+                    self._claims.store_went_back()
+
     async def _lead(self, fence: Fence) -> Input:
         """Lead until the lock is lost, or until leading fails."""
         try:
@@ -179,6 +193,8 @@ class Leadership:
             log.exception("leading failed", extra=fields(error=exc))
             return Input.FAILED
         finally:
+            if self._current is not None and self._current.committer.rewound:
+                self._claims.store_went_back()
             self._current = None
         return Input.LOST
 
@@ -192,6 +208,7 @@ class Leadership:
         term = self._current = self._new_term(committer)
         running = await stack.enter_async_context(background("commits", committer.run()))
         await self._create_required_objects(committer)
+        self._claims.term_begins()
         await self._on(Input.LOADED)
         for name, start in self._term_tasks(term).items():
             await stack.enter_async_context(background(name, start()))
@@ -329,5 +346,6 @@ class Leadership:
                 ),
                 status=self._status,
                 access=parties.access,
+                claims_only=self._claims.is_open,
             )
         )

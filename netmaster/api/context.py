@@ -42,6 +42,7 @@ class LeaderContext:
     `change` commits changes to REST objects with their external effects, `committer` all others;
     `mode` is the cluster's; `now` is the wall clock; `agents` asks the agents of other hosts;
     `access` decides who may do what, None without TLS.
+    `claims_only` says that addresses are granted to running pods alone (`netmaster.claim_window`).
     """
 
     committer: Committer
@@ -54,6 +55,7 @@ class LeaderContext:
     ipam: IpamApi
     status: StatusApi
     access: AccessControl | None = None
+    claims_only: Callable[[], bool] = lambda: False
 
 
 Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.Response]]

@@ -18,6 +18,7 @@ from contivmodel.rpc import (
 )
 from contivmodel.wire import decode, dumps, escaped
 from netmaster.api.objects import SWARM
+from netmaster.claim_window import refusal
 from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Plan
 from netmaster.view import View
@@ -44,10 +45,14 @@ class AgentCall:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The time of a request in wall-clock seconds, and the mode of the cluster."""
+    """The time of a request in wall-clock seconds, and the mode of the cluster.
+
+    With `claims_only` no address is granted but to a running pod.
+    """
 
     now: float
     mode: str
+    claims_only: bool = False
 
 
 def is_json(content_type: str) -> bool:
@@ -59,8 +64,16 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
     """Create an endpoint and grant its addresses."""
     request = validate(decode(CreateEndpointRequest, body))
     validate(request.config)
+    claims_only = at.claims_only and not request.claim
+
+    def decide(view: View) -> Plan:
+        plan = endpoint.create(view, request, at.now)
+        if plan.writes and claims_only:  # without writes it is an endpoint that exists
+            raise refusal()
+        return plan
+
     return AgentCall(
-        lambda view: endpoint.create(view, request, at.now),
+        decide,
         _endpoint_config,
         tells_revisions=True,
         hosts=lambda view: endpoint.hosts_of_create(view, request),
@@ -90,9 +103,15 @@ def delete_endpoint(body: bytes, _: CallContext) -> AgentCall:
 def allocate_address(body: bytes, at: CallContext) -> AgentCall:
     """Reserve an address; an IPv6 address is answered in the field named for IPv4, too."""
     request = validate(decode(AllocAddressRequest, body))
-    decide = address.allocate_in_swarm if at.mode == SWARM else address.allocate
+    allocate = address.allocate_in_swarm if at.mode == SWARM else address.allocate
+
+    def decide(view: View) -> Plan:
+        if at.claims_only:
+            raise refusal()
+        return allocate(view, request, at.now)
+
     return AgentCall(
-        lambda view: decide(view, request, at.now),
+        decide,
         lambda given: dumps({"NetworkID": request.network_id, "IPv4Address": given}),
     )
 

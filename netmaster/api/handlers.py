@@ -95,7 +95,8 @@ async def agent_call(
     # Checked before the body is read: to the original such a request has no route.
     if not endpoints.is_json(request.content_type):
         return not_found()
-    call = read_call(await request.body(), endpoints.CallContext(leader.now(), leader.mode))
+    at = endpoints.CallContext(leader.now(), leader.mode, claims_only=leader.claims_only())
+    call = read_call(await request.body(), at)
 
     def decide(view: View) -> Plan:
         # On the view, not before: another request may move the endpoint meanwhile.

@@ -45,9 +45,9 @@ def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Etcd) -> N
     for number in range(5):
         bed.netctl("tenant", "create", f"t{number}")
     store.restore(saved)
-    eventually(lambda: are_stored(store, old), "running pods are claimed again", within=NOTICED)
-    eventually(lambda: hosts_applied(bed), "hosts follow the restored store", within=NOTICED)
     new = [new_pod(bed, host) for host in bed.hosts]
+    eventually(lambda: are_stored(store, [*old, *new]), "pods are claimed again", within=NOTICED)
+    eventually(lambda: hosts_applied(bed), "hosts follow the restored store", within=NOTICED)
     assert_addresses_differ([*old, *new])
     assert all(new[0].ping(pod.address) for pod in old[1:])
     eventually(lambda: new[0].ping(new[1].address), "new pods reach each other")
