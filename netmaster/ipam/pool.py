@@ -60,7 +60,7 @@ class Pool:
         # Addresses of the pool may be held already: to change a group's record the view restores
         # its pool and carves it again, while the group's endpoints keep their addresses.
         spans = FreeSpans(low, high)
-        while (held := self._free.first_taken(low, high)) is not None:
+        while low <= high and (held := self._free.first_taken(low, high)) is not None:
             spans.take(held)
             low = held + 1
         self._free.take_span(spans.low, spans.high)
