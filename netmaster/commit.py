@@ -37,6 +37,7 @@ from core.tasks import background, backoff
 from netmaster import codec
 from netmaster.commit_groups import PrefixSet, shared_prefixes
 from netmaster.foreign_writes import RevisionTracker
+from netmaster.ipam.resting import AddressRest
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
@@ -68,11 +69,13 @@ class CommitTiming:
 
     `gather`, about what a commit takes, for as many changes as the last group had; `rebuild` until
     a caller is refused while the view is read again; `full` until a full store is tried again.
+    `address_cooldown` is how long a released address rests before it is granted again, 0 for not.
     """
 
     gather: float = 0.004
     rebuild: float = 5.0
     full: float = 5.0
+    address_cooldown: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,8 @@ class Committer:
         self._timing = timing
         self._clock = clock
         self._tracker = RevisionTracker()
+        # Of the term, not of the view: a rebuild of the view ends no rest.
+        self._resting = AddressRest(timing.address_cooldown, clock)
         self._view = self._read(found)
         self._queue: deque[_PendingChange] = deque()
         self._in_flight: list[_PendingChange] = []
@@ -383,7 +388,7 @@ class Committer:
 
     def _read(self, found: Snapshot) -> View:
         """Return the view of a snapshot, and restart the tracking of revisions there."""
-        view = View.load({key: entry.value for key, entry in found.entries.items()})
+        view = View.load({key: entry.value for key, entry in found.entries.items()}, self._resting)
         self._tracker.restart(found)
         return view
 

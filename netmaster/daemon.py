@@ -129,6 +129,7 @@ def _leader_settings(settings: Settings) -> LeaderSettings:
         flags=StartupFlags(fwd_mode=settings.fwd_mode, infra_type=settings.infra),
         dead_host_after=settings.dead_host_after,
         history=settings.store_history,
+        address_cooldown=settings.address_cooldown,
     )
 
 

@@ -34,7 +34,7 @@ from netmaster.api.server import RestServer, Role, leaderless
 from netmaster.api.status import StatusApi
 from netmaster.claim_window import ClaimWindow
 from netmaster.cleanup import Cleanups
-from netmaster.commit import Committer, WriteAuthority
+from netmaster.commit import Committer, CommitTiming, WriteAuthority
 from netmaster.dead_hosts import Clocks, DeadHosts
 from netmaster.election import Effect, ElectionState, Input, step
 from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
@@ -69,13 +69,15 @@ class LeaderSettings:
 
     `mode` is the cluster's; `flags` concern the global object; `dead_host_after` is how many
     seconds a host keeps its endpoints without an agent, 0 for ever; `history` is how many seconds
-    of its past the store keeps, 0 for all.
+    of its past the store keeps, 0 for all; `address_cooldown` is how many seconds a
+    released address rests before it is granted again, 0 for not.
     """
 
     mode: str
     flags: StartupFlags
     dead_host_after: float
     history: float = 0
+    address_cooldown: float = 0
     timing: LeadershipTiming = field(default_factory=LeadershipTiming)
 
 
@@ -253,7 +255,8 @@ class Leadership:
             writer=self._master.writer,
             valid_until=lambda: self._lock.valid_until,
         )
-        begin = Committer.begin(self._backend, authority)
+        timing = CommitTiming(address_cooldown=self._settings.address_cooldown)
+        begin = Committer.begin(self._backend, authority, timing)
         async with background("reading", begin) as reading:
             await asyncio.wait((reading, lost), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():

@@ -91,6 +91,13 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("address-cooldown",),
+        env="ADDRESS_COOLDOWN",
+        help="seconds before a released address is granted again, unless no other is free",
+        default="0",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dns-enable",),
         env="DNS_ENABLE",
         help="accepted; agents answer names themselves",
@@ -135,6 +142,7 @@ class Settings:
     lease_ttl: int
     dead_host_after: int
     store_history: int
+    address_cooldown: int
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
 
@@ -179,6 +187,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         dead_host_after=values.number("dead-host-after", 0, LONGEST_ABSENCE),
         store_history=values.number("store-history", 0, 1_000_000),
         tls=tls.tls_files(values),
+        address_cooldown=values.number("address-cooldown", 0, 86_400),
     )
 
 

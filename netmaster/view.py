@@ -28,6 +28,7 @@ from netmaster.indexes.endpoints import EndpointIndex
 from netmaster.indexes.rest_objects import RestObjects
 from netmaster.ipam.group_ids import GroupIds
 from netmaster.ipam.network import NetworkAddresses
+from netmaster.ipam.resting import AddressRest
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.stored import (
     EndpointCleanup,
@@ -94,7 +95,8 @@ class View:
     # The view is optimistic: it holds writes that are not committed yet, so that the next decision
     # need not wait for the store. No caller is told before the commit (`netmaster.commit`).
 
-    def __init__(self) -> None:
+    def __init__(self, resting: AddressRest | None = None) -> None:
+        self._resting = resting or AddressRest()
         self._rest = RestObjects(codec.KINDS)
         self.objects = self._rest.objects
         self.claims = self._rest.claims
@@ -138,14 +140,14 @@ class View:
         return self.global_record is not None and self.global_record.infra_type == "aci"
 
     @classmethod
-    def load(cls, values: Mapping[str, bytes]) -> "View":
+    def load(cls, values: Mapping[str, bytes], resting: AddressRest | None = None) -> "View":
         """Return the view of a store's content; keys that are not the leader's are ignored.
 
         Raises SchemaMismatch for a store of another release; Invalid, naming the key, for a value
         that cannot be decoded.
         """
         schema.check(values.get(keys.SCHEMA))
-        view = cls()
+        view = cls(resting)
         stored = [
             (key, codec.decode(key, value))
             for key, value in values.items()
@@ -364,7 +366,7 @@ class View:
     def _addresses(self, nid: NetworkId) -> NetworkAddresses:
         addresses = self.addresses.get(nid)
         if addresses is None:
-            addresses = self.addresses[nid] = NetworkAddresses()
+            addresses = self.addresses[nid] = NetworkAddresses(self._resting.of(nid))
         return addresses
 
     def _drop_addresses_if_unused(self, nid: NetworkId) -> None:

@@ -7,22 +7,24 @@ reservations. The pools exist only while the network does.
 from core.addresses import Subnet, ipv4, ipv6, subnet4, subnet6
 from netmaster.ipam.pool import Pool
 from netmaster.ipam.pool6 import Pool6
+from netmaster.ipam.resting import NO_REST, Resting
 from state.records import GrantOwner, GrantRecord, NetworkRecord
 
 
 class NetworkAddresses:
     """Grants of a network by address text, and its pools (`v4` and `v6` None without a network)."""
 
-    __slots__ = ("grants", "v4", "v6")
+    __slots__ = ("_resting", "grants", "v4", "v6")
 
-    def __init__(self) -> None:
+    def __init__(self, resting: Resting = NO_REST) -> None:
+        self._resting = resting
         self.grants: dict[str, GrantRecord] = {}
         self.v4: Pool | None = None
         self.v6: Pool6 | None = None
 
     def open(self, network: NetworkRecord) -> None:
         """Create the pools of a network; addresses that are held already stay held."""
-        self.v4 = _pool(network)
+        self.v4 = _pool(network, self._resting)
         if network.ipv6_subnet:
             subnet = subnet6(ipv6(network.ipv6_subnet), network.ipv6_subnet_len)
             self.v6 = Pool6(subnet)
@@ -72,9 +74,9 @@ def subnet_of(network: NetworkRecord) -> Subnet:
     return subnet4(ipv4(network.subnet), network.subnet_len)
 
 
-def _pool(network: NetworkRecord) -> Pool:
+def _pool(network: NetworkRecord, resting: Resting) -> Pool:
     subnet = subnet_of(network)
     last = ipv4(network.last)
     bounded = network.bounded or last != subnet.last
     # A subnet written with host bits (10.1.1.77/24) is assignable from its start.
-    return Pool(subnet, ipv4(network.first) if bounded else subnet.base, last)
+    return Pool(subnet, ipv4(network.first) if bounded else subnet.base, last, resting)

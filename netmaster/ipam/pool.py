@@ -8,21 +8,24 @@ from bisect import bisect_right, insort
 
 from core.addresses import Subnet
 from core.ids import GroupKey
+from netmaster.ipam.resting import NO_REST, Resting
 from netmaster.ipam.spans import FreeSpans
 
 
 class Pool:
     """Free addresses between `low` and `high` of a subnet.
 
-    The network and the broadcast address are never among them.
+    The network and the broadcast address are never among them. `resting` are those that are granted
+    after all others.
     """
 
     # Invariant: every address belongs to exactly one set of spans, the network's or one group's.
     # `take` and `release` find it by the address alone, so an address is always released to the
     # set that it was taken from.
 
-    def __init__(self, subnet: Subnet, low: int, high: int) -> None:
+    def __init__(self, subnet: Subnet, low: int, high: int, resting: Resting = NO_REST) -> None:
         self.subnet = subnet
+        self._resting = resting
         self._free = FreeSpans(max(low, subnet.base + 1), min(high, subnet.last - 1))
         self._carved: dict[GroupKey, FreeSpans] = {}
         self._bounds: list[tuple[int, int, GroupKey]] = []
@@ -40,8 +43,11 @@ class Pool:
         return group if address <= high else None
 
     def lowest(self, group: GroupKey | None = None) -> int | None:
-        """Return the lowest free address, of a group's pool if it has one; None if all are held."""
-        return self._spans(group).lowest()
+        """Return the lowest free address, of a group's pool if it has one; None if all are held.
+
+        One that rests comes after all others.
+        """
+        return self._resting.choose(self._spans(group))
 
     def first_taken(self, low: int, high: int) -> int | None:
         """Return the lowest address of low..high that is held or pooled; None if all are free."""
@@ -52,15 +58,16 @@ class Pool:
         self._spans(self.group_of(address)).take(address)
 
     def release(self, address: int) -> None:
-        """Mark an address as free."""
+        """Mark an address as free; it may have to rest."""
         self._spans(self.group_of(address)).release(address)
+        self._resting.begin(address)
 
     def carve(self, group: GroupKey, low: int, high: int) -> None:
         """Set low..high aside for a group."""
         # Addresses of the pool may be held already: to change a group's record the view restores
         # its pool and carves it again, while the group's endpoints keep their addresses.
         spans = FreeSpans(low, high)
-        while (held := self._free.first_taken(low, high)) is not None:
+        while low <= high and (held := self._free.first_taken(low, high)) is not None:
             spans.take(held)
             low = held + 1
         self._free.take_span(spans.low, spans.high)

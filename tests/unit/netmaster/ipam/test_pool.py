@@ -103,3 +103,11 @@ def test_first_taken_sees_held_addresses_and_pools() -> None:
     assert pool.first_taken(ipv4("10.1.1.1"), ipv4("10.1.1.9")) == ipv4("10.1.1.5")
     assert pool.first_taken(ipv4("10.1.1.15"), ipv4("10.1.1.40")) == ipv4("10.1.1.20")
     assert pool.first_taken(ipv4("10.1.1.0"), ipv4("10.1.1.3")) == ipv4("10.1.1.0")
+
+
+def test_a_pool_can_be_carved_when_its_last_address_and_the_next_are_held() -> None:
+    low, high = ipv4("10.1.1.5"), ipv4("10.1.1.254")
+    pool = Pool(Subnet(ipv4("10.1.1.0"), 24), ipv4("10.1.1.0"), ipv4("10.1.1.255"))
+    pool.take(high)  # beyond it there is no free address at all
+    pool.carve(GroupKey("g:t"), low, high)
+    assert pool.lowest(GroupKey("g:t")) == low

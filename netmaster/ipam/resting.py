@@ -1,0 +1,66 @@
+"""Addresses that rest after their release, so that peers of the last holder forget it first.
+
+In come releases and a clock; out comes which free address is granted next. A resting address is
+free: it can be requested, and an exhausted pool ends the rest of the one that rested longest. Times
+are of one clock in one process, so a new leader knows of no rest.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from core.ids import NetworkId
+from netmaster.ipam.spans import FreeSpans
+
+
+class Resting:
+    """The resting addresses of one network; `seconds` 0 for no rest at all."""
+
+    __slots__ = ("_clock", "_released", "_seconds")
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._released: dict[int, float] = {}  # oldest first
+
+    def begin(self, address: int) -> None:
+        """Let an address rest from now on."""
+        if self._seconds:
+            self._released.pop(address, None)
+            self._released[address] = self._clock()
+
+    def choose(self, free: FreeSpans) -> int | None:
+        """Return the lowest free address that rests not, else the one that rested longest."""
+        self._end_past()
+        for first, last in free:
+            for address in range(first, last + 1):
+                if address not in self._released:
+                    return address
+        return next((address for address in self._released if address in free), None)
+
+    def _end_past(self) -> None:
+        now = self._clock()
+        past = []
+        for address, released in self._released.items():
+            if now - released < self._seconds:
+                break
+            past.append(address)
+        for address in past:
+            del self._released[address]
+
+
+class AddressRest:
+    """The rests of all networks, for one term of a leader; views come and go meanwhile."""
+
+    def __init__(self, seconds: float = 0.0, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._networks: dict[NetworkId, Resting] = {}
+
+    def of(self, network: NetworkId) -> Resting:
+        """Return the rests of a network."""
+        if not self._seconds:
+            return NO_REST
+        return self._networks.setdefault(network, Resting(self._seconds, self._clock))
+
+
+NO_REST: Final = Resting(0.0, lambda: 0.0)
