@@ -83,9 +83,7 @@ class RestServer:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):
-            return (
-                not_found()
-            )  # such as CONNECT: a follower would connect to the host that it names
+            return not_found()  # as CONNECT: a follower would connect to the host it names
         if _waits_to_send(request):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         with (
