@@ -1,8 +1,9 @@
 """The identity in a peer's certificate, and what each role may do at an agent. Pure.
 
-A certificate of this cluster has the subject `O=contiv, OU=<role>, CN=<name>`; `netmaster.ca`
-issues it. `identity_of` reads the subject, `agent_api_allows` and `rpc_allows` decide for the
-listeners of both daemons. What a role may do at netmaster's REST API is in `netmaster.auth.roles`.
+A certificate of this cluster has the subject `O=contiv, OU=<role>, CN=<name>`;
+`netmaster.commands.ca` issues it. `identity_of` reads the subject, `agent_api_allows` and
+`rpc_allows` decide for the listeners of both daemons. What a role may do at netmaster's REST API is
+in `netmaster.auth.roles`.
 """
 
 import ipaddress

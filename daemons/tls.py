@@ -1,7 +1,7 @@
 """TLS contexts of the daemons: mutual verification, and changed files without a restart.
 
 In come the paths of three PEM files; out come `ssl.SSLContext`s for listeners and clients, and the
-identity of a connected peer (`daemons.peers`). `netmaster.ca` writes the files,
+identity of a connected peer (`daemons.peers`). `netmaster.commands.ca` writes the files,
 `daemons.tls_faults` explains handshakes that fail.
 """
 

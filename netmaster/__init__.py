@@ -3,5 +3,5 @@
 In come REST requests of users and agents; out go answers, and writes to the store.
 `netmaster.api` (HTTP edge) -> `netmaster.plan` (decides, pure) -> `netmaster.commit` (the only
 writer). `netmaster.leadership` runs all of it while this master leads. `netmaster.auth` knows who
-may use the API, `netmaster.ca` makes certificates.
+may use the API, `netmaster.commands.ca` makes certificates.
 """

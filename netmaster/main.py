@@ -14,7 +14,8 @@ from daemons import flags
 from daemons.collector import tune_garbage_collector
 from daemons.host_address import default_host_address
 from daemons.open_files import raise_open_files_limit
-from netmaster import commands, settings
+from netmaster import settings
+from netmaster.commands import dispatch
 from netmaster.daemon import run
 
 log = logging.getLogger(__name__)
@@ -25,11 +26,11 @@ VERSION: Final = version("contiv")
 def start(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run netmaster until it is told to stop; return the exit code."""
     try:
-        if commands.is_command(arguments):
-            commands.run(arguments, environ)
+        if dispatch.is_command(arguments):
+            dispatch.run(arguments, environ)
             return 0
         values = flags.read(
-            "netmaster", settings.FLAGS, arguments, environ, VERSION, commands=commands.HELP
+            "netmaster", settings.FLAGS, arguments, environ, VERSION, commands=dispatch.HELP
         )
         if values is None:
             return 0

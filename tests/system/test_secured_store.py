@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from netmaster import store_acl
-from netmaster.store_acl import AgentHost
+from netmaster.commands import store_acl
+from netmaster.commands.store_acl import AgentHost
 from tests.bed.certificates import make_certificates
 from tests.bed.cluster import STORE_PORT, Bed
 from tests.bed.hosts import FABRIC_ADDRESS

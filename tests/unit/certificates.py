@@ -9,8 +9,8 @@ from pathlib import Path
 from daemons.peers import PeerIdentity, Role
 from daemons.tls import TlsFiles, peer_identity, shake_hands
 from daemons.tls_faults import explain
-from netmaster import ca
-from netmaster.ca import CertificateRequest, KeyPair
+from netmaster.commands import ca
+from netmaster.commands.ca import CertificateRequest, KeyPair
 
 NOW = datetime.now(UTC)
 """OpenSSL compares with the wall clock, so tests issue from it; it is read once."""

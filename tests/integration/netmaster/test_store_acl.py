@@ -9,8 +9,8 @@ from core import keys
 from core.errors import StoreDenied
 from core.ids import EndpointKey, HostLabel
 from core.tasks import background
-from netmaster import store_acl
-from netmaster.store_acl import AgentHost
+from netmaster.commands import store_acl
+from netmaster.commands.store_acl import AgentHost
 from netplugin.masters.label_claim import claim_label
 from objdb.access import Credentials
 from objdb.api import Backend, Change, Committed, Put, Snapshot

@@ -9,7 +9,7 @@ from core.errors import UsageError
 from daemons import flags, tls
 from daemons.peers import PeerIdentity, Role, rpc_allows
 from daemons.tls import TlsContexts, TlsFiles, contexts_of, peer_identity
-from netmaster import ca
+from netmaster.commands import ca
 from tests.unit.certificates import Issuer, anonymous_client, met, raw_client, request
 
 MASTER = request(Role.MASTER, "m1")

@@ -15,7 +15,7 @@ from core.errors import UsageError
 from daemons import tls
 from daemons.peers import Role
 from daemons.tls import TlsContexts, TlsFiles, peer_identity, shake_hands
-from netmaster import ca
+from netmaster.commands import ca
 from tests.unit.certificates import NOW, Issuer, met, raw_client, request
 
 MASTER = request(Role.MASTER, "m1")

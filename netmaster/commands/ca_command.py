@@ -1,4 +1,4 @@
-"""The command `netmaster ca`: files and arguments around `netmaster.ca`.
+"""The command `netmaster ca`: files and arguments around `netmaster.commands.ca`.
 
 `ca init DIR` makes an authority in a private directory. `ca issue DIR …` writes the three files
 that a daemon or user names with --tls-ca, --tls-cert and --tls-key; repeated with the same --out,
@@ -18,8 +18,8 @@ from typing import Final, NoReturn
 
 from core.errors import ContivError, UsageError
 from daemons.peers import Role
-from netmaster import ca
-from netmaster.ca import CertificateRequest, KeyPair
+from netmaster.commands import ca
+from netmaster.commands.ca import CertificateRequest, KeyPair
 
 AUTHORITY: Final = "ca.pem"
 AUTHORITY_KEY: Final = "ca-key.pem"

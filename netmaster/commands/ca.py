@@ -1,8 +1,8 @@
 """The certificate authority of a cluster: PEM bytes in, PEM bytes out.
 
 The only user of the `cryptography` library. Deterministic apart from fresh keys and serial
-numbers: the clock is an argument. Files and the command line are in `netmaster.ca_command`; the
-subject of a certificate is read again by `daemons.peers`.
+numbers: the clock is an argument. Files and the command line are in
+`netmaster.commands.ca_command`; the subject of a certificate is read again by `daemons.peers`.
 """
 
 import ipaddress

@@ -7,9 +7,9 @@ import pytest
 from core.errors import ContivError, Invalid, NotFound, UsageError
 from daemons import flags
 from daemons.peers import Role
-from netmaster.account_commands import COMMANDS
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.passwords import Passwords
+from netmaster.commands.accounts import COMMANDS
 from objdb.memory import MemoryBackend
 
 PASSWORD = "correct horse"

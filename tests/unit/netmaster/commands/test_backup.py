@@ -8,7 +8,7 @@ import pytest
 
 from core import keys
 from core.errors import Conflict, ContivError, Invalid, SchemaMismatch, StoreUnavailable
-from netmaster import backup
+from netmaster.commands import backup
 from objdb.api import Change, Put
 from objdb.memory import MemoryBackend, MemoryStore
 from objdb.memory.faults import LostAnswer

@@ -1,8 +1,8 @@
 """Backup and restore of what the leader owns (intents, records, grants), as one JSON text.
 
 `dump` reads a store at one revision, `load` writes a backup to a store. Host records, registrations
-and reports are not part of it: their owners write them again. `netmaster.commands` is the command
-line of both.
+and reports are not part of it: their owners write them again. `netmaster.commands.dispatch` is the
+command line of both.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """The commands beside the daemon: backups, users, and the authority of certificates.
 
-`netmaster dump` and `load` (`netmaster.backup`) write and read a backup on the standard streams;
-users' are in `netmaster.account_commands`. The daemon's own flags and environment variables name
-the store. `netmaster ca` (`netmaster.ca_command`) and `netmaster store-acl` (`netmaster.store_acl`)
-need none.
+`netmaster dump` and `load` (`backup`) write and read a backup on the standard streams; `accounts`
+has the commands of users. The daemon's own flags and environment variables name the store.
+`netmaster ca` (`ca_command`) and `netmaster store-acl` (`store_acl`) need none.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from typing import Final
 from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
-from netmaster import account_commands, backup, store_acl
+from netmaster.commands import accounts, backup, store_acl
 from objdb.api import Backend
 from objdb.connect import connect, store_of
 
@@ -45,7 +44,7 @@ async def _load(backend: Backend, values: Values) -> None:
 _COMMANDS: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
     "dump": (_dump, flags.STORE),
     "load": (_load, (*flags.STORE, REPLACE)),
-    **account_commands.COMMANDS,
+    **accounts.COMMANDS,
 }
 
 
@@ -57,7 +56,7 @@ def is_command(arguments: Sequence[str]) -> bool:
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Run the command that the first argument names. Raises ContivError."""
     if arguments[0] == AUTHORITY:
-        from netmaster import ca_command  # noqa: PLC0415 - its libraries are for this command
+        from netmaster.commands import ca_command  # noqa: PLC0415 - loads cryptography
 
         ca_command.run(arguments[1:])
         return

@@ -1,4 +1,4 @@
-"""Certificates as `netmaster.ca` issues them. Handshakes with them are in `test_tls`."""
+"""Certificates as `netmaster.commands.ca` issues them. Handshakes with them are in `test_tls`."""
 
 import ipaddress
 from datetime import timedelta
@@ -11,8 +11,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from core.errors import Invalid
 from daemons.peers import Role
-from netmaster import ca
-from netmaster.ca import CertificateRequest, KeyPair
+from netmaster.commands import ca
+from netmaster.commands.ca import CertificateRequest, KeyPair
 from tests.unit.certificates import NOW, request
 
 AUTHORITY = ca.new_authority(NOW)

@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import Invalid, UsageError
 from daemons.tls import TlsContexts, TlsFiles
-from netmaster import ca_command
-from netmaster.ca_command import FilesRefused
+from netmaster.commands import ca_command
+from netmaster.commands.ca_command import FilesRefused
 from tests.unit.certificates import NOW, met, raw_client
 
 

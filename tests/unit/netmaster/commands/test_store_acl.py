@@ -4,13 +4,13 @@ import pytest
 
 from core import keys
 from core.errors import UsageError
-from netmaster import commands
-from netmaster.store_acl import AGENT_READS
+from netmaster.commands import dispatch
+from netmaster.commands.store_acl import AGENT_READS
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert commands.is_command(["store-acl", *words])
-    commands.run(["store-acl", *words], {})
+    assert dispatch.is_command(["store-acl", *words])
+    dispatch.run(["store-acl", *words], {})
     return capsys.readouterr().out.splitlines()
 
 
@@ -48,4 +48,4 @@ def test_agents_read_no_accounts() -> None:
 )
 def test_wrong_words_are_a_usage_error(words: list[str]) -> None:
     with pytest.raises(UsageError, match=r"netmaster store-acl etcd\|consul"):
-        commands.run(["store-acl", *words], {})
+        dispatch.run(["store-acl", *words], {})

@@ -2,7 +2,8 @@
 
 They need the store but no running netmaster, so that a cluster gets its first administrator, and
 its last one back in. A password comes from standard input, never from a command line: any local
-user can read those. `netmaster.commands` runs them; the records are in `netmaster.auth.accounts`.
+user can read those. `netmaster.commands.dispatch` runs them; the records are in
+`netmaster.auth.accounts`.
 """
 
 import sys
@@ -106,7 +107,7 @@ COMMANDS: Final[Mapping[str, tuple[AccountCommand, tuple[Flag, ...]]]] = {
     "list-users": (list_users, flags.STORE),
     "rotate-token-keys": (rotate_token_keys, flags.STORE),
 }
-"""By the first word of the command line, as `netmaster.commands` has its own."""
+"""By the first word of the command line, as `netmaster.commands.dispatch` has its own."""
 
 
 def _name(values: Values) -> str:

@@ -1,0 +1,1 @@
+"""Unit tests of `netmaster/commands`, path for path."""
