@@ -87,6 +87,10 @@ class Host:
         self.namespace.create()
         self.ovs.start()
         fabric.join(self.namespace, self.link)
+        # The kernel's stack on the card hears ARP requests for the bridge's address too. If it
+        # answered with the card's MAC, the peer could send tunnel packets there. Open vSwitch
+        # decapsulates only what is sent to its bridge, so the lane would stay closed.
+        self.namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/eth0/arp_ignore"])
         bridge = ["--", "set", "bridge", "br-phy", "datapath_type=netdev"]
         self.ovs.vsctl("add-br", "br-phy", *bridge, "--", "add-port", "br-phy", "eth0")
         address = f"{self.address}/{PREFIX_LENGTH}"
