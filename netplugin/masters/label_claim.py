@@ -31,7 +31,7 @@ _RETRY: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimTiming:
+class LabelTiming:
     """In seconds."""
 
     patience: float = TTL + 5.0
@@ -45,13 +45,13 @@ def has_claimed(record: HostRecord, own: HostRecord) -> bool:
 
 
 async def claim_label(
-    backend: Backend, own: HostRecord, *, takeover: bool = False, timing: ClaimTiming | None = None
+    backend: Backend, own: HostRecord, *, takeover: bool = False, timing: LabelTiming | None = None
 ) -> None:
     """Write the host record; retry until the store is reachable.
 
     With `takeover` also if another host has the label. Raises Conflict if it has.
     """
-    timing = timing or ClaimTiming()
+    timing = timing or LabelTiming()
     deadline = asyncio.get_running_loop().time() + timing.patience
     pauses = backoff(limit=_RETRY)
     while True:

@@ -10,7 +10,7 @@ from core import keys
 from core.errors import Conflict, StoreDenied
 from core.ids import HostLabel
 from core.tasks import background
-from netplugin.masters.label_claim import ClaimTiming, claim_label, keep_label
+from netplugin.masters.label_claim import LabelTiming, claim_label, keep_label
 from netplugin.masters.registration import host_record, instances
 from objdb.api import Change, Delete, Put
 from objdb.memory import LostAnswer, MemoryBackend
@@ -23,7 +23,7 @@ LABEL = HostLabel("label")
 KEY = keys.host(LABEL)
 OWN = host_record(SETTINGS, [], "1", "own")
 OTHER = replace(OWN, host_id="other", control_ip="192.0.2.9")
-TIMING = ClaimTiming(patience=0.05, interval=0.005)
+TIMING = LabelTiming(patience=0.05, interval=0.005)
 
 
 @pytest.fixture
