@@ -172,8 +172,10 @@ def addresses(is_pods: Callable[[str], bool]) -> frozenset[str]:
         links = {link["index"]: str(link.get("ifname")) for link in iproute.get_links()}
         found = set()
         for held in iproute.get_addr():
-            name = links.get(held["index"], "")
-            if held["scope"] == _SCOPE_LINK and is_pods(name):
+            # An address without a link is that of a link which was made after the links were read,
+            # by an ADD in most cases. Its removal would not be noticed (`_concerns_addresses`).
+            name = links.get(held["index"])
+            if held["scope"] == _SCOPE_LINK and (name is None or is_pods(name)):
                 continue
             for kind in ("local", "address", "broadcast"):
                 found.add(str(held.get(kind) or ""))

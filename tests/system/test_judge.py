@@ -17,7 +17,7 @@ from tests.system.succession import leading, send, stored
 
 pytestmark = [pytest.mark.store, pytest.mark.system]
 
-READ_AGAIN: Final = "view read again"
+REBUILT: Final = "view rebuilt"
 HALVES: Final = {
     "obj/modeldb/tenant/t-net": "does not know it",
     "obj/modeldb/network/t-group:n": "does not know it",
@@ -65,7 +65,7 @@ def _loses(store: Store, master: Master, half: str, said: str) -> None:
 
 @contextmanager
 def _noticed(master: Master) -> Iterator[None]:
-    """Wait until the master has read again what is changed behind its back."""
-    before = master.log_text().count(READ_AGAIN)
+    """Wait until the master has rebuilt its view after what is changed behind its back."""
+    before = master.log_text().count(REBUILT)
     yield
-    eventually(lambda: master.log_text().count(READ_AGAIN) > before, "the master has read again")
+    eventually(lambda: master.log_text().count(REBUILT) > before, "the master has rebuilt its view")
