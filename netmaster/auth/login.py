@@ -66,7 +66,10 @@ class Logins:
         if who is None or not right:
             audit.login_failed(origin, name, "disabled" if user and right else "wrong password")
             raise NotAuthenticated("Invalid username/password")
-        token = tokens.issue(await self.accounts.token_keys(), who, self.now())
+        # A token of before the user's record was written is refused, by whole seconds. One issued
+        # within that second is later than the record, which has just been read.
+        issued_at = max(self.now(), float(user.tokens_from) if user else 0.0)
+        token = tokens.issue(await self.accounts.token_keys(), who, issued_at)
         self.lockout.succeeded(name, origin.address)
         audit.login_succeeded(origin, who)
         return token

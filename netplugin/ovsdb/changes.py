@@ -90,24 +90,29 @@ def hang_up(names: Collection[str]) -> OvsdbChange:
             _set(placeholder, "connection_mode", ["out-of-band"])
             bridge.controller = [placeholder]
         if connected:
-            root = _root(db)
-            # A read-modify-write: with `verify` the transaction fails, and is repeated, if another
-            # client has changed the number meanwhile.
-            root.verify("next_cfg")
-            root.next_cfg += 1
+            _request_confirmation(db)
 
     return change
 
 
 def delete_bridge(name: str) -> OvsdbChange:
-    """Remove the bridge with its ports; it need not exist."""
+    """Remove the bridge with its ports, and request a confirmation; it need not exist."""
 
     def change(db: Database, txn: Any) -> None:  # noqa: ARG001 - every change has this shape
         bridge = _bridge(db, name)
         if bridge is not None:
             _root(db).delvalue("bridges", bridge)
+            _request_confirmation(db)
 
     return change
+
+
+def _request_confirmation(db: Database) -> None:
+    root = _root(db)
+    # A read-modify-write: with `verify` the transaction fails, and is repeated, if another client
+    # has changed the number meanwhile.
+    root.verify("next_cfg")
+    root.next_cfg += 1
 
 
 def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> OvsdbChange:

@@ -144,14 +144,22 @@ class Ovsdb:
         # ovs-vswitchd retries a controller that refused it after a pause of a second at least. A
         # restarted agent, whose target is the same as before, would wait for that pause.
         await self._commit(changes.hang_up(bridges))
+        await self._wait_applied(within)
+
+    async def delete_bridge(self, name: str, within: float = 5.0) -> None:
+        """Remove a bridge with its ports; return when ovs-vswitchd has removed their links.
+
+        One that does not exist is a success. Returns after `within` seconds in any case: a switch
+        that is not running removes nothing.
+        """
+        await self._commit(changes.delete_bridge(name))
+        await self._wait_applied(within)
+
+    async def _wait_applied(self, within: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while not self._view.applied:
                     await self.changed().wait()
-
-    async def delete_bridge(self, name: str) -> None:
-        """Remove a bridge with its ports; one that does not exist is a success."""
-        await self._commit(changes.delete_bridge(name))
 
     async def add_port(self, bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> None:
         """Add a port; first delete the ports it replaces and any port of its names.
