@@ -84,6 +84,8 @@ class TracedBridge:
             *("add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"),
             *("fail_mode=secure", "protocols=OpenFlow13", *words),
         )
+        for port in ports:  # a link that is down is no member that a bundle sends by
+            ovs.namespace.run(["ip", "link", "set", f"{name}p{port}", "up"])
         shown = self._ask("dpif/show")
         self._ofports = {
             int(number): int(ofport)
