@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak bench clean lock format-check lint types imports commits unit unit-agent unit-ofnet unit-rest
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb deb-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -20,9 +20,18 @@ help:
 	@echo 'make check        format, lint, types, import contracts, commit messages, all unit tests: under a minute'
 	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
+	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
+	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul'
+	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make bench        our speed beside a reference'
+	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
+	@echo 'make deb          a Debian package in build/; make deb-check installs, runs and removes it'
+	@echo 'make image        the images of deploy/kubernetes, without a registry, into build/image'
+	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
+	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of two nodes, use it, break it, uninstall'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
+	@echo 'make audit        known vulnerabilities of the packages in requirements.lock, from pypi.org'
 	@echo 'make clean        remove .venv, caches and a demo that is left up'
 
 root:
@@ -37,8 +46,7 @@ demo: root setup
 demo-down:
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m tests.bed.demo down; else echo 'demo: none is up'; fi
 
-# Three parts side by side, since most of what tests do is wait. RECHECK=yes: what failed is tried once more, when its
-# part is through, as in Open vSwitch's own test suite. Both runs are printed.
+# Three parts side by side, since most of what tests do is wait.
 test: root setup
 	@$(MAKE) -j3 -k test-parts test-daemons test-planes
 
@@ -46,8 +54,7 @@ test-parts: TESTS := $(filter-out tests/system/,$(wildcard tests/*/))
 test-daemons: TESTS := tests/system/faults $(wildcard tests/system/test_[a-l]*.py)
 test-planes: TESTS := $(wildcard tests/system/test_[m-z]*.py)
 test-parts test-daemons test-planes:
-	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS) $(if $(RECHECK),|| { [ $$? = 1 ] && \
-	  $(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS) --last-failed --last-failed-no-failures=none; })
+	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS)
 
 # The steps are independent: four at a time, for unit tests wait now and then; each one's output in one piece, and all
 # of them even if one fails. The slowest come first.
@@ -89,11 +96,59 @@ explore: setup
 soak: root setup
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/soak.py
 
+# minutes: 160 000 connections; not part of `make test`
+spread: root setup
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/spread.py
+
+# the fault suite of `make test`, for as many requests as are wanted, in a tenth as many seconds or more
+faults: OPERATIONS ?= 100000
+faults: root setup
+	@CONTIV_TEST_OPERATIONS=$(OPERATIONS) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
+	  -k 'nobody_is_wronged$(if $(STORE), and $(STORE))' tests/system/faults/test_faults.py
+
+# one test of `make test`, with more containers
+docker-cycles: CYCLES ?= 200
+docker-cycles: root setup
+	@CONTIV_TEST_CYCLES=$(CYCLES) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ --timeout=3600 \
+	  -k many_containers tests/system/test_docker.py
+
 bench: root setup
 	@$(PYTHON) -m bench
 
+image: root
+	@scripts/setup buildah=buildah mmdebstrap=mmdebstrap
+	@scripts/image
+
+manifests:
+	@scripts/setup kubectl=kubernetes-client
+	@scripts/manifests
+
+# minutes on a real cluster; not part of `make test`
+e2e-k8s: root image
+	@scripts/setup containerd=containerd runc=runc busybox=busybox-static
+	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py
+
 lock: setup
 	@scripts/lock
+
+# copies what .venv has, for /usr/bin/python3; DESTDIR is for packages, CNI_BIN for contivk8s
+install uninstall: PREFIX ?= /usr/local
+install uninstall: TREE = scripts/install-tree $@ --destdir '$(or $(DESTDIR),/)' --prefix '$(PREFIX)' \
+  $(if $(CNI_BIN),--cni-bin '$(CNI_BIN)') $(if $(PYTHON3),--python '$(PYTHON3)')
+install: setup
+install uninstall:
+	@$(PYTHON) $(TREE)
+
+deb: setup
+	@scripts/deb
+
+# installs the package over this machine's files, in a root of its own; nothing is left of it
+deb-check: root deb
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/deb.py
+
+# needs the network: the advisories are at pypi.org
+audit: setup
+	@scripts/audit
 
 clean: demo-down
 	@rm -rf .venv .run build *.egg-info .coverage .*_cache .hypothesis

@@ -74,7 +74,7 @@ class _Runs:
         self._host = bed.hosts[0]
         self._plugins = {
             "ours": (bed.runtime.plugin, bed.conf(self._host)),
-            "theirs": (DEBIAN / "bridge", _bridge_conf(directory)),
+            "theirs": (DEBIAN / "bridge", bridge_conf(directory)),
         }
 
     def measure(self, *, at_once: int, calls: int) -> Times:
@@ -124,7 +124,8 @@ def _call(plugin: Path, conf: dict[str, Any], verb: str, sandbox: Sandbox) -> fl
     return took
 
 
-def _bridge_conf(directory: Path) -> dict[str, Any]:
+def bridge_conf(directory: Path) -> dict[str, Any]:
+    """Return the reference's network configuration; its state is in the directory."""
     return {
         "cniVersion": "1.0.0",
         "name": "reference",

@@ -8,12 +8,13 @@ as fast as they are answered, it says what a crowd costs each of them.
 """
 
 import asyncio
+import ssl
 import statistics
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from bench.netmaster import on_a_netmaster
+from bench.netmaster import HOST, on_a_netmaster
 from bench.table import Row, show
 from objdb.api import Change, Put
 from tests.bed.master import Master
@@ -36,6 +37,20 @@ NETWORK = (
 def rows() -> Iterable[Row]:
     """Measure on a private etcd and a netmaster of their own."""
     return on_a_netmaster(_measure)
+
+
+async def created_per_second(master: Master, _: Store) -> float:
+    """Return how many endpoints per second a fresh netmaster creates."""
+    names = _names()
+    admin = await Client.open("127.0.0.1", master.port, master.context())
+    await admin.post("/api/v1/networks/default:big/", NETWORK)
+    context = master.context(HOST)
+    clients = [await Client.open("127.0.0.1", master.port, context) for _ in range(CLIENTS)]
+    await _create(clients, names, 500)  # warm-up
+    rates = await _windows(clients, names)
+    for client in (admin, *clients):
+        client.close()
+    return rates.rate
 
 
 def rows_on_consul() -> Iterable[Row]:
@@ -119,9 +134,9 @@ class Client:
         self._writer = writer
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "Client":
-        """Connect."""
-        return cls(*await asyncio.open_connection(host, port))
+    async def open(cls, host: str, port: int, context: ssl.SSLContext | None = None) -> "Client":
+        """Connect, by TLS with a context."""
+        return cls(*await asyncio.open_connection(host, port, ssl=context))
 
     async def post(self, path: str, body: bytes) -> bytes:
         """Return the reply's body; anything but 200 ends the benchmark."""

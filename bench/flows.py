@@ -10,7 +10,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bench.table import Row, show
@@ -46,18 +47,37 @@ def rows() -> Iterable[Row]:
 
 
 async def _measure(ovs: OvsHost) -> list[Row]:
+    async with connected(ovs) as switch:
+        return await _rounds(ovs, switch)
+
+
+@asynccontextmanager
+async def connected(ovs: OvsHost) -> AsyncIterator[Switch]:
+    """Have a bridge of its own connect to a switch's channel; it is gone afterwards."""
     switch = Switch(BRIDGE)
     await switch.start(listening(ovs))
     ovs.vsctl(
         *("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"),
         *("fail_mode=secure", "protocols=OpenFlow13,OpenFlow14"),
         *("--", "set-controller", BRIDGE, f"tcp:127.0.0.1:{switch.port}"),
+        # what is measured keeps this process from answering probes, for seconds on a busy machine
+        *("--", "set", "controller", BRIDGE, "inactivity_probe=0"),
     )
     try:
         await until(lambda: switch.connected, "the switch connects")
-        return await _rounds(ovs, switch)
+        yield switch
     finally:
         await switch.close()
+        ovs.vsctl("del-br", BRIDGE)
+
+
+def install_by_ofctl(ovs: OvsHost, flows: Iterable[Flow]) -> float:
+    """Return the seconds in which Open vSwitch's own tool adds flows; they are removed again."""
+    script = ovs.rundir / "flows.txt"
+    script.write_text("".join(f"cookie={flow.cookie:#x},{_input(flow)}\n" for flow in flows))
+    took = _ofctl(ovs, script)
+    ovs.ofctl("del-flows", BRIDGE)
+    return took
 
 
 async def _rounds(ovs: OvsHost, switch: Switch) -> list[Row]:

@@ -53,6 +53,18 @@ def rows() -> Iterable[Row]:
     yield _to_the_switch()
 
 
+async def posted_per_second(master: Master, _: Store) -> float:
+    """Return how many rules per second a fresh netmaster takes."""
+    context = master.context()
+    clients = [await Client.open("127.0.0.1", master.port, context) for _ in range(CLIENTS)]
+    for path, body in SCENE:
+        await clients[0].post(f"/api/v1/{path}/", body)
+    rate = await _post_rounds(clients, 0)
+    for client in clients:
+        client.close()
+    return rate
+
+
 def _to_the_switch() -> Row:
     with tempfile.TemporaryDirectory(prefix="ct-bench-", dir="/run") as directory:
         bed = Bed(Path(directory), hosts=1).start()

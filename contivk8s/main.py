@@ -26,7 +26,7 @@ except ImportError:  # pragma: no cover - no supported Python
     import socket as sockets  # type: ignore[no-redef]
 
 VERSION = "0.1.0"
-SUPPORTED = ("0.3.1", "0.4.0", "1.0.0")
+SUPPORTED = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 LATEST = SUPPORTED[-1]
 DEFAULT_VERSION = "0.3.1"
 """The version for a configuration without one; the original always answered with it."""
@@ -42,12 +42,25 @@ INCOMPATIBLE_VERSION = 1
 INVALID_ENVIRONMENT = 4
 DECODING_FAILURE = 6
 TRY_AGAIN_LATER = 11
+NOT_AVAILABLE = 50
+"""STATUS: no ADD can be carried out now."""
 BROKEN_REPLY = 100
 
-PATHS = {"ADD": "/ContivCNI.AddPod", "DEL": "/ContivCNI.DelPod"}
+PATHS = {
+    "ADD": "/ContivCNI.AddPod",
+    "DEL": "/ContivCNI.DelPod",
+    "CHECK": "/ContivCNI.CheckPod",
+    "GC": "/ContivCNI.CollectPods",
+    "STATUS": "/ContivCNI.Status",
+}
+SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
+"""The first version of the protocol that has a verb; the other verbs are in all of them."""
 REQUIRED = {
     "ADD": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
     "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
+    "CHECK": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
+    "GC": (),
+    "STATUS": (),
 }
 POD_KEYS = ("K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID")
 CNI_KEYS = ("CNI_NETNS", "CNI_IFNAME", "CNI_CONTAINERID", "CNI_ARGS")
@@ -74,18 +87,20 @@ class CniError(Exception):
 def answer(env: dict[str, str], stdin: bytes) -> tuple[int, str]:
     """Return exit code and stdout of one CNI call."""
     version = LATEST
+    verb = env.get("CNI_COMMAND", "")
     try:
         config = configuration(stdin)
         requested = config.get("cniVersion", DEFAULT_VERSION)
         if requested in SUPPORTED:
             version = str(requested)
-        verb = env.get("CNI_COMMAND", "")
         if verb == "VERSION":
             return 0, versions(requested)
         check_environment(verb, env)
-        check_version(requested)
+        check_version(requested, verb)
         return ask_agent(PATHS[verb], socket_path(config, env), request_body(env, stdin))
     except CniError as error:
+        if verb == "STATUS" and error.code == TRY_AGAIN_LATER:
+            error.code = NOT_AVAILABLE
         return 1, error.text(version)
 
 
@@ -117,20 +132,29 @@ def check_environment(verb: str, env: dict[str, str]) -> None:
         )
     if verb not in PATHS:
         raise CniError(
-            INVALID_ENVIRONMENT, f"unknown CNI_COMMAND: {verb}", "known are ADD, DEL and VERSION"
+            INVALID_ENVIRONMENT,
+            f"unknown CNI_COMMAND: {verb}",
+            f"known are {', '.join(PATHS)} and VERSION",
         )
     missing = [name for name in REQUIRED[verb] if not env.get(name)]
     if missing:
         raise CniError(INVALID_ENVIRONMENT, "required env variables missing", ", ".join(missing))
 
 
-def check_version(requested: object) -> None:
-    """Raise CniError for an unsupported protocol version."""
+def check_version(requested: object, verb: str) -> None:
+    """Raise CniError for an unsupported protocol version, and for one that lacks the verb."""
     if requested not in SUPPORTED:
         raise CniError(
             INCOMPATIBLE_VERSION,
             "incompatible CNI versions",
             f"config is {requested!r}, plugin supports {', '.join(SUPPORTED)}",
+        )
+    since = SINCE.get(verb, DEFAULT_VERSION)
+    if SUPPORTED.index(requested) < SUPPORTED.index(since):
+        raise CniError(
+            INCOMPATIBLE_VERSION,
+            f"config version does not allow {verb}",
+            f"config is {requested!r}, {verb} needs {since}",
         )
 
 
@@ -187,7 +211,7 @@ def ask_agent(path: str, where: str, body: bytes) -> tuple[int, str]:
         raise CniError(
             TRY_AGAIN_LATER, "the agent does not answer", f"{where}: {error.strerror or error}"
         ) from error
-    return read_reply(reply)
+    return read_reply(reply, where)
 
 
 def exchange(where: str, request: bytes) -> bytes:
@@ -211,8 +235,8 @@ def exchange(where: str, request: bytes) -> bytes:
         agent.close()
 
 
-def read_reply(reply: bytes) -> tuple[int, str]:
-    """Return exit code and stdout from an HTTP reply. Raises CniError for a malformed one."""
+def read_reply(reply: bytes, where: str) -> tuple[int, str]:
+    """Return exit code and stdout from an HTTP reply. Raises CniError for any other reply."""
     head, blank, body = reply.partition(b"\r\n\r\n")
     if not blank:
         raise CniError(TRY_AGAIN_LATER, "the agent closed the connection without a reply")
@@ -222,7 +246,7 @@ def read_reply(reply: bytes) -> tuple[int, str]:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise CniError(BROKEN_REPLY, "the agent's reply makes no sense", f"HTTP {status}")
+        raise refusal(status, body, where)
     text = fields.get("cni")
     if not isinstance(text, str):
         raise CniError(
@@ -231,6 +255,34 @@ def read_reply(reply: bytes) -> tuple[int, str]:
             str(fields.get("errinfo") or f"HTTP {status}"),
         )
     return (0 if status.startswith("200") else 1), text
+
+
+def refusal(status: str, body: bytes, where: str) -> CniError:
+    """Return the error for a reply that is no CNI reply: what it was, and what to do."""
+    said = f"HTTP {status}: {body[:200].decode(errors='replace').strip()}"
+    if status.startswith("403"):
+        return CniError(
+            BROKEN_REPLY,
+            "access denied",
+            f"{said}: run the plugin as root, or as the user of netplugin",
+        )
+    if status.startswith("404"):
+        return CniError(
+            BROKEN_REPLY,
+            "page not found",
+            f"{said}: install the contivk8s of the netplugin that listens at {where}",
+        )
+    if status.startswith(("408", "502", "503", "504")):
+        return CniError(
+            TRY_AGAIN_LATER,
+            "the agent cannot answer now",
+            f"{said}: is {where} the socket of netplugin?",
+        )
+    return CniError(
+        BROKEN_REPLY,
+        "the reply is not one of the agent",
+        f"{said}: is {where} the socket of netplugin?",
+    )
 
 
 def decode(text: str) -> object:

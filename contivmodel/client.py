@@ -27,6 +27,7 @@ from contivmodel.rpc import (
     CreateEndpointRequest,
     DeleteEndpointRequest,
     ReleaseAddressRequest,
+    UpdateEndpointRequest,
 )
 from contivmodel.wire import WireModel, dumps, field
 from core.errors import (
@@ -92,14 +93,22 @@ REVISIONS_HEADER: Final = "Contiv-Revisions"
 the prefixes that determine the endpoint's policies. An agent that has applied these revisions has
 the endpoint's policies in place."""
 
+HISTORY_HEADER: Final = "Contiv-History"
+"""Header of the same answer: the id of the leader's term, in whose history of the store these
+revisions are."""
+
 R = TypeVar("R", bound=WireModel)
 
 
 class CreatedEndpoint(NamedTuple):
-    """The created endpoint, and the revisions of `REVISIONS_HEADER` by prefix."""
+    """The created endpoint, the revisions of `REVISIONS_HEADER` by prefix, and their history.
+
+    The history is "" from a netmaster of a release without it.
+    """
 
     endpoint: EndpointConfig
     revisions: dict[str, int]
+    history: str = ""
 
 
 class MasterClient:
@@ -150,7 +159,8 @@ class MasterClient:
         """Create an endpoint and return its record; idempotent."""
         answer, headers = await self._post("createEndpoint", request, base_url)
         endpoint = _read(EndpointReply, answer).endpoint
-        return CreatedEndpoint(endpoint, _revisions(headers.get(REVISIONS_HEADER, "{}")))
+        revisions = _revisions(headers.get(REVISIONS_HEADER, "{}"))
+        return CreatedEndpoint(endpoint, revisions, headers.get(HISTORY_HEADER, ""))
 
     async def delete_endpoint(
         self, request: DeleteEndpointRequest, *, base_url: str | None = None
@@ -158,6 +168,12 @@ class MasterClient:
         """Delete an endpoint and return its record. Raises NotFound if there was none."""
         answer, _ = await self._post("deleteEndpoint", request, base_url)
         return _read(EndpointReply, answer).endpoint
+
+    async def update_endpoint(
+        self, request: UpdateEndpointRequest, *, base_url: str | None = None
+    ) -> None:
+        """Record what happened to an endpoint's container. Raises NotFound if there is none."""
+        await self._post("updateEndpoint", request, base_url)
 
     async def alloc_address(
         self, request: AllocAddressRequest, *, base_url: str | None = None

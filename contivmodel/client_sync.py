@@ -9,10 +9,10 @@ Failures have the texts of the original's client, with the URL and the dialled a
 import http.client
 import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from core.errors import MasterRefused, MasterUnavailable
 
@@ -26,6 +26,9 @@ Secure: TypeAlias = Callable[[], "ssl.SSLContext"]
 
 TIMEOUT: Final = 60.0
 """Seconds without data after which a request fails; the original has no limit."""
+
+PAGE: Final = 1000
+"""Objects of a page of a list that is read in pages."""
 
 _LOGIN: Final = "/api/v1/auth_proxy/login/"
 
@@ -73,6 +76,17 @@ class RestClient:
         """Remove one object; a path the server does not know counts as removed."""
         self._ask("DELETE", _item(plural, key))
 
+    def endpoints(self, asked: Iterable[tuple[str, str]], limit: int = PAGE) -> Iterator[Json]:
+        """Yield the endpoints that the query parameters ask for, read `limit` at a time."""
+        after = ""
+        while True:
+            query = urlencode([*asked, ("limit", limit), *([("after", after)] if after else ())])
+            page = self._object(f"/api/v2/endpoints?{query}")
+            yield from page.get("items", ())
+            after = page.get("next", "")
+            if not after:
+                return
+
     def hosts(self) -> list[Json]:
         """Return all hosts and whether they have applied all changes."""
         return self._objects("/hosts")
@@ -112,13 +126,13 @@ class RestClient:
     def _objects(self, path: str) -> list[Json]:
         found = self._ask("GET", path)
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-            raise MasterRefused("the answer is not a list of objects")
+            raise MasterRefused(f"GET {path}: netmaster's answer is not a list of objects")
         return found
 
     def _object(self, path: str, method: str = "GET") -> Json:
         found = self._ask(method, path)
         if not isinstance(found, dict):
-            raise MasterRefused("the answer is not an object")
+            raise MasterRefused(f"{method} {path}: netmaster's answer is not an object")
         return found
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -181,7 +195,7 @@ class _Connection(http.client.HTTPConnection):
             raise _NotSent("http: no Host in request URL")
         self._tls = parts.scheme == "https"
         super().__init__(parts.hostname, port or (443 if self._tls else 80), timeout=timeout)
-        self.target = parts.path
+        self.target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         self._secure = secure
 
     def connect(self) -> None:
@@ -275,7 +289,16 @@ def _refusal(status: int, reason: str, answer: bytes) -> str:
         case HTTPStatus.INTERNAL_SERVER_ERROR:
             return answer.decode("utf-8", "replace")
         case _:
-            return f"{status} {reason}"
+            return _detail(answer) or f"{status} {reason}"
+
+
+def _detail(answer: bytes) -> str:
+    """Return what an answer of API v2 says is wrong (RFC 9457); "" for any other answer."""
+    try:
+        problem = json.loads(answer)
+    except ValueError:
+        return ""
+    return str(problem.get("detail", "")) if isinstance(problem, dict) else ""
 
 
 def _parse(answer: bytes) -> Any:

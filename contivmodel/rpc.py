@@ -10,7 +10,7 @@ from contivmodel.wire import WireModel, field
 
 
 class ConfigEP(WireModel):
-    """The endpoint that an agent requests."""
+    """The endpoint that an agent requests; `mac_address` is not the original's."""
 
     go_package: ClassVar[str] = "intent"
 
@@ -18,6 +18,7 @@ class ConfigEP(WireModel):
     host: HostName = field("Host")
     ip_address: CallText = field("IPAddress")
     ipv6_address: CallText = field("IPv6Address")
+    mac_address: CallText = field("MacAddress")
     service_name: CallText = field("ServiceName")
 
 
@@ -25,6 +26,7 @@ class CreateEndpointRequest(WireModel):
     """POST /plugin/createEndpoint; `config` names container, host and group.
 
     `claim`, which the original does not have, is "true" if a pod runs with the addresses asked for.
+    Nor does the original have `labels`, those of a new endpoint.
     """
 
     go_package: ClassVar[str] = "master"
@@ -36,6 +38,7 @@ class CreateEndpointRequest(WireModel):
     common_name: CallText = field("EPCommonName")
     config: ConfigEP = field("ConfigEP", default_factory=ConfigEP)
     claim: str = field("Claim")
+    labels: dict[str, str] = field("Labels", default_factory=dict)
 
 
 class DeleteEndpointRequest(WireModel):
@@ -69,7 +72,11 @@ class UpdateEndpointRequest(WireModel):
 
 
 class AllocAddressRequest(WireModel):
-    """POST /plugin/allocAddress; the network by its id or its pool `ip/len[:tenant]`."""
+    """POST /plugin/allocAddress; the network by its id or its pool `ip/len[:tenant]`.
+
+    `range`, which the original does not have, is the part of the subnet (`ip/len`) that an address
+    is to be of.
+    """
 
     go_package: ClassVar[str] = "master"
     go_name: ClassVar[str] = "AddressAllocRequest"
@@ -77,6 +84,7 @@ class AllocAddressRequest(WireModel):
     network_id: CallText = field("NetworkID")
     address_pool: CallText = field("AddressPool")
     preferred: CallText = field("PreferredIPv4Address")
+    range: CallText = field("Range")
 
 
 class ReleaseAddressRequest(WireModel):

@@ -3,13 +3,13 @@
 In come connections, as transports; out goes the decision which of them are closed. A listener over
 its limit closes the connection that has waited longest, of the peer that has most: a peer that
 opens many connections displaces its own. One that is being answered is never closed for another.
-Used by the listeners of both daemons; knows no protocol.
+Used by the listeners of both daemons, by `core.guarded_protocols`; knows no protocol.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 class ConnectionLimits:
     """Limits of one listener: numbers of connections, and seconds.
 
-    `first_request`: until the first request is complete but for its body; 0 for never. `unread`:
+    `first_request`: until the first request is complete but for its body, with the handshake of
+    TLS; 0 for never. `unread`:
     for a peer to read what was sent to it, before more is sent; 0 for ever.
     """
 
@@ -51,9 +52,10 @@ class ConnectionGuard:
     def __init__(self, listener: str, limits: ConnectionLimits) -> None:
         self.counters: Counter[str] = Counter()
         self._listener = listener
-        self._limits = limits
+        self.limits = limits
         self._all: dict[asyncio.BaseTransport, _Connection] = {}
         self._peers: dict[str, dict[_Connection, None]] = {}  # each in the order of their arrival
+        self._handshakes: set[asyncio.BaseTransport] = set()
 
     def __len__(self) -> int:
         """Return the number of open connections."""
@@ -62,9 +64,9 @@ class ConnectionGuard:
     def admit(self, transport: asyncio.BaseTransport) -> bool:
         """Take a connection in, or close it and return False; another may be closed instead."""
         peer = peer_of(transport)
-        if len(self._peers.get(peer, ())) >= self._limits.per_peer:
+        if len(self._peers.get(peer, ())) >= self.limits.per_peer:
             admitted = self._displace(peer, "too many of one peer")
-        elif len(self._all) >= self._limits.total:
+        elif len(self._all) >= self.limits.total:
             admitted = self._displace(self._largest(), "too many")
         else:
             admitted = True
@@ -76,6 +78,7 @@ class ConnectionGuard:
 
     def release(self, transport: asyncio.BaseTransport) -> None:
         """Forget a connection that has ended."""
+        self._handshakes.discard(transport)
         connection = self._all.pop(transport, None)
         if connection is None:
             return
@@ -98,16 +101,38 @@ class ConnectionGuard:
         with self._counted(transport, -1):
             yield
 
-    def guarded(self, factory: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
-        """Return a factory of the same protocols, behind this guard."""
-        return lambda: _Guarded(self, factory)
+    def begin_handshake(self, transport: asyncio.BaseTransport) -> None:
+        """Note that a connection that was admitted is in the handshake of TLS."""
+        self._handshakes.add(transport)
+
+    def end_handshake(
+        self, transport: asyncio.BaseTransport, secured: asyncio.BaseTransport
+    ) -> bool:
+        """Go on with the transport above another one, which is TLS; False if that has ended."""
+        self._handshakes.discard(transport)
+        connection = self._all.pop(transport, None)
+        if connection is None:
+            return False
+        connection.transport = secured
+        self._all[secured] = connection
+        return True
+
+    def drop_handshakes(self) -> None:
+        """End the connections that are in the handshake: the listener stops."""
+        for transport in tuple(self._handshakes):
+            self._end(transport, "listener stops")
+
+    def drop(self, transport: asyncio.BaseTransport, reason: str) -> None:
+        """End a connection and count it, unless it has ended."""
+        if transport in self._all:
+            self._end(transport, reason)
 
     def expect_reading(self, transport: asyncio.BaseTransport) -> asyncio.TimerHandle | None:
         """Close a connection whose peer does not read; cancel what is returned if it does."""
-        if not self._limits.unread:
+        if not self.limits.unread:
             return None
         loop = asyncio.get_running_loop()
-        return loop.call_later(self._limits.unread, self._end, transport, "peer does not read")
+        return loop.call_later(self.limits.unread, self._end, transport, "peer does not read")
 
     @contextmanager
     def _counted(self, transport: asyncio.BaseTransport | None, change: int) -> Iterator[None]:
@@ -131,9 +156,11 @@ class ConnectionGuard:
     def _add(self, connection: _Connection) -> None:
         self._all[connection.transport] = connection
         self._peers.setdefault(connection.peer, {})[connection] = None
-        if self._limits.first_request:
+        if self.limits.first_request:
+            # The transport is looked up when the time is over: TLS has replaced it by then.
             connection.deadline = asyncio.get_running_loop().call_later(
-                self._limits.first_request, self._end, connection.transport, "no request in time"
+                self.limits.first_request,
+                lambda: self._end(connection.transport, "no request in time"),
             )
 
     def _largest(self) -> str:
@@ -162,51 +189,6 @@ class ConnectionGuard:
                 "connection closed",
                 extra=fields(listener=self._listener, peer=peer, error=reason, count=count),
             )
-
-
-class _Guarded(asyncio.Protocol):
-    """A protocol behind a guard: made when the connection is admitted, and handed every event."""
-
-    def __init__(self, guard: ConnectionGuard, factory: Callable[[], asyncio.Protocol]) -> None:
-        self._guard = guard
-        self._factory = factory
-        self._inner: asyncio.Protocol | None = None
-        self._transport: asyncio.BaseTransport | None = None
-        self._unread: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._guard.admit(transport):
-            self._transport = transport
-            self._inner = self._factory()
-            self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._inner is not None:
-            self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received() if self._inner is not None else None
-
-    def pause_writing(self) -> None:
-        if self._inner is not None and self._transport is not None:
-            self._unread = self._guard.expect_reading(self._transport)
-            self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._stop_waiting()
-        if self._inner is not None:
-            self._inner.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        if self._inner is not None and self._transport is not None:
-            self._guard.release(self._transport)
-            self._inner.connection_lost(exc)
-
-    def _stop_waiting(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
 
 
 def peer_of(transport: asyncio.BaseTransport) -> str:

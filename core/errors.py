@@ -77,6 +77,10 @@ class FenceLost(ContivError):
     """A fenced commit was refused: the lock has another holder. Nothing was written."""
 
 
+class StoreRewound(FenceLost):
+    """A fenced commit was refused: the store went back to another history. Nothing was written."""
+
+
 class NotLeader(ContivError):
     """This netmaster is not the leader; nothing was changed. Send the request to the leader."""
 

@@ -3,7 +3,8 @@
 A daemon's tasks belong to one `Supervisor`. An eternal task that ends, by return or by exception,
 is a bug that stops the daemon: the supervisor keeps the first such reason and `wait` raises it.
 Finite background work goes through `Supervisor.spawn`, which logs and counts its failures. Steps
-that must not be cancelled half-way go through `unbroken`.
+that must not be cancelled half-way go through `unbroken`, callbacks of the loop start what they
+cannot wait for by `detached`.
 """
 
 # Why all tasks start here: asyncio keeps only weak references to tasks and reports the exception
@@ -145,6 +146,25 @@ async def background(name: str, coro: Coroutine[Any, Any, T]) -> AsyncIterator[a
             current = asyncio.current_task()
             if current is not None and current.cancelling():
                 raise
+
+
+_detached: set[asyncio.Task[None]] = set()
+"""The loop itself refers to its tasks weakly."""
+
+
+def detached(name: str, coro: Coroutine[Any, Any, None]) -> None:
+    """Start short work that ends by itself, as from a callback of the loop; failures are logged."""
+
+    async def work() -> None:
+        try:
+            await coro
+        except Exception as exc:
+            _report(name, exc)
+
+    task = asyncio.create_task(work(), name=name)
+    _detached.add(task)
+    task.add_done_callback(_detached.discard)
+    task.add_done_callback(lambda _: coro.close())  # as in `Supervisor._start`
 
 
 def _report(name: str, exc: BaseException) -> BaseException:

@@ -5,6 +5,6 @@ from typing import Final
 VERSION: Final = "0.1.0"
 
 GIT_COMMIT: Final = ""
-"""Set by the build; the original sets it with the linker."""
+"""Set in the copy that `scripts/install-tree` installs; the original sets it with the linker."""
 
 BUILD_TIME: Final = ""

@@ -1,6 +1,7 @@
-"""Code of both daemons: Go's flag grammar, the host address, the garbage collector, TLS.
+"""Code of both daemons: Go's flag grammar, the host address, the garbage collector, TLS, HTTP.
 
-Takes the command line and the environment, returns checked values. `tls` makes the contexts of
-connections, `peers` says what the peer of one may do, `tls_faults` why a handshake failed. Above
+`program` runs a daemon's command line; `flags` reads it. `tls` makes the contexts of
+connections, `peers` says what the peer of one may do, `tls_faults` why a handshake failed. `http`
+listens for the HTTP servers, behind limits of connections, `listen_address` names where. Above
 `core`, below all packages that are configured by flags.
 """

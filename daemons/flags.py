@@ -28,6 +28,7 @@ from typing import Any, Final, NoReturn
 from core import logs
 from core.errors import UsageError
 from core.logs import fields
+from core.version import BUILD_TIME, GIT_COMMIT
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +248,8 @@ def read(
 
 def print_version(daemon: str, version: str) -> None:
     """Print the original's version block."""
-    sys.stdout.write(f"{daemon} version \nVersion: {version}\nGitCommit: \nBuildTime: \n\n")
+    built = f"GitCommit: {GIT_COMMIT}\nBuildTime: {BUILD_TIME}\n"
+    sys.stdout.write(f"{daemon} version \nVersion: {version}\n{built}\n")
 
 
 def set_up_logs(values: Values) -> None:

@@ -19,5 +19,8 @@ def raise_open_files_limit() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as exc:  # an unlimited one may exceed the kernel's own
-            log.warning("limit of open files not raised", extra=fields(error=exc, count=soft))
+            log.warning(
+                "limit of open files not raised, set LimitNOFILE= of the service",
+                extra=fields(error=exc, count=soft),
+            )
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

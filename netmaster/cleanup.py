@@ -131,6 +131,6 @@ class Cleanups:
             try:
                 await self._reclaim(record)
             except AgentUnavailable as exc:
-                log.warning("endpoint teardown failed", extra=fields(host=host, error=exc))
+                log.warning("agent has not removed an endpoint", extra=fields(host=host, error=exc))
                 failed[host] = str(exc)
                 return

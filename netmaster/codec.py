@@ -38,7 +38,8 @@ from netmaster.stored import (
     PendingProfile,
     Stored,
 )
-from state import codec, schema
+from state import codec, lineage, schema
+from state.lineage import Lineage
 from state.reading import RecordFields
 
 KINDS: Final[dict[str, type[RestObject]]] = {
@@ -85,13 +86,17 @@ def encode(stored: Stored) -> bytes:
         return wire.dumps(stored)
     if isinstance(stored, GroupIdCursor):
         return json.dumps({"last": stored.last}).encode()
-    if isinstance(stored, schema.SchemaStamp):
-        return schema.encode(stored)
+    if isinstance(stored, schema.SchemaStamp | Lineage):
+        return _encode_of_the_store(stored)
     if isinstance(
         stored, EndpointCleanup | HostAbsence | HostDrain | PendingProfile | PendingDockerNetwork
     ):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
+
+
+def _encode_of_the_store(stored: schema.SchemaStamp | Lineage) -> bytes:
+    return lineage.encode(stored) if isinstance(stored, Lineage) else schema.encode(stored)
 
 
 def decode(key: str, value: bytes) -> Stored:
@@ -171,6 +176,7 @@ def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
 _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.OBJECTS: _decode_object,
     keys.SCHEMA: lambda _, value: schema.decode(value),
+    keys.LINEAGE: lambda _, value: lineage.decode(value),
     keys.GROUP_ID_CURSOR: _decode_cursor,
     keys.ACI_LAUNCHES: lambda key, _: PendingProfile(keys.after(keys.ACI_LAUNCHES, key)),
     keys.DOCKNET_DOUBTS: _decode_docker_network,

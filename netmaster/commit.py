@@ -30,12 +30,14 @@ from core.errors import (
     NotLeader,
     StoreDenied,
     StoreFull,
+    StoreRewound,
     StoreUnavailable,
 )
 from core.logs import fields
 from core.tasks import background, backoff
 from netmaster import codec
 from netmaster.commit_groups import PrefixSet, shared_prefixes
+from netmaster.commit_stats import CommitStats
 from netmaster.foreign_writes import RevisionTracker
 from netmaster.ipam.resting import AddressRest
 from netmaster.plan.model import Plan
@@ -135,9 +137,11 @@ class Committer:
         reports: AsyncIterator[Snapshot | Delta],
         *,
         timing: CommitTiming,
+        stats: CommitStats | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend = backend
+        self._stats = stats or CommitStats()
         self._authority = authority
         self._reports = reports
         self._timing = timing
@@ -159,12 +163,22 @@ class Committer:
         self._wake = asyncio.Event()
         self._end: ContivError | None = None
         self._unchecked: list[Snapshot | Delta] = []
+        self.last_commit = max(
+            (entry.rev for key, entry in found.entries.items() if key.startswith(keys.COMMITS)),
+            default=0,
+        )
+        """The revision of the last commit of a leader before this term, 0 for none."""
+        # Each of its commits moved its writer's marker, also one that only deletes.
         self.rewound = False
         """Whether the term ended because the store went back."""
 
     @classmethod
     async def begin(
-        cls, backend: Backend, authority: WriteAuthority, timing: CommitTiming | None = None
+        cls,
+        backend: Backend,
+        authority: WriteAuthority,
+        timing: CommitTiming | None = None,
+        stats: CommitStats | None = None,
     ) -> "Committer":
         """Read all that is stored, however long the store takes, and return a committer for it.
 
@@ -176,7 +190,14 @@ class Committer:
         reports = backend.watch(keys.ROOT)
         async for found in reports:
             if isinstance(found, Snapshot):
-                committer = cls(backend, authority, found, reports, timing=timing or CommitTiming())
+                committer = cls(
+                    backend,
+                    authority,
+                    found,
+                    reports,
+                    timing=timing or CommitTiming(),
+                    stats=stats,
+                )
                 log.info("view loaded", extra=fields(revision=found.rev, count=len(found.entries)))
                 return committer
         raise NotLeader(NO_LEADER)
@@ -190,6 +211,11 @@ class Committer:
     def revisions(self) -> Mapping[str, int]:
         """Return the revision of the last change under each prefix that agents watch."""
         return self._tracker.prefixes.revisions
+
+    @property
+    def pending(self) -> int:
+        """Return how many changes are decided and neither committed nor refused yet."""
+        return self._queued - self._finished
 
     async def submit(self, decide: Callable[[View], Plan]) -> object:
         """Decide and commit a change, with all parts of its plan; return the plan's reply.
@@ -331,11 +357,14 @@ class Committer:
 
     async def _commit(self, group: list[_PendingChange], changes: list[Change]) -> None:
         self._in_flight, self._expected = group, len(group)
+        began, outcome = self._clock(), "failed"
         try:
             outcomes = await self._backend.commit(
                 changes, fence=self._authority.fence, writer=self._authority.writer
             )
+            outcome = "committed" if all(map(_is_made, outcomes)) else "refused"
         except FenceLost as exc:
+            outcome = "fenced"
             # The store itself refused the commit, so nothing of it was done.
             self._in_flight = []
             self._fail(group, NotLeader(NO_LEADER))
@@ -350,6 +379,8 @@ class Committer:
             if any(isinstance(op, Put) for change in changes for op in change.ops):
                 self._full = None
             self._finish_group(group, outcomes)
+        finally:
+            self._stats.attempted(outcome, len(group), self._clock() - began)
         self._in_flight = []
         self._check_reports()
 
@@ -358,6 +389,7 @@ class Committer:
         for pending, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Committed):
                 self._tracker.committed(pending.ops, outcome.rev)
+                self._stats.committed(outcome.rev, self._clock())
                 if not pending.done.done():
                     pending.done.set_result(None)
         refused = [
@@ -415,6 +447,7 @@ class Committer:
                     log.warning("store went back, term ends", extra=fields(revision=item.rev))
                     self.rewound = True
                     break
+                self._stats.reported(item.rev, self._clock())
                 self._unchecked.append(item)
                 self._check_reports()
         except StoreDenied as exc:
@@ -437,6 +470,7 @@ class Committer:
         """Fail all queued changes, and rebuild the view before anything new is decided."""
         log.warning("view out of sync with store, rebuilding it", extra=fields(error=reason))
         self._rebuilds += 1
+        self._stats.rebuilds += 1
         self._view_valid.clear()
         self._wake.set()
         waiting = list(self._queue)
@@ -451,6 +485,7 @@ class Committer:
         self._open_barriers()
 
     def _on_fence_lost(self, reason: FenceLost) -> None:
+        self.rewound |= isinstance(reason, StoreRewound)
         self._finish(NotLeader(NO_LEADER))
         log.warning("leader lock lost", extra=fields(error=reason))
 
@@ -503,3 +538,7 @@ class Committer:
             _, barrier = self._barriers.popleft()
             if not barrier.done():
                 barrier.set_result(None)
+
+
+def _is_made(outcome: Outcome) -> bool:
+    return isinstance(outcome, Committed)

@@ -15,11 +15,18 @@ from typing import Final
 
 from core import keys
 from core.logs import fields
+from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
+from daemons import metrics_page
+from daemons.health import Health
+from daemons.listen_address import ListenAddress
+from daemons.metrics_page import MetricsPage
 from daemons.tls import TlsContexts, contexts_of, may_call
+from netmaster import health
 from netmaster.aci import GatewayClient
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
+from netmaster.api.metrics import metrics_route
 from netmaster.api.proxy import Proxy
 from netmaster.api.server import RestServer
 from netmaster.api.status import StatusApi
@@ -27,6 +34,7 @@ from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
 from netmaster.auth.passwords import Passwords
+from netmaster.commit_stats import CommitStats
 from netmaster.docker import DockerClient
 from netmaster.leadership import (
     FOLLOWER,
@@ -35,8 +43,9 @@ from netmaster.leadership import (
     Leadership,
     MasterContext,
 )
+from netmaster.metrics import MasterMetrics
 from netmaster.plan.objects.globals import StartupFlags
-from netmaster.settings import ListenAddress, Settings
+from netmaster.settings import Settings
 from objdb.api import Backend
 from objdb.connect import StoreAddress, connect
 from objdb.registration import Registration
@@ -58,7 +67,7 @@ async def run(settings: Settings, version: str) -> None:
         undo.push_async_callback(backend.close)
         # Closed after the server: requests in progress at a stop still use these clients.
         answering = await undo.enter_async_context(AsyncExitStack())
-        server = RestServer()
+        server = RestServer(health=Health(health.checks(backend)))
         undo.push_async_callback(server.close)
         own = await _listen(server, settings, tls)
         agents = control.OfnetMaster()
@@ -91,8 +100,15 @@ async def run(settings: Settings, version: str) -> None:
             announce=_announcer(registrations),
             access=_access_control(backend, answering) if tls else None,
         )
+        commits = CommitStats()
         leadership = Leadership(
-            MasterContext(backend=backend, lock=lock, writer=f"netmaster-{own}", now=_wall_clock),
+            MasterContext(
+                backend=backend,
+                lock=lock,
+                writer=f"netmaster-{own}",
+                now=_wall_clock,
+                commits=commits,
+            ),
             server,
             proxy.answer,
             parties=parties,
@@ -101,12 +117,24 @@ async def run(settings: Settings, version: str) -> None:
             ),
             settings=_leader_settings(settings),
         )
+        metrics = MasterMetrics(
+            version=version,
+            requests=server.stats,
+            commits=commits,
+            leadership=leadership,
+            registrations={one.service: made for one, made in registrations.items()},
+            reports=agents.nodes,
+        )
+        server.own[metrics_page.PATH] = metrics_route(MetricsPage(metrics), parties.access)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())
         tasks.supervise("leadership", _be_candidate(settings.store, backend, leadership))
+        tasks.supervise("watchdog", feed_watchdog())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
+        notify(READY)
         await tasks.wait()
+        notify(STOPPING)
         log.info("netmaster stopping")
 
 

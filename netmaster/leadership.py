@@ -7,8 +7,9 @@ current role, which only this module changes.
 
 import asyncio
 import logging
+import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Final
 from core import keys
 from core.errors import (
     ContivError,
+    Invalid,
     NotLeader,
     SchemaMismatch,
     StoreDenied,
@@ -24,20 +26,24 @@ from core.errors import (
 )
 from core.logs import fields
 from core.tasks import background, backoff
+from netmaster import host_inventory
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.context import LeaderContext
 from netmaster.api.hosts import HostsApi
 from netmaster.api.ipam import IpamApi
 from netmaster.api.leader import Leader
+from netmaster.api.objects import SWARM
 from netmaster.api.server import RestServer, Role, leaderless
 from netmaster.api.status import StatusApi
 from netmaster.claim_window import ClaimWindow
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer, CommitTiming, WriteAuthority
+from netmaster.commit_stats import CommitStats
 from netmaster.dead_hosts import Clocks, DeadHosts
 from netmaster.election import Effect, ElectionState, Input, step
 from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
+from netmaster.plan import lineage
 from netmaster.plan import schema as schema_stamp
 from netmaster.plan.endpoints import address
 from netmaster.plan.model import Plan
@@ -46,8 +52,9 @@ from netmaster.plan.objects import netprofile, policy, tenant
 from netmaster.plan.objects.globals import StartupFlags
 from netmaster.reservations import Reservations
 from netmaster.view import View
-from objdb.api import Backend, Fence, Lock, Snapshot
+from objdb.api import Backend, Entry, Fence, Lock, Snapshot
 from ofnet.rpc.control import Node, Report
+from state.lineage import Term
 
 log = logging.getLogger(__name__)
 
@@ -100,12 +107,17 @@ class ExternalParties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterContext:
-    """A master as a candidate: the store, its lock, its name as a writer, and the wall clock."""
+    """A master as a candidate: the store, its lock, its name as a writer, and the wall clock.
+
+    `new_id` returns an id that no term had before. `commits` counts commits, term after term.
+    """
 
     backend: Backend
     lock: Lock
     writer: str
     now: Callable[[], float]
+    new_id: Callable[[], str] = lambda: secrets.token_hex(8)
+    commits: CommitStats = field(default_factory=CommitStats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +157,30 @@ class Leadership:
         self._state = ElectionState.FOLLOWER
         self._current: _Term | None = None
         self._repaired: Counter[str] = Counter()
-        self._claims = ClaimWindow()
+        self.inputs: Counter[str] = Counter()
+        """How often each input of `netmaster.election` happened."""
+        self._claims = ClaimWindow(parties.reports)
         server.role = forward
+
+    @property
+    def committer(self) -> Committer | None:
+        """The committer of the present term, from its loading on; None without one."""
+        return self._current.committer if self._current is not None else None
+
+    @property
+    def state(self) -> ElectionState:
+        """The state of the election."""
+        return self._state
+
+    @property
+    def repaired(self) -> Mapping[str, int]:
+        """How many objects without an owner were released, by cause."""
+        return self._repaired
+
+    @property
+    def lock_valid_until(self) -> float:
+        """The monotonic time until which the leader lock is certainly held; 0 without it."""
+        return self._lock.valid_until
 
     async def run(self) -> None:
         """Be a candidate until cancelled, which releases the lock.
@@ -174,11 +208,20 @@ class Leadership:
             await self._on(Input.STOP)
 
     async def _watch_history(self) -> None:
-        """Notice that the store went back, whoever leads."""
+        """Notice that the store went back, and who leads."""
         with suppress(StoreDenied):  # the lock's own use reports it
             async for item in self._backend.watch(keys.LOCKS):
-                if isinstance(item, Snapshot) and item.rewound:
-                    self._claims.store_went_back()
+                if isinstance(item, Snapshot):
+                    if item.rewound:
+                        self._claims.store_went_back()
+                    held: Iterable[Entry] = item.entries.values()
+                else:
+                    held = item.puts
+                    if keys.LEADER_LOCK in item.deletes:
+                        self._claims.lock_held(None)
+                for entry in held:
+                    if entry.key == keys.LEADER_LOCK:
+                        self._claims.lock_held(entry.rev)
 
     async def _lead(self, fence: Fence) -> Input:
         """Lead until the lock is lost, or until leading fails."""
@@ -209,8 +252,14 @@ class Leadership:
         committer = await self._begin(fence, lost)
         term = self._current = self._new_term(committer)
         running = await stack.enter_async_context(background("commits", committer.run()))
+        restored = _was_restored(committer.view)
         await self._create_required_objects(committer)
-        self._claims.term_begins()
+        try:
+            agents = await self._agents()
+        except Invalid as exc:
+            log.warning("registrations not readable", extra=fields(error=exc))
+            agents, restored = [], True  # all the time, since nobody can be waited for
+        self._claims.term_begins(committer.view.lineage.current, restored=restored, agents=agents)
         await self._on(Input.LOADED)
         for name, start in self._term_tasks(term).items():
             await stack.enter_async_context(background(name, start()))
@@ -226,7 +275,7 @@ class Leadership:
             committer,
             Cleanups(committer, parties.agents.reclaim),
             ExternalEffects(committer, parties.gateway, parties.docker, mode=self._settings.mode),
-            Reservations(),
+            Reservations(endless=self._settings.mode == SWARM),
         )
 
     def _term_tasks(self, term: _Term) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
@@ -256,17 +305,24 @@ class Leadership:
             valid_until=lambda: self._lock.valid_until,
         )
         timing = CommitTiming(address_cooldown=self._settings.address_cooldown)
-        begin = Committer.begin(self._backend, authority, timing)
+        begin = Committer.begin(self._backend, authority, timing, self._master.commits)
         async with background("reading", begin) as reading:
             await asyncio.wait((reading, lost), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 raise NotLeader("the lock was lost while the store was read")
             return reading.result()
 
+    async def _agents(self) -> list[Node]:
+        """Return the agents that are registered, at which hosts may have endpoints to claim."""
+        hosts = await host_inventory.read(self._backend)
+        return [node for label in hosts.services for node in hosts.agent_nodes(label)]
+
     async def _create_required_objects(self, committer: Committer) -> None:
-        """Create required objects (schema stamp, global, default tenant) before serving."""
+        """Create what a term needs (schema stamp, lineage, global, default tenant) first."""
         flags = self._settings.flags
+        term = Term(self._master.new_id(), committer.last_commit)
         await committer.submit(schema_stamp.startup)
+        await committer.submit(lambda view: lineage.begin(view, term))
         await committer.submit(lambda view: global_settings.startup(view, flags))
         await committer.submit(tenant.startup)
 
@@ -280,7 +336,9 @@ class Leadership:
                 except NotLeader:
                     return
                 except ContivError as exc:
-                    log.warning("periodic task failed", extra=fields(task=name, error=exc))
+                    log.warning(
+                        "periodic task failed, retrying later", extra=fields(task=name, error=exc)
+                    )
             await term.effects.repair()
             await asyncio.sleep(self._settings.timing.periodic)
 
@@ -295,6 +353,7 @@ class Leadership:
         }
 
     async def _on(self, happened: Input) -> None:
+        self.inputs[happened.name.lower()] += 1
         before, (self._state, effects) = self._state, step(self._state, happened)
         log.info(
             "leadership changed",
@@ -352,3 +411,9 @@ class Leadership:
                 claims_only=self._claims.is_open,
             )
         )
+
+
+def _was_restored(view: View) -> bool:
+    """Return whether no leader has had a term since this store got its content."""
+    # Without a lineage it is from an older release, or was filled by other means than `load`.
+    return view.lineage.was_loaded or (not view.lineage.terms and bool(view.networks))

@@ -7,6 +7,9 @@ A host is behind until its agent has applied the last change under every prefix 
 The revision of that change is the leader's own commit, or what the store showed when its view was
 loaded. What a former leader deleted last is not known, because the store keeps no revision of a
 deleted key; a later change under the same prefix covers it.
+
+Revisions are compared within one history only (`state.lineage`): what an agent reported before the
+leader's term began says nothing.
 """
 
 import re
@@ -21,6 +24,7 @@ from state.watch import AGENT_PREFIXES
 
 NO_AGENT: Final = "no agent is registered"
 NOT_REPORTED: Final = "its agent has not reported yet"
+OTHER_HISTORY: Final = "its agent has not reported since the leader's term began"
 
 
 _WATCHED: Final = re.compile("|".join(map(re.escape, AGENT_PREFIXES)))
@@ -72,22 +76,30 @@ class HostState:
     missing_since: float | None = None
 
 
-def unapplied_reason(revisions: Mapping[str, int], reports: Collection[Report | None]) -> str:
+@dataclass(frozen=True, slots=True)
+class Applicable:
+    """What a host is to apply: the last change under each prefix, in the history of a term."""
+
+    revisions: Mapping[str, int]
+    history: str = ""
+
+
+def unapplied_reason(wanted: Applicable, reports: Collection[Report | None]) -> str:
     """Return why a host with an agent has not applied all that was changed; "" if it has."""
     if not reports or any(report is None or not report.host for report in reports):
         return NOT_REPORTED
+    if any(report and report.history not in {None, wanted.history} for report in reports):
+        return OTHER_HISTORY
     return ", ".join(
         f"{prefix.removeprefix(keys.ROOT)} at {reached} of {rev}"
-        for prefix, rev in revisions.items()
+        for prefix, rev in wanted.revisions.items()
         if (reached := min(_applied(report, prefix) for report in reports)) < rev
     )
 
 
-def shown_host(
-    host: ObservedHost, revisions: Mapping[str, int], state: HostState
-) -> dict[str, Any]:
+def shown_host(host: ObservedHost, wanted: Applicable, state: HostState) -> dict[str, Any]:
     """Return a host as REST shows it."""
-    reason = unapplied_reason(revisions, host.reports.values()) if host.registered else NO_AGENT
+    reason = unapplied_reason(wanted, host.reports.values()) if host.registered else NO_AGENT
     record = host.record
     shown = {
         "label": record.label,

@@ -13,11 +13,12 @@ from typing import Final
 from core.errors import UsageError
 from daemons import flags, tls
 from daemons.flags import Flag, Generation, Values
+from daemons.listen_address import ANY_ADDRESS, ListenAddress
 from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
 
 INFRA_TYPES: Final = ("aci", "default")
-ANY_HOST: Final = ("", "0.0.0.0")
+ANY_HOST: Final = ("", ANY_ADDRESS)
 OLDER_CONTROL: Final = ":9999"
 """The older generation's default: the host's address with the port of the listen URL."""
 LONGEST_ABSENCE: Final = 10 * 365 * 86400
@@ -108,17 +109,6 @@ FLAGS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
-    """An address to listen at; port 0 stands for any free port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of the daemon.
@@ -198,7 +188,7 @@ def older_addresses(
     external = _older_address("Listen URL", "[IP]:Port", listen)
     wanted = control or OLDER_CONTROL
     internal = _older_address("Control URL", "IP:Port", wanted)
-    if internal.host == "0.0.0.0" or (not internal.host and wanted != OLDER_CONTROL):
+    if internal.host == ANY_ADDRESS or (not internal.host and wanted != OLDER_CONTROL):
         raise UsageError("Control URL not in proper format. Valid format: IP:Port")
     if internal.host:
         return external, internal

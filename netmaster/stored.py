@@ -11,6 +11,7 @@ from typing import Final
 from contivmodel.objects import RestObject
 from core import ids, keys
 from core.ids import DocknetId, GroupName, HostLabel, NetworkName, TenantName
+from state.lineage import Lineage
 from state.records import Record
 from state.schema import SchemaStamp
 
@@ -118,6 +119,7 @@ Stored = (
     | HostDrain
     | PendingEffect
     | SchemaStamp
+    | Lineage
     | bytes
 )
 """What a key can hold; bytes are values that netmaster writes and never reads back."""

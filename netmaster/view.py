@@ -42,6 +42,7 @@ from netmaster.stored import (
     Write,
 )
 from state import schema, service_providers
+from state.lineage import Lineage
 from state.records import (
     BgpRecord,
     DocknetRecord,
@@ -131,6 +132,7 @@ class View:
         self.group_ids = GroupIds()
         self.group_id_cursor: GroupIdCursor | None = None
         self.schema: schema.SchemaStamp | None = None
+        self.lineage = Lineage()
         self.next_seq = 1
         self._own_vlans: dict[GroupKey, int] = {}
 
@@ -236,14 +238,21 @@ class View:
             case GroupIdCursor():
                 self.group_id_cursor = record
                 self.group_ids.last = record.last
-            case schema.SchemaStamp():
-                self.schema = record
+            case schema.SchemaStamp() | Lineage():
+                self._put_of_the_store(record)
             case RestObject():
                 self._rest.put(record)
             case bytes():
                 self.unread[key] = record
             case _:
                 raise Invalid(f"key {key}: a {type(record).__name__} is not the leader's")
+
+    def _put_of_the_store(self, record: schema.SchemaStamp | Lineage) -> None:
+        """Keep what describes the store itself."""
+        if isinstance(record, Lineage):
+            self.lineage = record
+        else:
+            self.schema = record
 
     def _put_plain(self, key: str, record: _Plain) -> None:
         """Keep a record that no index and no pool depends on."""

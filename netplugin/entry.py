@@ -1,14 +1,23 @@
 """The console script: imports the agent with Python's garbage collector disabled.
 
 Imports create no garbage, and collections took a sixth of the time that a restart spends on them.
-`daemons.collector` enables the collector again. Next: `netplugin.main`.
+`daemons.collector` enables the collector again. Next: `netplugin.main`; for the commands of
+`netplugin.commands.cni_files`, which run beside the agent and need nothing of it, that alone.
 """
 
 import gc
+import sys
+from typing import Final
+
+CNI_FILES: Final = ("install-cni", "keep-cni", "remove-cni")
 
 
 def main() -> None:
     """Run the netplugin command; ends the process."""
+    if len(sys.argv) > 1 and sys.argv[1] in CNI_FILES:
+        from netplugin.commands import cni_files  # noqa: PLC0415 - without the agent's modules
+
+        sys.exit(cni_files.run(sys.argv[1:]))
     gc.disable()
     from netplugin import main as command  # noqa: PLC0415 - imported with the collector off
 

@@ -5,9 +5,11 @@ original's text (docs/original/netplugin-agent.md §1.1). Unlike in the original
 can be set, since several agents run on one test machine (ADR 16).
 """
 
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
@@ -16,18 +18,28 @@ from core.errors import UsageError
 from core.ids import HostLabel
 from daemons import flags, tls
 from daemons.flags import Flag, Generation, Values
+from daemons.listen_address import ANY_ADDRESS, ListenAddress
 from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode, ManagementPort
 
+DOCKER: Final = "docker"
+SWARM: Final = "swarm-mode"
+"""Modes (`daemons.flags.MODES`)."""
 HOST_ID: Final = "host-id"
-ANY_ADDRESS: Final = "0.0.0.0"
 REST_PORT: Final = 9090
+VXLAN_OPENFLOW_PORT: Final = 6633
+VLAN_OPENFLOW_PORT: Final = 6634
+UNIX: Final = "unix:"
+"""What the address of an OVSDB begins with that is reached by a unix socket."""
 LONGEST_GRACE: Final = 365 * 86400
 LONGEST_AUDIT_INTERVAL: Final = 86400
 SMALLEST_MTU: Final = 1280
 PROTOCOLS: Final = {"tcp": 6, "udp": 17}
 LARGEST_MTU: Final = 65_535
+CLUSTER_DOMAIN: Final = "cluster.local"
+LARGEST_DNS_RATE: Final = 1_000_000
+_DOMAIN: Final = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*")
 
 FLAGS: Final = (
     *flags.COMMON,
@@ -61,7 +73,7 @@ FLAGS: Final = (
     Flag(
         names=("run-dir",),
         env="RUN_DIR",
-        help="directory of the CNI socket; vanishes with a reboot",
+        help="directory of the CNI socket, and of namespaces for DNS; vanishes with a reboot",
         default="/run/contiv",
         generation=Generation.OURS,
     ),
@@ -76,6 +88,29 @@ FLAGS: Final = (
         names=("cni-socket",),
         env="CNI_SOCKET",
         help="default: contiv-cni.sock in the run directory",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("docker-plugin-socket",),
+        env="DOCKER_PLUGIN_SOCKET",
+        help="where docker finds the network driver, in the modes of docker; the name of the file "
+        "is the driver's",
+        default="/run/docker/plugins/netplugin.sock",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("docker-socket",),
+        env="DOCKER_SOCKET",
+        help="docker's socket on this host, in the modes of docker",
+        default="/var/run/docker.sock",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("docker-scope",),
+        env="DOCKER_SCOPE",
+        help="of docker's networks in mode docker: local (each host has its own, which this agent "
+        "makes) or global (engines have a cluster store)",
+        default="local",
         generation=Generation.OURS,
     ),
     Flag(
@@ -108,15 +143,15 @@ FLAGS: Final = (
     Flag(
         names=("vxlan-openflow-port",),
         env="VXLAN_OPENFLOW_PORT",
-        help="OpenFlow on 127.0.0.1, vxlan bridge",
-        default="6633",
+        help="port of 127.0.0.1 for OpenFlow, vxlan bridge (default: a unix socket beside "
+        "OVSDB's; 6633 where --ovsdb names none)",
         generation=Generation.OURS,
     ),
     Flag(
         names=("vlan-openflow-port",),
         env="VLAN_OPENFLOW_PORT",
-        help="OpenFlow on 127.0.0.1, vlan bridge",
-        default="6634",
+        help="port of 127.0.0.1 for OpenFlow, vlan bridge (default: a unix socket beside "
+        "OVSDB's; 6634 where --ovsdb names none)",
         generation=Generation.OURS,
     ),
     Flag(
@@ -157,6 +192,40 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("cluster-domain",),
+        env="CLUSTER_DOMAIN",
+        help="DNS zone of the cluster's services, as kubelet has it",
+        default=CLUSTER_DOMAIN,
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("dns-address",),
+        env="DNS_ADDRESS",
+        help="address at which this agent is the pods' name server (default: the cluster has one)",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("dns-upstream",),
+        env="DNS_UPSTREAM",
+        help="comma-delimited name servers for names outside (default: those of /etc/resolv.conf)",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("dns-rate",),
+        env="DNS_RATE",
+        help="DNS queries a second that each pod may ask, 0 for no limit",
+        default="200",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("kube-proxy",),
+        env="KUBE_PROXY",
+        help="serve hosts and the outside in the place of kube-proxy (replace), or leave it to it "
+        "(beside)",
+        default="replace",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("mtu",),
         env="MTU",
         help="what pods can send in one piece, 0 for what the links carry",
@@ -185,6 +254,12 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("bgp-password-file",),
+        env="BGP_PASSWORD_FILE",
+        help="file of lines with a BGP peer's address and its TCP-MD5 password",
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("config",),
         env="CONFIG",
         help="accepted; the older generation never read it",
@@ -194,12 +269,40 @@ FLAGS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
-    """Where to listen; port 0 takes a free one."""
+class KubeProxy(StrEnum):
+    """Who leads hosts and the outside to services of Kubernetes."""
 
-    host: str
-    port: int
+    REPLACE = "replace"
+    """This agent: no kube-proxy is needed."""
+
+    BESIDE = "beside"
+    """kube-proxy, which runs beside it; pods use the switch in any case."""
+
+
+class DockerScope(StrEnum):
+    """How far the networks of docker's engines reach."""
+
+    LOCAL = "local"
+    """Each engine has its own, of the same names."""
+
+    GLOBAL = "global"
+    """The engines share them, by a cluster store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DockerSettings:
+    """How the agent serves the docker engine of its host."""
+
+    plugin_socket: Path
+    engine: Path
+    scope: DockerScope
+    networks: Path
+    """Directory of what was learned of docker's networks."""
+
+    @property
+    def driver(self) -> str:
+        """The name of the driver, which docker takes from that of the socket."""
+        return self.plugin_socket.stem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,13 +319,15 @@ class Settings:
     uplinks: tuple[str, ...]
     vxlan_port: int
     journal: Path
+    run_dir: Path
     cni_socket: Path
     ovsdb: str
     rest: ListenAddress
     vxlan_rpc_port: int
     vlan_rpc_port: int
-    vxlan_openflow_port: int
-    vlan_openflow_port: int
+    vxlan_openflow_port: int | None
+    """None for a unix socket, as for the other bridge's."""
+    vlan_openflow_port: int | None
     k8s_config: Path | None
     """None where the orchestrator is another."""
     mtu: int | None
@@ -230,14 +335,30 @@ class Settings:
     probe_interval: int
     leak_grace: int
     audit_interval: int
+    kube_proxy: KubeProxy = KubeProxy.REPLACE
     source_guard: bool = True
     tls: TlsFiles = field(default_factory=TlsFiles)
     """None of them: REST and RPC are plain."""
     pod_guard: bool = True
     pod_host_ports: frozenset[ManagementPort] = frozenset()
     """The management ports that pods may reach."""
+    cluster_domain: str = CLUSTER_DOMAIN
+    """The DNS zone of the cluster's services."""
+    dns_address: IPv4Address | None = None
+    """Where pods ask this agent as their name server; None where they have another one."""
+    dns_upstream: tuple[IPv4Address, ...] = ()
+    """The name servers for names outside; () for those of the host."""
+    dns_rate: int = 200
     takeover_label: bool = False
     """Whether a host label that another host has is taken over."""
+    bgp_password_file: Path | None = None
+    docker: DockerSettings | None = None
+    """None where the orchestrator is another."""
+
+    @property
+    def kube_cache(self) -> Path:
+        """Where what the Kubernetes API said is kept: beside the journal."""
+        return self.journal.parent / "kubernetes"
 
     @property
     def host_id_file(self) -> Path:
@@ -251,6 +372,11 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     `host_address` gives the host's default address; asked for only where a flag does not name one.
     """
     modes = flags.network_options(values)
+    if modes.mode == SWARM:
+        raise UsageError(
+            "mode swarm-mode is not served by this agent: it has no driver for swarm's networks; "
+            "use mode docker, whose networks standalone containers share"
+        )
     store = store_of(values)
     host = _host_label(values["host"] or socket.gethostname())
     ctrl_ip = _ip("control IP", values["ctrl-ip"] or host_address())
@@ -270,23 +396,36 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         uplinks=uplinks,
         vxlan_port=values.number("vxlan-port", 1, 65535),
         journal=journal_dir(values),
+        run_dir=Path(values["run-dir"]),
         cni_socket=cni_socket(values),
         ovsdb=values["ovsdb"],
         rest=_address(values["rest-address"] or f"{ctrl_ip}:{REST_PORT}"),
         vxlan_rpc_port=values.number("vxlan-rpc-port", 0, 65535),
         vlan_rpc_port=values.number("vlan-rpc-port", 0, 65535),
-        vxlan_openflow_port=values.number("vxlan-openflow-port", 0, 65535),
-        vlan_openflow_port=values.number("vlan-openflow-port", 0, 65535),
+        vxlan_openflow_port=_openflow_port(values, "vxlan-openflow-port", VXLAN_OPENFLOW_PORT),
+        vlan_openflow_port=_openflow_port(values, "vlan-openflow-port", VLAN_OPENFLOW_PORT),
         k8s_config=Path(values["k8s-config"]) if modes.mode == "kubernetes" else None,
         mtu=_mtu(values),
         probe_interval=values.number("probe-interval", 0, LONGEST_AUDIT_INTERVAL),
         leak_grace=values.number("leak-grace", 0, LONGEST_GRACE),
         audit_interval=values.number("audit-interval", 1, LONGEST_AUDIT_INTERVAL),
+        kube_proxy=_kube_proxy(values["kube-proxy"]),
         source_guard=not values.on("no-source-guard"),
         tls=tls.tls_files(values),
         pod_guard=not values.on("no-pod-guard"),
         pod_host_ports=_pod_host_ports(values["pod-host-ports"]),
+        cluster_domain=_domain(values["cluster-domain"]),
+        dns_address=_ip("DNS address", values["dns-address"]) if values["dns-address"] else None,
+        dns_upstream=tuple(
+            _ip("DNS upstream", word.strip())
+            for word in filter(str.strip, values["dns-upstream"].split(","))
+        ),
+        dns_rate=values.number("dns-rate", 0, LARGEST_DNS_RATE),
         takeover_label=values.on("takeover-label"),
+        bgp_password_file=Path(values["bgp-password-file"])
+        if values["bgp-password-file"]
+        else None,
+        docker=_docker(values) if modes.mode == DOCKER else None,
     )
 
 
@@ -300,11 +439,39 @@ def journal_dir(values: Values) -> Path:
     return Path(values["data-dir"]) / "endpoints"
 
 
+def _docker(values: Values) -> DockerSettings:
+    try:
+        scope = DockerScope(values["docker-scope"])
+    except ValueError as exc:
+        got = values["docker-scope"]
+        raise UsageError(f"docker-scope must be local or global, got {got}") from exc
+    return DockerSettings(
+        plugin_socket=Path(values["docker-plugin-socket"]),
+        engine=Path(values["docker-socket"]),
+        scope=scope,
+        networks=Path(values["data-dir"]) / "docker-networks",
+    )
+
+
+def _kube_proxy(text: str) -> KubeProxy:
+    try:
+        return KubeProxy(text)
+    except ValueError as exc:
+        raise UsageError(f"kube-proxy must be replace or beside, got {text}") from exc
+
+
 def _mtu(values: Values) -> int | None:
     """Return the MTU wanted; less than IPv6's smallest is of no use (RFC 8200 §5)."""
     if values["mtu"] == "0":
         return None
     return values.number("mtu", SMALLEST_MTU, LARGEST_MTU)
+
+
+def _openflow_port(values: Values, name: str, usual: int) -> int | None:
+    """Return the port for OpenFlow, None for a unix socket: any local user can dial a port."""
+    if values[name]:
+        return values.number(name, 0, 65535)
+    return None if values["ovsdb"].startswith(UNIX) else usual
 
 
 def _pod_host_ports(text: str) -> frozenset[ManagementPort]:
@@ -321,6 +488,14 @@ def _pod_host_ports(text: str) -> frozenset[ManagementPort]:
             raise UsageError(f"pod-host-ports must be N, tcp/N or udp/N, got {word}")
         ports |= chosen
     return frozenset(ports)
+
+
+def _domain(text: str) -> str:
+    """Return a DNS zone; its labels are those of host names (RFC 1123 §2.1)."""
+    domain = text.strip(".").lower()
+    if not _DOMAIN.fullmatch(domain):
+        raise UsageError(f"cluster-domain must be a DNS name, got {text!r}")
+    return domain
 
 
 def _ip(what: str, text: str) -> IPv4Address:

@@ -14,7 +14,8 @@ every event.
   others. Checks see the state before the commit. A commit puts or deletes a key at most once; the
   caller ensures that and the `Limits` (`split` helps, `admit` refuses violations).
 * A fenced commit fails with `FenceLost` once the lock's holder has changed, and from then on
-  always; it writes nothing.
+  always; it writes nothing. It fails with `StoreRewound`, a `FenceLost`, if the writer's last
+  commit shows that the store went back.
 * Every call either answers or raises within its time budget: `StoreUnavailable`, `StoreDenied`,
   `FenceLost`, `TooLarge` of `core.errors`, never a client library's error. A put under a lease
   that has ended raises `NotFound` and writes nothing.

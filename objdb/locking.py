@@ -61,7 +61,7 @@ class KeyLock(ABC, Generic[L]):
                     self._fence = await self._attempt()
                 except StoreUnavailable as exc:
                     log.warning(
-                        "lock: store unavailable, retrying",
+                        "lock not taken, store unavailable, retrying",
                         extra=fields(key=self._key, error=str(exc)),
                     )
                     await asyncio.sleep(next(delays))

@@ -32,6 +32,13 @@ class Registration:
         self._lease: Lease | None = None
         self._updated = asyncio.Event()
         self._synced = asyncio.Event()
+        self.losses = 0
+        """How often a lease was lost, so that the instance was registered again."""
+
+    @property
+    def registered(self) -> bool:
+        """True while the store has the last value, under a lease that holds."""
+        return self._synced.is_set() and self._lease_holds()
 
     def update(self, value: bytes) -> None:
         """Register another value, such as a new role; `synced` returns once it is written."""
@@ -60,6 +67,7 @@ class Registration:
                     )
                     # NotFound: the lease has ended in the store before we noticed.
                     if isinstance(exc, NotFound) or not self._lease_holds():
+                        self.losses += self._lease is not None
                         await self._drop_lease()
                     await asyncio.sleep(next(delays))
                     continue
@@ -98,6 +106,7 @@ class Registration:
         if not self._lease_holds():
             log.warning("service lease lost, registering again", extra=fields(key=self._key))
             self._synced.clear()
+            self.losses += 1
             await self._drop_lease()
 
     async def _wait_for_update(self) -> None:

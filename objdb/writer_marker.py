@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from core.errors import StoreRewound
+from objdb.api import Fence
+
 # A request whose answer was lost may have been applied, may still arrive, or never will. Reading
 # the store before a retry does not help: the first copy may arrive after that read. So every copy
 # of a commit, retries included, does two things in one transaction: it compares the marker's
@@ -22,6 +25,9 @@ from dataclasses import dataclass, field
 #    two is applied and the other refused, so the next commit ends the doubt about the last.
 # 3. The marker's value is an id of the commit that put it. A refused writer that finds its own id
 #    there knows that an earlier copy was applied; another id means that none was.
+#
+# The same invariants show a store that went back, as after a restore: nobody else puts the marker
+# and nobody deletes it, so its revision never falls in one history.
 
 
 @dataclass(slots=True)
@@ -31,6 +37,18 @@ class Writer:
     marker: str
     last: int | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    highest: int = 0
+    """The highest revision at which the marker was seen."""
+
+    def seen(self, rev: int, fence: Fence | None) -> int:
+        """Note and return the marker's revision, as read from the store.
+
+        Raises StoreRewound for a fenced commit if the store went back.
+        """
+        before, self.highest = self.highest, rev
+        if rev < before and fence is not None:
+            raise StoreRewound(f"the store went back: {self.marker} is at {rev}, was at {before}")
+        return rev
 
 
 class Writers:

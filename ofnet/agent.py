@@ -2,54 +2,61 @@
 
 In come Worlds with the ids of what changed (from `netplugin`) and packets from the switch. Out go
 changed flows to `ofnet.flow_sync`, which reconciles the switch with them, and answers to packets
-(`ofnet.packetin`, `ofnet.services.proxy`). Must not know the store or the kernel.
+(`ofnet.packetin`, `ofnet.services.refusal`). Must not know the store or the kernel.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from core.errors import Invalid, SwitchRefused, SwitchUnavailable
+from core.ids import EndpointKey
 from core.logs import fields
 from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
-from ofnet.channel.flow_stats import reported_clients
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
 from ofnet.diff import Deletions
-from ofnet.directory import Directory
+from ofnet.directory import Attachment, Directory
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
 from ofnet.flows import Flow, FlowKey
 from ofnet.garp_sender import GarpSender
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
 from ofnet.names import Resolver, no_resolver
-from ofnet.openflow.packets import Arp
+from ofnet.openflow.actions import PORT_IN_PORT, Output
+from ofnet.openflow.packets import Neighbour
 from ofnet.packetin import PacketOut, react
-from ofnet.services.proxy import ServiceProxy
-from ofnet.services.stats import client_counters
-from ofnet.tables import TableId, mode_of
+from ofnet.services.refusal import refusal
+from ofnet.services.stats import service_counters
+from ofnet.tables import FLAT_VRF, Mode, TableId, mode_of, zone_of
+from ofnet.translations import Translated, answered
 from ofnet.world import Bridge, World
 
 log = logging.getLogger(__name__)
 
-NO_CLIENTS: Final[Mapping[str, Any]] = MappingProxyType({})
-MAX_WAITING: Final = 1000
-"""Updates that may wait for the switch before first packets of service clients are dropped."""
+NO_COUNTERS: Final[Mapping[str, Any]] = MappingProxyType({})
+_BACK: Final = (Output(PORT_IN_PORT),)
+_OF_KUBERNETES: Final = frozenset(
+    {
+        ObjectKind.SERVICE,
+        ObjectKind.AFFINITY,
+        ObjectKind.POLICY_SUBJECT,
+        ObjectKind.POLICY_ENTRY,
+    }
+)
+"""The kinds of objects that follow from what its API server says."""
 
 
 class BridgeObserver(Protocol):
-    """Is notified of what a bridge realises, and of ARP from the BGP peer's network."""
+    """Is notified of what a bridge realises, and of machines on the BGP peer's network."""
 
     def on_world(self, world: World) -> None:
         """Take a World that the bridge has taken over; its flows may still be on their way."""
 
-    def on_arp(self, arp: Arp) -> None:
-        """Take an ARP packet that came in by an uplink without a tag."""
+    def on_neighbour(self, neighbour: Neighbour) -> None:
+        """Take what ARP or ND said that came in by an uplink without a tag."""
 
 
 class BridgeAgent:
@@ -74,19 +81,17 @@ class BridgeAgent:
         self._world = world
         self._desired = Desired(bridge)
         self._directory = Directory()
-        self._services = ServiceProxy(bridge)
         self._log_faults(self._desired.update(world, EVERYTHING).faults)
-        touched = self._directory.update(world, EVERYTHING)
-        self._services.update(world, EVERYTHING, self._directory, touched)
+        self._directory.update(world, EVERYTHING)
         self._sync = FlowSync(
             switch,
             self._desired,
             self.stats,
-            before_compare=self._adopt_clients,
+            before_compare=self._end_unknown_connections,
             audit_interval=audit_interval,
         )
         self._sync.allow(_deletions(world))
-        self._adopted = False
+        self._found: set[Translated] | None = None
         self._observer: BridgeObserver | None = None
         self.garp_sender = GarpSender(switch, bridge, world, self.stats, self.wait_synced)
         switch.attach(self)
@@ -118,13 +123,10 @@ class BridgeAgent:
             self.garp_sender.wake()
 
     async def _realise(self, world: World, changes: Changes) -> None:
-        # Directory, then services, then flows: services look up addresses in the directory, and
-        # flows are made of what services decided. There is no await before the change is queued,
-        # so no packet and no second update sees one of the three without the others.
-        touched = self._directory.update(world, changes)
-        altered = self._services.update(world, changes, self._directory, touched)
-        world = replace(world, served=dict(self._services.served))
-        delta = self._desired.update(world, changes | Changes.of(ObjectKind.SERVED, altered))
+        # There is no await before the change is queued, so no packet and no second update sees the
+        # directory without the flows.
+        self._directory.update(world, changes)
+        delta = self._desired.update(world, changes)
         self._world = world
         if self._observer is not None:
             self._observer.on_world(world)
@@ -165,6 +167,23 @@ class BridgeAgent:
         """Return when a switch is connected and a comparison has found no difference."""
         await self._sync.wait_synced()
 
+    async def unrealised(self, key: EndpointKey) -> str:
+        """Return what keeps the flows of a local endpoint from the switch; "" for nothing.
+
+        Waits, once connected, until a comparison with the switch has found no difference.
+        """
+        oid = ObjectId(ObjectKind.LOCAL, key)
+        if not self.connected:
+            return f"bridge {self.bridge} has no OpenFlow session"
+        if key not in self._world.local:
+            return f"endpoint {key} has no flows on {self.bridge}"
+        if oid in self.faults:
+            return f"endpoint {key} can have no flows: {self.faults[oid]}"
+        await self.wait_synced()
+        claimed = self._desired.keys_of(oid)
+        reasons = sorted({why for flow, (_, why) in self.refused.items() if flow in claimed})
+        return f"the switch refuses flows of endpoint {key}: {reasons[0]}" if reasons else ""
+
     @property
     def refused(self) -> Mapping[FlowKey, tuple[Flow, str]]:
         """The flows the switch refuses, with its reason; every audit tries them again."""
@@ -180,8 +199,30 @@ class BridgeAgent:
         """The flows the bridge must have."""
         return self._desired.flows
 
+    @property
+    def comparisons(self) -> int:
+        """How often the switch's flows were compared with the desired ones."""
+        return self._sync.comparisons
+
+    @property
+    def differences(self) -> int:
+        """How many flows were missing, different or unwanted in all comparisons."""
+        return self._sync.differences
+
+    @property
+    def channel(self) -> Mapping[str, int]:
+        """The counters of the connection: sessions, flow-mods, packets (`ofnet.channel.switch`)."""
+        return self._switch.counters
+
+    async def installed(self) -> int | None:
+        """Return how many flows the switch says it has; None while it does not answer."""
+        try:
+            return await self._switch.flow_count()
+        except (SwitchUnavailable, SwitchRefused):
+            return None
+
     async def service_stats(self) -> dict[str, Any]:
-        """Return the counters of services' clients in the original's shape, read now.
+        """Return the counters of services in the original's shape, read now.
 
         Returns an empty object while the switch does not answer.
         """
@@ -191,14 +232,28 @@ class BridgeAgent:
             about = fields(bridge=self.bridge, error=str(exc))
             log.info("service counters not available", extra=about)
             return {}
-        return client_counters(entries, tenants(self._world))
+        return service_counters(self._world, entries, self._tenants())
+
+    def _tenants(self) -> dict[int, str]:
+        """Return the names of tenants by the VRF ids that flows have."""
+        named = tenants(self._world)
+        if mode_of(self.bridge, self._world.fwd_mode) is Mode.VLROUTER:
+            return {FLAT_VRF: " ".join(sorted(named.values()))} if named else {}
+        return named
+
+    def attachment(self, ofport: int) -> Attachment | None:
+        """Return what is attached to a port of the bridge."""
+        return self._directory.attachment(ofport)
 
     def inspect(
-        self, identity: AgentIdentity, clients: Mapping[str, Any] = NO_CLIENTS
+        self,
+        identity: AgentIdentity,
+        counters: Mapping[str, Any] = NO_COUNTERS,
+        endpoints: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return the original's JSON of an agent, as far as a World knows it.
 
-        `clients` has what `service_stats` returned.
+        `counters` has what `service_stats` returned. `endpoints` are shown in place of the World's.
         """
         return bridge_report(
             self._world,
@@ -206,7 +261,8 @@ class BridgeAgent:
             identity,
             connected=self.connected,
             stats=self.stats,
-            clients=clients,
+            counters=counters,
+            endpoints=endpoints,
         )
 
     # -- events of the switch ------------------------------------------------------------------
@@ -228,7 +284,7 @@ class BridgeAgent:
     def on_packet_in(self, packet: PacketIn) -> None:
         """Answer a packet from what the World knows."""
         if packet.table == TableId.SRV_PROXY_DNAT:
-            self._on_first_packet(packet)
+            self._refuse(packet)
             return
         mode = mode_of(self.bridge, self._world.fwd_mode)
         reaction = react(packet, mode, self._directory, self._world, self._resolve)
@@ -236,50 +292,38 @@ class BridgeAgent:
         self.stats.update(reaction.counters)
         if reaction.send is not None:
             self.send(reaction.send)
-        if reaction.uplink_arp is not None and self._observer is not None:
-            self._observer.on_arp(reaction.uplink_arp)
+        if reaction.later is not None:
+            reaction.later(self.send)
+        if reaction.neighbour is not None and self._observer is not None:
+            self._observer.on_neighbour(reaction.neighbour)
 
-    def _on_first_packet(self, packet: PacketIn) -> None:
-        """Give a service's client a provider; forward its packet once the flows are in place."""
-        # Pods cause these packets, so their cost is bounded: above MAX_WAITING unsent updates more
-        # are dropped, and the client's own retransmission tries again. Before adoption every packet
-        # is dropped: a choice made now could move a client whose connections the switch still
-        # forwards to another provider.
+    def _refuse(self, packet: PacketIn) -> None:
+        """Refuse a packet to a port of a service that has no provider."""
         self.stats["PktRcvd"] += 1
-        if not self._adopted or self._sync.waiting >= MAX_WAITING:
-            self.stats["SvcPktDropped"] += 1
-            return
-        response = self._services.packet_in(packet, self._world, self._directory)
-        self.stats[response.counter] += 1
-        if response.send is None:
-            return
-        self._world = replace(self._world, served=dict(self._services.served))
-        changes = Changes.of(ObjectKind.SERVED, {response.name})
-        update = self._sync.send(self._desired.update(self._world, changes))
-        # Only after the acknowledgement: the provider's reply could otherwise reach the switch
-        # before the flow that translates it, and the client would reset the connection.
-        update.done.add_done_callback(partial(self._send_held_packet, response.send))
-
-    def _send_held_packet(self, out: PacketOut, done: asyncio.Future[None]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            self.stats["SvcPktDropped"] += 1
-        else:
-            self._switch.send_packet(out.data, out.actions, in_port=out.in_port)
+        answer = refusal(packet.data)
+        self.stats["SvcPktRefused" if answer is not None else "SvcPktInvalid-ERROR"] += 1
+        if answer is not None:
+            self._switch.send_packet(answer, _BACK, in_port=packet.in_port)
 
     # -- before a comparison -------------------------------------------------------------------
 
-    async def _adopt_clients(self) -> None:
-        """Keep the providers that clients have in the switch since before this agent; once."""
-        # Adoption comes before the first deletion: a complete World without these clients would
-        # make the comparison delete their flows, and with them every open connection to a service.
-        # It waits for a complete World, because only that says which services still exist.
-        if self._adopted or not self._world.complete:
-            return
-        found = list(reported_clients(await self._switch.entries()))
-        names = self._services.adopt(found, self._world, self._directory)
-        self._adopted = True
-        self._world = replace(self._world, served=dict(self._services.served))
-        self._desired.update(self._world, Changes.of(ObjectKind.SERVED, names))
+    async def _end_unknown_connections(self) -> None:
+        """End the connections to providers that went while no agent was there; once."""
+        # The switch translates answers of exactly the providers that the agent before knew. They
+        # are read before anything is deleted. Which of them are gone only a complete World says
+        # (ADR 11); it may become so at any moment after this.
+        if self._found is None:
+            mode = mode_of(self.bridge, self._world.fwd_mode)
+            self._found = {
+                Translated(zone_of(mode, one.vrf), one.protocol, address, one.port("src"))
+                for one in await self._switch.entries()
+                if one.table == TableId.SRV_PROXY_SNAT
+                and one.port("src")
+                and (address := one.address("src")) is not None
+            }
+        if self._found and self._world.complete and not self._world.kubernetes_partial:
+            self._sync.forget(self._found.difference(answered(self._desired.flows.values())))
+            self._found = set()
 
     def _log_faults(self, faults: Mapping[ObjectId, str]) -> None:
         for oid, fault in faults.items():
@@ -289,6 +333,6 @@ class BridgeAgent:
 
 def _deletions(world: World) -> Deletions:
     """Return what may be deleted on the word of a World (ADR 11)."""
-    if not world.complete:
-        return Deletions.NONE
-    return Deletions.ALL_BUT_ROUTES if world.learning else Deletions.ALL
+    routes = {ObjectKind.ROUTE} if world.learning else set[ObjectKind]()
+    unknown = _OF_KUBERNETES if world.kubernetes_partial else frozenset[ObjectKind]()
+    return Deletions(allowed=world.complete, spared=unknown | routes)

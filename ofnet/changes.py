@@ -35,8 +35,8 @@ class ObjectKind(IntEnum):
     """A pod's own interface to its host."""
 
     SERVICE = 10
-    SERVED = 11
-    """A client of a service."""
+    AFFINITY = 11
+    """A client's choice of a provider: flows that the switch learned itself, never computed."""
 
     ROUTER = 12
     """The host's own port for BGP."""
@@ -51,6 +51,14 @@ class ObjectKind(IntEnum):
     """An address that pods may reach, but not at management ports."""
 
     MANAGEMENT_PORT = 16
+    POLICY_SUBJECT = 30
+    """An address of a pod of this host that policies of Kubernetes select."""
+
+    POLICY_ENTRY = 31
+    """A match of a stage of Kubernetes' policies."""
+
+    NAME_PORT = 24
+    """The port of the agent's name service."""
 
 
 class ObjectId(NamedTuple):
@@ -141,6 +149,8 @@ def _of_networks(world: World, networks: Set[str]) -> Iterator[ObjectId]:
     yield from _ids(ObjectKind.LOCAL, local)
     remote = (key for key, one in world.remote.items() if one.network in networks)
     yield from _ids(ObjectKind.REMOTE, remote)
+    # A service has flows in the VRF of each network, and prefers providers on the client's own.
+    yield from _present(ObjectKind.SERVICE, world)
 
 
 def _of_local(world: World, _names: Set[str]) -> Iterator[ObjectId]:
@@ -152,7 +162,16 @@ def _of_local(world: World, _names: Set[str]) -> Iterator[ObjectId]:
 KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.PIPELINE: KindSpec(),
     ObjectKind.UPLINKS: KindSpec(dependents=_of_uplinks),
-    ObjectKind.HOST_PORT: KindSpec(dependents=_all_of(ObjectKind.LOCAL, ObjectKind.ACCESS)),
+    ObjectKind.HOST_PORT: KindSpec(
+        dependents=_all_of(
+            ObjectKind.VTEP,
+            ObjectKind.NETWORK,
+            ObjectKind.LOCAL,
+            ObjectKind.REMOTE,
+            ObjectKind.ACCESS,
+            ObjectKind.MANAGEMENT,
+        )
+    ),
     ObjectKind.VTEP: KindSpec(field="vteps", dependents=_of_vteps),
     ObjectKind.NETWORK: KindSpec(field="networks", dependents=_of_networks),
     ObjectKind.LOCAL: KindSpec(field="local", dependents=_of_local),
@@ -161,11 +180,14 @@ KINDS: Final[Mapping[ObjectKind, KindSpec]] = {
     ObjectKind.RULE: KindSpec(field="rules"),
     ObjectKind.ACCESS: KindSpec(field="access"),
     ObjectKind.SERVICE: KindSpec(field="services"),
-    ObjectKind.SERVED: KindSpec(field="served"),
+    ObjectKind.AFFINITY: KindSpec(owns_flows=False),
     ObjectKind.ROUTER: KindSpec(),
     ObjectKind.ROUTE: KindSpec(field="routes"),
     ObjectKind.MANAGEMENT: KindSpec(field="management"),
     ObjectKind.MANAGEMENT_PORT: KindSpec(field="management_ports"),
+    ObjectKind.POLICY_SUBJECT: KindSpec(field="policy_subjects"),
+    ObjectKind.POLICY_ENTRY: KindSpec(field="policy_entries"),
+    ObjectKind.NAME_PORT: KindSpec(dependents=_all_of(ObjectKind.PIPELINE, ObjectKind.LOCAL)),
     ObjectKind.PEER: KindSpec(field="peer_macs", dependents=_behind, owns_flows=False),
 }
 """The one place that declares a kind; `ofnet.pipelines` has the flows of each."""

@@ -6,16 +6,18 @@ the instance.
 """
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from ofnet.changes import Changes, ObjectId, affected
+from ofnet.changes import Changes, ObjectId, ObjectKind, affected
 from ofnet.flows import Flow, FlowKey
+from ofnet.openflow.actions import SelectGroup  # noqa: TC001 - for the type of an attribute
 from ofnet.ownership import Ownership
-from ofnet.pipelines import PIPELINES
+from ofnet.pipelines import PIPELINES, service_nat
 from ofnet.pipelines.pipeline import Pipeline
-from ofnet.tables import mode_of
+from ofnet.tables import Mode, mode_of
+from ofnet.translations import Translated, begun
 from ofnet.world import Bridge, World
 
 
@@ -24,13 +26,15 @@ class FlowDelta:
     """The effect of a change: flows to add (or to replace others with) and flows to delete.
 
     `touched` has every flow key of the recomputed objects, changed or not; `faults` has those of
-    them that cannot be turned into flows, with the reason.
+    them that cannot be turned into flows, with the reason. `ended` are the connections that the
+    flows began before, or providers kept, and no more.
     """
 
     add: tuple[Flow, ...] = ()
     delete: tuple[Flow, ...] = ()
     touched: frozenset[FlowKey] = frozenset()
     faults: Mapping[ObjectId, str] = field(default_factory=dict)
+    ended: frozenset[Translated] = frozenset()
 
 
 class Desired:
@@ -51,11 +55,24 @@ class Desired:
         self.faults: dict[ObjectId, str] = {}
         self.bridge = bridge
         self._ownership: Ownership[FlowKey, Flow] = Ownership()
+        self._groups: dict[int, SelectGroup] = {}
+        self._kept: dict[str, frozenset[Translated]] = {}
+        """By service: the connections that providers keep although they get no new ones."""
 
     @property
     def flows(self) -> Mapping[FlowKey, Flow]:
         """The current state."""
         return self._ownership.values
+
+    def groups(self) -> frozenset[int]:
+        """Return the numbers of the groups that the flows use, and forget all others."""
+        used = (flow.instructions.group for flow in self.flows.values())
+        self._groups = {group.id: group for group in used if group is not None}
+        return frozenset(self._groups)
+
+    def keys_of(self, oid: ObjectId) -> frozenset[FlowKey]:
+        """Return the keys of an object's flows."""
+        return frozenset(self._ownership.claimed(oid))
 
     def update(self, world: World, changes: Changes) -> FlowDelta:
         """Take over a changed World and return how the flows differ from before."""
@@ -69,16 +86,50 @@ class Desired:
                 before.setdefault(key, self._ownership.values.get(key))
             self._ownership.claim(oid, flows)
         faults = {oid: self.faults[oid] for oid in fresh.keys() & self.faults.keys()}
-        return _delta(before, self._ownership.values, faults)
+        delta = _delta(before, self._ownership.values, faults)
+        released, kept = self._keep(pipeline.mode, fresh, world)
+        return replace(delta, ended=(delta.ended | released) - kept)
+
+    def _keep(
+        self, mode: Mode, changed: Iterable[ObjectId], world: World
+    ) -> tuple[frozenset[Translated], frozenset[Translated]]:
+        """Note what the providers of changed services keep; return what they do no more, and do."""
+        released, kept = set[Translated](), set[Translated]()
+        for oid in changed:
+            if oid.kind is ObjectKind.SERVICE:
+                before = self._kept.pop(oid.name, frozenset[Translated]())
+                service = world.services.get(oid.name)
+                now = frozenset(service_nat.kept(mode, service, world)) if service else frozenset()
+                if now:
+                    self._kept[oid.name] = now
+                began = frozenset(begun(self._of(oid)))
+                released |= before - now - began
+                kept |= now
+        return frozenset(released), frozenset(kept)
+
+    def _of(self, oid: ObjectId) -> Iterator[Flow]:
+        return (self._ownership.values[key] for key in self._ownership.claimed(oid))
 
     def _flows(self, pipeline: Pipeline, oid: ObjectId, world: World) -> dict[FlowKey, Flow]:
         try:
             flows = {flow.key: flow for flow in pipeline.flows(oid, world)}
+            self._number(flows.values())
         except (ValueError, struct.error) as exc:
             self.faults[oid] = str(exc)
             return {}
         self.faults.pop(oid, None)
         return flows
+
+    def _number(self, flows: Iterable[Flow]) -> None:
+        """Note the groups that flows use.
+
+        Raises ValueError for one whose number another group has: it would send connections to the
+        providers of another service. Of 1 000 groups two have one number once in 8 000 times.
+        """
+        for flow in flows:
+            group = flow.instructions.group
+            if group is not None and self._groups.setdefault(group.id, group) != group:
+                raise ValueError(f"group {group.id} has the number of another")
 
 
 def _delta(
@@ -94,4 +145,12 @@ def _delta(
                 delete.append(old)
         elif old is None or old.cookie != new.cookie:
             add.append(new)
-    return FlowDelta(add=tuple(add), delete=tuple(delete), touched=frozenset(before), faults=faults)
+    replaced = (old for old in before.values() if old is not None)
+    now = (after[key] for key in before if key in after)
+    return FlowDelta(
+        add=tuple(add),
+        delete=tuple(delete),
+        touched=frozenset(before),
+        faults=faults,
+        ended=frozenset(begun(replaced)).difference(begun(now)),
+    )

@@ -2,12 +2,11 @@
 
 A flow's cookie is a digest of its content (`ofnet.flows`), so (table, cookie) is all that is
 compared. Bridges belong to the agent alone: a reported flow that is not desired is deleted, also
-one that the agent did not add.
+one that the agent did not add. Only flows that the switch learned itself are left to it.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from ofnet.changes import ObjectKind
@@ -22,16 +21,20 @@ class FlowStamp(NamedTuple):
     cookie: int
 
 
-class Deletions(Enum):
-    """Which flows that are not desired may be deleted from the switch."""
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Which flows that are not desired may be deleted from the switch.
 
-    NONE = auto()
-    """The desired flows are incomplete: a source of the World has not been read yet."""
+    None, while the desired flows are incomplete in general; else all but those of the kinds that
+    are `spared`, of which some objects may still be missing.
+    """
 
-    ALL_BUT_ROUTES = auto()
-    """Routes learned by BGP may still be missing from the desired flows."""
+    allowed: bool
+    spared: frozenset[ObjectKind] = frozenset()
 
-    ALL = auto()
+    def allows_more_than(self, other: "Deletions") -> bool:
+        """Return whether flows may be deleted that `other` spares."""
+        return self.allowed and (not other.allowed or not self.spared >= other.spared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +51,10 @@ class Difference:
         """Return the same without the deletions that are not allowed."""
         # A flow that is missing from incomplete knowledge may carry traffic, so it stays until its
         # absence is certain. Additions are made in any case.
-        match deletions:
-            case Deletions.NONE:
-                return Difference(add=self.add, delete=())
-            case Deletions.ALL_BUT_ROUTES:
-                allowed = (one for one in self.delete if owner_of(one.cookie) != ObjectKind.ROUTE)
-                return Difference(add=self.add, delete=tuple(allowed))
-            case Deletions.ALL:
-                return self
+        if not deletions.allowed:
+            return Difference(add=self.add, delete=())
+        allowed = (one for one in self.delete if owner_of(one.cookie) not in deletions.spared)
+        return Difference(add=self.add, delete=tuple(allowed))
 
 
 _POLICY_TABLES: Final = (TableId.POLICY, TableId.DST_GRP)
@@ -93,6 +92,8 @@ def difference(desired: Iterable[Flow], reported: Iterable[FlowStamp]) -> Differ
     seen: set[FlowStamp] = set()
     duplicates: set[FlowStamp] = set()
     for stamp in reported:
+        if owner_of(stamp.cookie) == ObjectKind.AFFINITY:
+            continue
         (duplicates if stamp in seen else seen).add(stamp)
     add = []
     for flow in desired:

@@ -9,7 +9,7 @@ corrected until nothing differs. Must not know how flows are made.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +22,7 @@ from ofnet.desired import Desired, FlowDelta
 from ofnet.diff import Deletions, Difference, FlowStamp, difference
 from ofnet.flows import Flow, FlowKey
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
+from ofnet.translations import Translated, begun
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,13 @@ AUDIT_INTERVAL: Final = 60.0
 
 MAX_ROUNDS: Final = 5
 """Comparisons in a row after which a switch that does not converge is left until later."""
+
+FORGET_AGAIN: Final = (0.7, 3.0)
+"""Seconds after which ended connections are forgotten once more.
+
+Until it has revalidated its megaflows the datapath goes by flows from before, and may begin an
+ended connection anew. This takes half a second; longer on a busy machine.
+"""
 
 UPDATE_LIMIT: Final = 60.0
 """Seconds after which an update is given up; the switch's own limits come first."""
@@ -60,9 +68,14 @@ class FlowSync:
         before_compare: Callable[[], Awaitable[None]],
         audit_interval: float = AUDIT_INTERVAL,
     ) -> None:
-        self.deletions = Deletions.NONE
+        self.deletions = Deletions(allowed=False)
         self.on_change: Callable[[], None] = _ignore
         """Called whenever `fully_synced` or `refused` may have changed."""
+
+        self.comparisons = 0
+        """How often the switch's flows were compared with the desired ones."""
+        self.differences = 0
+        """How many flows were missing, different or unwanted then."""
 
         self._switch = switch
         self._desired = desired
@@ -71,6 +84,7 @@ class FlowSync:
         self._audit_interval = audit_interval
         self._outbox = Outbox()
         self._refused: dict[FlowKey, tuple[Flow, str]] = {}
+        self._late: list[tuple[float, frozenset[Translated]]] = []
         self._wake = asyncio.Event()
         self._audit_at = 0.0
         self._pauses = _pauses()
@@ -95,24 +109,26 @@ class FlowSync:
         """The flows the switch refuses, with its reason; every audit tries them again."""
         return self._refused
 
-    @property
-    def waiting(self) -> int:
-        """The number of updates that are not sent yet."""
-        return len(self._outbox.pending)
-
     def allow(self, deletions: Deletions) -> None:
         """Say what may be deleted from now on.
 
         Flows spared until now are deleted by the comparison that comes with the next change.
         """
-        if deletions is Deletions.ALL and self.deletions is not Deletions.ALL:
+        if deletions.allows_more_than(self.deletions):
             self._audit_at = 0.0
         self.deletions = deletions
 
+    def forget(self, ended: Iterable[Translated]) -> None:
+        """Have connections forgotten after the next change or comparison."""
+        self._outbox.ended.update(ended)
+        self._wake.set()
+
     def send(self, delta: FlowDelta) -> PendingUpdate:
         """Queue a change; the result is done when the switch has acknowledged it."""
-        delete = delta.delete if self.deletions is not Deletions.NONE else ()
+        delete = delta.delete if self.deletions.allowed else ()
         self._outbox.put(delta.add, delete)
+        self._outbox.ended |= delta.ended
+        self._spare(delta.add)
         update = PendingUpdate(asyncio.get_running_loop().create_future(), delta.touched)
         self._outbox.pending.append(update)
         self._wake.set()
@@ -175,7 +191,8 @@ class FlowSync:
     async def _wait_for_work(self) -> None:
         pause = None
         if self._switch.connected:
-            pause = max(0.0, self._audit_at - asyncio.get_running_loop().time())
+            due = min([self._audit_at, *(when for when, _ in self._late)])
+            pause = max(0.0, due - asyncio.get_running_loop().time())
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wake.wait()
@@ -183,6 +200,7 @@ class FlowSync:
 
     async def _run_once(self) -> None:
         try:
+            await self._forget_late()
             now = asyncio.get_running_loop().time()
             if now >= self._audit_at:
                 # set before comparing: a request for an earlier audit may come during it
@@ -211,21 +229,31 @@ class FlowSync:
                 # The switch may have installed any part of the rest. Only a comparison without the
                 # refused flows can tell the other updates that their flows are in place.
                 self._record_refusal(exc)
+                self._outbox.ended |= box.ended
                 await self._compare(box.pending)
                 return
+            await self._forget(box.ended)
         self._acknowledge(box.pending)
 
     async def _compare(self, pending: list[PendingUpdate]) -> None:
         """Correct the switch until a dump shows no difference; then acknowledge `pending`."""
+        ended: set[Translated] = set()
         with failing(pending):
             for _ in range(MAX_ROUNDS):
                 await self._before_compare()
                 reported = await self._switch.dump()
                 # The outbox is emptied after the dump and before the difference is computed: the
                 # desired flows contain these changes already, so the difference covers them.
-                pending += self._take_outbox().pending
+                box = self._take_outbox()
+                pending += box.pending
+                ended |= box.ended
                 wanted = self._difference(reported)
+                self.comparisons += 1
+                self.differences += len(wanted.add) + len(wanted.delete)
+                groups = self._desired.groups()
                 if not wanted:
+                    await self._forget(ended)
+                    await self._remove_groups(groups)
                     self._acknowledge(pending)
                     self._synced.set()
                     return
@@ -251,6 +279,41 @@ class FlowSync:
             await self._switch.apply(wanted.add, wanted.delete)
         except FlowsRefused as exc:
             self._record_refusal(exc)
+
+    async def _remove_groups(self, used: frozenset[int]) -> None:
+        """Remove the groups that no flow uses; a flow that is added brings its group with it."""
+        # A flow that is spared may use a group that no desired flow has.
+        if self.deletions.allowed and not self.deletions.spared:
+            unused = [one for one in await self._switch.groups() if one not in used]
+            if unused:
+                await self._switch.remove_groups(unused)
+
+    async def _forget(self, ended: Collection[Translated], *, again: bool = False) -> None:
+        if not ended:
+            return
+        try:
+            await self._switch.forget(ended)
+        except SwitchRefused as exc:
+            self._stats["ConnectionsKept"] += len(ended)
+            about = fields(bridge=self._desired.bridge, count=len(ended), error=str(exc))
+            log.warning(
+                "connections to removed providers not ended, the switch refused", extra=about
+            )
+            return
+        if not again:
+            now = asyncio.get_running_loop().time()
+            self._late += [(now + pause, frozenset(ended)) for pause in FORGET_AGAIN]
+
+    def _spare(self, added: Iterable[Flow]) -> None:
+        """Do not forget late the connections to a provider that has come back meanwhile."""
+        if self._late and (back := frozenset(begun(added))):
+            self._late = [(when, ended - back) for when, ended in self._late]
+
+    async def _forget_late(self) -> None:
+        now = asyncio.get_running_loop().time()
+        due = [ended for when, ended in self._late if when <= now]
+        self._late = [one for one in self._late if one[0] > now]
+        await self._forget(frozenset[Translated]().union(*due), again=True)
 
     # -- outcomes ------------------------------------------------------------------------------
 

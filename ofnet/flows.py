@@ -9,13 +9,18 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Self
 
 from ofnet.changes import ObjectKind
-from ofnet.openflow.actions import Instructions
+from ofnet.openflow.actions import Action, Conntrack, Instructions, Learn, Load, Lookup
 from ofnet.openflow.match import Match
 from ofnet.tables import TABLES, TableId
 
 COOKIE_MAGIC: Final = 0xC0
 
 _CONTENT_HEAD: Final = struct.Struct(">BH")
+
+
+def cookie_of_kind(kind: ObjectKind) -> int:
+    """Return the cookie of flows that a switch learns itself, for objects of a kind."""
+    return COOKIE_MAGIC << 56 | kind << 48
 
 
 def owner_of(cookie: int) -> int | None:
@@ -86,6 +91,10 @@ class Flow(_Content):
         return f"{table}priority={self.priority:d}{match} actions={self.instructions}"
 
 
+_CHECKED: Final = frozenset({Conntrack.name, Load.name})
+"""The actions whose arguments the table must declare as well."""
+
+
 def _check(table: TableId, match: Match, instructions: Instructions) -> None:
     declared = TABLES[table]
     if not match.names <= declared.matches:
@@ -97,3 +106,20 @@ def _check(table: TableId, match: Match, instructions: Instructions) -> None:
         raise UndeclaredFlow(f"table {table:d} does not write metadata {metadata}")
     if following is not None and following not in declared.next:
         raise UndeclaredFlow(f"table {table:d} does not go to table {following:d}")
+    for action in _all_actions(instructions):
+        match action:
+            case Conntrack() | Lookup() | Learn() if action.table not in declared.resumes:
+                # a bucket's actions go on from the table of the flow that uses the group
+                raise UndeclaredFlow(f"table {table:d} does not {action}")
+            case Load() if action.field.mask & ~declared.writes:
+                raise UndeclaredFlow(f"table {table:d} does not {action}")
+            case _:
+                pass
+
+
+def _all_actions(instructions: Instructions) -> tuple[Action, ...]:
+    """Return the actions of a flow, and those of the buckets of its group."""
+    group = instructions.group
+    if group is None:
+        return instructions.actions
+    return (*instructions.actions, *(one for each in group.buckets for one in each.actions))

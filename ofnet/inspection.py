@@ -20,6 +20,9 @@ from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 INTERNAL: Final = 2
 """The original's bit for an endpoint inside the cluster."""
 
+ENDPOINTS: Final = "EndpointDb"
+"""The member of a bridge's object that has its endpoints."""
+
 _NO_TIME: Final = "0001-01-01T00:00:00Z"
 
 
@@ -40,9 +43,13 @@ def bridge_report(
     *,
     connected: bool,
     stats: Mapping[str, int],
-    clients: Mapping[str, Any],
+    counters: Mapping[str, Any],
+    endpoints: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the JSON object of one bridge; `clients` has counters of services' clients."""
+    """Return the JSON object of one bridge; `counters` has those of services.
+
+    `endpoints` are shown in place of the `endpoint_entries` of the World.
+    """
     vrfs = _vrfs(world)
     return {
         "LocalIp": identity.local_ip,
@@ -56,15 +63,25 @@ def bridge_report(
             for address, port in identity.masters.items()
         },
         "VtepTable": {str(vtep.ip): vtep.ofport for vtep in world.vteps.values()},
-        "EndpointDb": {entry["EndpointID"]: entry for entry in _endpoints(world, identity)},
+        ENDPOINTS: dict(endpoint_entries(world, identity) if endpoints is None else endpoints),
         "VrfNameIdMap": {name: entry["VrfId"] for name, entry in vrfs.items()},
         "VrfDb": vrfs,
         "FwdMode": str(world.fwd_mode),
         "ArpMode": str(world.arp_mode),
         "Stats": dict(sorted(stats.items())),
         "ErrStats": {},
-        "Datapath": _datapath(mode, proxy_state(world, clients)),
+        "Datapath": _datapath(mode, proxy_state(world, counters)),
     }
+
+
+def endpoint_entries(world: World, identity: AgentIdentity) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and entry of each endpoint of the bridge, each name once. They may be many."""
+    seen: set[str] = set()
+    for entry in _endpoints(world, identity):
+        name = entry["EndpointID"]
+        if name not in seen:
+            seen.add(name)
+            yield name, entry
 
 
 def _endpoints(world: World, identity: AgentIdentity) -> Iterator[dict[str, Any]]:

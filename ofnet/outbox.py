@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, FlowKey
+from ofnet.translations import Translated
 
 
 @dataclass(slots=True)
@@ -31,6 +32,8 @@ class Outbox:
     add: dict[FlowKey, Flow] = field(default_factory=dict)
     delete: dict[FlowStamp, None] = field(default_factory=dict)
     pending: list[PendingUpdate] = field(default_factory=list)
+    ended: set[Translated] = field(default_factory=set)
+    """Connections to be forgotten, once the flows are in place that begin no more of them."""
 
     # Invariant: sending all of `add`, then all of `delete`, has the effect of the merged updates in
     # their order. A delete names a (table, cookie) stamp, so it never hits the flow that replaced

@@ -6,18 +6,22 @@ sent on beyond this host, as in the original; on routed networks it stays unansw
 beyond this host is answered for this host's pods alone. The host's own requests are answered with
 the router's MAC, for any address.
 
+ND. Advertisements come from the BGP peer's network alone: answers to this host's own requests.
+
 DNS. Intercepted requests are answered by `ofnet.names`, or sent through the tables untouched (on
 VLAN 4093). Counter names are the original's; those ending in `-ERROR` are its error counters.
 """
 
 # What pods can make the agent do. Every frame here was built by a pod or arrived from the network,
 # so it is parsed as untrusted input and leads to at most one packet out. No look-up scans the
-# endpoints. No frame changes state, with one exception outside this module: ARP from the BGP
-# peer's network (`uplink_arp`), which only an uplink delivers. With the source guard on, an ARP or
+# endpoints. No frame changes state, with one exception outside this module: ARP and ND from the BGP
+# peer's network (`neighbour`), which only an uplink delivers. With the source guard on, an ARP or
 # DNS request in another pod's name is counted and dropped. An address conflict probe and an
 # announcement get no answer, because an answer would make the pod give up its own address.
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -25,7 +29,7 @@ from ofnet import names
 from ofnet.changes import ObjectKind
 from ofnet.channel.wire import PacketIn
 from ofnet.directory import Attachment, Directory
-from ofnet.names import Resolver
+from ofnet.names import Deferred, Resolver, Verdict
 from ofnet.openflow import oxm, packets
 from ofnet.openflow.actions import (
     PORT_CONTROLLER,
@@ -36,7 +40,7 @@ from ofnet.openflow.actions import (
     SetField,
     tag,
 )
-from ofnet.openflow.packets import Arp
+from ofnet.openflow.packets import Arp, Neighbour
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
 from ofnet.tables import Mode
 from ofnet.uplink_choice import choose_uplink
@@ -61,8 +65,11 @@ class Reaction:
 
     counters: tuple[str, ...] = ()
     send: PacketOut | None = None
-    uplink_arp: Arp | None = None
-    """An ARP packet from the BGP peer's network: its sender may be the next hop of a route."""
+    neighbour: Neighbour | None = None
+    """A machine on the BGP peer's network, which may be the next hop of a route."""
+
+    later: Callable[[Callable[[PacketOut], None]], None] | None = None
+    """Sends an answer that takes time: to be called once, with what sends a packet."""
 
 
 def react(
@@ -76,6 +83,8 @@ def react(
     kind = packets.ether_type(packet.data)
     if kind == oxm.ETH_ARP:
         return _arp(packet, mode, directory, world)
+    if kind == oxm.ETH_IPV6 and _from_router_network(packet, directory, world):
+        return Reaction(neighbour=packets.parse_advertisement(packet.data))
     if kind == oxm.ETH_IPV4 and packets.is_udp_to(packet.data, DNS_PORT):
         attachment = directory.attachment(packet.in_port)
         rejected = _reject_dns(packet, mode, attachment, world)
@@ -102,11 +111,13 @@ def _arp(packet: PacketIn, mode: Mode, directory: Directory, world: World) -> Re
     request = packets.parse_arp(packet.data)
     if request is None:
         return Reaction()
-    uplink_arp = request if _from_router_network(packet, directory, world) else None
+    neighbour = None
+    if _from_router_network(packet, directory, world):
+        neighbour = Neighbour(address=request.sender_ip, mac=request.sender_mac)
     if request.operation != packets.ARP_REQUEST:
-        return Reaction(("ArpPktRcvd", "ArpRespRcvd"), uplink_arp=uplink_arp)
+        return Reaction(("ArpPktRcvd", "ArpRespRcvd"), neighbour=neighbour)
     counter, out = _answer(_ArpRequest(packet, request, mode, directory, world))
-    return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out, uplink_arp)
+    return Reaction(("ArpPktRcvd", "ArpReqRcvd", counter), out, neighbour=neighbour)
 
 
 def _from_router_network(packet: PacketIn, directory: Directory, world: World) -> bool:
@@ -219,15 +230,33 @@ def _reject_dns(
 
 def _dns(packet: PacketIn, attachment: Attachment | None, resolve: Resolver) -> Reaction:
     answer = names.answer(packet.data, attachment, resolve)
-    if answer.frame is not None:
-        back = PacketOut(data=answer.frame, actions=(Output(packet.in_port),))
-        return Reaction(answer.counters, back)
+    match answer.outcome:
+        case bytes(frame):
+            return Reaction(answer.counters, _back(packet, frame))
+        case Deferred() as deferred:
+            return Reaction(answer.counters, later=partial(_send_later, packet, deferred))
+        case Verdict.DROP:
+            return Reaction(answer.counters)
+        case Verdict.FORWARD:
+            return _forward(packet, answer.counters)
+
+
+def _back(packet: PacketIn, frame: bytes) -> PacketOut:
+    return PacketOut(data=frame, actions=(Output(packet.in_port),))
+
+
+def _send_later(packet: PacketIn, answer: Deferred, send: Callable[[PacketOut], None]) -> None:
+    answer.ask(lambda frame: send(_back(packet, frame)))
+
+
+def _forward(packet: PacketIn, counters: tuple[str, ...]) -> Reaction:
+    """Return the request to the tables, on its way to the server it is for."""
     again = PacketOut(
         data=packets.tagged(packet.data, DNS_RETURN_VLAN),
         actions=(Output(PORT_TABLE),),
         in_port=packet.in_port,
     )
-    return Reaction((*answer.counters, "dnsPktForward"), again)
+    return Reaction((*counters, "dnsPktForward"), again)
 
 
 def _is_from(frame: bytes, attachment: Attachment | None) -> bool:

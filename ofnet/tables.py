@@ -2,11 +2,15 @@
 
 Ids and priorities are the original's. The paths of packets through the tables:
 
-* from a local endpoint: 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8);
+* from a local endpoint: 0, 1, 3, 4, 5, 6, then 9 or 7 (and 8 or 12);
 * from a tunnel or an uplink: 0, 1, 2, then 4 and 5 if a known endpoint sent it, 6, then 9 or 7;
-* from the host's own port: 0, 2, 6, 7;
+* from the host's own port: 0, 2, and on to the pod; to a private address 0, 2, 6, 7;
+* to a service: 0, 1, 3, then 12 (by 13 and 14 with affinity), 4 and on; answers: 6, 7 or 9;
+* to a service from its own provider: 0, 1, 3, 12 and back, its answers 0, 1, 3, 15 and back;
 * from a pod's interface to its host: 0, 4, 5, 8;
-* ARP and ND requests: 0, 10, 11.
+* a pod's answers to its host: 0, 1, 3, 4; to another host: 0, 1, 3, 4, 16;
+* ARP and ND requests: 0, 10, 11;
+* DNS of pods: 0, 23, then to the agent, or back to 0 and on as any packet.
 """
 
 # `ofnet.flows.Flow` refuses a flow outside its table's declaration. The declarations are therefore
@@ -19,11 +23,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from ofnet.openflow.actions import DROP, PORT_NORMAL, Instructions, Output, goto
+from ofnet.openflow.actions import DROP, PORT_NORMAL, Instructions, Lookup, Output, goto
 from ofnet.openflow.fields import (
     DESTINATION_GROUP,
     FROM_HOST,
+    JUDGED,
     MANAGEMENT,
+    REASSEMBLED,
     RX_VTEP,
     SOURCE_GROUP,
     TO_HOST,
@@ -54,6 +60,31 @@ def mode_of(bridge: Bridge, fwd_mode: FwdMode) -> Mode:
             return Mode.VROUTER
 
 
+FLAT_VRF: Final = 1
+"""The VRF of all tenants where vlan networks are routed; the original's `default`."""
+
+_ZONES: Final[Mapping[Mode, int]] = {
+    Mode.VROUTER: 0xC000,
+    Mode.VXLAN: 0xC000,
+    Mode.VLROUTER: 0xC100,
+    Mode.VLAN: 0xC100,
+}
+
+
+def vrf_in(mode: Mode, vrf: int) -> int:
+    """Return the VRF that packets of a tenant have in a pipeline."""
+    return FLAT_VRF if mode is Mode.VLROUTER else vrf
+
+
+def zone_of(mode: Mode, vrf: int) -> int:
+    """Return the zone of connection tracking for services' clients in a VRF of a bridge.
+
+    Both bridges of a host share connection tracking, and so do other users of the kernel's. So each
+    bridge has 256 zones of its own, from numbers that others hardly reach.
+    """
+    return _ZONES[mode] + vrf
+
+
 class TableId(IntEnum):
     """The tables by number."""
 
@@ -69,22 +100,47 @@ class TableId(IntEnum):
     MAC_DEST = 9
     NEIGHBOURS = 10
     NEIGHBOUR_REPLY = 11
+    SERVICES = 12
+    AFFINITY = 13
+    CHOICE = 14
+    HAIRPIN = 15
+    HOST_ANSWERS = 16
+    SHORT_PREFIXES = 22
+    """IPv6 prefixes learned by BGP that are too short for the priorities of table 7."""
+
+    NAMES = 23
+    KUBE_POLICY = 24
+    KUBE_EGRESS_ADMIN = 25
+    KUBE_EGRESS = 26
+    KUBE_EGRESS_BASELINE = 27
+    KUBE_INGRESS_ADMIN = 28
+    KUBE_INGRESS = 29
+    KUBE_INGRESS_BASELINE = 30
+    KUBE_ALLOWED = 31
 
 
 class Priority(IntEnum):
     """The priorities in use; a higher one wins."""
 
     MISS = 1
+    SHORT_PREFIXES = 2
+    """To the table of short prefixes, for packets that nothing else in table 7 matches."""
+
     GUARD = 5
     GUARD_PASS = 6
     GUARD_NEVER = 7
     GUARD_EXCEPT = 8
     UNLISTED = 9
     PORT = 10
-    HAIRPIN_REPLY = 90
+    GRANTED = 50
     SHORTEST_PREFIX = 20
     """Of a default route; each bit of a prefix adds one."""
 
+    HOST_PATH = 60
+    HOST_FORGED = 61
+    NAMES = 98
+    SHARED = 98
+    SHARED_BESIDE = 99
     HOST_PORT = 99
     MATCH = 100
     ABOVE_MATCH = 101
@@ -96,6 +152,8 @@ class Priority(IntEnum):
     TO_HOST = 150
     NEIGHBOURS = 200
     MANAGEMENT = 201
+    FRAGMENT = 210
+    KUBE_SUBJECT = 220
     OWN_ARP = 300
 
 
@@ -103,8 +161,9 @@ class Priority(IntEnum):
 class Table:
     """The declaration of one table.
 
-    `writes` has the metadata bits its flows may set; `misses` has the instructions for packets that
-    match no flow, for each mode that has the table.
+    `writes` has the metadata bits its flows may set; `resumes` has the tables in which packets go
+    on that its flows send through connection tracking, lower ones as well; `misses` has the
+    instructions for packets that match no flow, for each mode that has the table.
     """
 
     id: TableId
@@ -112,6 +171,7 @@ class Table:
     actions: frozenset[str] = frozenset()
     writes: int = 0
     next: frozenset[TableId] = frozenset()
+    resumes: frozenset[TableId] = frozenset()
     misses: Mapping[Mode, Instructions] = field(default_factory=dict)
 
 
@@ -121,11 +181,34 @@ def _everywhere(miss: Instructions) -> dict[Mode, Instructions]:
 
 _ROUTED: Final = goto(TableId.IP)
 _BRIDGED: Final = goto(TableId.MAC_DEST)
-_CONNECTION: Final = frozenset(
-    {"eth_type", "metadata", "ip_proto", "ipv4_src", "ipv4_dst"}
-    | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
-)
-"""The fields that identify requests to services and their replies."""
+_PACKET: Final = frozenset({"eth_type", "metadata", "ip_proto", "ip_frag"})
+_REQUEST: Final = _PACKET | {"ipv4_dst", "ipv6_dst", "tcp_dst", "udp_dst"}
+_ANSWER: Final = _PACKET | {"ipv4_src", "ipv6_src", "tcp_src", "udp_src"}
+_TRACKED: Final = frozenset({"ct_state", "ct_nw_proto", "ct_tp_dst"})
+"""The fields that identify requests to services, and answers of their providers."""
+
+
+def _kube_stage(table: TableId, allowed: TableId) -> Table:
+    """Return the table of a stage of Kubernetes' policies; what no rule decides goes on."""
+    following = TableId(table + 1)
+    last = following is TableId.KUBE_ALLOWED
+    return Table(
+        id=table,
+        matches=frozenset(
+            {"conj_id", "metadata", "eth_type", "ip_proto", "tcp_dst", "udp_dst", "sctp_dst"}
+            | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
+        ),
+        actions=frozenset({"conjunction"}),
+        writes=JUDGED.mask,
+        next=frozenset({following, allowed}),
+        misses=_everywhere(judged(following) if last else goto(following)),
+    )
+
+
+def judged(following: TableId) -> Instructions:
+    """Return the instructions that mark a packet as passed by Kubernetes' policies."""
+    return Instructions(metadata=JUDGED.put(1), goto=following)
+
 
 _DECLARED: Final = (
     Table(
@@ -134,11 +217,13 @@ _DECLARED: Final = (
             {"in_port", "eth_type", "eth_src", "vlan_vid", "ip_proto", "udp_src", "udp_dst"}
             | {"arp_op", "arp_spa", "arp_tpa", "arp_sha"}
             | {"ipv4_src", "ipv6_src", "icmpv6_type", "nd_target"}
+            | {"ipv4_dst", "tcp_src", "tcp_dst"}
         ),
-        actions=frozenset({"output", "pop_vlan"}),
+        actions=frozenset({"output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst"}),
         writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask,
         next=frozenset(
-            {TableId.VLAN, TableId.INGRESS_GROUP, TableId.DST_GRP, TableId.IP, TableId.NEIGHBOURS}
+            {TableId.VLAN, TableId.INGRESS_GROUP, TableId.DST_GRP, TableId.IP}
+            | {TableId.NEIGHBOURS, TableId.NAMES}
         ),
         misses=_everywhere(goto(TableId.VLAN)),
     ),
@@ -155,33 +240,43 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.INGRESS_GROUP,
-        matches=frozenset({"in_port", "eth_type", "ipv4_dst", "metadata", "ipv4_src", "ipv6_src"}),
-        actions=frozenset({"eth_dst", "ipv4_dst", "output"}),
+        matches=frozenset(
+            {"in_port", "eth_type", "metadata", "ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
+            | {"arp_spa", "arp_sha", "ip_proto", "icmpv6_type", "nd_target"}
+            | {"ct_state", "ct_zone"}
+        ),
+        actions=frozenset(
+            {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "tunnel_id", "output"}
+        ),
+        resumes=frozenset({TableId.INGRESS_GROUP}),
         writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask,
         next=frozenset({TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),
     Table(
         id=TableId.SRV_PROXY_DNAT,
-        matches=_CONNECTION | {"vlan_vid"},
-        actions=frozenset(
-            {"eth_src", "eth_dst", "ipv4_src", "ipv4_dst", "pop_vlan", "output"}
-            | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
-        ),
+        matches=_REQUEST,
+        actions=frozenset({"ct", "eth_src", "move", "output"}),
         next=frozenset({TableId.DST_GRP}),
+        resumes=frozenset({TableId.DST_GRP, TableId.SERVICES, TableId.HAIRPIN}),
         misses=_everywhere(goto(TableId.DST_GRP)),
     ),
     Table(
         id=TableId.DST_GRP,
-        matches=frozenset({"eth_type", "metadata", "ipv4_dst", "ipv6_dst"}),
+        matches=frozenset(
+            {"in_port", "eth_type", "vlan_vid", "metadata", "ipv4_dst", "ipv6_dst"}
+            | {"ct_state", "ct_zone"}
+        ),
+        actions=frozenset({"ct", "pop_vlan", "eth_dst", "tunnel_id", "output"}),
         writes=DESTINATION_GROUP.mask | MANAGEMENT.mask,
-        next=frozenset({TableId.POLICY}),
+        next=frozenset({TableId.POLICY, TableId.HOST_ANSWERS}),
+        resumes=frozenset({TableId.DST_GRP}),
         misses=_everywhere(goto(TableId.POLICY)),
     ),
     Table(
         id=TableId.POLICY,
         matches=frozenset(
-            {"eth_type", "metadata", "ip_proto", "icmpv6_type", "tcp_flags"}
+            {"eth_type", "metadata", "ip_frag", "ip_proto", "icmpv6_type", "tcp_flags"}
             | {"ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
             | {"tcp_src", "tcp_dst", "udp_src", "udp_dst"}
         ),
@@ -190,9 +285,13 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.SRV_PROXY_SNAT,
-        matches=_CONNECTION,
-        actions=frozenset({"ipv4_src", "tcp_src", "udp_src"}),
+        matches=_ANSWER | {"ipv4_dst", "ipv6_dst"},
+        actions=frozenset({"ct", "load"}),
+        writes=REASSEMBLED.mask,
         next=frozenset({TableId.IP, TableId.MAC_DEST}),
+        resumes=frozenset(
+            {TableId.SRV_PROXY_SNAT, TableId.KUBE_POLICY, TableId.IP, TableId.MAC_DEST}
+        ),
         misses={
             Mode.VLAN: _BRIDGED,
             Mode.VXLAN: _BRIDGED,
@@ -206,7 +305,7 @@ _DECLARED: Final = (
         actions=frozenset(
             {"eth_src", "eth_dst", "tunnel_id", "push_vlan", "vlan_vid", "pop_vlan", "output"}
         ),
-        next=frozenset({TableId.HOST_SNAT}),
+        next=frozenset({TableId.HOST_SNAT, TableId.SHORT_PREFIXES}),
         misses={Mode.VROUTER: goto(TableId.HOST_SNAT), Mode.VLROUTER: DROP},
     ),
     Table(
@@ -237,8 +336,70 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.NEIGHBOUR_REPLY,
-        matches=frozenset({"eth_type", "ip_proto", "icmpv6_type"}),
+        matches=frozenset({"metadata", "eth_type", "ip_proto", "icmpv6_type"}),
         actions=frozenset({"nd_tll", "output"}),
+    ),
+    Table(
+        id=TableId.SERVICES,
+        matches=_REQUEST | _TRACKED | {"ipv4_src", "ipv6_src", "vlan_vid"},
+        actions=frozenset(
+            {"ct", "deal", "eth_dst", "eth_src", "group", "lookup", "move", "output", "pop_vlan"}
+        ),
+        next=frozenset({TableId.CHOICE}),
+        resumes=frozenset({TableId.DST_GRP, TableId.SERVICES, TableId.AFFINITY}),
+        misses=_everywhere(Instructions((Lookup(TableId.DST_GRP),))),
+    ),
+    # of learned flows alone
+    Table(id=TableId.AFFINITY),
+    Table(
+        id=TableId.CHOICE,
+        matches=_REQUEST | _TRACKED | {"reg0", "reg1", "ipv4_src", "ipv6_src"},
+        actions=frozenset({"ct", "learn"}),
+        resumes=frozenset({TableId.SERVICES, TableId.AFFINITY}),
+    ),
+    Table(
+        id=TableId.HAIRPIN,
+        matches=frozenset({"ct_state", "vlan_vid"}),
+        actions=frozenset({"pop_vlan", "output"}),
+    ),
+    Table(
+        id=TableId.HOST_ANSWERS,
+        matches=frozenset({"eth_type", "ipv4_dst"}),
+        actions=frozenset({"eth_dst", "output"}),
+    ),
+    Table(
+        id=TableId.SHORT_PREFIXES,
+        matches=frozenset({"eth_type", "metadata", "ipv6_dst"}),
+        actions=frozenset({"eth_src", "eth_dst", "output"}),
+    ),
+    Table(
+        id=TableId.KUBE_POLICY,
+        matches=frozenset({"ct_state", "eth_type", "ip_frag"}),
+        writes=JUDGED.mask,
+        next=frozenset({TableId.KUBE_EGRESS_ADMIN, TableId.KUBE_ALLOWED}),
+        resumes=frozenset({TableId.SRV_PROXY_SNAT}),
+        misses=_everywhere(goto(TableId.KUBE_EGRESS_ADMIN)),
+    ),
+    _kube_stage(TableId.KUBE_EGRESS_ADMIN, TableId.KUBE_INGRESS_ADMIN),
+    _kube_stage(TableId.KUBE_EGRESS, TableId.KUBE_INGRESS_ADMIN),
+    _kube_stage(TableId.KUBE_EGRESS_BASELINE, TableId.KUBE_INGRESS_ADMIN),
+    _kube_stage(TableId.KUBE_INGRESS_ADMIN, TableId.KUBE_ALLOWED),
+    _kube_stage(TableId.KUBE_INGRESS, TableId.KUBE_ALLOWED),
+    _kube_stage(TableId.KUBE_INGRESS_BASELINE, TableId.KUBE_ALLOWED),
+    Table(
+        id=TableId.KUBE_ALLOWED,
+        matches=frozenset({"ct_state", "eth_type", "ip_frag", "metadata"}),
+        actions=frozenset({"ct", "lookup"}),
+        resumes=frozenset({TableId.SRV_PROXY_SNAT}),
+        misses=_everywhere(Instructions(actions=(Lookup(TableId.SRV_PROXY_SNAT),))),
+    ),
+    Table(
+        id=TableId.NAMES,
+        matches=frozenset({"metadata", "in_port", "eth_type", "ip_proto", "ip_dscp"}),
+        actions=frozenset(
+            {"push_vlan", "vlan_vid", "ip_dscp", "lookup", "eth_dst", "ipv4_src", "output"}
+        ),
+        resumes=frozenset({TableId.INPUT}),
     ),
 )
 

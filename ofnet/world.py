@@ -7,8 +7,9 @@ changed beside it (`ofnet.changes`, ADR 11).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.openflow.fields import Flags
@@ -39,7 +40,8 @@ class Bridge(StrEnum):
 class Network:
     """A network as seen on this host. `vlan` is host-local for vxlan networks; `vni` 0 for vlan.
 
-    `vrf` is the tenant's VRF id on this host, 1..255; it never leaves the host.
+    `vrf` is the tenant's VRF id on this host, 1..255; it never leaves the host. `granted` are the
+    blocks of addresses that endpoints of the network are given, and nobody else may have.
     """
 
     id: NetworkId
@@ -48,11 +50,15 @@ class Network:
     vni: int
     gateway: IPv4Address | None = None
     gateway6: IPv6Address | None = None
+    granted: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalEndpoint:
     """An endpoint on this host; `nat_ip` is its address on the host's private network.
+
+    `routed` are those of its addresses that the host reaches by its own port: all, unless another
+    endpoint of this host has the same one.
 
     `group_vlan` is the VLAN of its group: the network's, unless an ACI fabric gave the group one of
     its own; 0 without a group. `of_host` is an interface of the host itself on an infra network.
@@ -68,6 +74,7 @@ class LocalEndpoint:
     dscp: int = 0
     group_vlan: int = 0
     nat_ip: IPv4Address | None = None
+    routed: frozenset[IPv4Address | IPv6Address] = frozenset()
     of_host: bool = False
 
 
@@ -96,16 +103,32 @@ class Vtep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort:
-    """`contivh0`, the host's own port on the vxlan bridge, for NAT between pods and the host."""
+    """The host's own port on a bridge: `contivh0`, or `contivv0` on the vlan bridge.
+
+    `subnet` is the host's private network. `sources` are the addresses under which the host itself
+    connects to its pods (`ofnet.pipelines.host_paths`).
+    """
 
     ofport: int
     mac: str
     subnet: IPv4Network
+    sources: frozenset[IPv4Address | IPv6Address] = frozenset()
 
     @property
     def address(self) -> IPv4Address:
         """The host's own address on the private network: the last one."""
         return self.subnet.broadcast_address - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamePort:
+    """The port of the agent's name service, which works for as long as the agent lives.
+
+    A pod's DNS over TCP leaves by it for the agent (`ofnet.pipelines.name_port`).
+    """
+
+    ofport: int
+    mac: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +158,7 @@ class Uplink:
 class Router:
     """`inb01`, the host's interface for BGP with the peer on its network.
 
+    `ip6` is the link-local address that the peer's network reaches this host's IPv6 pods by.
     `peer_mac` is None until the peer has answered ARP.
     """
 
@@ -142,6 +166,7 @@ class Router:
     mac: str
     ip: IPv4Address
     peer: IPv4Address
+    ip6: IPv6Address | None = None
     peer_mac: str | None = None
 
 
@@ -166,6 +191,78 @@ class Rule:
     tcp_flags: Flags | None = None
 
 
+class PolicyStage(IntEnum):
+    """The stages in which Kubernetes' policies judge a connection, in their order.
+
+    The sender's stages come first, then the receiver's: administrators' policies, NetworkPolicies,
+    the baseline.
+    """
+
+    EGRESS_ADMIN = 0
+    EGRESS = 1
+    EGRESS_BASELINE = 2
+    INGRESS_ADMIN = 3
+    INGRESS = 4
+    INGRESS_BASELINE = 5
+
+
+class Verdict(StrEnum):
+    """What a rule says: `ALLOW` ends this direction, `PASS` goes on to its next stage."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    PASS = "pass"  # noqa: S105 - no password
+
+
+class PolicyMatch(NamedTuple):
+    """The match of a flow of a policy stage; what is 0 or None matches anything.
+
+    `version` is the IP version (4, 6) of a match without address; `port` counts under `port_mask`,
+    and a mask of 0 means every port of the protocol. A match by `conjunction` has nothing else.
+    """
+
+    stage: PolicyStage
+    priority: int
+    vrf: int = 0
+    version: int = 0
+    source: IPv4Address | IPv6Address | IPv4Network | IPv6Network | None = None
+    destination: IPv4Address | IPv6Address | IPv4Network | IPv6Network | None = None
+    protocol: int = 0
+    port: int = 0
+    port_mask: int = 0
+    conjunction: int = 0
+
+    @property
+    def name(self) -> str:
+        """Text that identifies the match."""
+        return " ".join(str(int(one)) if isinstance(one, int) else str(one or "-") for one in self)
+
+
+class Membership(NamedTuple):
+    """A match's part in a rule: the rule's conjunction, the clause (from 1), how many there are."""
+
+    conjunction: int
+    clause: int
+    clauses: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """What a match of a policy stage leads to: a verdict, or its parts in rules."""
+
+    match: PolicyMatch
+    verdict: Verdict | None = None
+    memberships: tuple[Membership, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySubject:
+    """An address of a pod of this host that policies of Kubernetes judge, in its tenant's VRF."""
+
+    vrf: int
+    address: IPv4Address | IPv6Address
+
+
 @dataclass(frozen=True, slots=True)
 class ManagementPort:
     """A port of the cluster's management, TCP (6) or UDP (17), that pods must not reach."""
@@ -174,49 +271,47 @@ class ManagementPort:
     port: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Provider:
+    """Where a port of a service is provided: an address and a port.
+
+    `vrf` is that of the pod that has the address. 0 stands for what is no pod, a host or an outside
+    address, which clients of every tenant may reach.
+    """
+
+    address: IPv4Address | IPv6Address
+    port: int
+    vrf: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """A port of a service, TCP (6) or UDP (17), with the port of its providers."""
+    """A port of a service, TCP (6) or UDP (17), with its providers.
+
+    Without any, or without one for the client's tenant, connections are refused. Those in
+    `draining` get no new connections and keep the ones they have.
+    """
 
     protocol: int
     port: int
-    provider_port: int
+    providers: frozenset[Provider] = frozenset()
+    draining: frozenset[Provider] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service: a virtual address, and the providers for packets to it.
+    """A service: a virtual address, and the providers of each of its ports.
 
-    `vrf` is that of its clients, 0 for clients of every tenant. Without providers it has no flows.
+    `vrf` is that of its clients, 0 for clients of every tenant, each of which gets providers in its
+    own VRF and those that are no pods. With an `affinity` a client gets the same provider for that
+    many seconds after its last new connection.
     """
 
     key: str
     vrf: int
-    address: IPv4Address
+    address: IPv4Address | IPv6Address
     ports: tuple[ServicePort, ...]
-    providers: frozenset[IPv4Address]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A pod of this host that is a client of a service, with its provider.
-
-    `vlan` is that of the client's network; `mac` is the provider's if it is on that network too.
-    Replies of `ports` are identified by the provider's port alone. Each of `connections` (port of
-    the service, port of the client) is identified by the client's port too, because another service
-    has the same replies; so is each of `direct`, the connections to the provider's own address.
-    """
-
-    service: str
-    address: IPv4Address
-    vrf: int
-    client: IPv4Address
-    provider: IPv4Address
-    vlan: int
-    mac: str = ""
-    ports: tuple[ServicePort, ...] = ()
-    connections: tuple[tuple[ServicePort, int], ...] = ()
-    direct: tuple[tuple[ServicePort, int], ...] = ()
+    affinity: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,13 +319,16 @@ class World:
     """Everything that one bridge of this host has to realise.
 
     * `peer_macs`: the MAC of each other host's uplink, to which routed vlan traffic is sent.
-    * `served`: the clients of services on this bridge, filled in by `ofnet.services.proxy`.
     * `routes`: the next hop's MAC of each prefix learned by BGP, once that is known.
     * `management`, `management_ports`: the addresses of hosts, masters and store, and the ports
       there that pods must not reach (`ofnet.pipelines.pod_guard`).
+    * `policy_entries`, `policy_subjects`: Kubernetes' policies, and the addresses of pods of this
+      host that they judge (`ofnet.pipelines.network_policy`).
     * `launches`: how often a group was announced to the ACI fabric, by group id.
     * `guard`: pods send from their own addresses only (`ofnet.pipelines.source_guard`).
     * `learning`: the BGP peer has not sent all routes yet; routes on the switch are not deleted.
+    * `kubernetes_partial`: services and policies of Kubernetes may exist that are not known; their
+      flows on the switch stay.
     * `complete`: every source has been read once. No flow may be deleted before (ADR 11).
     """
 
@@ -241,17 +339,20 @@ class World:
     remote: Mapping[EndpointKey, RemoteEndpoint] = field(default_factory=dict)
     vteps: Mapping[HostLabel, Vtep] = field(default_factory=dict)
     host_port: HostPort | None = None
+    name_port: NamePort | None = None
     access: Mapping[EndpointKey, AccessPort] = field(default_factory=dict)
     uplinks: tuple[Uplink, ...] = ()
     peer_macs: Mapping[HostLabel, str] = field(default_factory=dict)
     router: Router | None = None
-    routes: Mapping[IPv4Network, str] = field(default_factory=dict)
+    routes: Mapping[IPv4Network | IPv6Network, str] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
-    served: Mapping[str, Served] = field(default_factory=dict)
     management: Mapping[str, IPv4Network | IPv6Network] = field(default_factory=dict)
     management_ports: Mapping[str, ManagementPort] = field(default_factory=dict)
+    policy_entries: Mapping[str, PolicyEntry] = field(default_factory=dict)
+    policy_subjects: Mapping[str, PolicySubject] = field(default_factory=dict)
     launches: Mapping[int, int] = field(default_factory=dict)
     guard: bool = False
     learning: bool = False
+    kubernetes_partial: bool = False
     complete: bool = False

@@ -174,7 +174,7 @@ def decode_group(key: str, value: bytes) -> GroupRecord:
         subnet_len=_subnet_len(fields),
     )
     if group.key != fields.text("id"):
-        raise Invalid(f"record {key}: groupName and tenantName make {group.key}")
+        raise Invalid(f"record {key}: its id is not {group.key}, as groupName and tenantName say")
     return group
 
 
@@ -191,7 +191,9 @@ def decode_service_lb(key: str, value: bytes) -> ServiceRecord:
         ip_address=fields.text("ipaddress"),
     )
     if service.key != fields.text("id"):
-        raise Invalid(f"record {key}: servicename and tenantname make {service.key}")
+        raise Invalid(
+            f"record {key}: its id is not {service.key}, as servicename and tenantname say"
+        )
     return service
 
 
@@ -437,7 +439,7 @@ def _bounded(fields: RecordFields, first: str, last: str) -> bool:
     # addresses below the range are marked as used.
     subnet, length = fields.text("subnetIP"), fields.number("subnetLen")
     if not 0 <= length <= 32:
-        raise Invalid(f"record {fields.key}: subnetLen is {length}")
+        raise Invalid(f"record {fields.key}: subnetLen is {length}, want 0 to 32")
     try:
         if last != creation.last_address(subnet, length):
             return True

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from core import keys
 from core.errors import Invalid
 from core.ids import GroupKey, GroupName, TenantName, group_key, object_key
-from state import codec
+from state import codec, lineage
+from state.lineage import Lineage
 from state.policy_rules import PolicyRule, policy_rule
 from state.reading import RecordFields
 from state.records import Record
@@ -51,7 +52,7 @@ class Launch:
     profile: str
 
 
-Fact = Record | Attachment | PolicyRule | Profile | Launch
+Fact = Record | Attachment | PolicyRule | Profile | Launch | Lineage
 """Everything that an agent reads in the store."""
 
 
@@ -65,6 +66,8 @@ def decode(key: str, value: bytes) -> Fact | None:
         return decode_profile(key, value)
     if key.startswith(keys.ACI_LAUNCHES):
         return Launch(keys.after(keys.ACI_LAUNCHES, key))
+    if key == keys.LINEAGE:
+        return lineage.decode(value)
     return codec.decode(key, value)
 
 

@@ -19,6 +19,7 @@ from core.logs import fields
 from objdb.api import Backend, Delta, Entry, Snapshot
 from state import intents
 from state.intents import Fact
+from state.lineage import Lineage
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,11 @@ log = logging.getLogger(__name__)
 #
 # `Rewound` comes before all changes that are not taken yet, and thus before any of its history: an
 # agent must not take a revision of the old history for one of the new.
+#
+# The lineage (`state.lineage`) is read before all else. When it has a new term, it shows which
+# prefixes were read further than what this history shares with the last one known. A watch may not
+# have noticed, or not yet, that the store went back: those prefixes are read anew. The revision of
+# a snapshot may be beyond the last commit, so a change of leader alone may cause that as well.
 #
 # `Reached` follows the changes that it covers: a reader that has taken Reached(prefix, rev) has all
 # changes under that prefix up to `rev`. It is queued anew behind each item, never left in place.
@@ -97,7 +103,17 @@ class Rewound:
     prefix: str
 
 
-Event = Changed | Removed | Reached | Rewound
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """The revisions of a prefix that were reached may be of another history: they mean nothing.
+
+    The prefix is read anew; its changes and `Reached` follow.
+    """
+
+    prefix: str
+
+
+Event = Changed | Removed | Reached | Rewound | Doubted
 
 
 class RecordFeed:
@@ -108,8 +124,12 @@ class RecordFeed:
         self._prefixes = tuple(prefixes)
         self._current: dict[str, Fact] = {}
         self._pending: dict[str, Fact | Reached | None] = {}
-        self._rewound: dict[str, Rewound] = {}
+        self._rewound: dict[str, Rewound | Doubted] = {}
+        self._reached: dict[str, int] = {}
+        self._lineage = Lineage()
+        self._watches: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
+        self._lineage_read = asyncio.Event()
         self._unread = set(prefixes)
         self.unknown = 0
         """Number of values under unknown keys."""
@@ -124,6 +144,11 @@ class RecordFeed:
         return not self._unread
 
     @property
+    def waiting(self) -> int:
+        """How many keys and revisions were read and not taken yet."""
+        return len(self._pending)
+
+    @property
     def records(self) -> Mapping[str, Fact]:
         """The last good record of every key, including changes that are not taken yet."""
         return self._current
@@ -131,8 +156,21 @@ class RecordFeed:
     async def run(self) -> None:
         """Watch all prefixes until cancelled."""
         async with asyncio.TaskGroup() as group:
+            first = keys.MASTER_CONFIG if keys.MASTER_CONFIG in self._prefixes else None
+            if first:
+                self._watch(group, first)
+                await self._lineage_read.wait()
             for prefix in self._prefixes:
-                group.create_task(self._follow(prefix), name=f"watch {prefix}")
+                if prefix != first:
+                    self._watch(group, prefix)
+
+    def _watch(self, group: asyncio.TaskGroup, prefix: str) -> None:
+        """Watch a prefix, in place of its watch before."""
+        if prefix in self._watches:
+            self._watches[prefix].cancel()
+        self._watches[prefix] = group.create_task(
+            self._follow(group, prefix), name=f"watch {prefix}"
+        )
 
     async def take(self, limit: int = 5000) -> list[Event]:
         """Wait for events and return at most `limit` of them, in order."""
@@ -160,7 +198,7 @@ class RecordFeed:
             return None if record == known else Changed(key, record, known)
         return None if known is None else Removed(key, known)
 
-    async def _follow(self, prefix: str) -> None:
+    async def _follow(self, group: asyncio.TaskGroup, prefix: str) -> None:
         async for item in self._backend.watch(prefix):
             match item:
                 case Snapshot():
@@ -170,15 +208,41 @@ class RecordFeed:
                 case Delta():
                     await self._put_all(item.puts)
                     self._remove_all(item.deletes)
+            doubted = self._doubted() if prefix == keys.MASTER_CONFIG else ()
+            for one in doubted:
+                log.info("store has another history, reading anew", extra=fields(key=one))
+                self._forget(one, Doubted(one))
+                self._watch(group, one)
+            if prefix in doubted:
+                return  # its place has been taken
             self._pending.pop(prefix, None)  # requeued behind the changes of this item
             self._pending[prefix] = Reached(prefix, item.rev)
+            self._reached[prefix] = item.rev
             self._changed.set()
+            self._lineage_read.set()
 
     def _on_rewound(self, prefix: str) -> None:
         log.warning("store went back to another history", extra=fields(key=prefix))
+        self._forget(prefix, Rewound(prefix))
+
+    def _forget(self, prefix: str, event: Rewound | Doubted) -> None:
+        """Forget what was reached of a prefix, and tell the reader before all else."""
+        self._reached.pop(prefix, None)
         self._pending.pop(prefix, None)
-        self._rewound[prefix] = Rewound(prefix)
+        if not isinstance(self._rewound.get(prefix), Rewound):
+            self._rewound[prefix] = event
         self._changed.set()
+
+    def _doubted(self) -> list[str]:
+        """Take over the lineage; return the prefixes that were read further than is shared."""
+        now = self._current.get(keys.LINEAGE)
+        if not isinstance(now, Lineage):
+            return []
+        known, self._lineage = self._lineage.current, now
+        shared = now.shared_until(known) if known else None
+        if shared is None:
+            return []
+        return [prefix for prefix, rev in self._reached.items() if rev > shared]
 
     async def _resync(self, prefix: str, entries: Mapping[str, Entry]) -> None:
         known = [*self._current, *self.unreadable]
@@ -217,5 +281,5 @@ class RecordFeed:
         self.unreadable.pop(entry.key, None)
         if record is None:
             self.unknown += 1
-            log.warning("unknown key", extra=fields(key=entry.key))
+            log.warning("unknown key, ignored", extra=fields(key=entry.key))
         return record

@@ -21,7 +21,7 @@ from netmaster.auth import audit
 from netmaster.auth.audit import RequestOrigin
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, client_of
 from netmaster.auth.login import Logins
-from netmaster.auth.roles import AccessRequest, Decision, Identity, access_request, allowed
+from netmaster.auth.roles import AccessRequest, Decision, Identity, access_request, allowed, is_list
 from netmaster.auth.route_classes import RouteClass, classify
 from netmaster.auth.users import USER_ROLES, identity_of_peer
 
@@ -116,7 +116,7 @@ def _for_its_own(asked: AccessRequest, who: Identity | None) -> AccessRequest:
     match classify(asked.route):
         case RouteClass.ENDPOINT_CALLS:
             return replace(asked, host=who.name)
-        case RouteClass.ENDPOINTS:
+        case RouteClass.ENDPOINTS if not is_list(asked):
             return replace(asked, tenant=min(who.tenants, default=""))
         case _:
             return asked

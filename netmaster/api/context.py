@@ -26,13 +26,15 @@ class ApiRequest:
 
     `parameters` are the values of the route's path parameters. `body` reads the body when it is
     called, so that a request that is refused for its path or type is refused without that.
-    `access` is what its client may do, None for everything.
+    `access` is what its client may do, None for everything; `query` is what stands behind the
+    path's `?`, encoded.
     """
 
     body: Callable[[], Awaitable[bytes]]
     content_type: str = ""
     parameters: Mapping[str, str]
     access: Access | None = None
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

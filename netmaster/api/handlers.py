@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from contivmodel.client import REVISIONS_HEADER
+from contivmodel.client import HISTORY_HEADER, REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
 from core.ids import HostLabel
 from netmaster.api import endpoints, objects
@@ -108,6 +108,7 @@ async def agent_call(
     if call.tells_revisions:
         revisions = policy_revisions(leader.committer.revisions)
         answer.headers[REVISIONS_HEADER] = json.dumps(revisions)
+        answer.headers[HISTORY_HEADER] = leader.committer.view.lineage.current
     return answer
 
 

@@ -18,7 +18,7 @@ from netmaster.commit import Committer
 from netmaster.host_inventory import HostInventory
 from netmaster.plan.endpoints import drain
 from netmaster.plan.endpoints.cleanup import FORCE_HINT
-from netmaster.progress import HostState, ObservedHost, shown_host
+from netmaster.progress import Applicable, HostState, ObservedHost, shown_host
 from netmaster.view import View
 from objdb.api import Backend
 from ofnet.rpc.control import Node, Report
@@ -133,12 +133,15 @@ class HostsApi:
     ) -> list[dict[str, Any]]:
         """Return hosts that have a record as REST shows them."""
         observed = [self._observed(hosts, label) for label in labels]
-        states = await self._committer.read(
-            lambda view: [_host_state(view, host.record.label) for host in observed]
+        states, history = await self._committer.read(
+            lambda view: (
+                [_host_state(view, host.record.label) for host in observed],
+                view.lineage.current,
+            )
         )
-        revisions = self._committer.revisions
+        wanted = Applicable(self._committer.revisions, history)
         return [
-            shown_host(host, revisions, state) for host, state in zip(observed, states, strict=True)
+            shown_host(host, wanted, state) for host, state in zip(observed, states, strict=True)
         ]
 
     def _observed(self, hosts: HostInventory, label: HostLabel) -> ObservedHost:

@@ -17,7 +17,7 @@ from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import may_change, moved, not_found
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.api.routes import cleaned
-from netmaster.api.server import read_body
+from netmaster.api.server import ROUTE, read_body
 
 _PATH_SAFE: Final = "/$&+,:;=@"
 _DRY_RUNS: Final = frozenset({"dryrun", "dry_run", "dry-run"})
@@ -43,6 +43,7 @@ class Leader:
         if found is None:
             return not_found()
         control, route = self._context.access, found.route
+        request[ROUTE] = route.pattern
         access = await control.admit(request, route.pattern, found.parameters) if control else None
         if may_change(request):
             _refuse_conditions(request.headers, query)
@@ -51,6 +52,7 @@ class Leader:
             content_type=request.headers.get("Content-Type", ""),
             parameters=found.parameters,
             access=access,
+            query=query,
         )
         return await route.handler(self._context, asked)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from contivmodel.schema import TEXT, Schema, reference, schemas
+from netmaster.api import problems
 from netmaster.api.routes import OperationDoc, Route
 from netmaster.stored import CleanupCategory
 
@@ -36,6 +37,24 @@ _FAILURES: Final[Schema] = {
     "413": {"description": "the body is too large", "content": {"text/plain": {"schema": TEXT}}},
     "500": _REFUSAL,
 }
+_PROBLEM: Final[Schema] = {
+    "description": "refused or failed; `detail` says why (RFC 9457)",
+    "content": {
+        problems.MEDIA: {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    **dict.fromkeys(("type", "title", "detail"), TEXT),
+                    "status": {"type": "integer"},
+                },
+            }
+        }
+    },
+}
+_PROBLEMS: Final[Schema] = {
+    **_FAILURES,
+    **dict.fromkeys(("400", "401", "403", "500", "503"), _PROBLEM),
+}
 
 
 def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
@@ -46,7 +65,8 @@ def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
         item = paths.setdefault(route.pattern, {})
         if route.parameters:
             item["parameters"] = [_PARAMETERS[name] for name in route.parameters]
-        item[route.method.lower()] = _operation(route.operation)
+        failures = _PROBLEMS if problems.is_asked_by(route.pattern) else _FAILURES
+        item[route.method.lower()] = _operation(route.operation, failures)
         if route.operation.body is not None:
             models.append(route.operation.body)
     return {
@@ -62,7 +82,7 @@ def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(operation: OperationDoc) -> Schema:
+def _operation(operation: OperationDoc, failures: Schema) -> Schema:
     shown: Schema = {
         "operationId": _camel_case(operation.summary),
         "summary": operation.summary,
@@ -72,9 +92,14 @@ def _operation(operation: OperationDoc) -> Schema:
                 "description": "done",
                 "content": {operation.media: {"schema": operation.answer}},
             },
-            **_FAILURES,
+            **failures,
         },
     }
+    if operation.query:
+        shown["parameters"] = [
+            {"name": name, "in": "query", "description": text, "schema": TEXT}
+            for name, text in operation.query.items()
+        ]
     if operation.body is not None:
         content = {"application/json": {"schema": reference(operation.body)}}
         shown["requestBody"] = {"required": True, "content": content}

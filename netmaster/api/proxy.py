@@ -3,13 +3,15 @@
 The leader is the holder of the lock at that moment. A request is received whole before the leader
 is asked, so that a slow client occupies no connection to the leader; answers are streamed.
 Connections to the leader are kept open; their number and every wait are bounded. The proxy knows
-nothing of what a request means; with TLS it tells the leader whose certificate the client has.
+nothing of what a request means, but for `/info`, to which it adds its own address
+(`netmaster.api.follower_info`); with TLS it tells the leader whose certificate the client has.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from aiohttp import (
@@ -36,8 +38,9 @@ from core.errors import NotLeader, StoreUnavailable
 from core.tasks import background
 from daemons.tls import TlsContexts, peer_identity
 from daemons.tls_faults import cause
+from netmaster.api.follower_info import is_info, with_follower
 from netmaster.api.replies import error, may_change, unknown_outcome
-from netmaster.api.server import read_body
+from netmaster.api.server import ROUTE, read_body
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, forwarded
 from netmaster.commit import NO_LEADER
 
@@ -59,6 +62,8 @@ class ProxyTiming:
     leader_check: float = 1.0
 
 
+FORWARDED: Final = "forwarded"
+"""The route of every request in a follower's statistics; the leader's have the real one."""
 _NOT_SENT: Final = (ClientConnectorError, ConnectionTimeoutError)
 """Without a connection nothing was sent, so nothing was done."""
 _HOP_BY_HOP: Final = frozenset({
@@ -114,6 +119,7 @@ class Proxy:
 
         If the leader's answer is lost, a change may have been made; the answer then says so.
         """
+        request[ROUTE] = FORWARDED
         body = await read_body(request) if request.can_read_body else None
         leader = await self._current_leader()
         # The lock names this master while it loads its view. Forwarding to itself would be a loop.
@@ -151,7 +157,14 @@ class Proxy:
             data=body,
             allow_redirects=False,
         ) as answer:
+            if is_info(request.method, request.path) and answer.status == HTTPStatus.OK:
+                return await self._info(answer)
             return await _stream(request, answer, self._timing.answer)
+
+    async def _info(self, answer: ClientResponse) -> web.Response:
+        headers = _kept(answer.headers)
+        headers.popall("Content-Length", None)
+        return web.Response(body=with_follower(await answer.read(), self._own), headers=headers)
 
     def _headers(self, request: web.BaseRequest) -> CIMultiDict[str]:
         headers = _kept(request.headers)

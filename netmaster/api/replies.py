@@ -17,6 +17,7 @@ from core.errors import (
     StoreUnavailable,
     outcome_is_unknown,
 )
+from netmaster.api import problems
 from netmaster.auth.login import LoginDelayed
 
 NOT_FOUND_TEXT: Final = "404 page not found"
@@ -63,7 +64,10 @@ def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
     """
     if outcome_is_unknown(exc) and may_change(request):
         return unknown_outcome(request, str(exc))
-    answer = error(exc.http_status, str(exc))
+    if problems.is_asked_by(request.raw_path):
+        answer = _problem(exc)
+    else:
+        answer = error(exc.http_status, str(exc))
     if isinstance(exc, NotFound):
         answer.headers[HEADER] = Outcome.ABSENT
     elif not isinstance(exc, AgentUnavailable):  # raised by changes that are made
@@ -73,6 +77,12 @@ def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
     if isinstance(exc, StoreUnavailable | NotLeader):
         answer.headers["Retry-After"] = "1"
     return answer
+
+
+def _problem(exc: ContivError) -> web.Response:
+    status, title = problems.status_of(exc)
+    text = problems.body(status, title, str(exc))
+    return web.Response(status=status, body=text, headers={"Content-Type": problems.MEDIA})
 
 
 def unknown_outcome(request: web.BaseRequest, reason: str) -> web.Response:

@@ -18,6 +18,7 @@ from contivmodel.wire import WireModel
 from core.version import VERSION
 from netmaster.api import endpoints, handlers, openapi
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
+from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
 from netmaster.api.endpoints import ReadCall
 from netmaster.api.hosts import DRAINED_SCHEMA, HOST_SCHEMA, REMOVED_SCHEMA
 from netmaster.api.objects import ENDPOINTS, KINDS, ObjectClass
@@ -80,6 +81,10 @@ def _json(summary: str, tag: str, answer: Schema) -> OperationDoc:
     return OperationDoc(summary=summary, tag=tag, answer=answer)
 
 
+_LISTED_ENDPOINTS: Final = OperationDoc(
+    summary="list endpoints", tag="endpoint", answer=PAGE_SCHEMA, query=QUERY
+)
+
 ROUTES: Final[tuple[Route[Handler], ...]] = (
     *(route for kind in KINDS.values() for route in _object_routes(kind)),
     Route(
@@ -88,6 +93,7 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
         handlers.inspect_endpoint,
         _json("inspect endpoint", "endpoint", _operational_state()),
     ),
+    Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest
     ),

@@ -27,7 +27,8 @@ class OperationDoc:
     """What the OpenAPI document says of a route.
 
     `answer` is the schema of a successful answer and `media` its content type; `body` is the model
-    of the request's body, None for a request without one.
+    of the request's body, None for a request without one. `query` says what each query parameter
+    asks for.
     """
 
     summary: str
@@ -35,6 +36,7 @@ class OperationDoc:
     answer: Schema = field(default_factory=dict)
     media: str = JSON
     body: type[WireModel] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,17 @@
 """Listeners of a master, and the outermost edge of every request.
 
-A request is handed to the current role, the leader's API or the follower's proxy. No exception
-passes this module: an error of `core.errors` becomes its text, any other one a logged `internal
-error`. Every request gets an answer.
+A request is handed to the current role, the leader's API or the follower's proxy, but for those
+about this master's own health (`daemons.health`), which it answers in any role. No exception passes
+this module: an error of `core.errors` becomes its text, any other one a logged `internal error`.
+Every request gets an answer.
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from ssl import SSLContext
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import HttpVersion11, web
 
@@ -17,10 +19,13 @@ from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, NotLeader
 from core.logs import fields
 from core.tasks import guard
+from daemons.health import PATHS, Health
+from daemons.http import GuardedSite
+from daemons.listen_address import ANY_ADDRESS, ListenAddress
+from daemons.request_stats import UNKNOWN, RequestStats, method_label
 from netmaster.api.bodies import MAX_BODY, BodyBudget, BodyLimits, BodyShare
 from netmaster.api.replies import error, not_found, refusal
 from netmaster.commit import NO_LEADER
-from netmaster.settings import ListenAddress
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +48,23 @@ async def leaderless(_: web.BaseRequest) -> web.StreamResponse:
 class RestServer:
     """Listens on any number of addresses and answers with the current role.
 
+    A change of `role` takes effect with the next request; connections and listeners stay. GET
     A change of `role` takes effect with the next request; connections and listeners stay.
     """
 
-    def __init__(self, limits: ConnectionLimits = LIMITS, bodies: BodyLimits | None = None) -> None:
+    def __init__(
+        self,
+        limits: ConnectionLimits = LIMITS,
+        bodies: BodyLimits | None = None,
+        health: Health | None = None,
+    ) -> None:
         self.role: Role = leaderless
+        self.stats = RequestStats()
+        self.own: dict[str, Role] = dict.fromkeys(PATHS, partial(_tell, health or Health({})))
+        """By path: what answers GET requests of it on every master, whatever its role."""
         self._connections = ConnectionGuard("REST", limits)
         self._bodies = BodyBudget(bodies)
-        self._runner = _GuardedRunner(
-            self._connections,
+        self._runner = web.ServerRunner(
             web.Server(
                 self._handle,
                 access_log=None,
@@ -67,9 +80,8 @@ class RestServer:
         """Start to listen; return the address with the port that was bound. OSError if taken."""
         if self._runner.server is None:
             await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, address.host or "0.0.0.0", address.port, ssl_context=ssl_context
-        )
+        where = ListenAddress(address.host or ANY_ADDRESS, address.port)
+        site = GuardedSite(self._runner, self._connections, where, tls=ssl_context)
         await site.start()
         bound: int = self._runner.addresses[-1][1]
         return ListenAddress(address.host, bound)
@@ -79,11 +91,21 @@ class RestServer:
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await guard(partial(self._answer, request), partial(_failed, request))
+        began = time.monotonic()
+        answer = await guard(partial(self._answer, request), partial(_failed, request))
+        route: str = request.get(ROUTE, UNKNOWN)
+        took = time.monotonic() - began
+        self.stats.count(answer.status, took, method_label(request.method), route)
+        return answer
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if not request.raw_path.startswith("/"):
             return not_found()  # as CONNECT: a follower would connect to the host it names
+        own = self.own.get(request.path) if request.method == "GET" else None
+        if own is not None:
+            request[ROUTE] = request.path
+            with self._connections.busy(request.transport):
+                return await own(request)
         if _waits_to_send(request):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         with (
@@ -109,19 +131,13 @@ class _Intake:
 
 _INTAKE: Final = web.RequestKey("_INTAKE", _Intake)
 
+ROUTE: Final = web.RequestKey("ROUTE", str)
+"""The pattern of a request's route, which the role sets, for the statistics."""
 
-class _GuardedRunner(web.ServerRunner):
-    """A runner of a server behind a guard of its connections."""
 
-    def __init__(self, connections: ConnectionGuard, server: web.Server, **options: Any) -> None:
-        super().__init__(server, **options)
-        self._connections = connections
-
-    @property
-    def server(self) -> Any:
-        """The factory of protocols for the sites of this runner."""
-        server = super().server
-        return None if server is None else self._connections.guarded(server)
+async def _tell(health: Health, request: web.BaseRequest) -> web.Response:
+    status, text = await health.answer(request.path)
+    return web.Response(status=status, text=text, content_type="application/json")
 
 
 def _waits_to_send(request: web.BaseRequest) -> bool:

@@ -4,6 +4,7 @@ Source: docs/original/netmaster-daemon.md §8.
 """
 
 from core import keys
+from core.version import BUILD_TIME, GIT_COMMIT
 from objdb.api import Backend, Lock
 from ofnet.rpc.control import Node, OfnetMaster
 from state import codec
@@ -22,8 +23,8 @@ class StatusApi:
         self._own = own
 
     def version(self) -> dict[str, str]:
-        """Return what `/version` says; builds carry neither commit nor time."""
-        return {"GitCommit": "", "Version": self._version, "BuildTime": ""}
+        """Return what `/version` says."""
+        return {"GitCommit": GIT_COMMIT, "Version": self._version, "BuildTime": BUILD_TIME}
 
     async def info(self) -> dict[str, object]:
         """Return what the leader's `/info` says, with the nodes in the service registry."""

@@ -113,6 +113,7 @@ RIGHTS: Final[Mapping[RouteClass, _Rights]] = {
     RouteClass.HOSTS: _MANAGED,
     RouteClass.IPAM: _MANAGED,
     RouteClass.DEBUG: _MANAGED,
+    RouteClass.METRICS: _MANAGED,
     RouteClass.ACCOUNTS: {Role.ADMIN: _FULL},
     # An administrator changes intents; only the agent of a host knows which endpoints it has.
     RouteClass.ENDPOINT_CALLS: {
@@ -176,12 +177,11 @@ def _decide(right: Right, identity: Identity, request: AccessRequest) -> Decisio
 def _of_own_tenants(identity: Identity, request: AccessRequest) -> Decision:
     if request.tenant in identity.tenants and request.tenant:
         return Decision(allowed=True, reason="own tenant")
-    if _is_list(request):
+    if is_list(request):
         return Decision(allowed=True, reason="list of own tenants", tenants=identity.tenants)
     return Decision(allowed=False, reason=f"other tenant: {request.tenant or 'unknown'}")
 
 
-def _is_list(request: AccessRequest) -> bool:
+def is_list(request: AccessRequest) -> bool:
     """Return whether the answer is a list, which is filtered rather than refused."""
-    segments = request.route.split("/")
-    return request.method == "GET" and len(segments) == 5 and not request.tenant
+    return request.method == "GET" and "{" not in request.route and not request.tenant

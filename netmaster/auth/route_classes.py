@@ -30,7 +30,7 @@ class RouteClass(Enum):
     TENANTS = auto()
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
-    """Inspection of an endpoint."""
+    """Inspection of an endpoint, and lists of endpoints."""
     CLUSTER_STATE = auto()
     """Inspection of the global settings."""
     CLUSTER_OBJECTS = auto()
@@ -39,6 +39,8 @@ class RouteClass(Enum):
     HOSTS = auto()
     IPAM = auto()
     DEBUG = auto()
+    METRICS = auto()
+    """Numbers about the whole cluster, networks of all tenants among them."""
     ACCOUNTS = auto()
     ENDPOINT_CALLS = auto()
     ADDRESS_CALLS = auto()
@@ -55,6 +57,7 @@ _ROUTES: Final = (
     ("/hosts/*", RouteClass.HOSTS),
     ("/ipam/*", RouteClass.IPAM),
     ("/debug/*", RouteClass.DEBUG),
+    ("/metrics", RouteClass.METRICS),
     ("/plugin/allocAddress", RouteClass.ADDRESS_CALLS),
     ("/plugin/releaseAddress", RouteClass.ADDRESS_CALLS),
     ("/plugin/*", RouteClass.ENDPOINT_CALLS),
@@ -63,6 +66,7 @@ _ROUTES: Final = (
     ("/api/v1/auth_proxy/health/", RouteClass.PUBLIC),
     ("/api/v1/auth_proxy/*", RouteClass.ACCOUNTS),
     ("/api/v1/inspect/endpoints/*", RouteClass.ENDPOINTS),
+    ("/api/v2/endpoints", RouteClass.ENDPOINTS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""

@@ -39,7 +39,10 @@ class User:
         if self.role not in USER_ROLES:
             raise Invalid(f"user {self.name}: role {self.role} is for daemons")
         if self.tenants and self.role is not Role.OPERATOR:
-            raise Invalid(f"user {self.name}: role {self.role} has no tenants of its own")
+            raise Invalid(
+                f"user {self.name}: role {self.role} is for all tenants: name none, or give the "
+                f"role {Role.OPERATOR}"
+            )
 
     def __repr__(self) -> str:
         # The generated one would print the hash, in a log or a traceback.

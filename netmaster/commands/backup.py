@@ -1,12 +1,14 @@
 """Backup and restore of what the leader owns (intents, records, grants), as one JSON text.
 
 `dump` reads a store at one revision, `load` writes a backup to a store. Host records, registrations
-and reports are not part of it: their owners write them again. `netmaster.commands.dispatch` is the
-command line of both.
+and reports are not part of it: their owners write them again. Nor is the lineage: a store that was
+loaded has another history than the one that was dumped (`state.lineage`).
+`netmaster.commands.dispatch` is the command line of both.
 """
 
 import asyncio
 import json
+import secrets
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -16,7 +18,11 @@ from core.version import VERSION
 from netmaster import codec
 from netmaster.view import View
 from objdb.api import Backend, Change, Delete, Fence, Lock, Put, split
-from state import schema
+from state import lineage, schema
+from state.lineage import Lineage, Term
+
+_OF_THE_STORE: Final = frozenset({keys.SCHEMA, keys.LINEAGE})
+"""What describes a store and not what a leader keeps in it; no backup has it."""
 
 LOCK_TTL: Final = 5.0
 LOCK_PATIENCE: Final = 2.0
@@ -32,7 +38,8 @@ async def dump(backend: Backend) -> str:
     schema.check(values.get(keys.SCHEMA))
     if keys.SCHEMA not in values:
         raise Invalid("the store is empty or has never been led by this release: nothing to dump")
-    del values[keys.SCHEMA]
+    for key in _OF_THE_STORE:
+        values.pop(key, None)
     return written(values)
 
 
@@ -75,7 +82,7 @@ def read(text: str) -> dict[str, bytes]:
             f"the backup has schema version {version}, this netmaster knows {schema.VERSION}: "
             f"load it with the release that wrote it, {backup.get('release', 'unknown')}"
         )
-    strange = next((key for key in values if key == keys.SCHEMA or not codec.is_leaders(key)), "")
+    strange = next((key for key in values if key in _OF_THE_STORE or not codec.is_leaders(key)), "")
     if strange:
         raise Invalid(f"the backup holds {strange}, which is not a key of the leader's")
     View.load(values)
@@ -107,8 +114,13 @@ async def _write(
     # The load takes many transactions and may be cut off. The stamp LOADING comes first and CURRENT
     # last, so that no master leads on half a backup, and a second load can finish it. The lock's
     # fence keeps a master from writing in between.
-    before.pop(keys.SCHEMA, None)
-    await backend.commit([_stamp(schema.LOADING)], fence=fence)
+    for key in _OF_THE_STORE:
+        before.pop(key, None)
+    # With the stamp: whoever sees a part of the backup sees that the history is another one.
+    begun = _put(
+        keys.LINEAGE, lineage.encode(Lineage((Term(secrets.token_hex(8), 0, loaded=True),)))
+    )
+    await backend.commit([_stamp(schema.LOADING), begun], fence=fence)
     for group in split(_differences(before, values), backend.limits):
         await backend.commit(group, fence=fence)
     await backend.commit([_stamp(schema.CURRENT)], fence=fence)
@@ -119,11 +131,15 @@ def _differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Ite
         yield Change((), (Delete(key),))
     for key, value in after.items():
         if before.get(key) != value:
-            yield Change((), (Put(key, value),))
+            yield _put(key, value)
 
 
 def _stamp(stamp: schema.SchemaStamp) -> Change:
-    return Change((), (Put(keys.SCHEMA, schema.encode(stamp)),))
+    return _put(keys.SCHEMA, schema.encode(stamp))
+
+
+def _put(key: str, value: bytes) -> Change:
+    return Change((), (Put(key, value),))
 
 
 async def _stored(backend: Backend) -> dict[str, bytes]:

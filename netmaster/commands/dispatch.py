@@ -8,11 +8,13 @@ has the commands of users. The daemon's own flags and environment variables name
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
+from daemons.program import Command
 from netmaster.commands import accounts, backup, store_acl
 from objdb.api import Backend
 from objdb.connect import connect, store_of
@@ -20,9 +22,6 @@ from objdb.connect import connect, store_of
 REPLACE: Final = Flag(
     names=("replace",), env="REPLACE", help="give up what the store holds", switch=True
 )
-
-AUTHORITY: Final = "ca"
-STORE_ACL: Final = "store-acl"
 
 HELP: Final = {
     "dump": "write a backup of the store to standard output; takes the flags of the store",
@@ -41,32 +40,35 @@ async def _load(backend: Backend, values: Values) -> None:
     sys.stderr.write(f"{count} keys loaded\n")
 
 
-_COMMANDS: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
+_ON_STORE: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
     "dump": (_dump, flags.STORE),
     "load": (_load, (*flags.STORE, REPLACE)),
     **accounts.COMMANDS,
 }
 
 
-def is_command(arguments: Sequence[str]) -> bool:
-    """Return whether a command line is one of these commands, not the daemon's."""
-    return bool(arguments) and arguments[0] in {*_COMMANDS, AUTHORITY, STORE_ACL}
-
-
-def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Run the command that the first argument names. Raises ContivError."""
-    if arguments[0] == AUTHORITY:
-        from netmaster.commands import ca_command  # noqa: PLC0415 - loads cryptography
-
-        ca_command.run(arguments[1:])
-        return
-    if arguments[0] == STORE_ACL:
-        store_acl.run(arguments[1:])
-        return
-    command, known = _COMMANDS[arguments[0]]
-    values = flags.read("netmaster", known, arguments[1:], environ, VERSION)
+def _run_on_store(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    command, known = _ON_STORE[name]
+    values = flags.read("netmaster", known, arguments, environ, VERSION)
     if values is not None:
         asyncio.run(_with_store(command, values))
+
+
+def _run_authority(arguments: Sequence[str], _: Mapping[str, str]) -> None:
+    from netmaster.commands import ca_command  # noqa: PLC0415 - loads cryptography
+
+    ca_command.run(arguments)
+
+
+def _run_store_acl(arguments: Sequence[str], _: Mapping[str, str]) -> None:
+    store_acl.run(arguments)
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    **{name: partial(_run_on_store, name) for name in _ON_STORE},
+    "ca": _run_authority,
+    "store-acl": _run_store_acl,
+}
 
 
 async def _with_store(command: StoreCommand, values: Values) -> None:

@@ -30,6 +30,16 @@ class Pool:
         self._carved: dict[GroupKey, FreeSpans] = {}
         self._bounds: list[tuple[int, int, GroupKey]] = []
 
+    @property
+    def size(self) -> int:
+        """Return how many addresses the network and its groups could ever allocate."""
+        return self._free.size
+
+    @property
+    def free(self) -> int:
+        """Return how many of them are free, those that rest included."""
+        return self._free.free + sum(spans.free for spans in self._carved.values())
+
     def assignable(self, address: int) -> bool:
         """Return whether the network or a group could ever allocate the address."""
         return self._free.low <= address <= self._free.high
@@ -42,12 +52,15 @@ class Pool:
         _, high, group = self._bounds[index]
         return group if address <= high else None
 
-    def lowest(self, group: GroupKey | None = None) -> int | None:
+    def lowest(
+        self, group: GroupKey | None = None, within: tuple[int, int] | None = None
+    ) -> int | None:
         """Return the lowest free address, of a group's pool if it has one; None if all are held.
 
-        One that rests comes after all others.
+        One that rests comes after all others. `within` are the first and the last that will do.
         """
-        return self._resting.choose(self._spans(group))
+        free = self._spans(group)
+        return self._resting.choose(free if within is None else free.between(*within))
 
     def first_taken(self, low: int, high: int) -> int | None:
         """Return the lowest address of low..high that is held or pooled; None if all are free."""

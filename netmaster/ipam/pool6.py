@@ -26,6 +26,11 @@ class Pool6:
         """Return how many addresses could be allocated in total."""
         return self.subnet.size - 1
 
+    @property
+    def free(self) -> int:
+        """Return how many of them are free."""
+        return self._free.free
+
     def assignable(self, address: int) -> bool:
         """Return whether the address could ever be allocated."""
         return self._free.low <= address <= self._free.high
@@ -34,6 +39,10 @@ class Pool6:
         """Return the free address after the last allocated, else the lowest; None if none is."""
         after = self._free.lowest_from(self._last + 1)
         return self._free.lowest() if after is None else after
+
+    def lowest_within(self, first: int, last: int) -> int | None:
+        """Return the lowest free address among first..last; None if there is none."""
+        return self._free.between(first, last).lowest()
 
     def take(self, address: int) -> None:
         """Mark an address as held."""

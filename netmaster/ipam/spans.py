@@ -33,6 +33,16 @@ class FreeSpans:
         """Yield the free spans in order, as (first, last)."""
         return zip(self._firsts, self._lasts, strict=True)
 
+    @property
+    def free(self) -> int:
+        """Return how many numbers are free."""
+        return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
+
+    @property
+    def size(self) -> int:
+        """Return how many numbers there are, free or not."""
+        return max(0, self.high - self.low + 1)
+
     def lowest(self) -> int | None:
         """Return the lowest free number; None if there is none."""
         return self._firsts[0] if self._firsts else None
@@ -43,6 +53,17 @@ class FreeSpans:
         if index >= 0 and number <= self._lasts[index]:
             return number
         return self._firsts[index + 1] if index + 1 < len(self._firsts) else None
+
+    def between(self, first: int, last: int) -> "FreeSpans":
+        """Return the free numbers among first..last, as a set of its own."""
+        part = FreeSpans(max(first, self.low), min(last, self.high))
+        if part.low <= part.high:
+            part._replace(
+                (max(low, part.low), min(high, part.high))
+                for low, high in self
+                if low <= part.high and part.low <= high
+            )
+        return part
 
     def take(self, number: int) -> None:
         """Remove a number from the free ones, unless it is not free or out of bounds."""

@@ -15,10 +15,12 @@ from typing import Any, TypeGuard
 from contivmodel.objects import EndpointGroup, Network, RestObject
 from core import ids, keys
 from core.errors import Conflict
-from core.ids import DEFAULT_TENANT, GroupName, NetworkId, NetworkName, TenantName
+from core.ids import GroupName, NetworkId, NetworkName, TenantName
 from netmaster.stored import PendingDockerNetwork, Write
 from netmaster.view import View
-from state.records import DocknetRecord, Encap, NetworkRecord, NetworkType
+from state import docker_networks
+from state.docker_networks import DockerPlace
+from state.records import DocknetRecord, NetworkRecord, NetworkType
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,7 @@ class DockerNetworkOperation:
     @property
     def name(self) -> str:
         """The name in Docker, where networks and groups of a tenant share one namespace."""
-        name = self.effect.group or self.effect.network
-        return name if self.effect.tenant == DEFAULT_TENANT else f"{name}/{self.effect.tenant}"
+        return _place(self.effect).name
 
 
 def operations(view: View, writes: Sequence[Write]) -> tuple[DockerNetworkOperation, ...]:
@@ -165,28 +166,8 @@ def _network_id(identity: PendingDockerNetwork) -> NetworkId:
 
 def _body(identity: PendingDockerNetwork, network: NetworkRecord) -> dict[str, Any]:
     """Return the body that creates a network, without the names of the drivers."""
-    tag = network.ext_pkt_tag if network.encap is Encap.VXLAN else network.pkt_tag
-    ipam = {"tenant": identity.tenant, "network": identity.network}
-    if identity.group:
-        ipam["group"] = identity.group
-    return {
-        "CheckDuplicate": True,
-        "Attachable": True,
-        "EnableIPv6": bool(network.ipv6_subnet),
-        "Options": {"tenant": identity.tenant, "encap": network.encap, "pkt-tag": str(tag)},
-        "IPAM": {
-            "Config": list(_subnets(network)),
-            "Options": ipam,
-        },
-    }
+    return docker_networks.body_of(_place(identity), network)
 
 
-def _subnets(network: NetworkRecord) -> Iterator[dict[str, str]]:
-    """Yield the whole subnet of each family, also of a network that uses only a range of it."""
-    yield _subnet(f"{network.subnet}/{network.subnet_len}", network.gateway)
-    if network.ipv6_subnet:
-        yield _subnet(f"{network.ipv6_subnet}/{network.ipv6_subnet_len}", network.ipv6_gateway)
-
-
-def _subnet(cidr: str, gateway: str) -> dict[str, str]:
-    return {"Subnet": cidr, "Gateway": gateway} if gateway else {"Subnet": cidr}
+def _place(identity: PendingDockerNetwork) -> DockerPlace:
+    return DockerPlace(identity.tenant, identity.network, identity.group)

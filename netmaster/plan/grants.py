@@ -91,6 +91,30 @@ def choose6(source: AddressSource, requested: str, *, convertible: GrantOwner | 
     return text
 
 
+def lowest_within(source: AddressSource, within: Subnet) -> str:
+    """Return the lowest free IPv4 address of a part of the subnet.
+
+    One that rests comes after all others. Raises Invalid for a range that is no part of it.
+    """
+    if within.base not in source.v4.subnet or within.last not in source.v4.subnet:
+        raise Invalid(f"address range {within} is not in subnet {source.v4.subnet}")
+    address = source.v4.lowest(source.pool_owner, (within.base, within.last))
+    if address is None:
+        raise Exhausted(f"auto allocation failed - address exhaustion in range {within}")
+    return ipv4_text(address)
+
+
+def following_within(source: AddressSource, within: Subnet) -> str:
+    """As `lowest_within`, for IPv6, where no address rests."""
+    pool = source.v6
+    if within.base not in pool.subnet or within.last not in pool.subnet:
+        raise Invalid(f"address range {within} is not in subnet {pool.subnet}")
+    address = pool.lowest_within(within.base, within.last)
+    if address is None:
+        raise Exhausted(f"auto allocation failed - address exhaustion in range {within}")
+    return ipv6_text(address)
+
+
 def in_subnet4(text: str, subnet: Subnet) -> int:
     """Return the address `text` spells; Invalid if it is none or lies outside the subnet."""
     try:

@@ -1,41 +1,34 @@
-"""BGP of this host: the interface `inb01`, the session with the peer, and the routes it announces.
+"""BGP of this host: the session with the peer, from the peering of the host's record.
 
-In comes the peering of the host's record (only routed vlan networks have one). Out go an interface
-of the host (`netplugin.bridges.host_ports`) that `ofnet.bgp.speaker` uses, and the routes with a
-resolved next hop (`netplugin.bgp.nexthops`), which the World carries to the switch. The pods of
-this host are announced to the peer as they come and go. An agent that starts keeps the routes of
-the switch until the peer has announced all of them again, or a time limit has passed (graceful
-restart).
+Only routed vlan networks have a peering. Out go the interface that the session uses
+(`netplugin.bgp.router_port`), the session itself (`ofnet.bgp.speaker`), and its routes, which
+`netplugin.bgp.learned_routes` carries to the World. The pods of this host are announced to the peer
+as they come and go. An agent that starts keeps the routes of the switch until the peer has
+announced all of them again, or a time limit has passed (graceful restart).
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.errors import ContivError
 from core.logs import fields
-from netplugin.bgp.nexthops import INTERVAL, NextHops
-from netplugin.bridges.host_ports import HostInterface, HostPorts
+from netplugin.bgp.learned_routes import LearnedRoutes
+from netplugin.bgp.nexthops import INTERVAL, Address
+from netplugin.bgp.router_port import RouterPort
+from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.bridges.reconciler import Reconciler
-from netplugin.kernel.host_links import HostRoute
-from netplugin.ovsdb import Ovsdb, PortRow
-from netplugin.world import port_names
+from netplugin.ovsdb import Ovsdb
 from netplugin.world.builder import WorldBuilder
 from ofnet.agent import BridgeAgent
 from ofnet.bgp.connection import RESTART_TIME, Connect, Streams, dial
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.timing import SessionTiming
-from ofnet.openflow import packets
-from ofnet.openflow.actions import Output
-from ofnet.openflow.packets import Arp
-from ofnet.packetin import PacketOut
-from ofnet.pipelines.vlrouter import ROUTER_VLAN
-from ofnet.uplink_choice import choose_uplink
-from ofnet.world import Bridge, FwdMode, Router, World
+from ofnet.openflow.packets import Neighbour
+from ofnet.world import FwdMode, World
 
 if TYPE_CHECKING:
     from ofnet.bgp.speaker import Speaker
@@ -52,7 +45,7 @@ class BgpTiming:
     route_update_pause: float = 0.1
     """Pause between updates of the World's routes: the cost of one grows with their number."""
     arp_interval: float = INTERVAL
-    """Pause between ARP requests for next hops."""
+    """Pause between rounds of ARP and ND requests for next hops."""
     session: SessionTiming = field(default_factory=SessionTiming)
     """The times of the session itself."""
 
@@ -66,21 +59,6 @@ class BgpHost:
     world: WorldBuilder
     reconciler: Reconciler
     agent: BridgeAgent
-
-
-def router_interface(peering: Peering) -> HostInterface:
-    """Return the host's interface for BGP."""
-    own = peering.router
-    return HostInterface(
-        bridge=Bridge.VLAN,
-        name=port_names.ROUTER_PORT,
-        owner=port_names.ROUTER_ENDPOINT_ID,
-        tag=ROUTER_VLAN,
-        ofport=port_names.ROUTER_OFPORT,
-        mac=port_names.router_mac(own.ip),
-        addresses=[own],
-        routes=[HostRoute(subnet=own.network, source=own.ip)],
-    )
 
 
 class HostBgp:
@@ -100,7 +78,7 @@ class HostBgp:
         connect: Connect = dial,
     ) -> None:
         self._ovsdb = host.ovsdb
-        self._host_ports = host.host_ports
+        self._port = RouterPort(host.ovsdb, host.host_ports)
         self._world = host.world
         self._reconciler = host.reconciler
         self._agent = host.agent
@@ -108,8 +86,7 @@ class HostBgp:
         self._interval = interval
         self._timing = timing or BgpTiming()
         self._connect = connect
-        self._hops = NextHops(self._send_arp_request, interval=self._timing.arp_interval)
-        self._routes_changed = asyncio.Event()
+        self._routes = LearnedRoutes(host.world, host.agent, interval=self._timing.arp_interval)
         self._tasks = asyncio.TaskGroup()
         self._speaker: Speaker | None = None
         self._speaking: asyncio.Task[None] | None = None
@@ -121,9 +98,10 @@ class HostBgp:
 
         A restart of the agent must change no flow.
         """
-        peering, row = self._peering(), self._row()
-        if peering is not None and row is not None and row.ofport is not None and row.ofport > 0:
-            self._world.vlan.set_router(_router(peering, row.ofport))
+        peering = self._peering()
+        router = self._port.existing(peering) if peering is not None else None
+        if router is not None:
+            self._world.vlan.set_router(router)
             self._world.vlan.set_learning(learning=True)
 
     async def run(self) -> None:
@@ -137,11 +115,11 @@ class HostBgp:
         )
         # A peer that does not come back must not keep stale routes on the switch for ever.
         limit = asyncio.get_running_loop().call_later(
-            self._timing.restart_limit, self._end_learning
+            self._timing.restart_limit, self._routes.end_learning
         )
         try:
             async with self._tasks:
-                self._tasks.create_task(self._hops.run())
+                self._tasks.create_task(self._routes.run())
                 self._tasks.create_task(self._update_routes())
                 await loop.run()
         finally:
@@ -160,16 +138,21 @@ class HostBgp:
             if peering is None:
                 await self._remove_port()
             else:
-                row = await self._host_ports.ensure(router_interface(peering))
+                router = await self._port.ensure(peering)
                 if self._speaker is None:
                     self._start_session(peering)
-                self._world.vlan.set_router(self._known(_router(peering, row.ofport or 0)))
+                self._world.vlan.set_router(self._routes.known(router))
         except ContivError as exc:
             self._fault = f"BGP: {exc}"
             raise
         finally:
             self._publish_routes()
         return self._facts()
+
+    @property
+    def speaker(self) -> "Speaker | None":
+        """The speaker of this host; None while it has no peer."""
+        return self._speaker
 
     def report(self) -> dict[str, Any] | None:
         """Return the original's JSON of peers and prefixes; None outside routing mode."""
@@ -188,10 +171,9 @@ class HostBgp:
         if self._speaker is not None:
             self._speaker.announce(_addresses(world))
 
-    def on_arp(self, arp: Arp) -> None:
+    def on_neighbour(self, neighbour: Neighbour) -> None:
         """Put the MAC address of a next hop."""
-        if self._hops.put(arp.sender_ip, arp.sender_mac):
-            self._routes_changed.set()
+        self._routes.put(neighbour)
 
     # -- the session ---------------------------------------------------------------------------
 
@@ -201,13 +183,13 @@ class HostBgp:
 
         speaker = Speaker(
             peering,
-            self._routes_changed.set,
+            self._routes.changed.set,
             connect=self._connect_to_peer,
             timing=self._timing.session,
         )
         speaker.announce(_addresses(self._agent.world))
         self._speaker = speaker
-        self._hops.want(frozenset({peering.peer}))
+        self._routes.follow(speaker)
         self._speaking = self._tasks.create_task(speaker.run())
 
     async def _connect_to_peer(self, peering: Peering) -> Streams:
@@ -215,7 +197,7 @@ class HostBgp:
 
         Before, the bridge has no flow that carries this host's packets to the peer.
         """
-        await self._hops.wait_for(peering.peer)
+        await self._routes.resolved(peering.peer)
         return await self._connect(peering)
 
     async def _end_session(self, speaker: "Speaker") -> None:
@@ -224,63 +206,29 @@ class HostBgp:
             self._speaking.cancel()
             await asyncio.wait([self._speaking])
         self._speaker = self._speaking = None
-        self._hops.want(frozenset())
-        self._world.vlan.set_routes({})
+        self._routes.follow(None)
         log.info("BGP session ended", extra=fields(peer=speaker.peering.peer))
 
     async def _remove_port(self) -> None:
         """Remove router and port of a host without a peering."""
         self._world.vlan.set_router(None)
         self._world.vlan.set_learning(learning=False)
-        row = self._row()
         # Before the World is complete, the record with the peering may not have been read yet.
-        if row is not None and self._world.complete:
-            await self._ovsdb.delete_port(row.bridge, row.name)
-            log.info("host interface removed", extra=fields(port=row.name))
+        if self._world.complete:
+            await self._port.remove()
 
     async def _update_routes(self) -> None:
         """Carry the peer's changes to the World for ever, several in one update."""
         while True:
-            await self._routes_changed.wait()
-            self._routes_changed.clear()
+            await self._routes.changed.wait()
+            self._routes.changed.clear()
             self._publish_routes()
             await asyncio.sleep(self._timing.route_update_pause)
 
     def _publish_routes(self) -> None:
         """Put the routes with resolved next hops into the World, and report faults."""
-        if self._speaker is not None:
-            self._put_routes(self._speaker)
+        self._routes.publish()
         self._report_faults(self._faults())
-
-    def _put_routes(self, speaker: "Speaker") -> None:
-        # Only next hops on the peering's own subnet can be resolved by ARP on the uplink. A route
-        # without a MAC address is held back: its flow could not say where packets go.
-        peering, routes = speaker.peering, speaker.routes
-        near = {hop for hop in routes.values() if hop in peering.router.network}
-        self._hops.want(frozenset({peering.peer, *near}))
-        macs = self._hops.macs
-        self._world.vlan.set_routes({to: macs[hop] for to, hop in routes.items() if hop in macs})
-        router = self._world.vlan.router
-        if router is not None:
-            self._world.vlan.set_router(self._known(router))
-        # Old routes go when the peer has sent all of its own (End-of-RIB) and each of them has a
-        # flow. Earlier, traffic to a route that is still to come would be dropped.
-        if speaker.routes_complete and self._hops.complete:
-            self._end_learning()
-
-    def _end_learning(self) -> None:
-        self._world.vlan.set_learning(learning=False)
-
-    def _known(self, router: Router) -> Router:
-        return replace(router, peer_mac=self._hops.macs.get(router.peer))
-
-    def _send_arp_request(self, address: IPv4Address) -> None:
-        """Send an untagged ARP request for a next hop by an uplink that works."""
-        world = self._agent.world
-        if world.router is None or (uplink := choose_uplink(world.uplinks, str(address))) is None:
-            return
-        frame = packets.arp_request(uplink.mac, world.router.ip, address)
-        self._agent.send(PacketOut(data=frame, actions=(Output(uplink.ofport),)))
 
     # -- desired and actual state --------------------------------------------------------------
 
@@ -288,17 +236,8 @@ class HostBgp:
         routed = self._world.forwarding.fwd_mode is FwdMode.ROUTING
         return self._world.peers.peering if routed else None
 
-    def _row(self) -> PortRow | None:
-        """Return the port, if there is one and this agent created it."""
-        row = self._ovsdb.ports().get(port_names.ROUTER_PORT)
-        created_here = row is not None and (
-            row.external_ids.get(port_names.ENDPOINT_ID) == port_names.ROUTER_ENDPOINT_ID
-        )
-        return row if created_here else None
-
     def _facts(self) -> object:
-        row = self._ovsdb.ports().get(port_names.ROUTER_PORT)
-        return self._peering(), self._world.peers.peering, row
+        return self._peering(), self._world.peers.peering, self._port.row()
 
     def _faults(self) -> Iterator[str]:
         wanted, mode, speaker = (
@@ -314,10 +253,6 @@ class HostBgp:
             yield f"no BGP session with {speaker.peering.peer}: {speaker.fault}"
 
 
-def _router(peering: Peering, ofport: int) -> Router:
-    own = peering.router.ip
-    return Router(ofport=ofport, mac=port_names.router_mac(own), ip=own, peer=peering.peer)
-
-
-def _addresses(world: World) -> frozenset[IPv4Address]:
-    return frozenset(endpoint.ip for endpoint in world.local.values())
+def _addresses(world: World) -> frozenset[Address]:
+    pods = world.local.values()
+    return frozenset(address for pod in pods for address in (pod.ip, pod.ip6) if address)

@@ -1,7 +1,7 @@
 """Resolves next hops to MAC addresses: the BGP peer and the next hops of its routes.
 
-In come the addresses wanted and the ARP packets received (`ofnet.packetin`); `send_request` sends
-an ARP request. An unresolved address is requested in every round, a resolved one now and then,
+In come the addresses wanted and what ARP and ND said (`ofnet.packetin`); `send_request` sends an
+ARP or ND request. An unresolved address is requested in every round, a resolved one now and then,
 since another machine may have taken the address over. Where not all can be requested at once,
 those requested longest ago come first. An address that no longer answers stays resolved:
 BGP decides whether a router is alive.
@@ -10,8 +10,10 @@ BGP decides whether a router is alive.
 import asyncio
 from collections.abc import Callable, Mapping
 from heapq import nsmallest
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
+
+Address = IPv4Address | IPv6Address
 
 INTERVAL: Final = 1.0
 """Seconds between rounds of requests."""
@@ -25,17 +27,17 @@ class NextHops:
     """The wanted addresses and the MAC addresses of those resolved."""
 
     def __init__(
-        self, send_request: Callable[[IPv4Address], None], *, interval: float = INTERVAL
+        self, send_request: Callable[[Address], None], *, interval: float = INTERVAL
     ) -> None:
         self._send_request = send_request
         self._interval = interval
-        self._wanted: frozenset[IPv4Address] = frozenset()
-        self._macs: dict[IPv4Address, str] = {}
-        self._requested: dict[IPv4Address, int] = {}
+        self._wanted: frozenset[Address] = frozenset()
+        self._macs: dict[Address, str] = {}
+        self._requested: dict[Address, int] = {}
         self._changed = asyncio.Event()
 
     @property
-    def macs(self) -> Mapping[IPv4Address, str]:
+    def macs(self) -> Mapping[Address, str]:
         """The MAC addresses of the wanted addresses that are resolved."""
         return self._macs
 
@@ -44,7 +46,7 @@ class NextHops:
         """True when all wanted addresses are resolved."""
         return self._wanted <= self._macs.keys()
 
-    def want(self, addresses: frozenset[IPv4Address]) -> None:
+    def want(self, addresses: frozenset[Address]) -> None:
         """Resolve these addresses and no others."""
         if addresses != self._wanted:
             self._wanted = addresses
@@ -54,8 +56,8 @@ class NextHops:
             }
             self._changed.set()
 
-    def put(self, address: IPv4Address, mac: str) -> bool:
-        """Put the sender of an ARP packet; return True if it is wanted and its MAC is new."""
+    def put(self, address: Address, mac: str) -> bool:
+        """Put what ARP or ND said; return True if the address is wanted and its MAC is new."""
         # Only wanted addresses are kept: the network of the uplink is not trusted, and a sender
         # must not be able to fill this table.
         new = address in self._wanted and self._macs.get(address) != mac
@@ -64,7 +66,7 @@ class NextHops:
             self._changed.set()
         return new
 
-    async def wait_for(self, address: IPv4Address) -> None:
+    async def wait_for(self, address: Address) -> None:
         """Return when an address is resolved."""
         while address not in self._macs:
             self._changed.clear()
@@ -80,10 +82,10 @@ class NextHops:
                 self._send_request(address)
             await asyncio.sleep(self._interval)
 
-    def _due(self, rounds: int) -> list[IPv4Address]:
+    def _due(self, rounds: int) -> list[Address]:
         """Return the addresses to request in this round."""
 
-        def requested(address: IPv4Address) -> int:
+        def requested(address: Address) -> int:
             return self._requested.get(address, 0)
 
         refresh = rounds - REFRESH

@@ -129,11 +129,14 @@ class BridgeKeeper:
         for name, (when, text) in self._corrected.items():
             if now < when + self._timing.remembered:
                 yield f"bridge {name}: changed by another program, corrected: {text}"
-        for name in self._specs:
+        for name, spec in self._specs.items():
             if self._connected(name):
                 self._silent_since.pop(name, None)
             elif now >= self._silent_since.setdefault(name, now) + self._timing.silence:
-                yield f"bridge {name}: no OpenFlow session: is ovs-vswitchd running?"
+                yield (
+                    f"bridge {name}: no OpenFlow session: is ovs-vswitchd running, and can it "
+                    f"connect to {spec.controller}?"
+                )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,35 +1,56 @@
-"""The host's own port for its pods: `contivh0`, its address, and masquerading for pods.
+"""The host's own ports for its pods: `contivh0`, `contivv0`, routes, and masquerading for pods.
 
 The cluster's settings name a private network (`pvtSubnet`, the same on every host). Its last
 address is the host's, on `contivh0` (`netplugin.bridges.host_ports`). The host reaches the pod
 behind port N at address N of that network (`netplugin.world.port_names`); the flows of
 `ofnet.pipelines.vrouter` translate it. Traffic from pods to addresses outside the host leaves with
-the host's address, by one iptables rule (`netplugin.kernel.iptables`). Once the port exists it is
-set on the World.
+the host's address, by an iptables rule (`netplugin.kernel.iptables`).
+
+At their own addresses the host reaches its pods in all modes (`netplugin.bridges.host_routes`,
+`ofnet.pipelines.host_paths`): those of the vxlan bridge by `contivh0`, those of the vlan bridge by
+`contivv0`. Once the ports exist they are set on the World.
 """
 
+# The routes to pods are the host's. A packet that the host only forwards takes one if its target
+# was translated here (node ports, ports of the host), and is dropped by the rules of `guards`
+# otherwise: neither a machine beside the host nor a pod of another tenant, whose packets to
+# addresses unknown to its tenant go to the host, may reach a pod past the policies that way. The
+# chain is the one of the table `mangle`, since others may accept such packets in `filter`.
+
+import asyncio
 import logging
-from ipaddress import IPv4Address, IPv4Network
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
 from core.logs import fields
+from netplugin.bridges import host_routes
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
+from netplugin.kernel.netlink import Address
+from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
-from ofnet.world import Bridge, HostPort
+from ofnet.pipelines import stages
+from ofnet.world import Bridge, FwdMode, HostPort
+from state.records import Encap, NetworkType
 
 log = logging.getLogger(__name__)
 
 HOST_VLAN: Final = 2
-"""The port's tag, as in the original; no flow matches on it."""
+"""The tag of `contivh0`, as in the original; no flow matches on it."""
+VLAN_HOST_VLAN: Final = stages.DNS_RETURN_VLAN
+"""The tag of `contivv0`: a VLAN that no network may have, since NORMAL floods to its ports."""
 POSTROUTING: Final = Chain(table="nat", name="POSTROUTING")
 FORWARD: Final = Chain(table="filter", name="FORWARD")
 """Traffic from pods to the outside passes it; this agent adds no rule to it."""
-CHAINS: Final = (POSTROUTING,)
+GUARD: Final = Chain(table="mangle", name="FORWARD")
+GUARD6: Final = Chain(table="mangle", name="FORWARD", version=6)
+CHAINS: Final = (POSTROUTING, GUARD, GUARD6)
 """The chains that hold this module's rules."""
+_TRANSLATED: Final = ("-m", "conntrack", "--ctstate", "DNAT")
 FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -42,8 +63,36 @@ def masquerade(private: IPv4Network) -> IptablesRule:
     )
 
 
-def host_interface(private: IPv4Network, address: IPv4Address) -> HostInterface:
-    """Return the host's interface on a private network.
+def returned(private: IPv4Network, address: IPv4Address) -> IptablesRule:
+    """Return the rule for a pod's packet that the host translated and sends back to a pod.
+
+    Under an address of the host its answer comes back here, and its receiver need not know it.
+    """
+    return IptablesRule(
+        chain=POSTROUTING,
+        match=("-s", str(private), "-o", port_names.HOST_PORT, *_TRANSLATED),
+        target=("-j", "SNAT", "--to-source", str(address)),
+    )
+
+
+def guards(*chains: Chain) -> list[IptablesRule]:
+    """Return the rules that keep what the host merely forwards from its routes to pods."""
+    fresh = ("-m", "conntrack", "--ctstate", "NEW")
+    untranslated = ("-m", "conntrack", "!", "--ctstate", "DNAT")
+    return [
+        IptablesRule(chain=chain, match=("-o", port, *fresh, *untranslated), target=("-j", "DROP"))
+        for chain in chains
+        for port in (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+    ]
+
+
+def host_interface(
+    private: IPv4Network,
+    address: IPv4Address,
+    pods: Collection[Address] = (),
+    networks: Collection[IPv4Network] = (),
+) -> HostInterface:
+    """Return `contivh0`, the host's interface on its private network and to pods on vxlan networks.
 
     Connections from the host to its pods have the source `address`, one of the host's. Answers to
     its private address would be dropped: pods must not reach the other addresses of that network.
@@ -56,50 +105,169 @@ def host_interface(private: IPv4Network, address: IPv4Address) -> HostInterface:
         ofport=port_names.HOST_OFPORT,
         mac=port_names.private_mac(private, port_names.HOST_NUMBER),
         addresses=[port_names.private_address(private, port_names.HOST_NUMBER)],
-        routes=[HostRoute(subnet=private, source=address)],
+        routes=[
+            HostRoute(subnet=private, source=address),
+            *host_routes.network_routes(networks, private, address),
+            *host_routes.routes(pods, private, address),
+        ],
+        neighbours=host_routes.neighbours((*pods, *(one[0] for one in networks)), private),
+    )
+
+
+def vlan_host_interface(
+    private: IPv4Network, address: IPv4Address, pods: Collection[Address] = ()
+) -> HostInterface:
+    """Return `contivv0`, the host's interface to pods on vlan networks; it has no address."""
+    return HostInterface(
+        bridge=Bridge.VLAN,
+        name=port_names.VLAN_HOST_PORT,
+        owner=port_names.VLAN_HOST_ENDPOINT_ID,
+        tag=VLAN_HOST_VLAN,
+        ofport=port_names.VLAN_HOST_OFPORT,
+        mac=port_names.private_mac(private, port_names.PEER_NUMBER),
+        addresses=[],
+        routes=[*host_routes.routes(pods, private, address)],
+        neighbours=host_routes.neighbours(pods, private),
     )
 
 
 class HostAccess:
-    """The host's port, its routes and rules. One per agent; `address` is one of the host's."""
+    """The host's ports, their routes and rules. One per agent; `address` is one of the host's.
+
+    `ports_changed` returns an event that the next change of a pod's port sets.
+    """
 
     def __init__(
-        self, context: InterfaceContext, *, iptables: Iptables, address: IPv4Address
+        self,
+        context: InterfaceContext,
+        *,
+        iptables: Iptables,
+        address: IPv4Address,
+        host_addresses: Callable[[], Awaitable[frozenset[str]]],
+        ports_changed: Callable[[], asyncio.Event],
+        report_faults: Callable[[Iterable[str]], None],
     ) -> None:
         self._context = context
         self._ovsdb = context.ovsdb
         self._world = context.world
         self._iptables = iptables
         self._address = address
+        self._host_addresses = host_addresses
+        self._ports_changed = ports_changed
+        self._report_faults = report_faults
 
     async def run(self) -> None:
-        """Reconcile port and rules, for ever."""
-        await ReconcileLoop(
+        """Reconcile ports, rules and routes, for ever."""
+        settings, interval = self._context.records.settings_changed, self._context.interval
+        ports = ReconcileLoop(
             name="host access",
             converge=self.converge,
             observe=self._observe,
-            triggers=(self._ovsdb.changed, self._context.records.settings_changed),
-            interval=self._context.interval,
-        ).run()
+            triggers=(self._ovsdb.changed, settings),
+            interval=interval,
+        )
+        # Apart from the ports: a pod that comes or goes changes routes alone, many times a minute.
+        routes = ReconcileLoop(
+            name="host routes",
+            converge=self.converge_routes,
+            observe=self._observe_routes,
+            triggers=(
+                self._ports_changed,
+                self._ovsdb.changed,
+                self._context.records.records_changed,
+            ),
+            interval=interval,
+        )
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(ports.run())
+            loops.create_task(routes.run())
 
     def _observe(self) -> object:
-        return self._world.forwarding.private_subnet, self._ovsdb.ports().get(port_names.HOST_PORT)
+        return self._world.forwarding.private_subnet, self._rows()
+
+    def _rows(self) -> list[PortRow | None]:
+        ports = self._ovsdb.ports()
+        return [ports.get(port_names.HOST_PORT), ports.get(port_names.VLAN_HOST_PORT)]
 
     async def converge(self) -> object:
-        """Create or correct port and rules, once; return what `observe` then returns.
+        """Create or correct ports, routes and rules, once; return what `observe` then returns.
 
         Raises ContivError.
         """
         private = self._world.forwarding.private_subnet
         if private is None:
             return self._observe()
-        wanted = host_interface(private, self._address)
-        row = await self._context.host_ports.ensure(wanted)
-        port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private)
-        self._world.endpoints.set_host_port(port)
-        if await self._iptables.keep([masquerade(private)]):
+        interfaces = self._interfaces(private)
+        sources = await self._sources()
+        rows: list[PortRow | None] = []
+        for wanted in interfaces:
+            row = await self._context.host_ports.ensure(wanted)
+            rows.append(row)
+            port = HostPort(ofport=row.ofport or 0, mac=wanted.mac, subnet=private, sources=sources)
+            self._world.endpoints.set_host_port(port, wanted.bridge)
+        if await self._iptables.keep(
+            [
+                masquerade(private),
+                returned(private, self._address),
+                *guards(GUARD, *self._guard6()),
+            ]
+        ):
             log.info("host access rules added", extra=fields(subnet=private))
-        return private, row
+        return private, rows
+
+    def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
+        routed = self._world.endpoints.routed
+        return [
+            host_interface(private, self._address, routed(Bridge.VXLAN), self._networks()),
+            vlan_host_interface(private, self._address, routed(Bridge.VLAN)),
+        ]
+
+    def _networks(self) -> list[IPv4Network]:
+        """Return the subnets of routed vxlan networks, whose pods other hosts have too."""
+        if self._world.forwarding.fwd_mode is not FwdMode.ROUTING:
+            return []
+        return [
+            IPv4Network((one.subnet, one.subnet_len), strict=False)
+            for one in self._world.networks.all()
+            if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA and one.subnet
+        ]
+
+    async def _sources(self) -> frozenset[Address]:
+        """Return the addresses under which this host connects to its pods."""
+        # IPv4: the one that the routes name. IPv6: whichever the kernel chooses.
+        held = [ip_address(one) for one in await self._host_addresses()]
+        six = [one for one in held if isinstance(one, IPv6Address) and not one.is_link_local]
+        return frozenset((self._address, *six))
+
+    def _guard6(self) -> tuple[Chain, ...]:
+        """Return the chain of IPv6, if a route to a pod needs it."""
+        routed = [self._world.endpoints.routed(bridge) for bridge in Bridge]
+        return (GUARD6,) if any(one.version == 6 for pods in routed for one in pods) else ()
+
+    def _observe_routes(self) -> object:
+        endpoints, private = self._world.endpoints, self._world.forwarding.private_subnet
+        routed = [endpoints.routed(bridge) for bridge in Bridge]
+        networks = self._networks()
+        return (
+            private,
+            routed,
+            networks,
+            endpoints.contested(),
+            [row is not None for row in self._rows()],
+        )
+
+    async def converge_routes(self) -> object:
+        """Correct the routes to pods, once; return what `observe` then returns.
+
+        Raises HostError.
+        """
+        observed = self._observe_routes()
+        self._report_faults(host_routes.faults(self._world.endpoints.contested()))
+        private = self._world.forwarding.private_subnet
+        for wanted in self._interfaces(private) if private is not None else ():
+            if wanted.name in self._ovsdb.ports():
+                await self._context.host_ports.route(wanted)
+        return observed
 
 
 def forwards(switch: Path = FORWARDING) -> bool:

@@ -6,14 +6,14 @@ decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netpl
 """
 
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from core.errors import Conflict, HostError
 from core.logs import fields
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.kernel.host_links import HostRoute
-from netplugin.kernel.netlink import Interface
+from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb, PortRow, PortSpec
 from netplugin.world import port_names
@@ -35,6 +35,10 @@ class HostInterface:
     mac: str
     addresses: Sequence[Interface]
     routes: Collection[HostRoute]
+    neighbours: Mapping[Address, str] = field(default_factory=dict)
+    """MAC addresses of the next hops of routes."""
+    loose: bool = False
+    """Whether packets come in by it whose answers leave by another interface."""
 
     def spec(self) -> PortSpec:
         """Return the port of the interface in Open vSwitch."""
@@ -77,8 +81,16 @@ class HostPorts:
             await self._ovsdb.delete_port(wanted.bridge, wanted.name)
             raise HostError(f"link {wanted.name} is missing, its port will be recreated")
         await self._links.configure_host_link(wanted.name, wanted.mac, wanted.addresses)
-        await self._links.ensure_routes(wanted.name, wanted.routes)
+        if wanted.loose:
+            await self._links.loosen(wanted.name)
+        await self.route(wanted)
         return row
+
+    async def route(self, wanted: HostInterface) -> None:
+        """Correct the routes by an interface that exists. Raises HostError."""
+        if wanted.neighbours:
+            await self._links.ensure_neighbours(wanted.name, wanted.neighbours)
+        await self._links.ensure_routes(wanted.name, wanted.routes)
 
     async def _ready(self, name: str) -> PortRow:
         row = self._ovsdb.ports().get(name)

@@ -155,6 +155,8 @@ class Infra:
             tag=network.pkt_tag,
             ofport=self._ofport(self._rows().get(record.key)),
             mac=record.mac_address,
+            # the host's own pods, which it reaches by its port among them, may ask here
+            loose=True,
             addresses=addresses,
             routes=[
                 HostRoute(subnet=subnet, source=address.ip)

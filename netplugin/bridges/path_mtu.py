@@ -42,7 +42,8 @@ class ProbeTiming:
 class PathMtu:
     """The paths to other hosts. `peers` are their tunnel ends, `size` is the longest packet.
 
-    `report_faults` is given all faults after each round of probes, by host.
+    `report_faults` is given all faults after each round of probes, by host; `on_silence` each host
+    that answers no probe at all.
     """
 
     def __init__(
@@ -53,12 +54,14 @@ class PathMtu:
         probe: Probe,
         timing: ProbeTiming,
         report_faults: Callable[[Mapping[HostLabel, str]], None],
+        on_silence: Callable[[HostLabel], None] = lambda _host: None,
     ) -> None:
         self._peers = peers
         self._size = size
         self._probe = probe
         self._timing = timing
         self._report_faults = report_faults
+        self._on_silence = on_silence
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._failed: set[HostLabel] = set()
 
@@ -78,7 +81,9 @@ class PathMtu:
         """Probe every peer once; log and report the faults."""
         size = self._size()
         peers = dict(self._peers())
-        faults = await asyncio.gather(*(self._fault(peer, size) for peer in peers.values()))
+        faults = await asyncio.gather(
+            *(self._fault(host, peer, size) for host, peer in peers.items())
+        )
         found = {host: fault for host, fault in zip(peers, faults, strict=True) if fault}
         for host, fault in found.items():
             log.warning("path MTU probe failed", extra=fields(peer=host, error=fault))
@@ -87,10 +92,13 @@ class PathMtu:
         self._failed = set(found)
         self._report_faults(found)
 
-    async def _fault(self, peer: IPv4Address, size: int) -> str:
+    async def _fault(self, host: HostLabel, peer: IPv4Address, size: int) -> str:
         async with self._slots:
             try:
-                if await self._probe(peer, size) or not await self._probe(peer, SHORT):
+                if await self._probe(peer, size):
+                    return ""
+                if not await self._probe(peer, SHORT):
+                    self._on_silence(host)
                     return ""
             except HostError as exc:
                 return str(exc)

@@ -78,6 +78,7 @@ class PodGuard:
         self._iptables = iptables
         self._interval = float(settings.audit_interval)
         self._registered: dict[str, tuple[str, int]] = {}
+        self._looking = asyncio.Lock()
 
     async def start(self) -> None:
         """Set all that can be found now; what cannot be is logged, and found by `run`."""
@@ -114,7 +115,9 @@ class PodGuard:
 
     async def _look(self) -> None:
         """Read this host's addresses and those of the store's members."""
-        self._management.set_addresses("this host", await self._host.current())
+        # One at a time: of two readings side by side, the older one could be set last and stay.
+        async with self._looking:
+            self._management.set_addresses("this host", await self._host.current())
         hosts = {member.rpartition(":")[0].strip("[]") for member in self._settings.store.members}
         found: set[str] = set()
         for host in hosts:
@@ -186,9 +189,8 @@ def own_ports(settings: Settings) -> frozenset[ManagementPort]:
             settings.rest.port,
             settings.vxlan_rpc_port,
             settings.vlan_rpc_port,
-            settings.vxlan_openflow_port,
-            settings.vlan_openflow_port,
             settings.vxlan_port,
+            *filter(None, (settings.vxlan_openflow_port, settings.vlan_openflow_port)),
         )
     )
 

@@ -2,7 +2,7 @@
 
 In come what does the work, what it depends on, and events that tell of changes; the work is done
 anew after every change, after failures, and on an interval, for changes that raise no event. Used
-by `netplugin.bridges.host_access`, `netplugin.bridges.infra`, `netplugin.bridges.node_ports`,
+by `netplugin.bridges.host_access`, `netplugin.bridges.infra`, `netplugin.bridges.service_access`,
 `netplugin.pods.host_interfaces` and `netplugin.bgp.host`; `set_on_change` serves loops of other
 shapes too. Nothing here knows what the work is.
 """

@@ -61,15 +61,24 @@ class Reconciler:
         Raises SwitchUnavailable or SwitchRefused; the port stays in the World then, for the
         caller to remove.
         """
-        self._world.endpoints.put_port(key, port)
+        self._world.put_port(key, port)
         self._local_ports.notify()
         await self.flush()
 
     async def remove_port(self, key: EndpointKey) -> None:
         """Remove an endpoint's port; return when the switch has acknowledged it."""
-        self._world.endpoints.remove_port(key)
+        self._world.remove_port(key)
         self._local_ports.notify()
         await self.flush()
+
+    async def unrealised(self, bridge: Bridge, key: EndpointKey) -> str:
+        """Return what keeps an endpoint's flows from a switch; "" if the switch has them all.
+
+        Waits while the flows are being compared with the switch. Raises SwitchUnavailable or
+        SwitchRefused.
+        """
+        await self.flush()
+        return await self._agents[bridge].unrealised(key)
 
     def ports_changed(self) -> asyncio.Event:
         """Return the event that the next change of an endpoint's port sets."""

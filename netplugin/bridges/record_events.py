@@ -18,8 +18,9 @@ from core.logs import fields
 from netplugin.masters.progress import Progress
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.vrfs import MAX_VRF
+from state.lineage import Lineage, Position
 from state.records import GlobalRecord, GroupRecord, HostRecord, NetworkRecord
-from state.watch import Changed, Event, Reached, Removed, Rewound
+from state.watch import Changed, Doubted, Event, Reached, Removed, Rewound
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +37,17 @@ class RecordEvents:
         self._progress = progress
         self._records = ChangeNotifier()
         self._groups = ChangeNotifier()
+        self._networks = ChangeNotifier()
         self._settings = ChangeNotifier()
         self._hosts = ChangeNotifier()
         self._histories = ChangeNotifier()
-        self._endpoints_rewound = False
+        self._in_doubt: set[str] = set()
+        self.rewinds = 0
+        """How often the store itself showed that the endpoints' history is another one."""
+        self.lineage = Lineage()
         self._by_type = {
             GroupRecord: self._groups,
+            NetworkRecord: self._networks,
             GlobalRecord: self._settings,
             HostRecord: self._hosts,
         }
@@ -56,14 +62,20 @@ class RecordEvents:
             # this revision has their flows. Masters rely on it (ADR 12).
             self._progress.told(event.prefix, event.rev)
             self._world.set_revision(event.prefix, event.rev)
-            if event.prefix == keys.ENDPOINTS and self._endpoints_rewound:
-                self._endpoints_rewound = False
+            if event.prefix in self._in_doubt:
+                self._in_doubt.discard(event.prefix)
                 self._histories.notify()
-        elif isinstance(event, Rewound):
+        elif isinstance(event, Rewound | Doubted):
             self._progress.rewound(event.prefix)
             self._world.forget_revision(event.prefix)
-            self._endpoints_rewound |= event.prefix == keys.ENDPOINTS
+            self._in_doubt.add(event.prefix)
+            if isinstance(event, Rewound) and event.prefix == keys.ENDPOINTS:
+                self.rewinds += 1
         else:
+            if isinstance(event, Changed) and isinstance(event.record, Lineage):
+                self.lineage = event.record
+                self._progress.follow(event.record)
+                self._histories.notify()
             self._apply_record(event)
         self._records.notify()
 
@@ -86,13 +98,25 @@ class RecordEvents:
         """Return the event that the next change of any record sets."""
         return self._records.next
 
-    def rewound(self) -> asyncio.Event:
-        """Return the event set when the endpoints of a store that went back have been read."""
+    def history_changed(self) -> asyncio.Event:
+        """Return the event that the next term sets, or that a store sets that was read anew."""
         return self._histories.next
+
+    @property
+    def endpoints_position(self) -> Position | None:
+        """How far endpoints have been read, and in which term; None while that is in doubt."""
+        rev = self._world.revisions.get(keys.ENDPOINTS, 0)
+        if not rev or keys.ENDPOINTS in self._in_doubt:
+            return None
+        return Position(self.lineage.current, rev)
 
     def groups_changed(self) -> asyncio.Event:
         """Return the event that the next change of a group sets."""
         return self._groups.next
+
+    def networks_changed(self) -> asyncio.Event:
+        """Return the event that the next change of a network sets."""
+        return self._networks.next
 
     def settings_changed(self) -> asyncio.Event:
         """Return the event that the next change of the cluster's settings sets."""
@@ -117,8 +141,10 @@ class RecordEvents:
             raise Exhausted(f"no VRF id left on this host for network {nid}: {MAX_VRF} in use")
         return record
 
-    async def caught_up(self, revisions: Mapping[str, int], patience: float) -> None:
+    async def caught_up(self, revisions: Mapping[str, int], history: str, patience: float) -> None:
         """Return when all records up to these revisions, by prefix, are in force on this host.
+
+        `history` is the term in whose history the revisions are, "" if that is not known.
 
         Both switches have the flows of policies then. Those of endpoints they get before the flows
         of any port that is put later. Raises SwitchUnavailable after `patience` seconds.
@@ -126,7 +152,7 @@ class RecordEvents:
         late = ""
         try:
             async with asyncio.timeout(patience):
-                while late := self._progress.late(revisions):
+                while late := self._progress.late(revisions, history):
                     await self._progress.changed().wait()
         except TimeoutError as exc:
             raise SwitchUnavailable(f"policies are not in force on this host yet: {late}") from exc

@@ -1,42 +1,72 @@
-"""Validates a CNI call: the body that `contivk8s` posts, as a `PodRequest`.
+"""Validates a CNI call: the body that `contivk8s` posts, as a request for the `PodHandler`.
 
 In comes JSON with the original's fields (docs/original/cni-k8s.md §2) and beside them the container
 id, the raw CNI_ARGS and the network configuration the plugin read from its stdin; out goes a
-`PodRequest` for the `PodHandler` (`netplugin.pods.handler`), or `BadCall` with the code of the CNI
-specification. Pure: whether the namespace and the network exist is checked later.
+`PodRequest` for ADD, DEL and CHECK, or a `GcRequest`, or `BadCall` with the code of the CNI
+specification. `netplugin.cni.net_config` and `netplugin.cni.port_mappings` read the configuration,
+`netplugin.pods.handler` carries the requests out. Pure: whether the namespace and the network exist
+is checked later.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from contivk8s.main import DEFAULT_VERSION, SUPPORTED, pod_arguments
-from core.errors import Invalid
-from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT, GroupName, NetworkName, TenantName
+from contivk8s.main import SINCE, SUPPORTED, pod_arguments
+from core.ids import GroupName, NetworkName, TenantName
+from netplugin.cni import net_config
+from netplugin.cni.errors import (
+    DECODING_FAILURE,
+    INCOMPATIBLE_VERSION,
+    INVALID_ENVIRONMENT,
+    BadCall,
+)
+from netplugin.cni.net_config import NO_LIMIT, RateLimit
+from netplugin.cni.port_mappings import PortMapping, asked_mappings
 
-INCOMPATIBLE_VERSION: Final = 1
-INVALID_ENVIRONMENT: Final = 4
-DECODING_FAILURE: Final = 6
-INVALID_CONFIG: Final = 7
+FIRST_INTERFACE: Final = "eth0"
+"""The interface that runtimes create first in each pod."""
 
 _CONTAINER_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
+_OF_INTERFACE: Final = "@"
+"""Between container id and interface name; no container id has it."""
+_POD_ARGUMENTS: Final = (
+    "K8S_POD_NAME",
+    "K8S_POD_NAMESPACE",
+    "K8S_POD_INFRA_CONTAINER_ID",
+    "K8S_POD_UID",
+)
 _IFNAME: Final = re.compile(r"[^\s/:]{1,15}")
 
 
-class BadCall(Invalid):
-    """An invalid call; `code` is the CNI specification's, `version` the caller's."""
+class Delivery(StrEnum):
+    """Who finishes the pod's end of a link."""
 
-    def __init__(self, code: int, message: str, *, version: str = SUPPORTED[-1]) -> None:
-        super().__init__(message)
-        self.code = code
-        self.version = version
+    INSIDE = "inside"
+    """The agent: it is made, named and addressed in the pod's namespace."""
+
+    HANDED_OVER = "handed-over"
+    """The engine (docker): it is made in the host's namespace, and the engine does the rest."""
+
+
+class Verb(StrEnum):
+    """The calls about one interface of a pod."""
+
+    ADD = "ADD"
+    DEL = "DEL"
+    CHECK = "CHECK"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """One ADD or DEL of a pod's interface; `netns` is "" where a DEL names no namespace."""
+    """One call about a pod's interface; `netns` is "" where a DEL names no namespace.
+
+    `ipv4`, `ipv6` and `mac` are asked for, None and "" where any will do; a DEL has none.
+    """
 
     container_id: str
     netns: str
@@ -47,9 +77,72 @@ class PodRequest:
     network: NetworkName
     group: GroupName | None
     cni_version: str
+    pod_uid: str = ""
+    """The UID of the pod in Kubernetes, "" where the runtime does not send it."""
+
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The labels of the endpoint, which `netplugin.kube.pods` adds."""
+
+    network_name: str = ""
+    """The name of the network configuration; `network` is that of Contiv's network."""
+
+    attachment_id: str = ""
+    """CNI_CONTAINERID, by which a GC names the interface; usually equal to the container id."""
+
+    ipv4: IPv4Address | None = None
+    ipv6: IPv6Address | None = None
+    mac: str = ""
+    default_route: bool | None = None
+    """Whether the pod's default routes go by this interface; None: by the first one."""
+
+    limit: RateLimit = NO_LIMIT
+    """On what the pod sends by this interface."""
+
+    mappings: tuple[PortMapping, ...] = ()
+    """The ports of the host that are to lead to the pod."""
+
+    receive_limit: RateLimit = NO_LIMIT
+    """On what it receives by it."""
+
+    dns: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    previous: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The result of the ADD, for a CHECK."""
+
+    delivery: Delivery = Delivery.INSIDE
+
+    @property
+    def is_first(self) -> bool:
+        """True for the interface that every pod has."""
+        return self.ifname == FIRST_INTERFACE
+
+    @property
+    def endpoint_id(self) -> str:
+        """The id of the interface's endpoint: the container's for the first interface."""
+        if self.is_first:
+            return self.container_id
+        return f"{self.container_id}{_OF_INTERFACE}{self.ifname}"
+
+    @property
+    def routes_default(self) -> bool:
+        """True if the pod's default routes go by this interface."""
+        return self.is_first if self.default_route is None else self.default_route
 
 
-def parse(body: bytes, *, adding: bool) -> PodRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcRequest:
+    """One GC: the interfaces to keep, of those that were added by configurations of a name."""
+
+    network_name: str
+    keep: frozenset[tuple[str, str]]
+    """Container id (CNI_CONTAINERID) and interface name of each."""
+
+
+def container_of(endpoint_id: str) -> str:
+    """Return the id of the container that has an endpoint."""
+    return endpoint_id.partition(_OF_INTERFACE)[0]
+
+
+def parse(body: bytes, verb: Verb) -> PodRequest:
     """Return the request in a body. Raises BadCall.
 
     A DEL is validated less strictly than an ADD.
@@ -57,40 +150,87 @@ def parse(body: bytes, *, adding: bool) -> PodRequest:
     # A DEL must succeed for everything that an ADD may have left, with as little as a runtime still
     # knows: the CNI specification allows a DEL without CNI_NETNS. What the checks of an ADD refuse
     # was never created.
-    fields = _object(body, "request")
-    config = _object(fields.get("netconf", "").encode(), "network configuration")
-    version = _version(config)
+    fields, config, version = _call(body, verb)
     try:
-        return _pod_request(fields, config, version, adding=adding)
+        request = _pod_request(fields, config, version, strict=verb is not Verb.DEL)
+        if verb is Verb.DEL:
+            return request
+        if verb is Verb.ADD:
+            net_config.refuse_chained(config)
+        ipv4, ipv6 = net_config.asked_addresses(config)
+        return replace(
+            request,
+            ipv4=ipv4,
+            ipv6=ipv6,
+            mac=net_config.asked_mac(config),
+            limit=net_config.asked_limit(config),
+            mappings=asked_mappings(config),
+            receive_limit=net_config.asked_receive_limit(config),
+            dns=net_config.dns_of(config),
+            previous=net_config.previous_result(config) if verb is Verb.CHECK else {},
+        )
     except BadCall as exc:
         exc.version = version
         raise
 
 
+def parse_gc(body: bytes) -> tuple[GcRequest, str]:
+    """Return the request in the body of a GC, and the version to answer in. Raises BadCall."""
+    _, config, version = _call(body, "GC")
+    try:
+        name, keep = net_config.name_of(config), net_config.valid_attachments(config)
+        return GcRequest(network_name=name, keep=keep), version
+    except BadCall as exc:
+        exc.version = version
+        raise
+
+
+def parse_status(body: bytes) -> str:
+    """Return the version in which a STATUS is to be answered. Raises BadCall."""
+    return _call(body, "STATUS")[2]
+
+
+def _call(body: bytes, verb: str) -> tuple[Mapping[str, str], Mapping[str, Any], str]:
+    """Return the fields of a body, the network configuration in it, and its version."""
+    fields = _object(body, "request")
+    config = _object(fields.get("netconf", "").encode(), "network configuration")
+    version = net_config.version_of(config)
+    since = SINCE.get(verb, SUPPORTED[0])
+    if SUPPORTED.index(version) < SUPPORTED.index(since):
+        refused = f"config version {version} does not allow {verb}, which needs {since}"
+        raise BadCall(INCOMPATIBLE_VERSION, refused, version=version)
+    return fields, config, version
+
+
 def _pod_request(
-    fields: Mapping[str, str], config: Mapping[str, Any], version: str, *, adding: bool
+    fields: Mapping[str, str], config: Mapping[str, Any], version: str, *, strict: bool
 ) -> PodRequest:
-    pod = _pod_arguments(fields, strict=adding)
-    container_id = pod["K8S_POD_INFRA_CONTAINER_ID"] or fields.get("CNI_CONTAINERID", "")
+    pod = _pod_arguments(fields, strict=strict)
+    attachment_id = fields.get("CNI_CONTAINERID", "")
+    container_id = pod["K8S_POD_INFRA_CONTAINER_ID"] or attachment_id
     ifname = fields.get("CNI_IFNAME", "")
     netns = fields.get("CNI_NETNS", "")
     if not _CONTAINER_ID.fullmatch(container_id):
         raise BadCall(INVALID_ENVIRONMENT, f"invalid container id {container_id[:300]!r}")
     if not _IFNAME.fullmatch(ifname) or ifname in {".", ".."} or len(ifname.encode()) > 15:
         raise BadCall(INVALID_ENVIRONMENT, f"invalid interface name CNI_IFNAME={ifname[:300]!r}")
-    if (adding or netns) and (not netns.startswith("/") or "\0" in netns):
+    if (strict or netns) and (not netns.startswith("/") or "\0" in netns):
         raise BadCall(INVALID_ENVIRONMENT, f"CNI_NETNS={netns[:300]!r} is not an absolute path")
-    tenant, network, group = _placement(config.get("contiv"))
+    place = net_config.place_of(config)
     return PodRequest(
         container_id=container_id,
         netns=netns,
         ifname=ifname,
         pod_name=pod["K8S_POD_NAME"],
         namespace=pod["K8S_POD_NAMESPACE"],
-        tenant=tenant,
-        network=network,
-        group=group,
+        tenant=place.tenant,
+        network=place.network,
+        group=place.group,
         cni_version=version,
+        pod_uid=pod["K8S_POD_UID"],
+        network_name=net_config.name_of(config),
+        attachment_id=attachment_id or container_id,
+        default_route=place.default_route,
     )
 
 
@@ -109,16 +249,6 @@ def _object(text: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def _version(config: Mapping[str, Any]) -> str:
-    version = config.get("cniVersion", DEFAULT_VERSION)
-    if isinstance(version, str) and version in SUPPORTED:
-        return version
-    raise BadCall(
-        INCOMPATIBLE_VERSION,
-        f"incompatible CNI versions: config is {version!r}, we speak {', '.join(SUPPORTED)}",
-    )
-
-
 def _pod_arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]:
     """Return the Kubernetes arguments; the plugin's own fields win over the raw CNI_ARGS."""
     try:
@@ -127,28 +257,4 @@ def _pod_arguments(fields: Mapping[str, str], *, strict: bool) -> dict[str, str]
         if strict:
             raise BadCall(INVALID_ENVIRONMENT, str(exc)) from exc
         arguments = {}
-    return {
-        name: fields.get(name) or arguments.get(name, "")
-        for name in ("K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID")
-    }
-
-
-def _placement(contiv: Any) -> tuple[TenantName, NetworkName, GroupName | None]:
-    """Return tenant, network and group of the `contiv` object in the network configuration."""
-    if contiv is None:
-        return DEFAULT_TENANT, DEFAULT_NETWORK, None
-    if not isinstance(contiv, dict):
-        raise BadCall(INVALID_CONFIG, '"contiv" in the network configuration is not an object')
-    asked = {name: contiv.get(name) for name in ("tenant", "network", "group")}
-    # null means absent; other empty values (0, false, []) are type errors.
-    named = {name: "" if value is None else value for name, value in asked.items()}
-    wrong = [name for name, value in named.items() if not isinstance(value, str)]
-    if wrong:
-        raise BadCall(
-            INVALID_CONFIG, f'"contiv": "{wrong[0]}" in the network configuration is not a string'
-        )
-    return (
-        TenantName(named["tenant"] or DEFAULT_TENANT),
-        NetworkName(named["network"] or DEFAULT_NETWORK),
-        GroupName(named["group"]) if named["group"] else None,
-    )
+    return {name: fields.get(name) or arguments.get(name, "") for name in _POD_ARGUMENTS}

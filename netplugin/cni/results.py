@@ -2,7 +2,7 @@
 
 In come a `PodResult` or an error of `core.errors`; out goes the text that `contivk8s` prints, and
 the fields of the original's reply around it (`netplugin.cni.server` sends both). Versions 0.3.1 and
-0.4.0 have "version": "4" with each address, 1.0.0 does not.
+0.4.0 have "version": "4" with each address, and 1.1.0 has the MTU of each interface.
 """
 
 import json
@@ -11,19 +11,24 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, Final
 
 from core import errors
-from netplugin.cni.request import BadCall, PodRequest
-
-IO_FAILURE: Final = 5
-INVALID_CONFIG: Final = 7
-TRY_AGAIN_LATER: Final = 11
-FAILED: Final = 100
-CONFLICT: Final = 101
-EXHAUSTED: Final = 102
+from netplugin.cni.errors import (
+    CONFLICT,
+    EXHAUSTED,
+    FAILED,
+    INVALID_CONFIG,
+    IO_FAILURE,
+    TRY_AGAIN_LATER,
+    BadCall,
+    InterfaceDiffers,
+    NotReady,
+)
+from netplugin.cni.request import PodRequest
 
 _CODES: Final[tuple[tuple[type[errors.ContivError], int], ...]] = (
     (errors.StoreUnavailable, TRY_AGAIN_LATER),
     (errors.SwitchUnavailable, TRY_AGAIN_LATER),
     (errors.MasterUnavailable, TRY_AGAIN_LATER),
+    (errors.OrchestratorUnavailable, TRY_AGAIN_LATER),
     (errors.NotLeader, TRY_AGAIN_LATER),
     (errors.FenceLost, TRY_AGAIN_LATER),
     (errors.SwitchRefused, IO_FAILURE),
@@ -33,13 +38,24 @@ _CODES: Final[tuple[tuple[type[errors.ContivError], int], ...]] = (
     (errors.Conflict, CONFLICT),
     (errors.Exhausted, EXHAUSTED),
 )
+_PHASES: Final = {
+    "DEL": "Error deleting EP",
+    "CHECK": "Error checking EP",
+    "GC": "Error collecting EPs",
+    "STATUS": "Not ready",
+}
+_WITH_FAMILY: Final = ("0.3.1", "0.4.0")
+_WITHOUT_MTU: Final = ("0.3.1", "0.4.0", "1.0.0")
 _CONTAINER: Final = 1
 """Index of the container's interface in a result's list of interfaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResult:
-    """The result of an ADD: addresses with prefix length, the host's end of the veth by name."""
+    """The result of an ADD: addresses with prefix length, the host's end of the veth by name.
+
+    `default_route` says that the pod's default routes go by the gateways.
+    """
 
     endpoint_id: str
     mac: str
@@ -49,6 +65,7 @@ class PodResult:
     gateway6: IPv6Address | None
     mtu: int
     host_ifname: str
+    default_route: bool = True
 
 
 def added(result: PodResult, request: PodRequest) -> dict[str, Any]:
@@ -65,9 +82,14 @@ def deleted(request: PodRequest) -> dict[str, Any]:
     return {"endpointid": request.container_id, "cni": ""}
 
 
-def failed(error: errors.ContivError, version: str, *, adding: bool) -> dict[str, Any]:
+def done() -> dict[str, Any]:
+    """Return the reply to a CHECK, GC or STATUS that found nothing wrong: no output."""
+    return {"cni": ""}
+
+
+def failed(error: errors.ContivError, version: str, verb: str) -> dict[str, Any]:
     """Return the reply to a failed call."""
-    return _failure(_phase(error, adding=adding), f"Err: {error}", code(error), version)
+    return _failure(_phase(error, verb), f"Err: {error}", code(error), version)
 
 
 def crashed(version: str) -> dict[str, Any]:
@@ -77,7 +99,7 @@ def crashed(version: str) -> dict[str, Any]:
 
 def code(error: errors.ContivError) -> int:
     """Return the CNI error code: the specification's below 100, Contiv's from 100 on."""
-    if isinstance(error, BadCall):
+    if isinstance(error, BadCall | InterfaceDiffers | NotReady):
         return error.code
     return next((number for kind, number in _CODES if isinstance(error, kind)), FAILED)
 
@@ -93,12 +115,14 @@ def _failure(message: str, details: str, number: int, version: str) -> dict[str,
     return {"result": 1, "errmsg": message, "errinfo": details, "cni": text}
 
 
-def _phase(error: errors.ContivError, *, adding: bool) -> str:
-    """Return the original's text for the phase that failed."""
+def _phase(error: errors.ContivError, verb: str) -> str:
+    """Return the original's text for the phase that failed; it has none for the newer verbs."""
     if isinstance(error, BadCall):
         return "Error parsing request"
-    if not adding:
-        return "Error deleting EP"
+    if verb != "ADD":
+        return _PHASES[verb]
+    if isinstance(error, errors.OrchestratorUnavailable):
+        return "Error getting labels"
     if isinstance(error, errors.HostError):
         return "Error setting interface attributes"
     return "Error creating EP"
@@ -109,15 +133,17 @@ def _cni_result(result: PodResult, request: PodRequest) -> dict[str, Any]:
     addresses = [(result.ipv4, result.gateway)]
     if result.ipv6 is not None:
         addresses.append((result.ipv6, result.gateway6))
+    gateways = [gateway for _, gateway in addresses if gateway is not None]
+    mtu = {} if request.cni_version in _WITHOUT_MTU else {"mtu": result.mtu}
     return {
         "cniVersion": request.cni_version,
         "interfaces": [
-            {"name": result.host_ifname},
-            {"name": request.ifname, "mac": result.mac, "sandbox": request.netns},
+            {"name": result.host_ifname, **mtu},
+            {"name": request.ifname, "mac": result.mac, "sandbox": request.netns, **mtu},
         ],
         "ips": [_ip(address, gateway, request.cni_version) for address, gateway in addresses],
-        "routes": [_default_route(gateway) for _, gateway in addresses if gateway is not None],
-        "dns": {},
+        "routes": [_default_route(gateway) for gateway in gateways if result.default_route],
+        "dns": dict(request.dns),
     }
 
 
@@ -126,7 +152,7 @@ def _ip(
     gateway: IPv4Address | IPv6Address | None,
     version: str,
 ) -> dict[str, Any]:
-    ip: dict[str, Any] = {} if version == "1.0.0" else {"version": str(address.version)}
+    ip: dict[str, Any] = {"version": str(address.version)} if version in _WITH_FAMILY else {}
     ip |= {"interface": _CONTAINER, "address": str(address)}
     if gateway is not None:
         ip["gateway"] = str(gateway)

@@ -1,40 +1,42 @@
 """The server for `contivk8s`: HTTP on a unix socket of this host.
 
-In come the original's two calls (docs/original/cni-k8s.md §2), each from a process of root. They
-are validated by `netplugin.cni.request`, carried out by a `PodHandler` (`netplugin.pods.handler`),
-and answered with the reply that `netplugin.cni.results` builds. Every request gets a reply. This
-module knows HTTP and nothing of pods.
+In come the original's two calls (docs/original/cni-k8s.md §2) and those for CHECK, GC and STATUS,
+each from a process of root. They are validated by `netplugin.cni.request`, carried out by a
+`PodHandler` (`netplugin.pods.calls`), and answered with the reply that `netplugin.cni.results`
+builds. Every request gets a reply. This module knows HTTP and nothing of pods.
 """
 
 import asyncio
-import errno
 import logging
 import os
-import socket
-import stat
-import struct
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aiohttp import web
 
 from contivk8s.main import LATEST, PATHS
 from core.connections import ConnectionGuard, ConnectionLimits
-from core.errors import ContivError, HostError, Invalid
+from core.errors import ContivError
 from core.logs import fields
 from core.tasks import guard
+from core.unix_socket import listen, peer_uid
+from daemons.http import GuardedSite
+from daemons.request_stats import UNKNOWN, RequestStats
 from netplugin.cni import results
-from netplugin.cni.request import DECODING_FAILURE, BadCall, PodRequest, parse
+from netplugin.cni.errors import DECODING_FAILURE, BadCall
+from netplugin.cni.request import GcRequest, PodRequest, Verb, parse, parse_gc, parse_status
 from netplugin.cni.results import PodResult
 
 log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 64 * 1024
-MAX_PATH: Final = 107
-"""Longest path of a unix socket in bytes (sockaddr_un)."""
+MAX_GC_BODY: Final = 4 * 1024 * 1024
+"""A GC lists the interfaces of all pods of a network; the plugin reads 1 MiB and quotes it."""
 LIMITS: Final = ConnectionLimits(total=2048, per_peer=2048, first_request=10.0, unread=60.0)
 """A host has some hundred pods; each call is a connection, which waits for its answer."""
 BODY_TIME: Final = 10.0
@@ -46,7 +48,7 @@ _SHUTDOWN: Final = 1.0
 class PodHandler(Protocol):
     """Carries the calls out, and serialises those of one container.
 
-    Both calls are idempotent: a runtime repeats a call whose reply it did not get.
+    ADD and DEL are idempotent: a runtime repeats a call whose reply it did not get.
     """
 
     async def add(self, request: PodRequest) -> PodResult:
@@ -57,6 +59,18 @@ class PodHandler(Protocol):
         """Remove the pod's interface; one that does not exist is a success."""
         ...
 
+    async def check(self, request: PodRequest) -> None:
+        """Return if the pod's interface is as its ADD left it, else raise a ContivError."""
+        ...
+
+    async def collect(self, request: GcRequest) -> None:
+        """Remove the interfaces of a network that a GC does not list."""
+        ...
+
+    async def status(self) -> None:
+        """Return if an ADD can be carried out now, else raise NotReady."""
+        ...
+
 
 @asynccontextmanager
 async def serve(
@@ -64,18 +78,19 @@ async def serve(
     handler: PodHandler,
     limits: ConnectionLimits = LIMITS,
     body_time: float = BODY_TIME,
+    stats: RequestStats | None = None,
 ) -> AsyncIterator[None]:
-    """Answer CNI calls on the socket at `path` for the length of the body.
+    """Answer CNI calls on the socket at `path` for the length of the body; count them by verb.
 
     Raises Invalid for a path that is too long, HostError when the socket cannot be created.
     """
     connections = ConnectionGuard("CNI", limits)
-    endpoint = _Endpoint(handler, connections, body_time)
+    endpoint = _Endpoint(handler, connections, body_time, stats or RequestStats())
     server = web.Server(endpoint.answer, access_log=None)
-    runner = _GuardedRunner(connections, server, shutdown_timeout=_SHUTDOWN)
+    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
     await runner.setup()
     try:
-        site = web.SockSite(runner, listen(path), backlog=_BACKLOG)
+        site = GuardedSite(runner, connections, listen(path, "CNI"), backlog=_BACKLOG)
         await site.start()
         log.info("CNI server listening", extra=fields(path=path))
         yield
@@ -83,139 +98,113 @@ async def serve(
         await runner.cleanup()
 
 
-def listen(path: Path) -> socket.socket:
-    """Return a socket bound to `path`, for root alone; a dead agent's socket is replaced.
+class _Call(NamedTuple):
+    """A call that was read: the version to answer in, its container ("": none), what to do."""
 
-    Raises Invalid for a path that is too long, HostError when the socket is in use or another file.
-    """
-    if len(os.fsencode(path)) > MAX_PATH:
-        raise Invalid(f"CNI socket path {path} is longer than {MAX_PATH} bytes: choose a shorter")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_stale_socket(path)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(str(path))
-            path.chmod(0o600)
-        except OSError:
-            listener.close()
-            raise
-    except OSError as exc:
-        raise HostError(f"CNI socket {path}: {exc.strerror or exc}") from exc
-    return listener
-
-
-def is_served(path: Path) -> bool:
-    """Return whether an agent listens at a path; in doubt, it does."""
-    # Only these two errors prove that no process listens. Any other, such as a full backlog, must
-    # not let a second agent take the socket over.
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(0)
-        return probe.connect_ex(str(path)) not in {errno.ECONNREFUSED, errno.ENOENT}
-
-
-def _remove_stale_socket(path: Path) -> None:
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise HostError(f"CNI socket {path}: the path exists and is not a socket")
-    except FileNotFoundError:
-        return
-    if is_served(path):
-        raise HostError(f"CNI socket {path}: another agent listens there")
-    path.unlink(missing_ok=True)
-
-
-class _GuardedRunner(web.ServerRunner):
-    """A runner of a server behind a guard of its connections."""
-
-    def __init__(self, connections: ConnectionGuard, server: web.Server, **options: Any) -> None:
-        super().__init__(server, **options)
-        self._connections = connections
-
-    @property
-    def server(self) -> Any:
-        """The factory of protocols for the sites of this runner."""
-        server = super().server
-        return None if server is None else self._connections.guarded(server)
+    version: str
+    container: str
+    carry_out: Callable[[], Awaitable[dict[str, Any]]]
 
 
 class _Endpoint:
     """One HTTP request to one reply."""
 
-    def __init__(self, handler: PodHandler, connections: ConnectionGuard, body_time: float) -> None:
+    def __init__(
+        self,
+        handler: PodHandler,
+        connections: ConnectionGuard,
+        body_time: float,
+        stats: RequestStats,
+    ) -> None:
         self._handler = handler
         self._connections = connections
         self._body_time = body_time
+        self._stats = stats
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the reply to any request."""
-        with self._connections.busy(request.transport):
-            return await self._answer(request)
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        # The socket's mode keeps other users out already; this check does not depend on it.
-        if _peer_uid(request) not in {0, os.geteuid()}:
-            return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
+        began = time.monotonic()
         verb = next((verb for verb, path in PATHS.items() if path == request.path), None)
+        with self._connections.busy(request.transport):
+            answer = await self._answer(request, verb)
+        self._stats.count(answer.status, time.monotonic() - began, verb or UNKNOWN)
+        return answer
+
+    async def _answer(self, request: web.BaseRequest, verb: str | None) -> web.StreamResponse:
+        # The socket's mode keeps other users out already; this check does not depend on it.
+        if peer_uid(request.transport) not in {0, os.geteuid()}:
+            return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
         if (
             verb is None
             or request.method != "POST"
             or request.headers.get("Content-Type") != "application/json"
         ):
             return _text(HTTPStatus.NOT_FOUND, "404 page not found\n")
+        limit = MAX_GC_BODY if verb == "GC" else MAX_BODY
         try:
             with self._connections.waiting(request.transport):
                 async with asyncio.timeout(self._body_time):
-                    body = await request.clone(client_max_size=MAX_BODY).read()
+                    body = await request.clone(client_max_size=limit).read()
         except TimeoutError:
             return _text(HTTPStatus.REQUEST_TIMEOUT, "408 request not received in time\n")
         except web.HTTPRequestEntityTooLarge:
-            too_large = BadCall(DECODING_FAILURE, f"request is larger than {MAX_BODY} bytes")
-            reply = results.failed(too_large, too_large.version, adding=verb == "ADD")
+            too_large = BadCall(DECODING_FAILURE, f"request is larger than {limit} bytes")
+            reply = results.failed(too_large, too_large.version, verb)
             return web.json_response(reply, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        status, reply = await guard(
-            lambda: self._call(body, adding=verb == "ADD"), lambda exc: _crash(exc, verb)
-        )
+        status, reply = await guard(lambda: self._call(body, verb), lambda exc: _crash(exc, verb))
         return web.json_response(reply, status=status)
 
-    async def _call(self, body: bytes, *, adding: bool) -> tuple[int, dict[str, Any]]:
+    async def _call(self, body: bytes, verb: str) -> tuple[int, dict[str, Any]]:
         try:
-            request = parse(body, adding=adding)
+            call = self._read(body, verb)
         except BadCall as exc:
-            log.warning("CNI call refused", extra=fields(method=_verb(adding=adding), error=exc))
-            return 500, results.failed(exc, exc.version, adding=adding)
+            log.warning("CNI call refused", extra=fields(method=verb, error=exc))
+            return 500, results.failed(exc, exc.version, verb)
         try:
-            if adding:
-                return 200, results.added(await self._handler.add(request), request)
-            await self._handler.delete(request)
+            return 200, await call.carry_out()
         except ContivError as exc:
-            log.warning(
-                "CNI call failed",
-                extra=fields(
-                    method=_verb(adding=adding), container=request.container_id, error=exc
-                ),
-            )
-            return 500, results.failed(exc, request.cni_version, adding=adding)
-        return 200, results.deleted(request)
+            about = fields(method=verb, container=call.container, error=exc)
+            log.warning("CNI call failed", extra=about)
+            return 500, results.failed(exc, call.version, verb)
+
+    def _read(self, body: bytes, verb: str) -> _Call:
+        match verb:
+            case "STATUS":
+                return _Call(parse_status(body), "", self._status)
+            case "GC":
+                listed, version = parse_gc(body)
+                return _Call(version, "", partial(self._collect, listed))
+            case _:
+                request = parse(body, Verb(verb))
+                return _Call(
+                    request.cni_version,
+                    request.container_id,
+                    partial(self._one_pod, request, Verb(verb)),
+                )
+
+    async def _one_pod(self, request: PodRequest, verb: Verb) -> dict[str, Any]:
+        match verb:
+            case Verb.ADD:
+                return results.added(await self._handler.add(request), request)
+            case Verb.DEL:
+                await self._handler.delete(request)
+                return results.deleted(request)
+            case Verb.CHECK:
+                await self._handler.check(request)
+                return results.done()
+
+    async def _collect(self, request: GcRequest) -> dict[str, Any]:
+        await self._handler.collect(request)
+        return results.done()
+
+    async def _status(self) -> dict[str, Any]:
+        await self._handler.status()
+        return results.done()
 
 
 def _crash(exc: BaseException, verb: str) -> tuple[int, dict[str, Any]]:
     log.error("CNI call crashed", exc_info=exc, extra=fields(method=verb))
     return 500, results.crashed(LATEST)
-
-
-def _verb(*, adding: bool) -> str:
-    return "ADD" if adding else "DEL"
-
-
-def _peer_uid(request: web.BaseRequest) -> int | None:
-    """Return the user id of the other end; None when it has disconnected."""
-    peer = request.transport and request.transport.get_extra_info("socket")
-    if not peer:
-        return None
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", credentials)[1]
-    return uid
 
 
 def _text(status: HTTPStatus, text: str) -> web.Response:

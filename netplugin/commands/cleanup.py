@@ -1,9 +1,9 @@
 """`netplugin cleanup`: removes the agent's objects from this host, and nothing else.
 
 These are both bridges with their ports (uplink NICs are released, not removed), the links of pods,
-marked iptables rules, the journal of endpoints and the CNI socket. The host's records in the store
-stay until `netctl host rm`. The command may be repeated after an interruption; with `--dry-run` it
-only prints what it would remove.
+marked iptables rules, the namespaces of the name service, the journal of endpoints, the CNI socket
+and those of OpenFlow. The host's records in the store stay until `netctl host rm`. The command may
+be repeated after an interruption; with `--dry-run` it only prints what it would remove.
 """
 
 import asyncio
@@ -16,15 +16,18 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import Conflict, HostError
+from core.unix_socket import is_served
 from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
 from netplugin import settings
-from netplugin.bridges import host_access, node_ports, pod_guard
-from netplugin.cni.server import is_served
+from netplugin.bridges import host_access, pod_guard, service_access
+from netplugin.bridges.openflow_listeners import left_sockets
 from netplugin.kernel.iptables import Iptables
+from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
+from netplugin.pods import mapping_rules
 from netplugin.world import port_names
 from ofnet.world import Bridge
 
@@ -41,6 +44,13 @@ _DRY_RUN: Final = Flag(
 _FLAGS: Final = (*settings.FLAGS, _DRY_RUN)
 """All of the agent's, so that one list of flags serves every command; most have no effect here."""
 
+_CHAINS: Final = (
+    *host_access.CHAINS,
+    *service_access.CHAINS,
+    *mapping_rules.CHAINS,
+    *pod_guard.CHAINS,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
@@ -49,6 +59,7 @@ class Leftovers:
     bridges: tuple[str, ...]
     links: tuple[str, ...]
     rules: tuple[str, ...]
+    name_spaces: tuple[Path, ...]
     paths: tuple[Path, ...]
 
     def __str__(self) -> str:
@@ -56,6 +67,7 @@ class Leftovers:
             *(f"bridge {name}" for name in self.bridges),
             *(f"link {name}" for name in self.links),
             *(f"rule {rule}" for rule in self.rules),
+            *(f"namespace {path}" for path in self.name_spaces),
             *(f"path {path}" for path in self.paths),
         ]
         return "\n".join(lines)
@@ -72,42 +84,62 @@ async def _clean_up(values: Values) -> None:
     cni_socket = settings.cni_socket(values)
     # First: a running agent would recreate everything while it is being removed.
     _refuse_beside_an_agent(cni_socket)
-    firewall = Iptables((*host_access.CHAINS, *node_ports.CHAINS, *pod_guard.CHAINS))
+    firewall = Iptables(_CHAINS)
+    chains = OwnChains(), OwnChains(mapping_rules.PREFIX)
     async with await Ovsdb.connect(values["ovsdb"], wait=OVSDB_WAIT) as ovsdb:
         with closing(KernelLinks()) as links:
             rules = await firewall.found()
+            for own in chains:
+                rules += await own.found(service_access.TABLES)
             journal = settings.journal_dir(values)
-            paths = (cni_socket, journal, journal.parent / settings.HOST_ID)
-            found = await _find(ovsdb, links, rules, paths)
+            host_id = journal.parent / settings.HOST_ID
+            paths = (cni_socket, *left_sockets(values["ovsdb"]), journal, host_id)
+            name_spaces = port_names.name_spaces(Path(values["run-dir"])).values()
+            found = await _find(ovsdb, links, rules, tuple(name_spaces), paths)
             sys.stdout.write(f"{found}\n" if str(found) else "nothing of contiv is on this host\n")
             if not values.on("dry-run"):
-                await _remove(ovsdb, links, firewall, found)
+                if found.rules:
+                    for own in chains:
+                        await service_access.withdraw(firewall, own)
+                await _remove(ovsdb, links, found)
 
 
 def _refuse_beside_an_agent(cni_socket: Path) -> None:
     """Raise Conflict while an agent serves the CNI socket."""
     if is_served(cni_socket):
-        raise Conflict(f"an agent answers at {cni_socket}: stop netplugin first")
+        raise Conflict(
+            f"an agent answers at {cni_socket}: stop netplugin first, and netplugin.socket "
+            "where systemd listens for it"
+        )
 
 
 async def _find(
-    ovsdb: Ovsdb, links: KernelLinks, rules: Sequence[str], paths: Sequence[Path]
+    ovsdb: Ovsdb,
+    links: KernelLinks,
+    rules: Sequence[str],
+    name_spaces: Sequence[Path],
+    paths: Sequence[Path],
 ) -> Leftovers:
     present = await links.links()
     return Leftovers(
         bridges=tuple(sorted(ovsdb.bridges() & set(Bridge))),
-        links=tuple(sorted(name for name in present if port_names.pod_number(name) is not None)),
+        links=tuple(sorted(filter(_is_agents, present))),
         rules=tuple(rules),
+        name_spaces=tuple(path for path in name_spaces if path.exists()),
         paths=tuple(path for path in paths if path.exists()),
     )
 
 
-async def _remove(ovsdb: Ovsdb, links: KernelLinks, firewall: Iptables, found: Leftovers) -> None:
-    if found.rules:
-        await firewall.keep(())
+def _is_agents(link: str) -> bool:
+    return port_names.pod_number(link) is not None or port_names.is_name_port(link)
+
+
+async def _remove(ovsdb: Ovsdb, links: KernelLinks, found: Leftovers) -> None:
     for bridge in found.bridges:
         await ovsdb.delete_bridge(bridge)
     await links.delete_links(found.links)
+    for path in found.name_spaces:
+        await links.remove_name_space(path)
     for path in found.paths:
         try:
             if path.is_dir():

@@ -1,8 +1,8 @@
 """The findings of `netplugin preflight`, one for each check.
 
-A check (`netplugin.commands.preflight`, `netplugin.commands.store_checks`) returns what it found,
-or a `Note` for something that an agent can run without, or raises the error that the agent itself
-would end with or report.
+A check (`netplugin.commands.preflight`, `netplugin.commands.store_checks`,
+`netplugin.commands.underlay_checks`) returns what it found, or a `Note` for something that an agent
+can run without, or raises the error that the agent itself would end with or report.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,8 @@
 """`netplugin preflight`: checks whether this host can run an agent, with a remedy for each fault.
 
-It takes the agent's own flags and changes nothing. Each check is a small function, here or in
-`netplugin.commands.store_checks`; its result is a `netplugin.commands.findings.Finding`. A fault
-makes the command exit with 1; a note does not.
+It takes the agent's own flags and changes nothing. Each check is a small function, here, in
+`netplugin.commands.store_checks` or `netplugin.commands.underlay_checks`; its result is a
+`netplugin.commands.findings.Finding`. A fault makes the command exit with 1; a note does not.
 """
 
 import asyncio
@@ -16,19 +16,24 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
+from core.unix_socket import is_served
 from core.version import VERSION
 from daemons import flags
 from daemons.host_address import default_host_address
+from daemons.listen_address import ANY_ADDRESS
 from netplugin import settings
 from netplugin.bridges import host_access, megaflow_purge
 from netplugin.bridges.nics import check_cards
+from netplugin.bridges.openflow_listeners import LOOPBACK
 from netplugin.bridges.uplinks import attached_cards
-from netplugin.cni.server import is_served
-from netplugin.commands import store_checks
+from netplugin.commands import store_checks, underlay_checks
 from netplugin.commands.findings import Check, Finding, Note, finding
 from netplugin.kernel import iptables
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kube import config
+from netplugin.kube.access import access_of
+from netplugin.kube.api import KubeApi, KubeTiming
+from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, pods_of
 from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
 from netplugin.pods.mtu import VXLAN_OVERHEAD, underlay_of
@@ -38,6 +43,8 @@ from ofnet.world import Bridge, FwdMode
 
 NAME: Final = "preflight"
 OVSDB_WAIT: Final = 3.0
+KUBE_WAIT: Final = 5.0
+"""Seconds for a connection to an API server, and for its answer."""
 
 _CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
 """By their bits: links and routes, packets of every kind, pods' namespaces (capability.h)."""
@@ -152,25 +159,31 @@ async def _kubernetes(wanted: Settings) -> str:
     if wanted.k8s_config is None:
         return f"not asked for in mode {wanted.mode}"
     found = config.load(wanted.k8s_config)
-    found.tls()  # its certificates can be read
-    said = f"services in {found.services}" if found.services else "no services"
-    return f"{said}, says {wanted.k8s_config}" if wanted.k8s_config.exists() else "no configuration"
+    access = access_of(found, os.environ)
+    if access is None:
+        return f"no API server named: {wanted.k8s_config} has no K8S_API_SERVER, and this is no pod"
+    api = KubeApi(access, KubeTiming(connect=KUBE_WAIT, answer=KUBE_WAIT))
+    followed = (SERVICES, SLICES, NAMESPACES, pods_of(found.node_name(os.environ)))
+    server = [await api.probe(resource) for resource in followed][-1]
+    subnet = f"services in {found.services}" if found.services else "no subnet of services"
+    return f"{server} answers {access.identity}, {subnet}"
 
 
 async def _ports(wanted: Settings) -> str:
     if is_served(wanted.cni_socket):
         return f"an agent runs already, at {wanted.cni_socket}"
     places = {
-        ("127.0.0.1", wanted.vxlan_openflow_port): "--vxlan-openflow-port",
-        ("127.0.0.1", wanted.vlan_openflow_port): "--vlan-openflow-port",
-        ("0.0.0.0", wanted.vxlan_rpc_port): "--vxlan-rpc-port",
-        ("0.0.0.0", wanted.vlan_rpc_port): "--vlan-rpc-port",
+        (LOOPBACK, wanted.vxlan_openflow_port): "--vxlan-openflow-port",
+        (LOOPBACK, wanted.vlan_openflow_port): "--vlan-openflow-port",
+        (ANY_ADDRESS, wanted.vxlan_rpc_port): "--vxlan-rpc-port",
+        (ANY_ADDRESS, wanted.vlan_rpc_port): "--vlan-rpc-port",
         (wanted.rest.host, wanted.rest.port): "--rest-address",
     }
-    taken = [f"{port} ({flag})" for (host, port), flag in places.items() if _is_taken(host, port)]
+    ports = {(host, port): flag for (host, port), flag in places.items() if port is not None}
+    taken = [f"{port} ({flag})" for (host, port), flag in ports.items() if _is_taken(host, port)]
     if taken:
         raise HostError(f"TCP ports in use: {', '.join(taken)}")
-    return ", ".join(str(port) for _, port in places) + " are free"
+    return ", ".join(str(port) for _, port in ports) + " are free"
 
 
 def _is_taken(host: str, port: int) -> bool:
@@ -184,11 +197,14 @@ def _is_taken(host: str, port: int) -> bool:
 
 
 async def _directories(wanted: Settings) -> str:
-    for path in (wanted.journal, wanted.cni_socket.parent):
+    places = {wanted.journal, wanted.cni_socket.parent}
+    if None in {wanted.vxlan_openflow_port, wanted.vlan_openflow_port}:
+        places.add(rundir_of(wanted.ovsdb))
+    for path in sorted(places):
         there = next(place for place in (path, *path.parents) if place.exists())
         if not there.is_dir() or not os.access(there, os.W_OK):
             raise HostError(f"{path} cannot be made: {there} cannot be written")
-    return f"{wanted.journal}, {wanted.cni_socket.parent}"
+    return ", ".join(map(str, sorted(places)))
 
 
 CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
@@ -201,6 +217,7 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
         _datapath,
         "put the address of --vtep-ip on a bridge, or modprobe openvswitch for the kernel's",
     ),
+    "neighbours": (underlay_checks.neighbours, underlay_checks.ARP_REMEDY),
     "release": (_release, megaflow_purge.UPGRADE),
     "store": (
         store_checks.store,
@@ -218,7 +235,7 @@ CHECKS: Final[Mapping[str, tuple[Check, str]]] = {
         "netctl global set --private-subnet names another /16, or take that route away",
     ),
     "paths": (store_checks.paths, "raise the MTU of what lies between, or give all agents --mtu"),
-    "Kubernetes": (_kubernetes, "mend the file, or name another with --k8s-config"),
+    "Kubernetes": (_kubernetes, "mend what it says, or the file that --k8s-config names"),
     "ports": (_ports, "end what uses them, or choose others with the flags named"),
     "directories": (_directories, "choose others with --data-dir and --run-dir"),
 }

@@ -1,79 +1,123 @@
-"""The name server for pods: answers queries for names of the pod's tenant.
+"""The name server for pods: answers queries for names of the pod's tenant and of Kubernetes.
 
-In come the messages that `ofnet.names` extracts from frames, and the names of each tenant
-(`netplugin.world.dns_records`); out go answers, or None: then the query is forwarded to the server
-it was sent to, which resolves all other names (nameserver.go).
+In come questions that `ofnet.names` extracts from frames, or `netplugin.dns.tcp_server` reads from
+connections, and the names there are (`netplugin.world.dns_records`); out go answers, or what else
+becomes of a question. A name that is not known here is left to the server it was asked of
+(nameserver.go).
+
+Where the cluster has no other name server, the agent is that server: pods ask its address
+(`--dns-address`). A name below the cluster's zone that is not known does not exist then, and other
+names are asked of servers outside (`netplugin.dns.upstream`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-import dns.exception
-import dns.flags
-import dns.message
-import dns.opcode
-import dns.rdata
-import dns.rrset
-from dns.message import QueryMessage
-from dns.rdataclass import RdataClass
-from dns.rdatatype import RdataType
-
-from core.ids import NetworkId, TenantName
+from core.ids import TenantName
+from netplugin.dns import messages
+from netplugin.dns.messages import Answer, Asked, Query, Rcode, Records
+from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns_records import Address, DnsRecords
+from netplugin.world.kube_names import NameRecords
+from ofnet.names import Deferred, Outcome, Question, Verdict
 
 TTL: Final = 120
+KUBERNETES_TTL: Final = 5
+"""Of the names of Kubernetes, which change with every pod: the default of its own name server."""
+
 MAX_RECORDS: Final = 10
-# Queries come from pods and are untrusted, and dnspython parses them in the agent's event loop. The
-# limits are checked before it sees a message: they bound the time that one packet can cost. A query
-# beyond them is not refused but forwarded, like any other that this server does not answer.
-MAX_QUESTION: Final = 512
-"""Largest query in bytes; a query for a name is smaller."""
+"""Addresses told of a group at a time; behind a headless service all are told."""
 
-MAX_PARTS: Final = 8
-"""Largest number of questions and records in a query; usual are one or two."""
-
-_COUNTS: Final = range(4, 12, 2)
-"""Offsets of the header's four counts of questions and records."""
-
-MAX_MESSAGE: Final = 65535
-
-_FAMILIES: Final[dict[int, tuple[type[Address], ...]]] = {
-    RdataType.A: (IPv4Address,),
-    RdataType.AAAA: (IPv6Address,),
-    RdataType.ANY: (IPv4Address, IPv6Address),
+_WEIGHT: Final = 100
+_FAMILIES: Final[dict[str, tuple[type[Address], ...]]] = {
+    "A": (IPv4Address,),
+    "AAAA": (IPv6Address,),
+    "ANY": (IPv4Address, IPv6Address),
 }
 
 
-class NameServer:
-    """One per agent. `resolve` is the resolver of both bridges."""
+class Outside(Protocol):
+    """The name servers outside the cluster."""
 
-    def __init__(self, records: DnsRecords) -> None:
+    def ask(
+        self, message: bytes, done: Callable[[bytes | None], None], *, tcp: bool = False
+    ) -> None:
+        """Ask; `done` is called once, with the reply, or None if there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDns:
+    """The agent as the cluster's own name server: its address for pods, and whom it asks itself."""
+
+    address: IPv4Address
+    outside: Outside
+
+
+@dataclass(frozen=True, slots=True)
+class _Alias:
+    """A name that stands for one outside."""
+
+    name: str
+
+
+class NameServer:
+    """One per agent. `resolve` is the resolver of both bridges.
+
+    `own` is None where the cluster has another name server.
+    """
+
+    def __init__(
+        self, records: DnsRecords, limit: RateLimit, own: ClusterDns | None = None
+    ) -> None:
         self._records = records
+        self._limit = limit
+        self._own = own
+        self._complete: Callable[[], bool] | None = None
         self._stats: defaultdict[TenantName, Counter[str]] = defaultdict(Counter)
         self._turns = count()
 
-    def resolve(self, network: NetworkId, message: bytes) -> bytes | None:
-        """Return the answer to a message from a pod of a network; None to forward it."""
-        tenant = self._records.tenants.of(network)
-        query = _query(message)
+    def follow(self, complete: Callable[[], bool]) -> None:
+        """Take names from Kubernetes; `complete` tells whether all its services are known."""
+        self._complete = complete
+
+    def resolve(self, question: Question) -> Outcome:
+        """Return the answer to a question of a pod, or what else becomes of it."""
+        tenant = self._records.tenants.of(question.network)
+        stats = self._stats[tenant]
+        if not self._limit.allows(question.pod):
+            stats["limited"] += 1
+            return Verdict.DROP
+        query = messages.read(question.message)
         if query is None:
-            self._stats[tenant]["invalidQuery"] += 1
-            return None
-        found = [self._addresses(tenant, asked) for asked in query.question]
-        if all(addresses is None for addresses in found):
-            self._stats[tenant]["noNameRecord"] += 1
-            return None
-        self._stats[tenant]["foundNameRecord"] += 1
-        reply = dns.message.make_response(query, recursion_available=True, our_payload=MAX_QUESTION)
-        reply.flags |= dns.flags.AA
-        for asked, addresses in zip(query.question, found, strict=True):
-            records = [_record(ip_address(text)) for text in self._some(addresses or [])]
-            if records:
-                reply.answer.append(dns.rrset.from_rdata_list(asked.name, TTL, records))
-        return reply.to_wire(max_size=MAX_MESSAGE)
+            stats["invalidQuery"] += 1
+            return Verdict.FORWARD
+        found = [self._found(tenant, asked) for asked in query.questions]
+        limit = messages.STREAM if question.tcp else query.datagram_limit
+        own = self._own if self._own and question.server == self._own.address else None
+        match found:
+            case [_Alias(name)]:
+                stats["foundNameRecord"] += 1
+                return _by_alias(query, name, limit, own) if own else Verdict.FORWARD
+            case _:
+                answers = [one if isinstance(one, Answer) else None for one in found]
+        if any(answers):
+            stats["foundNameRecord"] += 1
+            return query.answered(answers, limit)
+        stats["noNameRecord"] += 1
+        if own is None:
+            return Verdict.FORWARD
+        return self._not_here(query, question, own, limit)
+
+    def totals(self) -> Counter[str]:
+        """Return the counters, summed over all tenants."""
+        total: Counter[str] = Counter()
+        for counters in self._stats.values():
+            total.update(counters)
+        return total
 
     def report(self) -> dict[str, Any]:
         """Return names and counters in the original's JSON; its queues are always empty here."""
@@ -84,42 +128,83 @@ class NameServer:
             "stats": {tenant: dict(counters) for tenant, counters in self._stats.items()},
         }
 
-    def _addresses(self, tenant: TenantName, asked: dns.rrset.RRset) -> Sequence[str] | None:
-        """Return the addresses that answer a question; None for an unknown name.
+    # -- what is known -------------------------------------------------------------------------
 
-        Empty if the name has addresses of the other family only.
-        """
-        if asked.rdclass != RdataClass.IN:
+    def _found(self, tenant: TenantName, asked: Asked) -> Answer | _Alias | None:
+        """Return the answer to one question; None if the name is not known here."""
+        if not asked.rdtype:
             return None
-        name = asked.name.to_text(omit_final_dot=True)
+        kube, zone = self._records.of_kubernetes(tenant, asked.name), self._records.kube.zone
+        ours = self._records.kube.covers(asked.name)
+        if kube is not None and (ours or kube.pointers):
+            return self._of_kubernetes(asked, kube, zone)
+        if ours and self._own is not None and self._complete is not None and self._complete():
+            return Answer(Rcode.NXDOMAIN, zone=zone)
         families = _FAMILIES.get(asked.rdtype, ())
-        found = [self._records.lookup(tenant, name, family) for family in families]
+        found = [self._records.lookup(tenant, asked.name, family) for family in families]
         known = [addresses for addresses in found if addresses is not None]
-        return next(filter(None, known), []) if known else None
+        if not known:
+            return None
+        some = [ip_address(text) for text in self._some(next(filter(None, known), []))]
+        if not some:
+            return Answer()
+        ttl = TTL if kube is None else KUBERNETES_TTL
+        return Answer(records=[Records("A" if some[0].version == 4 else "AAAA", ttl, some)])
+
+    def _of_kubernetes(self, asked: Asked, kube: NameRecords, zone: str) -> Answer | _Alias:
+        if kube.alias and asked.rdtype in {"A", "AAAA"}:
+            return _Alias(kube.alias)
+        addresses = (*kube.addresses, *(one.address for one in kube.members))
+        held: dict[str, Sequence[Address | str]] = {
+            "A": self._turned([one for one in addresses if one.version == 4]),
+            "AAAA": self._turned([one for one in addresses if one.version == 6]),
+            "SRV": [
+                f"0 {_WEIGHT // len(kube.servers) or 1} {one.port} {one.host}."
+                for one in kube.servers
+            ],
+            "PTR": [f"{name}." for name, _ in kube.pointers],
+            "CNAME": [f"{kube.alias}."] if kube.alias else [],
+            "TXT": [f'"{kube.text}"'] if kube.text else [],
+        }
+        wanted = held.keys() if asked.rdtype == "ANY" else {asked.rdtype} & held.keys()
+        records = [Records(kind, KUBERNETES_TTL, held[kind]) for kind in wanted if held[kind]]
+        return Answer(records=records, zone="" if records else zone)
 
     def _some(self, addresses: Sequence[str]) -> list[str]:
         """Return up to `MAX_RECORDS` addresses, another part of them for each query."""
         first, size = next(self._turns), len(addresses)
         return [addresses[(first + turn) % size] for turn in range(min(size, MAX_RECORDS))]
 
+    def _turned(self, addresses: list[Address]) -> list[Address]:
+        """Return addresses with another one first for each query."""
+        first = next(self._turns) % len(addresses) if addresses else 0
+        return addresses[first:] + addresses[:first]
 
-def _query(message: bytes) -> QueryMessage | None:
-    """Return a message as a query; None if it is malformed, signed, or not a query."""
-    parts = sum(int.from_bytes(message[at : at + 2], "big") for at in _COUNTS)
-    if len(message) > MAX_QUESTION or parts > MAX_PARTS:
-        return None
-    try:
-        query = dns.message.from_wire(message)
-    except dns.exception.DNSException:
-        return None
-    if not isinstance(query, QueryMessage) or query.opcode() != dns.opcode.QUERY:
-        return None
-    if query.flags & dns.flags.QR or query.edns > 0:  # a response, or an EDNS version other than 0
-        return None
-    return query
+    # -- what is not ---------------------------------------------------------------------------
+
+    def _not_here(self, query: Query, question: Question, own: ClusterDns, limit: int) -> Outcome:
+        """Ask a server outside; what belongs to the cluster's zone is for no one outside."""
+        failure = query.answered([Answer(Rcode.SERVFAIL) for _ in query.questions], limit)
+        if any(self._records.kube.covers(asked.name) for asked in query.questions):
+            return failure  # the services of Kubernetes are not all known yet
+
+        def ask(answer: Callable[[bytes], None]) -> None:
+            own.outside.ask(
+                question.message, lambda reply: answer(reply or failure), tcp=question.tcp
+            )
+
+        return Deferred(ask)
 
 
-def _record(address: Address) -> dns.rdata.Rdata:
-    rdtype = RdataType.A if isinstance(address, IPv4Address) else RdataType.AAAA
-    packed = address.packed
-    return dns.rdata.from_wire(RdataClass.IN, rdtype, packed, 0, len(packed))
+def _by_alias(query: Query, name: str, limit: int, own: ClusterDns) -> Deferred:
+    """Return the answer for a name that stands for one outside, with the addresses of that one."""
+    (asked,) = query.questions
+
+    def ask(answer: Callable[[bytes], None]) -> None:
+        def done(reply: bytes | None) -> None:
+            whole = query.answered_by_alias(name, KUBERNETES_TTL, reply or b"", limit)
+            answer(whole or query.answered([Answer(Rcode.SERVFAIL)], limit))
+
+        own.outside.ask(messages.question_for(name, asked.rdtype), done)
+
+    return Deferred(ask)

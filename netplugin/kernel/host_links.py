@@ -6,9 +6,10 @@ requests of `netplugin.kernel.netlink`. A refusal of the kernel is a HostError t
 """
 
 import socket
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from typing import Any, Final
 
 from pyroute2 import IPRoute
@@ -22,10 +23,16 @@ from netplugin.kernel.netlink import Address, Interface
 ROUTE_PROTOCOL: Final = 201
 """The protocol number that marks routes of this agent; no other program is known to use it."""
 
+_DEFAULT: Final = "0.0.0.0"  # nosec B104 - the default route's destination, not a listener
 _MAIN_TABLE: Final = 254
 _SCOPE_LINK: Final = 253
 _GLOBAL_SCOPE: Final = 0
 _IFF_UP: Final = 0x01
+_SETTINGS: Final = Path("/proc/sys/net/ipv4/conf")
+_LOOSE: Final = "2"
+_ON_LINK: Final = 4
+_METRIC6: Final = 1024
+"""The kernel's for routes of IPv6 that name none."""
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -41,10 +48,17 @@ class Nic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRoute:
-    """A route of the host by one of the agent's links, with its preferred source address."""
+    """A route of the host by one of the agent's links, with its preferred source address.
 
-    subnet: IPv4Network
-    source: IPv4Address
+    Without a source the kernel chooses. With `via` the packets go to that neighbour's MAC address
+    (`ensure_neighbours`), else each address of the subnet is resolved.
+    """
+
+    subnet: IPv4Network | IPv6Network
+    source: Address | None
+    via: Address | None = None
+    metric: int = 0
+    """Of two routes to one subnet the one with the lower metric is taken."""
 
 
 def names() -> frozenset[str]:
@@ -81,32 +95,71 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
 
 
 def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
-    """Set the IPv4 routes by a link; remove all others."""
+    """Set the routes by a link; remove all others of IPv4, and the agent's own of IPv6."""
     with netlink.host_errors(f"routes of link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
-        missing = {(str(route.subnet), str(route.source)) for route in routes}
-        for held in iproute.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE):
-            subnet = f"{held.get('dst') or '0.0.0.0'}/{held['dst_len']}"
-            present = subnet, held.get("prefsrc")
-            if held["proto"] == ROUTE_PROTOCOL and present in missing:
-                missing.remove(present)
-            else:
-                which = {"proto": held["proto"], "scope": held["scope"]}
-                iproute.route("del", dst=subnet, oif=index, **which)
-        _add_routes(iproute, index, missing)
+        missing = {_present(route): route for route in routes}
+        for family in _FAMILIES:
+            for held in iproute.get_routes(family=family, oif=index, table=_MAIN_TABLE):
+                ours = held["proto"] == ROUTE_PROTOCOL
+                if ours and missing.pop(_held(held), None) is not None:
+                    continue
+                # the kernel itself has IPv6 routes by every link, to link-local addresses
+                if ours or family == socket.AF_INET:
+                    subnet, _, _, metric = _held(held)
+                    which = {"proto": held["proto"], "scope": held["scope"], "priority": metric}
+                    iproute.route("del", family=family, dst=subnet, oif=index, **which)
+        _add_routes(iproute, index, (missing[key] for key in sorted(missing)))
 
 
-def _add_routes(iproute: Any, index: int, wanted: Iterable[tuple[str, str]]) -> None:
-    """Add routes to subnets, each with its source; continue after one that is refused."""
-    common = {"oif": index, "proto": ROUTE_PROTOCOL, "scope": _SCOPE_LINK}
+def _present(route: HostRoute) -> tuple[str, str, str, int]:
+    """Return what the kernel shows of a route: subnet, source, next hop, metric."""
+    metric = route.metric or (_METRIC6 if route.subnet.version == 6 else 0)
+    return str(route.subnet), str(route.source or ""), str(route.via or ""), metric
+
+
+def _held(route: Any) -> tuple[str, str, str, int]:
+    anywhere = "0.0.0.0" if route["family"] == socket.AF_INET else "::"
+    subnet = f"{route.get('dst') or anywhere}/{route['dst_len']}"
+    metric = int(route.get("priority") or 0)
+    return subnet, route.get("prefsrc") or "", route.get("gateway") or "", metric
+
+
+def _add_routes(iproute: Any, index: int, wanted: Iterable[HostRoute]) -> None:
+    """Add routes; continue after one that is refused."""
     refused: NetlinkError | None = None
-    for subnet, source in sorted(wanted):
+    for route in wanted:
+        given: dict[str, object] = {"dst": str(route.subnet), "oif": index, "proto": ROUTE_PROTOCOL}
+        given["family"] = socket.AF_INET if route.subnet.version == 4 else socket.AF_INET6
+        if route.source is not None:
+            given["prefsrc"] = str(route.source)
+        if route.via is not None:
+            given |= {"gateway": str(route.via), "flags": _ON_LINK}
+        elif route.subnet.version == 4:
+            given["scope"] = _SCOPE_LINK
+        if route.metric:
+            given["priority"] = route.metric
         try:
-            iproute.route("add", dst=subnet, prefsrc=source, **common)
+            iproute.route("add", **given)
         except NetlinkError as exc:
             refused = exc
     if refused is not None:
         raise refused
+
+
+def loosen(name: str) -> None:
+    """Have a link take packets whose answers leave by another one (`rp_filter`, loose mode)."""
+    switch = _SETTINGS / name / "rp_filter"
+    with netlink.host_errors(f"link {name}"):
+        if switch.read_text(encoding="ascii").strip() != _LOOSE:
+            switch.write_text(_LOOSE, encoding="ascii")
+
+
+def ensure_neighbours(name: str, macs: Mapping[Address, str]) -> None:
+    """Set permanent neighbours behind a link, for routes `via` them: they are never asked."""
+    with netlink.host_errors(f"neighbours of link {name}"):
+        index = netlink.required_index(name)
+        netlink.change(*(netlink.neighbour(index, *one) for one in macs.items()))
 
 
 def routes() -> list[tuple[IPv4Network, str]]:
@@ -114,7 +167,7 @@ def routes() -> list[tuple[IPv4Network, str]]:
     with netlink.host_errors("cannot read the routes"), _iproute() as iproute:
         links = {link["index"]: str(link.get("ifname")) for link in iproute.get_links()}
         return [
-            (IPv4Network((route.get("dst") or "0.0.0.0", route["dst_len"])), links[index])
+            (IPv4Network((route.get("dst") or _DEFAULT, route["dst_len"])), links[index])
             for route in iproute.get_routes(family=socket.AF_INET, table=_MAIN_TABLE)
             for index in _route_links(route)
             if index in links

@@ -1,7 +1,8 @@
 """The agent's rules in the host's iptables: the only module that runs that program.
 
-In come the rules wanted (`netplugin.bridges.host_access`, `netplugin.bridges.node_ports`); they are
-added, and other rules of this agent removed. Arguments are a list, never a line for a shell.
+In come the rules wanted (`netplugin.bridges.host_access`, `netplugin.bridges.service_access`); they
+are added, and other rules of this agent removed. Arguments are a list, never a line for a shell.
+Whole chains of the agent's own are `netplugin.kernel.iptables_chains`'.
 """
 
 import asyncio
@@ -15,20 +16,45 @@ from typing import Final
 from core.errors import HostError
 
 PROGRAM: Final = "iptables"
+PROGRAM6: Final = "ip6tables"
 MARK: Final = "contiv"
-MARKED: Final = ("-m", "comment", "--comment", MARK)
 LOCK_WAIT: Final = "5"
 """Seconds iptables waits for its lock (`-w`), as in the original."""
 LIMIT: Final = 20.0
 """Time limit in seconds of one run."""
 
 
+def program_of(version: int) -> str:
+    """Return the program for a family, 4 or 6."""
+    return PROGRAM if version == 4 else PROGRAM6
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """A chain of a table."""
+    """A chain of a table, of the family `version`, 4 or 6.
+
+    `mark` is the comment of the agent's rules in it: parts of the agent that have rules in one
+    chain have marks of their own.
+    """
 
     table: str
     name: str
+    version: int = 4
+    mark: str = MARK
+
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """The words by which the rules of the agent are told."""
+        return ("-m", "comment", "--comment", self.mark)
+
+    @property
+    def program(self) -> str:
+        """The program of the family."""
+        return program_of(self.version)
+
+    def __str__(self) -> str:
+        family = "" if self.version == 4 else f"{self.program} "
+        return f"{family}{self.table} {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +68,18 @@ class IptablesRule:
     @property
     def words(self) -> tuple[str, ...]:
         """The arguments of the rule, with the mark."""
-        return (*self.match, *MARKED, *self.target)
+        return (*self.match, *self.chain.marked, *self.target)
 
     def __str__(self) -> str:
-        return f"{self.chain.table} {self.chain.name} {shlex.join(self.words)}"
+        return f"{self.chain} {shlex.join(self.words)}"
 
 
 class Iptables:
     """The agent's rules in some chains.
 
     Chains are shared with other programs. A rule belongs to this agent only if it carries the
-    comment `MARKED`, and no other rule is ever changed. The state is read from iptables each time,
-    since any program may flush a chain.
+    comment of its chain, and no other rule is ever changed. The state is read from iptables each
+    time, since any program may flush a chain.
     """
 
     def __init__(self, chains: Collection[Chain]) -> None:
@@ -71,11 +97,10 @@ class Iptables:
         return await asyncio.to_thread(self._found)
 
     def _found(self) -> list[str]:
-        if shutil.which(PROGRAM) is None:
-            return []  # without the program there are no rules of this agent
         return [
-            f"{chain.table} {chain.name} {shlex.join(words)}"
+            f"{chain} {shlex.join(words)}"
             for chain in self._chains
+            if shutil.which(chain.program) is not None  # without it there are no rules of ours
             for words in _own_rules(chain)
         ]
 
@@ -83,6 +108,8 @@ class Iptables:
         changed = False
         for chain in self._chains:
             missing = {rule.words for rule in wanted if rule.chain == chain}
+            if not missing and shutil.which(chain.program) is None:
+                continue
             for words in _own_rules(chain):
                 if words in missing:
                     missing.remove(words)
@@ -104,18 +131,18 @@ async def policy(chain: Chain) -> str:
 def _own_rules(chain: Chain) -> list[tuple[str, ...]]:
     # Lines are filtered before they are parsed: comments of other programs' rules may contain
     # unbalanced quotes, which `shlex` refuses.
-    marked = (line for line in _run(chain, "-S").splitlines() if shlex.join(MARKED) in line)
+    marked = (line for line in _run(chain, "-S").splitlines() if shlex.join(chain.marked) in line)
     listed = (shlex.split(line) for line in marked if line.startswith("-A "))
-    return [tuple(words[2:]) for words in listed if _is_marked(words)]
+    return [tuple(words[2:]) for words in listed if _has(words, chain.marked)]
 
 
-def _is_marked(words: list[str]) -> bool:
-    length = len(MARKED)
-    return any(tuple(words[at : at + length]) == MARKED for at in range(len(words)))
+def _has(words: list[str], mark: tuple[str, ...]) -> bool:
+    length = len(mark)
+    return any(tuple(words[at : at + length]) == mark for at in range(len(words)))
 
 
 def _run(chain: Chain, verb: str, words: Iterable[str] = ()) -> str:
-    command = [PROGRAM, "-w", LOCK_WAIT, "-t", chain.table, verb, chain.name, *words]
+    command = [chain.program, "-w", LOCK_WAIT, "-t", chain.table, verb, chain.name, *words]
     try:
         done = subprocess.run(  # noqa: S603 - a list of arguments that the agent builds
             command,
@@ -126,7 +153,7 @@ def _run(chain: Chain, verb: str, words: Iterable[str] = ()) -> str:
             timeout=LIMIT,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise HostError(f"{PROGRAM}: {exc}") from exc
+        raise HostError(f"{chain.program}: {exc}") from exc
     if done.returncode:
         raise HostError(f"{shlex.join(command)}: {done.stderr.strip()}")
     return done.stdout

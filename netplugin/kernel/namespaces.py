@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _CLONE_NEWNET: Final = 0x4000_0000
 _NS_GET_NSTYPE: Final = 0xB703
+_MS_BIND: Final = 0x1000
+_MNT_DETACH: Final = 2
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -39,6 +41,16 @@ def opened(path: str) -> Iterator[int]:
         # would cut this host off.
         if os.fstat(descriptor).st_ino == Path("/proc/thread-self/ns/net").stat().st_ino:
             raise HostError(f"{path} is the host's own network namespace")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def home() -> Iterator[int]:
+    """Open the host's own namespace, that of the calling thread."""
+    descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
         yield descriptor
     finally:
         os.close(descriptor)
@@ -65,6 +77,71 @@ def inside(namespace: int) -> Iterator[None]:
                 os._exit(1)
     finally:
         os.close(home)
+
+
+def unnamed() -> int:
+    """Create a namespace that has no name; return its file descriptor. Raises HostError.
+
+    It lives as long as a descriptor of it, or a socket in it, is open in some process.
+    """
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with inside(home):  # which brings the thread back home
+            if _libc.unshare(_CLONE_NEWNET) != 0:
+                number = ctypes.get_errno()
+                raise HostError(f"cannot create a network namespace: {os.strerror(number)}")
+            return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(home)
+
+
+def keep(namespace: int, path: Path) -> None:
+    """Give a namespace (a file descriptor) a file, by which it outlives this process.
+
+    A file without a namespace may be there already: a mount ends with its container. Raises
+    HostError.
+    """
+    source = f"/proc/self/fd/{namespace}".encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError as exc:
+        raise HostError(f"namespace {path}: {exc}") from exc
+    if _libc.mount(source, os.fsencode(path), None, _MS_BIND, None) != 0:
+        number = ctypes.get_errno()
+        raise HostError(
+            f"cannot mount a network namespace at {path}: {os.strerror(number)}; the agent needs "
+            "the capability SYS_ADMIN"
+        )
+
+
+def kept(path: Path) -> bool:
+    """Return whether a file stands for a network namespace. Raises HostError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as exc:
+        raise HostError(f"namespace {path}: {exc}") from exc
+    try:
+        return _is_netns(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def give_up(path: Path) -> None:
+    """Remove the file of a namespace, which ends when nobody else has it open; it may be missing.
+
+    Raises HostError.
+    """
+    if _libc.umount2(os.fsencode(path), _MNT_DETACH) != 0:
+        number = ctypes.get_errno()
+        if number not in {errno.EINVAL, errno.ENOENT}:  # not a mount, not there
+            raise HostError(f"cannot unmount {path}: {os.strerror(number)}")
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as exc:
+        raise HostError(f"cannot remove {path}: {exc}") from exc
 
 
 def alive(path: str) -> bool:

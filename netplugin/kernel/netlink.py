@@ -29,14 +29,19 @@ from pyroute2.netlink.rtnl import (
     RTM_DELLINK,
     RTM_NEWADDR,
     RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    RTM_NEWQDISC,
     RTM_NEWROUTE,
+    TC_H_ROOT,
     rt_proto,
     rt_scope,
     rt_type,
 )
 from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD, ifaddrmsg
-from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP, ifinfmsg
+from pyroute2.netlink.rtnl.ifinfmsg import IFF_NOARP, IFF_UP, ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
+from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
 from core.errors import HostError
 
@@ -46,7 +51,15 @@ Interface = IPv4Interface | IPv6Interface
 _MAIN_TABLE: Final = 254
 _IFA_F_NOPREFIXROUTE: Final = 0x200
 _ON_LINK: Final = 4
+_PERMANENT: Final = 0x80
+"""A neighbour that the kernel never resolves anew (NUD_PERMANENT)."""
 _NO_ADDRESS: Final = 1
+_MOST: Final = 2**32 - 1
+"""The largest rate of a token bucket, in bytes per second: 34 Gbit/s."""
+_LARGEST_BURST: Final = 2**28
+_QUEUED: Final = 25_000
+"""Microseconds that a frame may wait for its turn; what would wait longer is dropped."""
+_ONLY_HANDLE: Final = 1 << 16
 _HEADER: Final = struct.Struct("=IHHII")
 _SEQUENCE_AT: Final = 8
 _REPLIES: Final = 1 << 16
@@ -127,6 +140,15 @@ def link_up(index: int, mac: str | None = None) -> bytes:
     return _request(message, RTM_NEWLINK)
 
 
+def without_neighbours(index: int, mac: str) -> bytes:
+    """Set a link up that resolves no addresses: each of its frames is for its own MAC address."""
+    flags = IFF_UP | IFF_NOARP
+    message = _message(
+        ifinfmsg, _attributes(IFLA_ADDRESS=mac), index=index, flags=flags, change=flags
+    )
+    return _request(message, RTM_NEWLINK)
+
+
 def without_link_local(name: str) -> bytes:
     """Disable the link-local IPv6 address of a link; EAFNOSUPPORT without IPv6."""
     inet6 = {"attrs": _attributes(IFLA_INET6_ADDR_GEN_MODE=_NO_ADDRESS)}
@@ -189,6 +211,15 @@ def default_route(index: int, gateway: Address, *, on_link: bool) -> bytes:
 
 def route(index: int, subnet: IPv4Network) -> bytes:
     """Add or replace a route to a directly connected subnet."""
+    return _subnet_route(index, subnet, kind="unicast", scope="link")
+
+
+def local_route(index: int, subnet: IPv4Network) -> bytes:
+    """Have the host accept packets to all addresses of a subnet as its own, by its loopback."""
+    return _subnet_route(index, subnet, kind="local", scope="host")
+
+
+def _subnet_route(index: int, subnet: IPv4Network, *, kind: str, scope: str) -> bytes:
     message = _message(
         rtmsg,
         _attributes(RTA_DST=str(subnet.network_address), RTA_OIF=index),
@@ -196,10 +227,30 @@ def route(index: int, subnet: IPv4Network) -> bytes:
         dst_len=subnet.prefixlen,
         table=_MAIN_TABLE,
         proto=rt_proto["static"],
-        type=rt_type["unicast"],
-        scope=rt_scope["link"],
+        type=rt_type[kind],
+        scope=rt_scope[scope],
     )
     return _request(message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE)
+
+
+def neighbour(index: int, held: Address, mac: str) -> bytes:
+    """Add a permanent neighbour behind a link, or replace it."""
+    message = _message(
+        ndmsg,
+        _attributes(NDA_DST=str(held), NDA_LLADDR=mac),
+        family=_family(held),
+        ifindex=index,
+        state=_PERMANENT,
+    )
+    return _request(message, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE)
+
+
+def token_bucket(index: int, rate: int, burst: int) -> bytes:
+    """Have a link send at most `rate` bytes a second beyond bursts of `burst` bytes (tc-tbf(8))."""
+    bucket = {"rate": min(rate, _MOST), "burst": min(burst, _LARGEST_BURST), "latency": _QUEUED}
+    attributes = _attributes(TCA_KIND="tbf", TCA_OPTIONS=sched_tbf.get_parameters(bucket))
+    message = _message(tcmsg, attributes, index=index, handle=_ONLY_HANDLE, parent=TC_H_ROOT)
+    return _request(message, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE)
 
 
 def _family(of: Address | Interface) -> int:

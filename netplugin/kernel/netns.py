@@ -11,15 +11,19 @@ import errno
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
-from netplugin.kernel import host_links, namespaces, pod_links
+from netplugin.kernel import host_links, name_space, namespaces, pod_link_state, pod_links
 from netplugin.kernel.host_links import HostRoute, Nic
+from netplugin.kernel.name_space import NameSpace
 from netplugin.kernel.netlink import Address, Interface
+from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
 
 P = ParamSpec("P")
@@ -73,6 +77,10 @@ class KernelLinks:
         """
         await self._call(pod_links.configure, netns_path, ifname, mac, addresses, gateways)
 
+    async def pod_link(self, netns_path: str, ifname: str) -> FoundLink | None:
+        """Return what a pod's end has now, None if there is no such link."""
+        return await self._call(pod_link_state.read, netns_path, ifname)
+
     async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
         """Add a directly connected route to a pod."""
         await self._call(pod_links.route, netns_path, ifname, subnet)
@@ -100,11 +108,19 @@ class KernelLinks:
         await self._call(host_links.configure, name, mac, addresses)
 
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
-        """Set the IPv4 routes by a link of the agent; remove all others by it.
+        """Set the routes by a link of the agent; remove all others by it that concern pods.
 
         Raises HostError when another program has a route to one of the subnets.
         """
         await self._call(host_links.ensure_routes, name, routes)
+
+    async def loosen(self, name: str) -> None:
+        """Have a link of the host take packets whose answers leave by another one."""
+        await self._call(host_links.loosen, name)
+
+    async def ensure_neighbours(self, name: str, macs: Mapping[Address, str]) -> None:
+        """Set the MAC addresses of neighbours that routes lead to, for good."""
+        await self._call(host_links.ensure_neighbours, name, macs)
 
     async def delete_links(self, names: Iterable[str]) -> None:
         """Delete links; the peer of a veth goes with it. A missing link is a success.
@@ -160,6 +176,10 @@ class KernelLinks:
         """
         await self._call(pod_links.set_mtu, host_name, ifname, netns_path, mtu)
 
+    async def set_peer_mtu(self, host_name: str, netns_path: str, mtu: int) -> None:
+        """As `set_pod_mtu`, for a link whose other end an engine has named. Raises HostError."""
+        await self._call(pod_links.set_peer_mtu, host_name, netns_path, mtu)
+
     def changes(self) -> AsyncIterator[None]:
         """Yield at once, and then after every change of links of this host, for ever."""
         return _follow(_RTMGRP_LINK, "links")
@@ -174,6 +194,22 @@ class KernelLinks:
     async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
         """Return NICs of this host. Raises HostError if one is absent."""
         return await self._call(host_links.cards, list(names))
+
+    async def reopen_name_space(self, host_name: str, path: Path) -> NameSpace | None:
+        """Return the namespace of the name service that has this file; None if it is not whole."""
+        return await self._call(name_space.reopen, host_name, path)
+
+    async def create_name_space(self, host_name: str, path: Path, *, tx_off: bool) -> NameSpace:
+        """Create the namespace of the name service; one end of its link is on the host."""
+        return await self._call(partial(name_space.create, host_name, path, tx_off=tx_off))
+
+    async def remove_name_space(self, path: Path) -> None:
+        """Remove the namespace of the name service that has this file, and with it its link."""
+        await self._call(namespaces.give_up, path)
+
+    async def pod_socket(self, netns_path: str, dscp: int) -> socket.socket:
+        """Return a TCP socket in a pod's namespace, whose packets carry a DSCP."""
+        return await self._call(name_space.pod_socket, netns_path, dscp)
 
     async def netns_alive(self, path: str) -> bool:
         """Return False only if the path is certainly not a pod's network namespace."""

@@ -14,13 +14,14 @@ import secrets
 import socket
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
 
-from netplugin.kernel import namespaces, netlink
+from core.errors import HostError
+from netplugin.kernel import namespaces, netlink, pod_link_state
 from netplugin.kernel.netlink import Address, Interface
 
 log = logging.getLogger(__name__)
@@ -30,14 +31,22 @@ _IFF_RUNNING: Final = 0x40
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_GLINK: Final = 0x0A
 _ETHTOOL_STXCSUM: Final = 0x17
+_BYTES: Final = 125
+"""Bytes of a kbit."""
+_BURST: Final = 8000
+"""Kbit of a burst unless it is given: what Open vSwitch takes for the other direction."""
+_FRAME: Final = 18
+"""Bytes of Ethernet's header with a VLAN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLink:
     """A veth pair to create: its ends by name, the pod's in the namespace at `netns_path`.
 
+    "" is the host's own namespace: an engine moves the pod's end from there, and it stays down.
     `tx_off` disables checksum offload in the pod: the userspace datapath computes no checksums, and
-    TCP would hang.
+    TCP would hang. `rate` in kbit/s, beyond bursts of `burst` kbit, limits what the pod receives; a
+    rate of 0 is no limit, a burst of 0 the default.
     """
 
     host_name: str
@@ -45,12 +54,14 @@ class PodLink:
     netns_path: str
     mtu: int
     tx_off: bool = False
+    rate: int = 0
+    burst: int = 0
 
 
 def add(spec: PodLink) -> None:
     """Create the veth pair, its host end up; first delete a link of the host end's name."""
-    what = f"link {spec.host_name} to {spec.ifname} in {spec.netns_path}"
-    with namespaces.opened(spec.netns_path) as namespace, netlink.host_errors(what):
+    what = f"link {spec.host_name} to {spec.ifname} in {spec.netns_path or 'the host'}"
+    with _namespace(spec.netns_path) as namespace, netlink.host_errors(what):
         stale = netlink.index_of(spec.host_name)
         if stale is not None:
             netlink.change(netlink.no_link(stale))
@@ -63,6 +74,8 @@ def add(spec: PodLink) -> None:
                 unless=errno.EAFNOSUPPORT,
             )
             _leave_to_switch(spec.host_name)
+            if spec.rate:
+                _limit(spec)
             if spec.tx_off:
                 with namespaces.inside(namespace):
                     _tx_checksum_off(spec.ifname)
@@ -71,6 +84,23 @@ def add(spec: PodLink) -> None:
             if made is not None:
                 netlink.change(netlink.no_link(made))
             raise
+
+
+def _namespace(path: str) -> AbstractContextManager[int]:
+    return namespaces.opened(path) if path else namespaces.home()
+
+
+# What the switch sends to a pod passes the queue of the link's host end, in the kernel's datapath
+# and in the userspace one, which sends by packet sockets. So the limit is a queue there.
+
+
+def _limit(spec: PodLink) -> None:
+    """Limit what a pod receives: a token bucket at the host end of its link."""
+    burst = (spec.burst or _BURST) * _BYTES
+    # A bucket that cannot hold the largest frame lets none of them pass; the kernel rounds it down.
+    least = 2 * (spec.mtu + _FRAME)
+    index = netlink.required_index(spec.host_name)
+    netlink.change(netlink.token_bucket(index, spec.rate * _BYTES, max(burst, least)))
 
 
 def _leave_to_switch(name: str) -> None:
@@ -142,6 +172,20 @@ def set_mtu(host_name: str, ifname: str, netns_path: str, mtu: int) -> None:
         with namespaces.inside(namespace):
             netlink.change(netlink.with_mtu(netlink.required_index(ifname), mtu))
         netlink.change(netlink.with_mtu(netlink.required_index(host_name), mtu))
+
+
+def set_peer_mtu(host_name: str, netns_path: str, mtu: int) -> None:
+    """As `set_mtu`, for a link whose other end has a name that only the engine knows."""
+    what = f"MTU of {host_name} and its peer in {netns_path or 'the host'}"
+    own = pod_link_state.ends(host_name)
+    with _namespace(netns_path) as namespace, netlink.host_errors(what):
+        with namespaces.inside(namespace):
+            # An index means something in its namespace alone: this one may be of another link,
+            # while the engine moves the peer.
+            if own is None or not pod_link_state.is_peer(own):
+                raise HostError(f"{what}: no such link")
+            netlink.change(netlink.with_mtu(own.peer, mtu))
+        netlink.change(netlink.with_mtu(own.index, mtu))
 
 
 def running(name: str) -> bool:

@@ -1,45 +1,83 @@
-"""List/watch client of the Kubernetes API server.
+"""List/watch client of the Kubernetes API servers.
 
-A resource is listed, then watched from the list's resource version. After a failure, and when the
-server no longer has that version, it is listed again, with growing pauses. Objects are passed on
-as the server's JSON; `netplugin.world.kube_services` validates them.
+A resource is listed in pages, then watched from the list's version. A watch that ends, breaks or
+is silent for too long is opened again at the last version, on the next server if there are several;
+only when the server no longer has that version (410 Gone), or refuses the watch, is the resource
+listed again. Objects are passed on as the server's JSON; `netplugin.kube.feed` takes them.
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+import random
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 
 from core.errors import OrchestratorUnavailable
 from core.logs import fields
 from core.tasks import backoff
-from netplugin.kube.config import ACCOUNT, KubeConfig
-from netplugin.world.kube_services import KubeObject
+from netplugin.kube.access import KubeAccess
+from netplugin.kube.faults import connection_fault, refusal
+from netplugin.kube.resources import Resource
+from netplugin.world.kube_objects import KubeObject
 
 log = logging.getLogger(__name__)
 
-CONNECT_LIMIT: Final = 10.0
-LIST_LIMIT: Final = 60.0
-WATCH: Final = 300
-"""Seconds after which the server ends a watch, as requested."""
+_T = TypeVar("_T")
 
-SLACK: Final = 30
-"""A watch is lost when nothing has arrived for this many seconds longer."""
-LONGEST_PAUSE: Final = 30.0
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes of one event of a watch."""
+
+PAGE: Final = 500
+"""Objects of one page of a list."""
+
+_ANY: Final = "0"
+"""The resource version that lets a server answer a list from its cache."""
+
+_LATEST: Final = ""
+"""The resource version that makes it read the list from its store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeTiming:
+    """Time limits and pauses, in seconds."""
+
+    connect: float = 10.0
+    answer: float = 60.0
+    """Limit of one page of a list."""
+
+    one_object: float = 3.0
+    """Limit of the answer about one object, from each server: an ADD waits for it."""
+
+    silence: float = 90.0
+    """A watch that says nothing for so long may be dead, and is opened again.
+
+    Servers send bookmarks about each minute, but for resources without any change since they began.
+    """
+
+    watch: float = 300.0
+    """The server ends a watch after this time at the earliest, and twice of it at the latest."""
+
+    longest_pause: float = 30.0
+    not_served: float = 300.0
+    """An optional resource that is not served is asked for again after this time."""
+
+    unacknowledged: float = 30.0
+    """The kernel ends a connection when data sent is not acknowledged for so long."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeList:
     """All objects of a resource; those it had before and lacks now are deleted."""
 
+    resource: Resource
+    version: str
     objects: tuple[KubeObject, ...]
 
 
@@ -47,111 +85,344 @@ class KubeList:
 class KubeChange:
     """One object as it is now, or as it last was if it is deleted."""
 
+    resource: Resource
+    version: str
     object: KubeObject
     deleted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class KubeSign:
+    """A sign of life of a watch, or the fault that ended it; `version` is what it has reached."""
+
+    fault: str = ""
+    version: str = ""
+
+
+KubeEvent = KubeList | KubeChange | KubeSign
+
+
+class KubeRefused(OrchestratorUnavailable):
+    """The server answered with an error; `status` is that of HTTP or of an ERROR event."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class KubeApi:
-    """Client of one API server; `account` is the path of the service account's token."""
+    """Client of the API servers of one cluster."""
 
-    def __init__(self, config: KubeConfig, account: Path = ACCOUNT) -> None:
-        self._config = config
-        self._account = account
-        self._tls = config.tls()
+    def __init__(self, access: KubeAccess, timing: KubeTiming | None = None) -> None:
+        self.timing = timing or KubeTiming()
+        self._access = access
+        self._current = 0
 
-    async def list_and_watch(self, resource: str) -> AsyncIterator[KubeList | KubeChange]:
-        """Yield the objects of a resource in all namespaces, then every change, for ever."""
-        url = f"{self._config.server.rstrip('/')}/api/v1/{resource}"
-        version, waits = "", backoff(limit=LONGEST_PAUSE)
-        connector = aiohttp.TCPConnector(ssl=self._tls or True)
-        async with aiohttp.ClientSession(connector=connector) as session:
-            # `version` is the last one of which everything was yielded, "" for none. A watch that
-            # the server ends is resumed from it, so no event is lost or repeated. After an error it
-            # is reset: the server may have compacted the version away (410 Gone, also sent as an
-            # ERROR event of a watch), and only a new list shows what was deleted in the gap.
-            # Pauses start anew only when an event has arrived: a server that accepts every watch
-            # and ends it at once must not be asked in a tight loop.
+    async def follow(self, resource: Resource, known: str = _ANY) -> AsyncIterator[KubeEvent]:
+        """Yield all objects of a resource, then every change, for ever.
+
+        `known` is a version that an earlier agent had reached: no older list is accepted.
+        """
+        # `reached` is the last version of which everything was yielded, "" for none: then only a
+        # list shows what was deleted meanwhile. `known` keeps lists from going back in time, as
+        # another server of the cluster may lag; it is dropped when no server has it any more.
+        # Pauses start anew only when an event has arrived, or a watch has lasted: a server that
+        # accepts every watch and ends it at once must not be asked in a tight loop.
+        served, reached, waits = resource, "", self._pauses()
+        async with self._session() as session:
             while True:
                 try:
-                    if not version:
-                        version, objects = await self._list(session, url)
-                        yield KubeList(objects)
-                    async for reached, change in self._watch(session, url, version):
-                        version, waits = reached, backoff(limit=LONGEST_PAUSE)
-                        if change is not None:
-                            yield change
+                    if not reached:
+                        listed = await self._list_served(session, resource, known)
+                        served, reached = listed.resource, listed.version
+                        known, waits = reached, self._pauses()
+                        yield listed
+                        if not reached:
+                            await asyncio.sleep(self.timing.not_served)
+                            continue
+                    began = time.monotonic()
+                    async with aclosing(self._watch(session, served, reached)) as events:
+                        async for event in events:
+                            reached = known = event.version or reached
+                            if event.version:
+                                waits = self._pauses()
+                            yield event
+                    if time.monotonic() - began >= self.timing.silence:
+                        waits = self._pauses()
+                except KubeRefused as exc:
+                    if exc.status in {410, 504}:  # the version is too old, or not there yet
+                        known = _LATEST
+                    reached = ""
+                    yield self._failed(resource, exc)
                 except OrchestratorUnavailable as exc:
-                    version = ""
-                    log.warning("Kubernetes watch failed, listing again", extra=fields(error=exc))
+                    yield self._failed(resource, exc)
                 await asyncio.sleep(next(waits))
 
+    async def get(self, resource: Resource, namespace: str, name: str) -> KubeObject | None:
+        """Return one object, None if it does not exist. Raises OrchestratorUnavailable."""
+        path = resource.path(resource.versions[0], namespace, name)
+        limit = self.timing.one_object
+        async with self._session() as session:
+            try:
+                return await self._of_any_server(
+                    lambda: self._get(session, resource, path, {}, limit)
+                )
+            except KubeRefused as exc:
+                if exc.status == 404:
+                    return None
+                raise
+
+    async def probe(self, resource: Resource) -> str:
+        """Return the server that lists a resource. Raises OrchestratorUnavailable."""
+        async with self._session() as session:
+            await self._of_any_server(
+                lambda: self._served(resource, lambda one: self._page(session, one, {"limit": "1"}))
+            )
+        return self._server
+
+    async def _of_any_server(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """Ask each server until one answers. Raises OrchestratorUnavailable: the last fault."""
+        for _ in self._access.servers[1:]:
+            try:
+                return await ask()
+            except KubeRefused:
+                raise
+            except OrchestratorUnavailable as exc:
+                log.info("Kubernetes API server not answering", extra=fields(error=exc))
+        return await ask()
+
+    # -- requests --------------------------------------------------------------------------------
+
+    @property
+    def _server(self) -> str:
+        return self._access.servers[self._current]
+
+    def _pauses(self) -> Iterator[float]:
+        return backoff(limit=self.timing.longest_pause)
+
+    def _failed(self, resource: Resource, exc: OrchestratorUnavailable) -> KubeSign:
+        log.warning("Kubernetes watch failed, trying again", extra=fields(error=exc))
+        return KubeSign(fault=f"{resource.name}: {exc}")
+
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=self._socket))
+
+    def _socket(self, info: Any) -> socket.socket:
+        """Return a socket that notices a peer that has gone without a word."""
+        # Keepalive probes find a peer that is away while nothing is sent, the user timeout one that
+        # acknowledges nothing of what is sent (tcp(7), RFC 5482).
+        family, kind, protocol, *_ = info
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        timeout = int(self.timing.unacknowledged * 1000)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
+        return made
+
+    async def _list_served(
+        self, session: aiohttp.ClientSession, resource: Resource, known: str
+    ) -> KubeList:
+        """Return the list of a resource, or of what is followed instead where it is not served.
+
+        Its version is "" if an optional resource is not served.
+        """
+        listed = await self._served(resource, lambda one: self._list(session, one, known))
+        return listed if listed is not None else KubeList(resource, "", ())
+
+    @staticmethod
+    async def _served(resource: Resource, ask: Callable[[Resource], Awaitable[_T]]) -> _T | None:
+        """Return the answer about the first alternative that is served.
+
+        None if none is and the resource is optional.
+        """
+        for one in resource.alternatives():
+            try:
+                return await ask(one)
+            except KubeRefused as exc:
+                if exc.status != 404 or (one.instead is None and not one.optional):
+                    raise
+        return None
+
     async def _list(
-        self, session: aiohttp.ClientSession, url: str
-    ) -> tuple[str, tuple[KubeObject, ...]]:
-        """Return the resource version of a list, and its objects."""
-        with _request_errors(url):
-            limits = aiohttp.ClientTimeout(LIST_LIMIT)
-            async with session.get(url, headers=self._headers(), timeout=limits) as response:
-                response.raise_for_status()
-                body = _object(await response.json())
-            return _version(body), tuple(map(_object, body.get("items") or ()))
+        self, session: aiohttp.ClientSession, resource: Resource, known: str
+    ) -> KubeList:
+        # A server that has the version in its cache answers whole lists from there; pages would
+        # make it read its store. From the store, pages keep the answers small.
+        query = {"limit": str(PAGE)}
+        if known == _ANY:
+            query["resourceVersion"] = known
+        elif known != _LATEST:
+            query = {"resourceVersion": known, "resourceVersionMatch": "NotOlderThan"}
+        objects: list[KubeObject] = []
+        while True:
+            body = await self._page(session, resource, query)
+            objects.extend(map(_object, body.get("items") or ()))
+            more = _object(body.get("metadata")).get("continue")
+            if not more:
+                return KubeList(resource, _version(body), tuple(objects))
+            query = {"limit": str(PAGE), "continue": str(more)}
+
+    async def _page(
+        self, session: aiohttp.ClientSession, resource: Resource, query: dict[str, str]
+    ) -> KubeObject:
+        """Return one page of a list, by the first version of the API that is served."""
+        if resource.selector:
+            query = {**query, "fieldSelector": resource.selector}
+        for version in resource.versions[:-1]:
+            try:
+                return await self._get(session, resource, resource.path(version), query)
+            except KubeRefused as exc:
+                if exc.status != 404:
+                    raise
+        return await self._get(session, resource, resource.path(resource.versions[-1]), query)
+
+    async def _get(
+        self,
+        session: aiohttp.ClientSession,
+        resource: Resource,
+        path: str,
+        query: dict[str, str],
+        limit: float | None = None,
+    ) -> KubeObject:
+        limit = limit or self.timing.answer
+        limits = aiohttp.ClientTimeout(total=limit, sock_connect=self.timing.connect)
+        server = self._server
+        with self._request_errors(server, limit):
+            async with self._request(session, server + path, query, limits) as response:
+                await self._check(response, resource, server)
+                return _object(await response.json(content_type=None))
 
     async def _watch(
-        self, session: aiohttp.ClientSession, url: str, version: str
-    ) -> AsyncIterator[tuple[str, KubeChange | None]]:
-        """Yield each later version with its change until the server ends the watch.
+        self, session: aiohttp.ClientSession, resource: Resource, version: str
+    ) -> AsyncGenerator[KubeChange | KubeSign]:
+        """Yield each change from a version on until the server ends the watch.
 
-        Bookmarks yield a version without a change.
+        A sign of life is yielded when the watch is open, and for each bookmark.
         """
-        limits = aiohttp.ClientTimeout(connect=CONNECT_LIMIT, sock_read=WATCH + SLACK)
+        limits = aiohttp.ClientTimeout(
+            sock_connect=self.timing.connect, sock_read=self.timing.silence
+        )
+        # Between once and twice the time: not all agents of a cluster shall return together.
+        lasting = self.timing.watch * (1 + random.random())  # noqa: S311 - no secret
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(WATCH),
+            "timeoutSeconds": str(int(lasting)),
         }
-        with _request_errors(url):
-            async with session.get(
-                url, params=query, headers=self._headers(), timeout=limits
-            ) as response:
-                response.raise_for_status()
-                async for line in _lines(response.content):
-                    yield _event(line)
+        if resource.selector:
+            query["fieldSelector"] = resource.selector
+        server = self._server
+        with self._request_errors(server, self.timing.silence):
+            for path in map(resource.path, resource.versions):
+                async with self._request(session, server + path, query, limits) as response:
+                    if response.status == 404 and path != resource.path(resource.versions[-1]):
+                        continue
+                    await self._check(response, resource, server)
+                    yield KubeSign()
+                    try:
+                        async for line in _lines(response.content):
+                            yield _event(resource, line)
+                    except TimeoutError:
+                        # No fault yet: a server has no bookmarks for a resource that has not
+                        # changed since its start. If it is gone, the next request shows it.
+                        self._try_next(server)
+                return
 
-    def _headers(self) -> dict[str, str]:
+    def _request(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        query: dict[str, str],
+        limits: aiohttp.ClientTimeout,
+    ) -> Any:
         # Read for every request: Kubernetes replaces the token before it expires.
-        token = self._config.bearer(self._account)
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        token = self._access.bearer()
+        return session.get(
+            url,
+            params=query,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=limits,
+            ssl=self._access.tls(url) or True,
+            server_hostname=self._access.credentials.server_name or None,
+        )
 
+    async def _check(
+        self, response: aiohttp.ClientResponse, resource: Resource, server: str
+    ) -> None:
+        """Raise KubeRefused unless the server answered with success."""
+        if response.status == 200:
+            return
+        said = _message(await response.text(errors="replace"))
+        if response.status >= 500 and response.status != 504:
+            self._try_next(server)
+        identity = self._access.identity
+        raise KubeRefused(
+            refusal(response.status, said, server, resource, identity), response.status
+        )
 
-@contextmanager
-def _request_errors(url: str) -> Iterator[None]:
-    try:
-        yield
-    except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as exc:
-        raise OrchestratorUnavailable(f"{url}: {str(exc) or type(exc).__name__}") from exc
+    @contextmanager
+    def _request_errors(self, server: str, limit: float) -> Iterator[None]:
+        """Turn failures of a connection into OrchestratorUnavailable, and try the next server."""
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+            self._try_next(server)
+            raise OrchestratorUnavailable(
+                connection_fault(exc, server, self._access.authority, limit)
+            ) from exc
+        except (ValueError, RecursionError) as exc:
+            raise KubeRefused(f"{server}: {str(exc) or type(exc).__name__}", 0) from exc
+
+    def _try_next(self, failed: str) -> None:
+        # Watches of several resources share the choice: the first one that notices moves on.
+        if failed == self._server:
+            self._current = (self._current + 1) % len(self._access.servers)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Yield the lines of a body. Raises ValueError for one longer than `LARGEST`."""
-    # `StreamReader.readline` has a limit of its own, which one large Endpoints object exceeds.
-    rest = b""
+    # `StreamReader.readline` has a limit of its own, which one large object exceeds. The pieces of
+    # a long line are joined once: adding each to what is there would copy the line at each piece.
+    pieces: list[bytes] = []
+    size = 0
     async for chunk in content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in filter(None, lines):
-            yield line
-        if len(rest) > LARGEST:
-            raise ValueError("an event is too large")
+        first, *others = chunk.split(b"\n")
+        pieces.append(first)
+        size += len(first)
+        for following in others:
+            if size:
+                yield b"".join(pieces)
+            pieces, size = [following], len(following)
+        if size > LARGEST:
+            raise ValueError(f"an event is larger than {LARGEST} bytes")
 
 
-def _event(line: bytes) -> tuple[str, KubeChange | None]:
-    """Return version and change of one line of a watch. Raises ValueError, also for ERROR."""
+def _event(resource: Resource, line: bytes) -> KubeChange | KubeSign:
+    """Return the change of one line of a watch. Raises KubeRefused for ERROR, ValueError."""
     event = _object(json.loads(line))
     changed, kind = _object(event.get("object")), event.get("type")
+    if kind == "ERROR":
+        code = changed.get("code")
+        said = f"watch of {resource.name}: {changed.get('message')}"
+        raise KubeRefused(said, code if isinstance(code, int) else 0)
     if kind not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
         raise ValueError(f"{kind}: {changed.get('message')}")
-    change = None if kind == "BOOKMARK" else KubeChange(changed, deleted=kind == "DELETED")
-    return _version(changed), change
+    version = _version(changed)
+    if kind == "BOOKMARK":
+        return KubeSign(version=version)
+    return KubeChange(resource, version, changed, deleted=kind == "DELETED")
+
+
+def _message(text: str) -> str:
+    """Return the message of a Status object, else the first line of a text."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip().partition("\n")[0]
+    return str(body.get("message", "")) if isinstance(body, dict) else text[:200]
 
 
 def _object(value: object) -> KubeObject:

@@ -1,26 +1,24 @@
 """The agent's Kubernetes configuration: a file that an installation writes on every host.
 
-In comes its path; out go the address of the API server (`netplugin.kube.api`), the agent's
-credentials, and the subnet of the cluster's services, to which `netplugin.bridges.infra` routes the
-host and `netplugin.pods.add` pods without a gateway (docs/original/cni-k8s.md §6,
-`k8sutils.go: GetK8SConfig`). An agent without certificate and token uses its service account's
-token, which Kubernetes rotates: it is read for every request.
+In comes its path; out go the addresses of the API servers and the credentials, from which
+`netplugin.kube.access` builds what `netplugin.kube.api` uses, and the subnet of the cluster's
+services, to which `netplugin.bridges.infra` routes the host and `netplugin.pods.add` pods without a
+gateway (docs/original/cni-k8s.md §6, `k8sutils.go: GetK8SConfig`).
 """
 
 import json
-import ssl
+import socket
+from collections.abc import Mapping
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from core.errors import OrchestratorUnavailable, UsageError
+from core.errors import UsageError
 
 SERVICES: Final = IPv4Network("10.254.0.0/16")
 """The original's default where the file names no subnet."""
-
-ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def _subnet(named: object) -> object:
@@ -30,12 +28,26 @@ def _subnet(named: object) -> object:
     return IPv4Network(named, strict=False) if named and isinstance(named, str) else named or None
 
 
+def _several(named: object) -> object:
+    """Return the words of a text that commas separate."""
+    if not isinstance(named, str):
+        return named
+    return tuple(word.strip().rstrip("/") for word in named.split(",") if word.strip())
+
+
+_Url = Annotated[str, Field(pattern="^https?://[^/]+$")]
+
+
 class KubeConfig(BaseModel):
-    """The content of the file; without one there is neither a server nor a subnet."""
+    """The content of the file; without one there is no subnet, and perhaps no server."""
 
     model_config = ConfigDict(frozen=True)
 
-    server: str = Field("", alias="K8S_API_SERVER", pattern="^(https?://[^/]+/?)?$")
+    servers: Annotated[tuple[_Url, ...], BeforeValidator(_several)] = Field(
+        (), alias="K8S_API_SERVER"
+    )
+    """URLs of the API servers; one that fails is followed by the next."""
+
     services: Annotated[IPv4Network | None, BeforeValidator(_subnet)] = Field(
         None, alias="SVC_SUBNET"
     )
@@ -43,28 +55,15 @@ class KubeConfig(BaseModel):
     cert: str = Field("", alias="K8S_CERT")
     key: str = Field("", alias="K8S_KEY")
     token: str = Field("", alias="K8S_TOKEN")
+    kubeconfig: str = Field("", alias="K8S_KUBECONFIG")
+    """A file of kubectl's format, which then has servers and credentials."""
 
-    def bearer(self, account: Path) -> str:
-        """Return the bearer token, "" for none. Raises OrchestratorUnavailable."""
-        if self.token.strip() or self.cert:
-            return self.token.strip()
-        try:
-            return account.read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as exc:
-            raise OrchestratorUnavailable(f"no token for Kubernetes: {exc}") from exc
+    node: str = Field("", alias="K8S_NODE_NAME")
+    """The name of this host's Node object; "" for the default of `node_name`."""
 
-    def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context, with CA and certificate; None without TLS. Raises UsageError."""
-        if not self.server.startswith("https://"):
-            return None
-        try:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.load_verify_locations(self.ca)
-            if self.cert:
-                context.load_cert_chain(self.cert, self.key)
-        except (OSError, ValueError) as exc:  # no such file, or not a certificate
-            raise UsageError(f"certificates for Kubernetes: {exc}") from exc
-        return context
+    def node_name(self, environ: Mapping[str, str]) -> str:
+        """Return the name of this host's Node object: without another, kubelet takes the host's."""
+        return self.node or environ.get("NODE_NAME") or socket.gethostname().lower()
 
 
 def load(path: Path) -> KubeConfig:

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from contivmodel.client import EndpointConfig, MasterClient
-from contivmodel.rpc import ConfigEP, CreateEndpointRequest, DeleteEndpointRequest
+from contivmodel.rpc import (
+    AllocAddressRequest,
+    ConfigEP,
+    CreateEndpointRequest,
+    DeleteEndpointRequest,
+    ReleaseAddressRequest,
+    UpdateEndpointRequest,
+)
 from core import keys
 from core.errors import (
     ContivError,
@@ -27,7 +34,8 @@ from core.errors import (
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
 from objdb.api import Backend, Snapshot
-from state.records import EndpointRecord
+from state.lineage import Position
+from state.records import EndpointRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +60,17 @@ class Granted(NamedTuple):
     """An endpoint, and the store revisions, by prefix, that this host must have realised.
 
     At these revisions the policies that netmaster knew when it granted the endpoint are in force.
+    `history` is the leader's term (`state.lineage`), in whose history they are; "" if unknown.
     """
 
     record: EndpointRecord
     revisions: Mapping[str, int]
+    history: str = ""
+
+    @property
+    def position(self) -> Position:
+        """Where in the store's history the endpoint was there."""
+        return Position(self.history, self.revisions.get(keys.ENDPOINTS, 0))
 
 
 class MasterApi(Protocol):
@@ -72,11 +87,34 @@ class MasterApi(Protocol):
     ) -> None:
         """Release an endpoint; one that does not exist is a success. Raises as above."""
 
+    async def set_labels(self, record: EndpointRecord, network: NetworkRecord) -> None:
+        """Replace the labels of an endpoint by those of `record`. Raises as above."""
+
+    async def ready(self) -> None:
+        """Return if a netmaster leads, after an election if there is one. Raises as above."""
+
+    async def reserve_address(self, wanted: AllocAddressRequest) -> str:
+        """Reserve an address; return it with its prefix length. Raises as above."""
+
+    async def release_address(self, held: ReleaseAddressRequest) -> None:
+        """Release a reserved address; any other stays as it is. Raises as above."""
+
+    async def update_endpoint(self, update: UpdateEndpointRequest) -> None:
+        """Tell that an endpoint's container started or died. Raises as above."""
+
+
+class Addresses(NamedTuple):
+    """Addresses that an endpoint is to have; "" where any will do."""
+
+    ipv4: str = ""
+    ipv6: str = ""
+    mac: str = ""
+
 
 class WantedEndpoint:
-    """A request for an endpoint: its network, its group, its container.
+    """A request for an endpoint: its network, its group, its id, its addresses.
 
-    `claimed` are the addresses of a running pod that the store does not know any more.
+    `claim` says that a pod runs with these addresses, and the store does not know it any more.
     """
 
     def __init__(
@@ -88,21 +126,24 @@ class WantedEndpoint:
         group: GroupName | None,
         endpoint_id: str,
         common_name: str,
-        claimed: tuple[str, str] | None = None,
+        addresses: Addresses = Addresses(),  # noqa: B008 - it cannot be changed
+        claim: bool = False,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
-        ipv4, ipv6 = claimed or ("", "")
         self.request = CreateEndpointRequest(
             tenant_name=tenant,
             network_name=network,
             service_name=group or "",
             endpoint_id=endpoint_id,
             common_name=common_name,
-            claim="true" if claimed else "",
+            claim="true" if claim else "",
+            labels=dict(labels or {}),
             config=ConfigEP(
                 container=endpoint_id,
                 host=host,
-                ip_address=ipv4,
-                ipv6_address=ipv6,
+                ip_address=addresses.ipv4,
+                ipv6_address=addresses.ipv6,
+                mac_address=addresses.mac,
                 service_name=group or "",
             ),
         )
@@ -149,7 +190,7 @@ class LeaderClient:
         reply = await self._request(
             lambda url: self._client.create_endpoint(wanted.request, base_url=url)
         )
-        return Granted(record_of(reply.endpoint), reply.revisions)
+        return Granted(record_of(reply.endpoint), reply.revisions, reply.history)
 
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str
@@ -162,6 +203,39 @@ class LeaderClient:
             await self._request(lambda url: self._client.delete_endpoint(request, base_url=url))
         except NotFound:
             log.info("endpoint already released", extra=fields(endpoint=endpoint_id))
+
+    async def set_labels(self, record: EndpointRecord, network: NetworkRecord) -> None:
+        """As `MasterApi.set_labels`."""
+        request = UpdateEndpointRequest(
+            event="labels",
+            tenant=network.tenant,
+            network=network.name,
+            endpoint_id=record.endpoint_id,
+            labels=dict(record.labels or {}),
+        )
+        await self._request(lambda url: self._client.update_endpoint(request, base_url=url))
+
+    async def reserve_address(self, wanted: AllocAddressRequest) -> str:
+        """As `MasterApi.reserve_address`."""
+        reply = await self._request(lambda url: self._client.alloc_address(wanted, base_url=url))
+        return reply.address
+
+    async def release_address(self, held: ReleaseAddressRequest) -> None:
+        """As `MasterApi.release_address`."""
+        try:
+            await self._request(lambda url: self._client.release_address(held, base_url=url))
+        except NotFound:
+            log.info(
+                "network of a released address is gone", extra=fields(address=held.ipv4_address)
+            )
+
+    async def update_endpoint(self, update: UpdateEndpointRequest) -> None:
+        """As `MasterApi.update_endpoint`."""
+        await self._request(lambda url: self._client.update_endpoint(update, base_url=url))
+
+    async def ready(self) -> None:
+        """As `MasterApi.ready`."""
+        await self._wait_for_leader(time.monotonic() + self._wait(), outcome_unknown=False)
 
     def _set_leader(self, value: bytes | None) -> None:
         leader = value.decode("utf-8", "replace") if value else None

@@ -153,7 +153,11 @@ class ControlChannel:
             if now != reported:
                 for node in self._nodes():
                     report = Report(
-                        node=node, host=self._host, revisions=now.revisions, errors=now.errors
+                        node=node,
+                        host=self._host,
+                        revisions=now.revisions,
+                        errors=now.errors,
+                        history=now.history,
                     )
                     await control.report(client, report)
                 reported = now

@@ -8,6 +8,7 @@ realised. When the store went back, what was realised is forgotten.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,8 +17,10 @@ from typing import Final
 
 from core import keys
 from core.change_notifier import ChangeNotifier
+from core.metrics import Histogram
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge
+from state.lineage import Lineage
 
 MAX_ERRORS: Final = 20
 MAX_LENGTH: Final = 300
@@ -31,17 +34,22 @@ def at_once(done: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HostProgress:
-    """The realised revision of each prefix, and the faults."""
+    """The realised revision of each prefix, the faults, and the history of the revisions.
+
+    The history is the id of a term (`state.lineage`): the last one in which this host has claimed
+    its pods, where needed; "" for none.
+    """
 
     revisions: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    history: str = ""
 
 
 class Progress:
     """Updated by `netplugin.bridges.reconciler`; `unreadable`: keys that cannot be decoded now.
 
     `settle` is given a function after each acknowledged change, and calls it once the datapath
-    forwards by the change.
+    forwards by the change. `clock` is monotonic.
     """
 
     def __init__(
@@ -49,7 +57,12 @@ class Progress:
         agents: Mapping[Bridge, BridgeAgent],
         unreadable: Mapping[str, str],
         settle: Callable[[Callable[[], None]], None] = at_once,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.realise_seconds = Histogram()
+        """From the reading of a revision to its realisation, one revision at a time."""
+        self._clock = clock
+        self._sample: tuple[str, int, float] | None = None
         self._settle = settle
         self._unsettled = False
         self._agents = agents
@@ -62,6 +75,8 @@ class Progress:
         self._changed = ChangeNotifier()
         self.histories = 0
         """How often a prefix of the store went back."""
+        self._lineage = Lineage()
+        self._claimed_in = ""
         for agent in agents.values():
             agent.on_sync_change(self._update)
 
@@ -69,10 +84,37 @@ class Progress:
     def standing(self) -> HostProgress:
         """The report of this moment."""
         errors = islice(self._errors(), MAX_ERRORS)
-        return HostProgress(self._realised, tuple(error[:MAX_LENGTH] for error in errors))
+        return HostProgress(
+            self._realised,
+            tuple(error[:MAX_LENGTH] for error in errors),
+            self._claimed_in if self._claimed_in == self._lineage.current else "",
+        )
 
-    def late(self, revisions: Mapping[str, int]) -> str:
-        """Return the first prefix that is not realised up to its revision; "" if all are."""
+    @property
+    def realised(self) -> Mapping[str, int]:
+        """The revision of each prefix up to which all is in force."""
+        return self._realised
+
+    @property
+    def behind(self) -> float:
+        """For how many seconds a revision that was read has not been realised; 0 for none."""
+        return 0.0 if self._sample is None else self._clock() - self._sample[2]
+
+    def fault_counts(self) -> dict[str, int]:
+        """Return the number of faults of this moment by subject."""
+        counts = {subject: len(faults) for subject, faults in self._faults.items()}
+        counts["flows refused"] = sum(len(agent.refused) for agent in self._agents.values())
+        counts["objects"] = sum(len(agent.faults) for agent in self._agents.values())
+        counts["records"] = len(self._unreadable) + len(self._misunderstood)
+        return counts
+
+    def late(self, revisions: Mapping[str, int], history: str = "") -> str:
+        """Return the first prefix that is not realised up to its revision; "" if all are.
+
+        `history` is the term in whose history the revisions are, "" if that is not known.
+        """
+        if history and not any(term.id == history for term in self._lineage.terms):
+            return f"the leader's term {history} is not known here"
         # Endpoints need only have been read from the store: the World hands them to the switches
         # before any port that is put later, and a refused flow of one endpoint does not affect
         # another.
@@ -88,13 +130,27 @@ class Progress:
         """Return the event of the next change: take it, read the state, then wait for it."""
         return self._changed.next
 
+    def follow(self, lineage: Lineage) -> None:
+        """Note the store's lineage: revisions from now on are of this history."""
+        self._lineage = lineage
+        self._changed.notify()
+
+    def claimed(self, history: str) -> None:
+        """Note that this host has claimed its pods in a term, where needed."""
+        self._claimed_in = history
+        self._changed.notify()
+
     def told(self, prefix: str, rev: int) -> None:
         """Note that all events of a prefix up to a revision have been read."""
         self._told[prefix] = rev
+        if self._sample is None and rev > self._realised.get(prefix, 0):
+            self._sample = prefix, rev, self._clock()
 
     def rewound(self, prefix: str) -> None:
         """Forget the revisions of a prefix, which are those of another history."""
         self.histories += 1
+        if self._sample is not None and self._sample[0] == prefix:
+            self._sample = None
         self._told.pop(prefix, None)
         self._handed = _without(self._handed, prefix)
         self._realised = _without(self._realised, prefix)
@@ -139,7 +195,15 @@ class Progress:
         # The datapath may settle after the store went back; the next round has its revisions.
         if histories == self.histories:
             self._realised = revisions
+            self._measure()
         self._changed.notify()
+
+    def _measure(self) -> None:
+        if self._sample is not None:
+            prefix, rev, read = self._sample
+            if self._realised.get(prefix, 0) >= rev:
+                self.realise_seconds.observe(self._clock() - read)
+                self._sample = None
 
     def _errors(self) -> Iterator[str]:
         for bridge, agent in self._agents.items():

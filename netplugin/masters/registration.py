@@ -10,13 +10,14 @@ from typing import Final
 
 from core import keys
 from core.tasks import Supervisor
+from daemons.listen_address import ANY_ADDRESS
 from netplugin.settings import Settings
 from objdb.api import Backend
 from objdb.registration import TTL, Registration
 from state import codec
 from state.records import HostRecord, ServiceInstance
 
-ANY_HOST: Final = ("", "0.0.0.0")
+ANY_HOST: Final = ("", ANY_ADDRESS)
 
 
 def host_record(

@@ -7,6 +7,6 @@ has them. `rows` defines these values, `table` assembles ports from the rows of 
 """
 
 from netplugin.ovsdb.client import Ovsdb
-from netplugin.ovsdb.rows import BondMember, BridgeRow, BridgeSpec, PortRow, PortSpec
+from netplugin.ovsdb.rows import BondMember, BridgeRow, BridgeSpec, Continuity, PortRow, PortSpec
 
-__all__ = ["BondMember", "BridgeRow", "BridgeSpec", "Ovsdb", "PortRow", "PortSpec"]
+__all__ = ["BondMember", "BridgeRow", "BridgeSpec", "Continuity", "Ovsdb", "PortRow", "PortSpec"]

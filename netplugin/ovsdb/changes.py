@@ -34,6 +34,11 @@ BOND: Final[Mapping[str, Any]] = {
 }
 """The columns of table Port that make a port with several devices the original's bond."""
 
+NO_QUEUES: Final = "linux-noop"
+"""The kind of QoS by which Open vSwitch leaves a device's queue as it is."""
+OWNER: Final[Mapping[str, str]] = {"contiv": "pods"}
+"""The external ids of the QoS row that is ours."""
+
 OvsdbChange = Callable[[Database, Any], None]
 """Reads the database, writes into the transaction; raises SwitchRefused if it cannot be done."""
 
@@ -102,9 +107,26 @@ def delete_bridge(name: str) -> OvsdbChange:
         bridge = _bridge(db, name)
         if bridge is not None:
             _root(db).delvalue("bridges", bridge)
+            _delete_unused_qos(db, bridge)
             _request_confirmation(db)
 
     return change
+
+
+def _delete_unused_qos(db: Database, leaving: Any) -> None:
+    """Delete our QoS row, which needs no reference to stay, if only a bridge that goes has it."""
+    own = set(leaving.ports)
+    used = {qos for port in db.tables["Port"].rows.values() if port not in own for qos in port.qos}
+    unused = [
+        qos
+        for qos in db.tables["QoS"].rows.values()
+        if dict(qos.external_ids) == OWNER and qos not in used
+    ]
+    for port in own if unused else ():
+        # references are counted before the server deletes the ports of a bridge that is gone
+        _set(port, "qos", [])
+    for qos in unused:
+        qos.delete()
 
 
 def _request_confirmation(db: Database) -> None:
@@ -137,6 +159,8 @@ def add_port(bridge: str, spec: PortSpec, replaces: Iterable[str] = ()) -> Ovsdb
             _set(port, "tag", [spec.tag])
         for column, value in BOND.items() if spec.members else ():
             _set(port, column, value)
+        if spec.keeps_queue:
+            _set(port, "qos", [_no_queues(db, txn)])
         target.addvalue("ports", port)
 
     return change
@@ -149,6 +173,16 @@ def delete_port(bridge: str, name: str) -> OvsdbChange:
         found = db.port(name)
         if found is not None and found[1] == bridge:
             _existing(db, bridge).delvalue("ports", found[0])
+
+    return change
+
+
+def withdraw_port(bridge: str, name: str) -> OvsdbChange:
+    """Remove the port from the bridge as `delete_port` does, and request a confirmation."""
+
+    def change(db: Database, txn: Any) -> None:
+        delete_port(bridge, name)(db, txn)
+        _request_confirmation(db)
 
     return change
 
@@ -197,9 +231,29 @@ def _interface(db: Database, txn: Any, name: str, spec: PortSpec, number: int) -
     _set(interface, "external_ids", dict(spec.external_ids))
     _set(interface, "options", dict(spec.options))
     _police(interface, spec.policing_rate, spec.policing_burst)
+    if spec.continuity is not None:
+        _set(interface, "cfm_mpid", [spec.continuity.identifier])
+        # extended: in the plain form, intervals between 100 ms and 1 s cannot be expressed
+        timing = {"cfm_extended": "true", "cfm_interval": str(spec.continuity.interval)}
+        _set(interface, "other_config", timing)
     if spec.ofport_request is not None:
         _set(interface, "ofport_request", [spec.ofport_request + number])
     return interface
+
+
+# Without a QoS row, ovs-vswitchd deletes the queue of a device when it takes it, and again whenever
+# it starts: the limit on what a pod receives would be gone, ours and that of the plugin bandwidth.
+
+
+def _no_queues(db: Database, txn: Any) -> Any:
+    """Return the QoS row of all ports whose queues are left alone."""
+    for qos in db.tables["QoS"].rows.values():
+        if qos.type == NO_QUEUES and dict(qos.external_ids) == OWNER:
+            return qos
+    made = txn.insert(db.tables["QoS"])
+    made.type = NO_QUEUES
+    _set(made, "external_ids", dict(OWNER))
+    return made
 
 
 def _police(interface: Any, rate: int, burst: int) -> None:

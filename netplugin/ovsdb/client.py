@@ -183,6 +183,15 @@ class Ovsdb:
         """
         await self._commit(changes.delete_port(bridge, name))
 
+    async def withdraw_port(self, bridge: str, name: str, within: float = 5.0) -> None:
+        """Remove a port; return when ovs-vswitchd has given up its device.
+
+        Otherwise it would take a new device of that name for the old one. Returns after `within`
+        seconds in any case: a switch that is not running has no device.
+        """
+        await self._commit(changes.withdraw_port(bridge, name))
+        await self._wait_applied(within)
+
     async def wait_ofport(self, name: str, within: float | None = None) -> int:
         """Return the OpenFlow number the switch gave the port, maybe not the one asked for.
 

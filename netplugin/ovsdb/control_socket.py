@@ -14,12 +14,31 @@ from core.errors import SwitchRefused, SwitchUnavailable
 DEFAULT_RUNDIR: Final = Path("/var/run/openvswitch")
 _DAEMON: Final = "ovs-vswitchd"
 _CHUNK: Final = 65_536
+_UNIX_SOCKETS: Final = Path("/proc/net/unix")
 
 
 def rundir_of(remote: str) -> Path:
     """Return the run directory that belongs to a database's address: that of its socket."""
     scheme, _, path = remote.partition(":")
     return Path(path).parent if scheme == "unix" else DEFAULT_RUNDIR
+
+
+def vswitchd_rundir(rundir: Path, sockets: Path = _UNIX_SOCKETS) -> Path:
+    """Return a run directory by the name that ovs-vswitchd knows it by; else as given.
+
+    The names differ where one is a symbolic link (/var/run), and where ovs-vswitchd or this process
+    runs in a container. ovs-vswitchd compares paths as text.
+    """
+    # The kernel lists each unix socket under the path that its owner bound it to, and ovs-vswitchd
+    # binds its control socket in its run directory.
+    try:
+        name = ControlSocket(rundir).path().name
+        listed = sockets.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except (OSError, SwitchUnavailable):
+        return rundir
+    paths = [Path(columns[7]) for line in listed if len(columns := line.split(None, 7)) == 8]
+    found = {path.parent for path in paths if path.is_absolute() and path.name == name}
+    return rundir if rundir in found or len(found) != 1 else found.pop()
 
 
 class ControlSocket:
@@ -45,7 +64,8 @@ class ControlSocket:
             async with asyncio.timeout(self._limit):
                 answer = await _ask(path, {"id": 0, "method": command, "params": [*arguments]})
         except (OSError, TimeoutError, ValueError) as exc:
-            raise SwitchUnavailable(f"{path} does not answer: {exc!r}") from exc
+            reason = str(exc) or f"nothing within {self._limit:g} s"
+            raise SwitchUnavailable(f"ovs-vswitchd at {path} does not answer: {reason}") from exc
         if answer.get("error") is not None:
             raise SwitchRefused(f"Open vSwitch: {command}: {answer['error']}")
         return str(answer.get("result") or "")
@@ -66,7 +86,7 @@ async def _ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
                 continue
             if isinstance(answer, dict):
                 return answer
-            raise ValueError("no JSON-RPC answer")
-        raise ConnectionResetError("connection closed")
+            raise ValueError(f"not a JSON-RPC answer: {received[:80]!r}")
+        raise ConnectionResetError("ovs-vswitchd closed the control connection without an answer")
     finally:
         writer.close()

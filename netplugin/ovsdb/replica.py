@@ -73,7 +73,9 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "bond_active_slave",
         "lacp",
         "other_config",
+        "qos",
     ),
+    "QoS": ("type", "external_ids"),
     "Interface": (
         "name",
         "type",
@@ -88,6 +90,8 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "ingress_policing_rate",
         "ingress_policing_burst",
         "mtu_request",
+        "cfm_mpid",
+        "other_config",
     ),
 }
 _PROBE_MS: Final = 5000

@@ -52,13 +52,25 @@ class PortRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Continuity:
+    """Open vSwitch takes a port for dead while no continuity check message comes in by it.
+
+    `identifier` is the switch's own (cfm_mpid). It looks every 3.5 intervals (ms) whether one came.
+    """
+
+    identifier: int
+    interval: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PortSpec:
     """A desired port; `tag` 0 is a trunk, `type` "" an existing device.
 
     With `members` it is a bond of these devices, which uses LACP, or a single device where the
     other end does not (docs/original/ofnet-ovsdb.md §3); they request the numbers from
     `ofport_request` on. Packets that arrive above `policing_rate` (kbit/s; 0 is no limit) are
-    dropped, beyond bursts of `policing_burst` (kbit).
+    dropped, beyond bursts of `policing_burst` (kbit). `keeps_queue`: Open vSwitch leaves the queue
+    of the device as it is.
     """
 
     name: str
@@ -69,7 +81,9 @@ class PortSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     policing_rate: int = 0
     policing_burst: int = 0
+    keeps_queue: bool = False
     members: tuple[str, ...] = ()
+    continuity: Continuity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

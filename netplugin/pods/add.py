@@ -3,30 +3,32 @@
 In come the request and a journal entry for it; out comes the result for the runtime. First the
 journal is written. Then the veth pair (`netplugin.kernel.netns`) and the OVS port
 (`netplugin.pods.pod_ports`) are created while netmaster is asked for the endpoint; its answer
-starts the flows (`netplugin.bridges.reconciler`) and the configuration of the namespace. The ADD is
-done when the port has its OpenFlow number, the switch has acknowledged the flows and the namespace
-is configured, so that a pod's first packet is not lost (docs/notes/host.md §3).
+starts the flows (`netplugin.bridges.reconciler`), the host ports (`netplugin.pods.port_mappings`)
+and the configuration of the namespace. The ADD is done when the port has its OpenFlow number, the
+switch has acknowledged the flows and the namespace is configured, so that a pod's first packet is
+not lost (docs/notes/host.md §3).
 
 What a failed step leaves is undone by `netplugin.pods.handler`.
 """
 
 import asyncio
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
-from core.errors import NotFound
+from core.errors import Conflict, NotFound
 from core.ids import EndpointKey, GroupName, endpoint_key, network_id
 from core.tasks import unbroken
 from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 from netplugin.kernel.pod_links import PodLink
-from netplugin.masters.client import WantedEndpoint
-from netplugin.pods.claims import with_addresses
+from netplugin.masters.client import Addresses, Granted, WantedEndpoint
+from netplugin.pods.addressing import addresses_of, gateways_of, result_of
+from netplugin.pods.claims import at_position, with_addresses
 from netplugin.pods.host import PodHost
 from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.port_mappings import PortMappings
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from netplugin.world.networks import BRIDGE_OF
@@ -38,14 +40,21 @@ class PodAdd:
     """Carries out ADDs. One per agent."""
 
     def __init__(
-        self, host: PodHost, mtus: PodMtus, pod_ports: PodPorts, host_interfaces: HostInterfaces
+        self,
+        host: PodHost,
+        mtus: PodMtus,
+        pod_ports: PodPorts,
+        host_interfaces: HostInterfaces,
+        mappings: PortMappings,
     ) -> None:
         self._host = host
         self._mtus = mtus
         self._ports = pod_ports
         self._host_interfaces = host_interfaces
+        self._mappings = mappings
         self._world = host.world
         self._reconciler = host.reconciler
+        self._timed = host.stages.timed
 
     def new_entry(self, request: PodRequest) -> JournalEntry:
         """Return the journal entry of a new endpoint, with a free port number."""
@@ -61,19 +70,34 @@ class PodAdd:
             port=self._ports.next_number(),
             bridge=Bridge.VXLAN if known is None else BRIDGE_OF[known.encap],
             state=EntryState.ADDING,
+            labels=request.labels,
+            endpoint_id="" if request.is_first else request.endpoint_id,
+            network_name=request.network_name,
+            attachment_id=request.attachment_id,
+            mac_address=request.mac,
+            default_route=request.routes_default,
+            rate=request.limit.rate,
+            burst=request.limit.burst,
+            delivery=request.delivery,
+            mappings=request.mappings,
+            receive_rate=request.receive_limit.rate,
+            receive_burst=request.receive_limit.burst,
         )
 
-    async def repeat(self, entry: JournalEntry, name: str) -> PodResult | None:
+    async def repeat(self, entry: JournalEntry, request: PodRequest) -> PodResult | None:
         """Return the result of the ADD that created an endpoint; None if it is no longer valid."""
         # netmaster is asked, not only the registry: it may have reclaimed the endpoint meanwhile
         # and granted another address, which the pod does not have.
-        record, network = await self._request_endpoint(entry, name)
+        granted, network = await self._request_endpoint(entry, request)
+        record = granted.record
         port = self._world.endpoints.port(entry.key)
         if port is None or _identity(port.record) != _identity(record):
             return None
+        if _not_granted(request, record):
+            return None
         return self._result(entry, record, network)
 
-    async def make(self, entry: JournalEntry, name: str) -> PodResult:
+    async def make(self, entry: JournalEntry, request: PodRequest) -> PodResult:
         """Create an endpoint; return when it forwards packets.
 
         Raises ContivError, the first of several failures, after all steps have ended.
@@ -91,75 +115,98 @@ class PodAdd:
         await self._save(entry)
         try:
             async with asyncio.TaskGroup() as steps:
-                wanted = steps.create_task(self._request_endpoint(entry, name))
+                wanted = steps.create_task(self._grant(entry, request))
                 linked = steps.create_task(self._create_link(entry))
                 tag = None if known is None else self._ports.tag(entry, known)
                 if known is not None:
-                    steps.create_task(self._ports.attach(entry, known))
-                record, network = await wanted
+                    steps.create_task(self._attach(entry, known))
+                granted, network = await wanted
+                record = granted.record
                 if entry.bridge is not BRIDGE_OF[network.encap]:
                     entry, tag = replace(entry, bridge=BRIDGE_OF[network.encap]), None
-                steps.create_task(self._configure_namespace(linked, entry, record, network))
+                configured = steps.create_task(
+                    self._configure_namespace(linked, entry, record, network)
+                )
                 forwarded = steps.create_task(self._program_flows(entry, record))
-                # PRESENT is written while the last steps run. If one of them fails the entry is
-                # rewritten as REMOVING; if the agent dies, the runtime gets no answer and sends a
-                # DEL, which finds the endpoint.
-                present = replace(with_addresses(entry, record), state=EntryState.PRESENT)
-                steps.create_task(self._save(present))
+                known_at = at_position(with_addresses(entry, record), granted.position)
+                steps.create_task(self._journal_present(known_at, configured))
                 if self._world.forwarding.delivers_without_flows(network.encap):
                     await forwarded
                 if tag is None or tag != self._ports.tag(entry, network):
-                    steps.create_task(self._ports.attach(entry, network))
+                    steps.create_task(self._attach(entry, network))
         except BaseExceptionGroup as group:
             raise _first_failure(group) from group
         return self._result(entry, record, network)
 
+    async def _grant(
+        self, entry: JournalEntry, request: PodRequest
+    ) -> tuple[Granted, NetworkRecord]:
+        """Request a new endpoint. Raises Conflict if it has not the addresses asked for."""
+        granted, network = await self._request_endpoint(entry, request)
+        if refused := _not_granted(request, granted.record):
+            raise Conflict(
+                f"{refused} was not granted to {entry.key}: network {network.id} has no such "
+                "address, or netmaster is older than this agent"
+            )
+        return granted, network
+
     async def _request_endpoint(
-        self, entry: JournalEntry, name: str
-    ) -> tuple[EndpointRecord, NetworkRecord]:
+        self, entry: JournalEntry, request: PodRequest
+    ) -> tuple[Granted, NetworkRecord]:
         wanted = WantedEndpoint(
             host=self._host.label,
             tenant=entry.tenant,
             network=entry.network,
             group=entry.group or None,
-            endpoint_id=entry.container_id,
-            common_name=name,
+            endpoint_id=entry.endpoint,
+            common_name=request.pod_name or request.container_id,
+            addresses=_asked(request),
+            labels=entry.labels,
         )
         try:
             # Cancelling must not abandon the request: it could reach netmaster after the release
             # that undoes this ADD, and the address would stay allocated without an endpoint.
-            granted = await unbroken(self._host.master.create_endpoint(wanted))
+            with self._timed("grant"):
+                granted = await unbroken(self._host.master.create_endpoint(wanted))
         except NotFound as exc:  # netmaster's text does not name what was not found
             group = f", group {entry.group}" if entry.group else ""
             raise NotFound(f"{exc}: tenant {entry.tenant}, network {entry.network}{group}") from exc
         # Of any two pods, the host of the younger one has the record of the older one before the
         # younger one may send. So at least one of both hosts can apply the policies between them.
-        await self._reconciler.records.caught_up(
-            granted.revisions, self._host.timing.policies_known
-        )
-        record = granted.record
-        return record, await self._reconciler.records.network(
-            record.network, self._host.timing.network_known
-        )
+        with self._timed("records"):
+            await self._reconciler.records.caught_up(
+                granted.revisions, granted.history, self._host.timing.policies_known
+            )
+            network = await self._reconciler.records.network(
+                granted.record.network, self._host.timing.network_known
+            )
+        return granted, network
 
     async def _create_link(self, entry: JournalEntry) -> None:
         # A thread cannot be cancelled: an abandoned one would create the link after the undo has
         # removed it.
-        await unbroken(
-            self._host.links.add_pod_link(
-                PodLink(
-                    host_name=port_names.switch_name(entry.port),
-                    ifname=entry.ifname,
-                    netns_path=entry.netns,
-                    mtu=self._mtus.of(Bridge(entry.bridge)),
-                    tx_off=self._host.tx_off,
-                )
-            )
+        link = PodLink(
+            host_name=port_names.switch_name(entry.port),
+            ifname=container_end(entry),
+            netns_path=entry.netns,
+            mtu=self._mtus.of(Bridge(entry.bridge)),
+            tx_off=self._host.tx_off,
+            rate=entry.receive_rate,
+            burst=entry.receive_burst,
         )
+        with self._timed("link"):
+            await unbroken(self._host.links.add_pod_link(link))
+
+    async def _attach(self, entry: JournalEntry, network: NetworkRecord) -> None:
+        with self._timed("port"):
+            await self._ports.attach(entry, network)
 
     async def _program_flows(self, entry: JournalEntry, record: EndpointRecord) -> None:
         port = LocalPort(record=record, ofport=entry.port, number=entry.port)
-        await self._reconciler.put_port(entry.key, port)
+        with self._timed("flows"):
+            await self._reconciler.put_port(entry.key, port)
+        # With its port in the World the host has a way to the pod.
+        await self._mappings.apply(entry)
 
     async def _configure_namespace(
         self,
@@ -169,19 +216,28 @@ class PodAdd:
         network: NetworkRecord,
     ) -> None:
         await linked
-        ipv4, ipv6 = _addresses(record, network)
-        gateways = _gateways(record, network)
+        if entry.handed_over:
+            # The engine moves, names and addresses the link, some time after the answer.
+            return
+        with self._timed("namespace"):
+            await self._configure_linked(entry, record, network)
+
+    async def _configure_linked(
+        self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
+    ) -> None:
+        ipv4, ipv6 = addresses_of(record, network)
+        gateways = gateways_of(record, network)
         await unbroken(
             self._host.links.configure_pod(
                 entry.netns,
                 entry.ifname,
                 record.mac_address,
                 [ipv4] if ipv6 is None else [ipv4, ipv6],
-                [gateway for gateway in gateways if gateway is not None],
+                [g for g in gateways if g is not None and entry.default_route],
             )
         )
         await self._host.links.passing(port_names.switch_name(entry.port))
-        if not network.gateway:
+        if entry.default_route and not network.gateway:
             await self._attach_to_host(entry)
 
     async def _attach_to_host(self, entry: JournalEntry) -> None:
@@ -194,27 +250,51 @@ class PodAdd:
     def _result(
         self, entry: JournalEntry, record: EndpointRecord, network: NetworkRecord
     ) -> PodResult:
-        ipv4, ipv6 = _addresses(record, network)
-        gateway, gateway6 = _gateways(record, network)
-        return PodResult(
-            endpoint_id=record.endpoint_id,
-            mac=record.mac_address,
-            ipv4=ipv4,
-            ipv6=ipv6,
-            gateway=gateway,
-            gateway6=gateway6,
-            mtu=self._mtus.of(Bridge(entry.bridge)),
-            host_ifname=port_names.switch_name(entry.port),
-        )
+        return result_of(entry, record, network, self._mtus.of(Bridge(entry.bridge)))
+
+    # PRESENT says that the namespace is configured: a repeated ADD of such an entry is answered at
+    # once, and the next agent keeps it. Ports and flows are made good by every agent that starts, a
+    # namespace by none. So an agent that dies earlier leaves ADDING, which the next one tears down.
+    # The slow part, the write to disk, goes on beside the configuration; the rename follows it. If
+    # another step fails then, the entry is rewritten as REMOVING.
+
+    async def _journal_present(self, entry: JournalEntry, configured: asyncio.Task[None]) -> None:
+        present = replace(entry, state=EntryState.PRESENT)
+        self._host.registry.put(present)
+        with self._timed("journal present"):
+            await self._host.journal.stage(present)
+        await configured
+        await self._host.journal.commit(present.key)
 
     async def _save(self, entry: JournalEntry) -> None:
         self._host.registry.put(entry)
-        await self._host.journal.write(entry)
+        with self._timed("journal adding"):
+            await self._host.journal.write(entry)
+
+
+def container_end(entry: JournalEntry) -> str:
+    """Return the name with which the pod's end of a link is created."""
+    return port_names.container_name(entry.port) if entry.handed_over else entry.ifname
 
 
 def endpoint_key_of(request: PodRequest) -> EndpointKey:
     """Return netmaster's key of the endpoint that a request names."""
-    return endpoint_key(network_id(request.network, request.tenant), request.container_id)
+    return endpoint_key(network_id(request.network, request.tenant), request.endpoint_id)
+
+
+def _asked(request: PodRequest) -> Addresses:
+    return Addresses(
+        ipv4=str(request.ipv4) if request.ipv4 else "",
+        ipv6=str(request.ipv6) if request.ipv6 else "",
+        mac=request.mac,
+    )
+
+
+def _not_granted(request: PodRequest, record: EndpointRecord) -> str:
+    """Return the first address asked for that an endpoint does not have; "" if there is none."""
+    granted = Addresses(record.ip_address, record.ipv6_address, record.mac_address.lower())
+    pairs = zip(_asked(request), granted, strict=True)
+    return next((asked for asked, given in pairs if asked not in {"", given}), "")
 
 
 def _identity(record: EndpointRecord) -> tuple[str, str, str]:
@@ -225,23 +305,3 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the first failure of parallel steps; the others are cancelled because of it."""
     first = group.exceptions[0]
     return _first_failure(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-def _addresses(
-    record: EndpointRecord, network: NetworkRecord
-) -> tuple[IPv4Interface, IPv6Interface | None]:
-    ipv4 = IPv4Interface((record.ip_address, network.subnet_len))
-    if not record.ipv6_address:
-        return ipv4, None
-    return ipv4, IPv6Interface((record.ipv6_address, network.ipv6_subnet_len))
-
-
-def _gateways(
-    record: EndpointRecord, network: NetworkRecord
-) -> tuple[IPv4Address | None, IPv6Address | None]:
-    """Return the pod's default gateways; the IPv6 one only where the pod has an IPv6 address."""
-    gateway6 = network.ipv6_gateway if record.ipv6_address else ""
-    return (
-        IPv4Address(network.gateway) if network.gateway else None,
-        IPv6Address(gateway6) if gateway6 else None,
-    )

@@ -1,7 +1,7 @@
 """Claims the endpoints of running pods again, when the store went back and does not know them.
 
-In come the endpoints of this host (`netplugin.pods.endpoint_registry`) and the store's events
-(`netplugin.bridges.record_events`); out go requests to netmaster for the endpoints that are
+In come the endpoints of this host (`netplugin.pods.endpoint_registry`), the store's events and its
+lineage (`netplugin.bridges.record_events`); out go requests to netmaster for the endpoints that are
 missing, with the addresses that their pods have, and faults for `netplugin.masters.progress`.
 
 A claim is over when the store has the endpoint with the pod's addresses. What is refused, because
@@ -19,17 +19,25 @@ from core.errors import ContivError, HostError, MasterUnavailable
 from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import backoff, unbroken
-from netplugin.masters.client import WantedEndpoint
+from netplugin.masters.client import Addresses, WantedEndpoint
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.pod_ports import PodPorts
+from state.lineage import Position
 from state.records import EndpointRecord
 
 log = logging.getLogger(__name__)
 
 # Only a store that went back leads to claims. A record that the leader deletes in the history that
-# this agent follows was released or reclaimed, and garbage collection cuts its pod off. So claims
-# are marked in the journal when the store goes back, and a later agent goes on with those alone.
+# this agent follows was released or reclaimed, and garbage collection cuts its pod off.
+#
+# Two things show which it is. While the agent runs, a watch of the store may notice by itself that
+# the store went back: then all that is missing is claimed. And each entry of the journal has the
+# position in the store's lineage (`state.lineage`) at which the store knew the endpoint. A position
+# that is not in the lineage of now is of a history that the store has lost, whoever noticed, and
+# also if this agent was not running then. Once the store knows the endpoint, in whatever history,
+# the entry gets a position in that one. Claims are marked in the journal, and a later agent goes on
+# with them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +57,7 @@ class Claims:
         host: PodHost,
         pod_ports: PodPorts,
         report_faults: Callable[[Iterable[str]], None],
+        report_claimed: Callable[[str], None],
         timing: ClaimTiming | None = None,
     ) -> None:
         self._host = host
@@ -57,45 +66,73 @@ class Claims:
         self._records = host.reconciler.records
         self._ports = pod_ports
         self._report_faults = report_faults
+        self._report_claimed = report_claimed
         self._timing = timing or ClaimTiming()
         self._refused: dict[EndpointKey, str] = {}
+        self._unanswered = ""
+        self._rewinds = self._records.rewinds
 
     async def run(self) -> None:
-        """Claim, for ever, what is missing after the store went back."""
-        rewound = self._records.rewound()
+        """Claim, for ever, what is missing because the store went back."""
         while True:
-            await self._until_none(rewound)
-            await rewound.wait()
-            rewound = self._records.rewound()
-            await self._mark()
+            history_changed = self._records.history_changed()
+            await self.mark()
+            await self._until_none(history_changed)
+            await history_changed.wait()
 
-    async def _mark(self) -> None:
-        """Mark what the store does not know; the mark outlives this agent."""
+    async def mark(self) -> None:
+        """Mark what the store has lost, in the journal; give the others positions of now."""
+        now = self._records.endpoints_position
+        if now is None:
+            return  # what was read may be of the past; the next event comes when it is not
+        all_missing = self._records.rewinds != self._rewinds
+        self._rewinds = self._records.rewinds
         for entry in self._registry.entries():
-            port = self._endpoints.port(entry.key)
             if entry.state is not EntryState.PRESENT or entry.claiming:
                 continue
-            if port is None or self._is_known(entry.key):
+            if self._is_known(entry.key):
+                if now.term and not self._records.lineage.has(entry.position):
+                    await self._change(entry, at_position(entry, now), known=True)
                 continue
-            async with self._registry.lock(entry.container_id):
-                if self._registry.get(entry.key) is not entry or self._is_known(entry.key):
-                    continue  # a DEL, or an ADD that asks netmaster by itself
-                await self._save(replace(with_addresses(entry, port.record), claiming=True))
+            port = self._endpoints.port(entry.key)
+            if all_missing and port is not None:
+                await self._claim(with_addresses(entry, port.record), entry)
+            elif entry.term and now.term and not self._records.lineage.has(entry.position):
+                await self._claim(entry, entry)
+
+    async def _claim(self, claimed: JournalEntry, entry: JournalEntry) -> None:
+        if await self._change(entry, replace(claimed, claiming=True), known=False):
             log.warning(
                 "endpoint missing in the store that went back, claiming it again",
-                extra=fields(endpoint=entry.key, address=port.record.ip_address),
+                extra=fields(endpoint=entry.key, address=claimed.ip_address),
             )
 
-    async def _until_none(self, rewound: asyncio.Event) -> None:
-        """Try all claims until none is left, or the store went back once more."""
-        pauses = backoff(self._timing.first, self._timing.longest)
+    async def _change(self, before: JournalEntry, after: JournalEntry, *, known: bool) -> bool:
+        """Replace an entry, unless a DEL, or an ADD that asks netmaster by itself, was there."""
+        async with self._registry.lock(before.container_id):
+            if self._registry.get(before.key) is not before or known != self._is_known(before.key):
+                return False
+            await self._save(after)
+            return True
+
+    async def _until_none(self, history_changed: asyncio.Event) -> None:
+        """Try all claims until none is left, or the store has another history once more."""
+        pauses, told = backoff(self._timing.first, self._timing.longest), ""
         while True:
-            changed = self._records.records_changed()
+            changed, history = self._records.records_changed(), self._records.lineage.current
+            in_doubt = self._records.endpoints_position is None
+            self._unanswered = ""
             await self._try_all()
+            if self._unanswered not in {"", told}:
+                # Once for all endpoints: until a master leads there is an attempt every second.
+                told, count = self._unanswered, len(self._registry.claiming())
+                log.info("claims not answered, retrying", extra=fields(count=count, error=told))
+            if not in_doubt and not self._unanswered and not history_changed.is_set():
+                self._report_claimed(history)
             self._ports.publish()  # the port of a pod that this agent found without a record
             self._refused = {key: why for key, why in self._refused.items() if self._is_open(key)}
             self._report_faults(self._faults())
-            if not self._registry.claiming() or rewound.is_set():
+            if not self._registry.claiming() or history_changed.is_set():
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(next(pauses)):
@@ -128,7 +165,7 @@ class Claims:
                 else:
                     await self._compare(entry, record)
             except MasterUnavailable as exc:
-                log.info("claim not answered, retrying", extra=fields(endpoint=key, error=exc))
+                self._unanswered = str(exc)
             except ContivError as exc:
                 self._refuse(key, str(exc))
 
@@ -138,7 +175,8 @@ class Claims:
             self._refuse(entry.key, f"the store has {record.ip_address} for it")
             return
         self._refused.pop(entry.key, None)
-        await self._save(replace(entry, claiming=False))
+        now = self._records.endpoints_position or Position()
+        await self._save(at_position(replace(entry, claiming=False), now))
         log.info("endpoint claimed", extra=fields(endpoint=entry.key, address=record.ip_address))
 
     def _refuse(self, key: EndpointKey, reason: str) -> None:
@@ -167,9 +205,11 @@ class Claims:
             tenant=entry.tenant,
             network=entry.network,
             group=entry.group or None,
-            endpoint_id=entry.container_id,
+            endpoint_id=entry.endpoint,
             common_name=entry.name,
-            claimed=(entry.ip_address, entry.ipv6_address),
+            addresses=Addresses(entry.ip_address, entry.ipv6_address, entry.mac_address),
+            claim=True,
+            labels=entry.labels,
         )
 
     async def _save(self, entry: JournalEntry) -> None:
@@ -178,6 +218,11 @@ class Claims:
             await self._host.journal.write(entry)
         except HostError as exc:  # the claim goes on; only a next agent would not know of it
             log.warning("journal not written", extra=fields(endpoint=entry.key, error=exc))
+
+
+def at_position(entry: JournalEntry, position: Position) -> JournalEntry:
+    """Return an entry with the position at which the store knew the endpoint."""
+    return replace(entry, term=position.term, rev=position.rev)
 
 
 def with_addresses(entry: JournalEntry, record: EndpointRecord) -> JournalEntry:

@@ -6,7 +6,8 @@ journal (`netplugin.pods.journal`) survives the agent.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from core.ids import EndpointKey
@@ -14,10 +15,12 @@ from netplugin.pods.journal import EntryState, JournalEntry
 
 
 class EndpointRegistry:
-    """One per agent, shared by all that work on endpoints."""
+    """One per agent, shared by all that work on endpoints; `clock` is monotonic, in seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._entries: dict[EndpointKey, JournalEntry] = {}
+        self._answered: dict[EndpointKey, float] = {}
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def put(self, entry: JournalEntry) -> None:
@@ -27,6 +30,16 @@ class EndpointRegistry:
     def remove(self, key: EndpointKey) -> None:
         """Remove an endpoint. Raises KeyError."""
         del self._entries[key]
+        self._answered.pop(key, None)
+
+    def answered(self, key: EndpointKey) -> None:
+        """Take note that an ADD of an endpoint is answered now, the first or a repeated one."""
+        self._answered[key] = self._clock()
+
+    def answered_within(self, key: EndpointKey, seconds: float) -> bool:
+        """Return whether an ADD of an endpoint was answered by this agent less long ago."""
+        at = self._answered.get(key)
+        return at is not None and self._clock() - at < seconds
 
     def get(self, key: EndpointKey) -> JournalEntry | None:
         """Return an endpoint's entry, None if there is none."""

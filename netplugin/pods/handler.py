@@ -1,4 +1,4 @@
-"""Adds and removes the endpoints of this host: the `PodHandler` behind the CNI server.
+"""Adds and removes the endpoints of this host, for the CNI server (`netplugin.pods.calls`).
 
 An ADD is carried out by `netplugin.pods.add`. A repeated ADD returns the same result; a failed one
 is undone completely.
@@ -6,24 +6,27 @@ is undone completely.
 A DEL removes the flows, waits shortly for netmaster's release and returns. The rest (links, OVS
 port, a release that netmaster could not take) is done by `netplugin.pods.teardown` from the
 journal, which survives the end of this process (ADR 17). Calls for one container are serial,
-containers are independent (`netplugin.pods.endpoint_registry`).
+containers are independent (`netplugin.pods.endpoint_registry`). A container may have several
+interfaces, each of which is an endpoint with calls of its own.
 """
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from dataclasses import replace
 
-from core.errors import Conflict, ContivError, HostError, MasterUnavailable
+from core.errors import Conflict, ContivError, HostError, MasterUnavailable, NotFound
 from core.ids import EndpointKey
 from core.logs import fields
 from core.tasks import unbroken
-from netplugin.cni.request import PodRequest
+from netplugin.cni.request import FIRST_INTERFACE, PodRequest, container_of
 from netplugin.cni.results import PodResult
 from netplugin.pods.add import PodAdd, endpoint_key_of
 from netplugin.pods.host import PodHost
 from netplugin.pods.journal import EntryState, JournalEntry
 from netplugin.pods.pod_ports import RECLAIMED, PodPorts
+from netplugin.pods.port_mappings import PortMappings
 from netplugin.pods.teardown import Teardown
 from state.records import EndpointRecord, NetworkRecord
 
@@ -34,9 +37,15 @@ class Pods:
     """The endpoints of this host. One per agent."""
 
     def __init__(
-        self, host: PodHost, pod_add: PodAdd, pod_ports: PodPorts, teardown: Teardown
+        self,
+        host: PodHost,
+        pod_add: PodAdd,
+        pod_ports: PodPorts,
+        teardown: Teardown,
+        mappings: PortMappings,
     ) -> None:
         self._label = host.label
+        self._place = host.place
         self._pod_add = pod_add
         self._master = host.master
         self._journal = host.journal
@@ -45,7 +54,9 @@ class Pods:
         self._world = host.world
         self._reconciler = host.reconciler
         self._teardown = teardown
+        self._mappings = mappings
         self._timing = host.timing
+        self._stages = host.stages
 
     def recover(self, entries: list[JournalEntry]) -> None:
         """Take over the journal of the previous agent, once, before the first call.
@@ -66,13 +77,18 @@ class Pods:
 
     async def add(self, request: PodRequest) -> PodResult:
         """Create a pod's interface, or return the result of an identical earlier call."""
-        key = endpoint_key_of(request)
+        with self._stages.timed("place"):
+            request = await self._place(request)
+        key, began = endpoint_key_of(request), time.monotonic()
         async with self._registry.lock(request.container_id):
+            self._stages.observe(time.monotonic() - began, "lock")
             known = self._registry.find(request.container_id, request.ifname)
-            name = request.pod_name or request.container_id
             if known is not None:
-                if _matches(request, known) and (result := await self._pod_add.repeat(known, name)):
-                    return result
+                if _matches(request, known):
+                    result = await self._pod_add.repeat(known, request)
+                    if result is not None:
+                        self._registry.answered(known.key)
+                        return result
                 # The runtime asks for something else now: the old endpoint is replaced, and must be
                 # gone first, because both have the same interface name in the namespace.
                 await unbroken(self._remove(known))
@@ -85,7 +101,7 @@ class Pods:
             # netmaster knows one endpoint by this key. A release still under way would delete the
             # new one.
             await self._teardown.wait_finished(key, self._timing.old_gone)
-            return await self._make(self._pod_add.new_entry(request), name)
+            return await self._make(self._pod_add.new_entry(request), request)
 
     async def delete(self, request: PodRequest) -> None:
         """Remove a pod's interface; one that does not exist is a success."""
@@ -94,9 +110,11 @@ class Pods:
             if known is not None:
                 await unbroken(self._remove(known))
             for record in self._unjournaled_records(request):
-                await self._master.delete_endpoint(
-                    request.tenant, request.network, record.endpoint_id
-                )
+                network = self._world.networks.get(record.network)
+                if network is not None:  # else garbage collection releases it
+                    await self._master.delete_endpoint(
+                        network.tenant, network.name, record.endpoint_id
+                    )
 
     async def reclaim(self, key: EndpointKey) -> None:
         """Remove an endpoint by its record's key, for netmaster's clean-up."""
@@ -107,6 +125,18 @@ class Pods:
                 if entry is not None:
                     await unbroken(self._remove(entry))
 
+    async def join(self, container_id: str, netns: str) -> JournalEntry:
+        """Note the namespace that an engine moves a link to. Raises NotFound, HostError."""
+        async with self._registry.lock(container_id):
+            entry = self._registry.find(container_id, FIRST_INTERFACE)
+            if entry is None or not entry.handed_over:
+                raise NotFound(f"endpoint {container_id} is not on this host: create it first")
+            if entry.netns != netns:
+                entry = replace(entry, netns=netns)
+                self._registry.put(entry)
+                await self._journal.write(entry)
+            return entry
+
     async def release(self, entry: JournalEntry) -> None:
         """Remove an endpoint as a DEL would, unless it has been replaced meanwhile."""
         async with self._registry.lock(entry.container_id):
@@ -115,7 +145,7 @@ class Pods:
 
     async def release_record(self, record: EndpointRecord, network: NetworkRecord) -> None:
         """Release a record of this host without endpoint, unless it has one by now."""
-        async with self._registry.lock(record.endpoint_id):
+        async with self._registry.lock(container_of(record.endpoint_id)):
             if self.has(record.key):
                 return
             await self._master.delete_endpoint(network.tenant, network.name, record.endpoint_id)
@@ -123,7 +153,7 @@ class Pods:
     def remove_flows(self, key: EndpointKey) -> None:
         """Remove the flows of an endpoint whose record was reclaimed."""
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=RECLAIMED))
-        self._world.endpoints.remove_port(key)
+        self._world.remove_port(key)
 
     def has(self, key: EndpointKey) -> bool:
         """Tell whether an endpoint of this key exists here, or is being removed."""
@@ -131,16 +161,18 @@ class Pods:
 
     # -- ADD -----------------------------------------------------------------------------------
 
-    async def _make(self, entry: JournalEntry, name: str) -> PodResult:
+    async def _make(self, entry: JournalEntry, request: PodRequest) -> PodResult:
+        self._mappings.claim(entry)
         self._registry.put(entry)
         try:
-            result = await self._pod_add.make(entry, name)
+            result = await self._pod_add.make(entry, request)
         except BaseException as exc:
             # Also a cancelled call is undone before it ends. `unbroken` finishes the undo however
             # often the call is cancelled; half an undo would leak an address or a port.
             log.warning("pod not added", extra=fields(endpoint=entry.key, error=exc))
             await unbroken(self._undo(entry, exc))
             raise
+        self._registry.answered(entry.key)
         log.info(
             "pod added",
             extra=fields(endpoint=entry.key, address=result.ipv4, port=result.host_ifname),
@@ -177,32 +209,45 @@ class Pods:
             await self._teardown.wait_finished(entry.key, self._timing.undone)
 
     async def _withdraw(self, entry: JournalEntry) -> None:
-        """Remove an endpoint's flows and its registry entry."""
-        # Flows go before the release: a released address may be granted to another pod at once, and
-        # this pod must then neither receive its packets nor send as it.
+        """Remove an endpoint's flows, its host ports and its registry entry."""
+        # Flows and host ports go before the release: a released address may be granted to another
+        # pod at once, and this pod must then neither receive its packets nor send as it, nor the
+        # other pod what was meant for this one's host ports.
         self._registry.put(entry)
         try:
             async with asyncio.timeout(self._timing.flows_gone):
                 await self._reconciler.remove_port(entry.key)
         except (ContivError, TimeoutError) as exc:
             log.warning("flows not removed yet", extra=fields(endpoint=entry.key, error=exc))
+        try:
+            await self._mappings.apply(entry)
+        except HostError as exc:  # `PortMappings.run` retries
+            log.warning("host ports not removed yet", extra=fields(endpoint=entry.key, error=exc))
         self._registry.remove(entry.key)
 
     def _unjournaled_records(self, request: PodRequest) -> list[EndpointRecord]:
-        """Return this host's records of the container that have no journal entry."""
-        key = endpoint_key_of(request)
-        record = self._world.endpoints.get(key)
-        if record is None or record.homing_host != self._label:
-            return []
-        return [] if self.has(key) else [record]
+        """Return this host's records of the interface that have no journal entry."""
+        # By the endpoint's id alone: labels may have placed the pod on another network than the one
+        # that a DEL names, and Kubernetes may have forgotten them.
+        return [
+            record
+            for record in self._world.endpoints.of_id(request.endpoint_id)
+            if record.homing_host == self._label and not self.has(record.key)
+        ]
 
 
 def _matches(request: PodRequest, entry: JournalEntry) -> bool:
     """Tell whether an existing endpoint is the one that a request asks for."""
-    existing = entry.key, entry.netns, entry.ifname, entry.group or ""
-    return existing == (
+    # What is handed over has no namespace of its own choice: the engine names one later, by `join`.
+    netns = request.netns if entry.handed_over else entry.netns
+    existing = entry.key, netns, entry.ifname, entry.group or "", entry.default_route
+    limits = entry.rate, entry.burst, entry.receive_rate, entry.receive_burst
+    if limits != (*request.limit, *request.receive_limit) or entry.mappings != request.mappings:
+        return False
+    return entry.delivery == request.delivery and existing == (
         endpoint_key_of(request),
         request.netns,
         request.ifname,
         request.group or "",
+        request.routes_default,
     )

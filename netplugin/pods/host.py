@@ -4,17 +4,27 @@
 argument and pick what they use. It decides nothing and does nothing.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 
 from core.ids import HostLabel
+from core.metrics import HistogramMap
 from netplugin.bridges.reconciler import Reconciler
+from netplugin.cni.request import PodRequest
 from netplugin.kernel.netns import KernelLinks
 from netplugin.masters.client import MasterApi
 from netplugin.ovsdb import Ovsdb
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.journal import Journal
 from netplugin.world.builder import WorldBuilder
+
+PlacePod = Callable[[PodRequest], Awaitable[PodRequest]]
+
+
+async def place_as_asked(request: PodRequest) -> PodRequest:
+    """Return a request as it is: what the runtime asks for counts."""
+    return request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +39,8 @@ class PodTiming:
     """An ADD waits so long for the teardown of an earlier endpoint of the same pod."""
     flows_gone: float = 2.0
     """A DEL waits so long for the switch to remove flows; an absent switch does it on return."""
+    flows_checked: float = 2.0
+    """A CHECK waits so long for a comparison of the flows with the switch, if one is due."""
     undone: float = 2.0
     """A failed ADD waits so long for its teardown, which continues afterwards."""
     release_wait: float = 1.0
@@ -43,6 +55,8 @@ class PodTiming:
     """Pause between scans of link MTUs: each pod that comes or goes changes the links."""
     collect_every: float = 10.0
     """Pause between garbage collections; shorter where the grace period is short."""
+    collect_grace: float = 5.0
+    """A GC leaves an interface alone whose ADD was answered so recently: its list is older."""
     revoked_grace: float = 5.0
     """A record must be absent so long: one that is recreated is absent for a moment."""
 
@@ -65,4 +79,9 @@ class PodHost:
     world: WorldBuilder
     reconciler: Reconciler
     registry: EndpointRegistry
+    place: PlacePod = place_as_asked
+    """Returns the request of an ADD as the orchestrator wants its pod placed."""
+
     timing: PodTiming = field(default_factory=PodTiming)
+    stages: HistogramMap = field(default_factory=HistogramMap)
+    """Seconds of each stage of ADDs; failed stages are not counted."""

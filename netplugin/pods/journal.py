@@ -15,9 +15,9 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
@@ -25,6 +25,9 @@ from typing import Final, TypeVar
 from core import logs
 from core.errors import HostError
 from core.ids import EndpointKey, GroupName, NetworkName, TenantName
+from netplugin.cni.port_mappings import PortMapping, mapping_of
+from netplugin.cni.request import Delivery
+from state.lineage import Position
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +42,24 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     "port": int,
     "group": (str, type(None)),
     "claiming": bool,
+    "rev": int,
+    "labels": dict,
+    "default_route": bool,
+    "rate": int,
+    "burst": int,
+    "mappings": list,
+    "receive_rate": int,
+    "receive_burst": int,
 }
 """Members of a file that are not plain strings."""
 
-_LATER: Final = frozenset({"name", "ip_address", "ipv6_address", "claiming"})
+_LATER: Final = frozenset(
+    {
+        *("name", "ip_address", "ipv6_address", "claiming", "term", "rev", "labels"),
+        *("endpoint_id", "network_name", "attachment_id", "mac_address", "default_route"),
+        *("rate", "burst", "receive_rate", "receive_burst", "mappings", "delivery"),
+    }
+)
 """Members that files of older agents lack."""
 
 
@@ -59,7 +76,14 @@ class JournalEntry:
     """An endpoint of this host.
 
     `name` and the addresses are empty until netmaster granted them, and in entries of older agents.
-    `claiming` says that the store went back and does not know the endpoint (see `claims`).
+    `claiming` says that the store went back and does not know the endpoint (see `claims`). `term`
+    and `rev` are the position in the store's lineage at which it knew the endpoint. `labels` are
+    those of its creation; `netplugin.pods.labels` keeps the store's current. `endpoint_id` is ""
+    where it is the container's id. `network_name` and `attachment_id` are those of the request,
+    for GC; `mac_address` is "" unless the runtime asked for one. `rate` in kbit/s and `burst` in
+    kbit limit what the pod sends, `receive_rate` and `receive_burst` what it receives; a rate of 0
+    is no limit. `mappings` are its host ports. `delivery` is a `Delivery`; what docker is handed
+    over has no namespace before it has joined one.
     """
 
     key: EndpointKey
@@ -76,6 +100,35 @@ class JournalEntry:
     ip_address: str = ""
     ipv6_address: str = ""
     claiming: bool = False
+    term: str = ""
+    rev: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    endpoint_id: str = ""
+    network_name: str = ""
+    attachment_id: str = ""
+    mac_address: str = ""
+    default_route: bool = True
+    rate: int = 0
+    burst: int = 0
+    mappings: tuple[PortMapping, ...] = ()
+    receive_rate: int = 0
+    receive_burst: int = 0
+    delivery: str = Delivery.INSIDE
+
+    @property
+    def handed_over(self) -> bool:
+        """True if an engine names and addresses the pod's end of the link."""
+        return self.delivery == Delivery.HANDED_OVER
+
+    @property
+    def endpoint(self) -> str:
+        """The id by which netmaster knows the endpoint on its network."""
+        return self.endpoint_id or self.container_id
+
+    @property
+    def position(self) -> Position:
+        """Where in its history the store knew the endpoint."""
+        return Position(self.term, self.rev)
 
 
 class Journal:
@@ -105,6 +158,18 @@ class Journal:
         replaced entry may be back, without its pod.
         """
         await self._call(lambda: self._write(entry))
+
+    async def stage(self, entry: JournalEntry) -> None:
+        """Write an entry to disk beside the one with its key, which still holds. Raises HostError.
+
+        `commit` puts it in place, and takes no time. Any other write of the key, and the start of
+        an agent, discard it.
+        """
+        await self._call(lambda: self._stage(entry))
+
+    async def commit(self, key: EndpointKey) -> None:
+        """Return when the staged entry is in place. Raises HostError."""
+        await self._call(lambda: self._commit(key))
 
     async def remove(self, key: EndpointKey) -> None:
         """Return when no entry with this key is on disk. Raises HostError."""
@@ -138,20 +203,31 @@ class Journal:
                     entries.append(entry)
         return entries
 
+    # Write beside, sync, rename: a crash leaves the old file or the new one, never half of one. The
+    # directory is synced only for a new name. Replacing an entry without that sync may be undone by
+    # a power failure, which also ends all pods, so the old entry is torn down anyway.
+
     def _write(self, entry: JournalEntry) -> None:
-        # Write beside, sync, rename: a crash leaves the old file or the new one, never half of one.
-        # The directory is synced only for a new name. Replacing an entry without that sync may be
-        # undone by a power failure, which also ends all pods, so the old entry is torn down anyway.
-        path = self._path(entry.key)
-        half, new = path.with_suffix(_HALF), not path.exists()
+        try:
+            self._stage(entry)
+        except OSError:
+            if entry.state is EntryState.REMOVING and self._mark_removing(self._path(entry.key)):
+                return
+            raise
+        self._commit(entry.key)
+
+    def _stage(self, entry: JournalEntry) -> None:
+        half = self._path(entry.key).with_suffix(_HALF)
         try:
             self._write_half(half, entry)
         except OSError:
             half.unlink(missing_ok=True)
-            if entry.state is not EntryState.REMOVING or not self._mark_removing(path):
-                raise
-            return
-        half.replace(path)
+            raise
+
+    def _commit(self, key: EndpointKey) -> None:
+        path = self._path(key)
+        new = not path.exists()
+        path.with_suffix(_HALF).replace(path)
         if new:
             self._sync()
 
@@ -194,7 +270,7 @@ def parse(text: str) -> JournalEntry:
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError("not an object")  # noqa: TRY004 - the text is at fault
-    known = {field.name for field in fields(JournalEntry)}
+    known = {one.name for one in fields(JournalEntry)}
     missing = known - value.keys() - _LATER
     known &= value.keys()
     if missing:
@@ -204,7 +280,9 @@ def parse(text: str) -> JournalEntry:
         raise ValueError(f"{', '.join(sorted(wrong))} of the wrong type")
     # Unknown members are ignored: a newer agent may have written them before a downgrade.
     return JournalEntry(
-        **{name: value[name] for name in known - {"state"}}, state=EntryState(value["state"])
+        **{name: value[name] for name in known - {"state", "mappings"}},
+        state=EntryState(value["state"]),
+        mappings=tuple(map(mapping_of, value.get("mappings", ()))),
     )
 
 

@@ -47,7 +47,7 @@ async def underlay_of(links: KernelLinks, vtep_ip: IPv4Address, uplinks: Sequenc
     holder, have = await links.holder(vtep_ip), await links.mtus()
     missing = [name for name in (holder, *uplinks) if name not in have]
     if missing:
-        raise HostError(f"link {missing[0]}: no such link")
+        raise HostError(f"this host has no link {missing[0]}: correct --vtep-ip or --vlan-uplinks")
     return Underlay(have[holder], tuple(have[name] for name in uplinks))
 
 
@@ -138,7 +138,10 @@ class PodMtus:
 
     async def _set(self, entry: JournalEntry, name: str, ifname: str, mtu: int) -> list[str]:
         try:
-            await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
+            if entry.handed_over:
+                await self._links.set_peer_mtu(name, entry.netns, mtu)
+            else:
+                await self._links.set_pod_mtu(name, ifname, entry.netns, mtu)
         except HostError as exc:
             return [f"MTU of pod {entry.container_id} not set: {exc}"]
         log.info("MTU of pod set", extra=fields(endpoint=entry.key, port=name, count=mtu))

@@ -29,6 +29,7 @@ from state.records import GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
+LOST: Final = "the store went back and does not know it: cut off until it is claimed again"
 RECLAIMED: Final = "it was reclaimed: cut off until its runtime deletes the pod"
 _BRIDGES: Final = frozenset(Bridge)
 
@@ -87,7 +88,7 @@ class PodPorts:
         """Put every endpoint with a port and a record into the World; return why others are not.
 
         An endpoint without a record was reclaimed while this agent was down: its port stays,
-        without flows, until its runtime deletes the pod.
+        without flows, until its runtime deletes the pod. Or the store lost it: until it is claimed.
         """
         missing: dict[EndpointKey, str] = {}
         rows = self._ovsdb.ports()
@@ -103,7 +104,7 @@ class PodPorts:
                 port = LocalPort(record=record, ofport=row.ofport, number=entry.port)
                 self._world.endpoints.put_port(entry.key, port)
             else:
-                missing[entry.key] = RECLAIMED
+                missing[entry.key] = LOST if entry.claiming else RECLAIMED
         return missing
 
     async def run(self) -> None:
@@ -200,7 +201,10 @@ class PodPorts:
     def limits(self, entry: JournalEntry) -> tuple[int, int]:
         """Return the rate limit and burst of each port of an endpoint."""
         group = self.group(entry)
-        return (0, 0) if group is None else (rate_limits.rate_of(group.bandwidth), group.burst)
+        own = entry.rate, entry.burst
+        if group is None:
+            return own
+        return rate_limits.stricter(own, (rate_limits.rate_of(group.bandwidth), group.burst))
 
     async def _add_row(self, entry: JournalEntry, network: NetworkRecord) -> None:
         rate, burst = self.limits(entry)
@@ -213,5 +217,6 @@ class PodPorts:
                 external_ids={port_names.ENDPOINT_ID: entry.key},
                 policing_rate=rate,
                 policing_burst=burst,
+                keeps_queue=True,
             ),
         )

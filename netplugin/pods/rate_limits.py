@@ -1,4 +1,4 @@
-"""Converts a group's bandwidth to an ingress rate limit of Open vSwitch (pure).
+"""Rate limits of pods: a group's bandwidth as Open vSwitch's, and the one that counts (pure).
 
 Open vSwitch drops packets that arrive at a port above a rate in kbit/s, beyond a burst in kbit. A
 group's bandwidth is text as the user wrote it, its burst a number of kbit
@@ -23,3 +23,8 @@ def rate_of(bandwidth: str) -> int:
     if found is None:
         return 0
     return min(int(found[1]) * _FACTORS[found[2].lower()] // 1000, MAX_RATE)
+
+
+def stricter(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """Return the limit of the lower rate, with its burst; `other` if there is no limit at all."""
+    return min((limit for limit in (one, other) if limit[0]), default=other)

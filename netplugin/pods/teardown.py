@@ -142,7 +142,7 @@ class Teardown:
         entry = job.entry
         await _retry(
             f"release of endpoint {entry.key}",
-            lambda: self._master.delete_endpoint(entry.tenant, entry.network, entry.container_id),
+            lambda: self._master.delete_endpoint(entry.tenant, entry.network, entry.endpoint),
         )
         job.released.set()
 

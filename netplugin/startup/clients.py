@@ -6,7 +6,7 @@ last. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -14,10 +14,13 @@ from typing import Final
 from core import keys
 from core.errors import SwitchRefused
 from core.logs import fields
+from netplugin.bgp.passwords import PasswordFile
 from netplugin.bridges.bridges import owner_of
 from netplugin.bridges.host_ports import HostPorts
 from netplugin.bridges.megaflow_purge import Control
+from netplugin.bridges.service_access import route_localnet
 from netplugin.kernel.iptables import Chain, Iptables
+from netplugin.kernel.iptables_chains import OwnChains
 from netplugin.kernel.netns import KernelLinks
 from netplugin.ovsdb import Ovsdb
 from netplugin.ovsdb.control_socket import ControlSocket, rundir_of
@@ -47,6 +50,10 @@ class Clients:
     host_ports: HostPorts
     iptables: Callable[[Collection[Chain]], Iptables] = Iptables
     """Returns the client of the agent's rules in the chains given."""
+    chains: Callable[[str], OwnChains] = OwnChains
+    """Returns the client of the agent's own chains whose names begin as given."""
+    route_localnet: Callable[[str], Awaitable[None]] = route_localnet
+    """Has a link of the host route loopback addresses."""
     dial_bgp: Connect = dial
 
 
@@ -70,6 +77,7 @@ async def connect_clients(context: Context) -> Clients:
         links=links,
         journal=journal,
         host_ports=HostPorts(ovsdb, links),
+        dial_bgp=PasswordFile(settings.bgp_password_file).dial,
     )
 
 

@@ -2,15 +2,18 @@
 
 The order is docs/original/netplugin-agent.md §2; each step has a module.
 
-1. `netplugin.startup.clients` connects to store, OVSDB and kernel.
+1. `netplugin.startup.clients` connects to store, OVSDB and kernel. From then on
+   `netplugin.startup.early_health` says what the agent waits for.
 2. `netplugin.startup.cluster_settings` waits for netmaster; the host record is written, so that
    peers create their tunnels (`netplugin.masters.label_claim`).
 3. `netplugin.startup.dataplane`, `netplugin.startup.host_services` and
    `netplugin.startup.pod_services` ensure the bridges, build the parts and read the journal.
-4. Kubernetes services are read.
+4. `netplugin.startup.kubernetes` reads what Kubernetes said last, and follows it.
 5. `netplugin.startup.resync` reads the store's records, finds existing ports, programs the switch
    and starts the reconcile loops.
 6. `netplugin.startup.servers` opens CNI, REST and RPC: an agent that answers is one that works.
+   In mode docker `netplugin.startup.docker` serves the engine in the place of CNI; its socket opens
+   before the first step.
 """
 
 import asyncio
@@ -20,24 +23,29 @@ from functools import partial
 
 from contivmodel.client import MasterClient
 from core.logs import fields
+from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import Supervisor, supervisor
 from daemons.tls import contexts_of
-from netplugin.bridges import node_ports
-from netplugin.bridges.node_ports import NodePorts
 from netplugin.kube import config
-from netplugin.kube.api import KubeApi
 from netplugin.kube.config import KubeConfig
-from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.host_id import host_id
 from netplugin.masters.label_claim import claim_label, keep_label
+from netplugin.pods.host import place_as_asked
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients, connect_clients
 from netplugin.startup.cluster_settings import cluster_settings
 from netplugin.startup.context import Context
-from netplugin.startup.dataplane import Dataplane, build_dataplane, start_switches, uplink_macs
+from netplugin.startup.dataplane import build_dataplane, start_switches, uplink_macs
+from netplugin.startup.docker import open_plugin, start_docker
+from netplugin.startup.early_health import EarlyHealth
 from netplugin.startup.host_services import build_host_services
+from netplugin.startup.kubernetes import (
+    build_kubernetes,
+    follow_kubernetes,
+    start_kubernetes_loops,
+)
 from netplugin.startup.pod_services import build_pod_services
 from netplugin.startup.resync import resync
 from netplugin.startup.servers import start_servers
@@ -50,14 +58,15 @@ log = logging.getLogger(__name__)
 async def run(settings: Settings, version: str) -> None:
     """Run the agent until SIGTERM or SIGINT. Flows and ports stay when it ends."""
     async with supervisor(signals=True) as sup:
+        sup.supervise("watchdog", feed_watchdog())
         sup.supervise("agent", _agent(settings, version, sup))
         await sup.wait()
+        notify(STOPPING)
 
 
 async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
     async with AsyncExitStack() as stack:
         kube_config = config.load(settings.k8s_config) if settings.k8s_config else KubeConfig()
-        kube_api = KubeApi(kube_config) if kube_config.server else None
         log.info("agent starts", extra=fields(host=settings.host, address=settings.ctrl_ip))
         context = Context(
             settings=settings,
@@ -67,13 +76,18 @@ async def _agent(settings: Settings, version: str, sup: Supervisor) -> None:
             service_subnet=kube_config.services,
             tls=contexts_of(settings.tls),
         )
-        await _start(context, kube_api)
+        await _start(context, kube_config)
         await asyncio.Event().wait()
 
 
-async def _start(context: Context, kube_api: KubeApi | None) -> None:
+async def _start(context: Context, kube_config: KubeConfig) -> None:
     settings = context.settings
+    # First of all: an engine that starts beside this agent waits for the driver, but not for long.
+    plugin = await open_plugin(context)
     clients = await connect_clients(context)
+    health = EarlyHealth(context)
+    await health.start()
+    health.step = "waiting for netmaster's settings in the store"
     macs = await uplink_macs(clients, settings.uplinks)
     cluster = await cluster_settings(clients.store, settings)
     # Before anything on this host is changed; and before the resync, so that peers create their
@@ -81,23 +95,43 @@ async def _start(context: Context, kube_api: KubeApi | None) -> None:
     own_id = host_id(settings.host_id_file)
     record = registration.host_record(settings, macs.values(), context.version, own_id)
     await claim_label(clients.store, record, takeover=settings.takeover_label)
+    health.step = "waiting for Open vSwitch"
     switches = await start_switches(context)
     dataplane = await build_dataplane(context, clients, switches, FwdMode(cluster.fwd_mode), macs)
     master = _follow_leader(context, clients)
     host_services = build_host_services(context, clients, dataplane, master)
-    pod_services = await build_pod_services(context, clients, dataplane, master)
+    in_kubernetes = settings.k8s_config is not None
+    kubernetes = build_kubernetes(context, dataplane, kube_config) if in_kubernetes else None
+    place = kubernetes.placement.place if kubernetes is not None else place_as_asked
+    pod_services = await build_pod_services(context, clients, dataplane, master, place)
+    health.step = "reading services and pods from Kubernetes"
     # Kubernetes precedes the resync too: a service that is not known when the World is complete
     # is gone, and its flows are deleted.
-    node_ports = await _follow_kubernetes(context, clients, dataplane, kube_api)
+    await follow_kubernetes(context, dataplane, kubernetes)
+    health.step = "programming the switch"
     await resync(context, clients, dataplane, host_services, pod_services)
-    if node_ports is not None:
-        context.supervisor.supervise("node ports", node_ports.run())
+    start_kubernetes_loops(context, clients, dataplane, kubernetes, pod_services.host)
     context.supervisor.supervise("garbage collection", pod_services.garbage_collector.run())
     stored = partial(dataplane.world.peers.record, settings.host)
     context.supervisor.supervise("host record", keep_label(clients.store, record, stored))
-    await start_servers(context, clients, dataplane, host_services, pod_services)
+    feed = kubernetes.feed if kubernetes is not None else None
+    await start_servers(
+        context,
+        clients,
+        dataplane,
+        host_services,
+        pod_services,
+        leader=master,
+        kube_feed=feed,
+        early=health,
+    )
+    if plugin is not None and settings.docker is not None:
+        await start_docker(context, settings.docker, plugin, dataplane, pod_services)
     count = len(pod_services.pods.keys())
+    # Last: from now on requests of pods come to this agent.
+    context.supervisor.supervise("name service", pod_services.name_ports.run())
     log.info("agent ready", extra=fields(host=settings.host, count=count))
+    notify(READY)
     await asyncio.to_thread(packets.load)
 
 
@@ -107,26 +141,3 @@ def _follow_leader(context: Context, clients: Clients) -> LeaderClient:
     leader = LeaderClient(clients.store, http)
     context.supervisor.supervise("netmaster leader", leader.follow())
     return leader
-
-
-async def _follow_kubernetes(
-    context: Context, clients: Clients, dataplane: Dataplane, api: KubeApi | None
-) -> NodePorts | None:
-    """Follow the services of Kubernetes; return the keeper of node ports, to be run after a resync.
-
-    Waits for the first list, but not for long: pods need their network also while the API server
-    is away. Node ports need this host's pods, which the resync finds.
-    """
-    if api is None:
-        return None
-    feed = KubeFeed(api, dataplane.world)
-    context.supervisor.supervise("services of kubernetes", feed.run())
-    if not await feed.listed(context.timing.kubernetes_wait):
-        log.warning("Kubernetes API not answering; starting without its services")
-    return NodePorts(
-        feed=feed,
-        iptables=clients.iptables(node_ports.CHAINS),
-        world=dataplane.world,
-        reconciler=dataplane.reconciler,
-        interval=context.settings.audit_interval,
-    )

@@ -5,21 +5,27 @@ out comes a `Dataplane` that is wired, but has read no record and changes no flo
 `netplugin.startup.resync`.
 """
 
+import logging
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from core.logs import fields
 from netplugin.bridges.bridge_keeper import BridgeKeeper
 from netplugin.bridges.bridges import USERSPACE, bridge_specs, choose_datapath, datapath_id
 from netplugin.bridges.megaflow_purge import MegaflowPurger
 from netplugin.bridges.nics import check_cards
+from netplugin.bridges.openflow_listeners import open_listener
 from netplugin.bridges.port_reconciler import PortReconciler
 from netplugin.bridges.reconciler import Reconciler
 from netplugin.bridges.record_events import RecordEvents
 from netplugin.bridges.tunnels import Tunnels
 from netplugin.bridges.uplinks import Uplinks, attached_cards
-from netplugin.dns.nameserver import NameServer
+from netplugin.dns.nameserver import ClusterDns, NameServer
+from netplugin.dns.rate_limit import RateLimit
+from netplugin.dns.upstream import Upstream, servers_of_host
 from netplugin.masters.progress import Progress, at_once
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
@@ -29,6 +35,8 @@ from ofnet.agent import BridgeAgent
 from ofnet.channel.switch import Switch
 from ofnet.world import Bridge, FwdMode
 from state.watch import RecordFeed
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,7 @@ async def uplink_macs(clients: Clients, names: tuple[str, ...]) -> dict[str, str
 
 
 async def start_switches(context: Context) -> dict[Bridge, Switch]:
-    """Listen for the OpenFlow connection of each bridge until the agent ends."""
+    """Listen for the OpenFlow connection of each bridge until the agent ends. Raises HostError."""
     settings = context.settings
     ports = {
         Bridge.VXLAN: settings.vxlan_openflow_port,
@@ -67,9 +75,19 @@ async def start_switches(context: Context) -> dict[Bridge, Switch]:
     }
     switches = {}
     for bridge, port in ports.items():
-        switch = Switch(bridge, port=port, datapath_id=datapath_id(bridge, settings.host))
-        await switch.start()
+        # Only an agent that holds OVSDB's lock comes here: what is at the socket's path is left of
+        # an agent that ended.
+        listener = open_listener(settings.ovsdb, bridge, port)
+        context.stack.callback(listener.close)
+        switch = Switch(
+            bridge,
+            target=listener.target,
+            datapath_id=datapath_id(bridge, settings.host),
+            users=listener.users,
+        )
+        await switch.start(listener.socket)
         context.stack.push_async_callback(switch.close)
+        log.info("OpenFlow listener started", extra=fields(bridge=bridge, path=listener.target))
         switches[bridge] = switch
     return switches
 
@@ -95,8 +113,14 @@ async def build_dataplane(
         await clients.ovsdb.ensure_bridge(spec)
     # Flows of the agent before this one carry its VRF ids: the new World starts with the same.
     kept = stored_vrfs(clients.ovsdb.bridge_external_ids(Bridge.VXLAN))
-    world = WorldBuilder(settings.host, fwd_mode, kept, guard=settings.source_guard)
-    names = NameServer(world.names)
+    world = WorldBuilder(
+        settings.host,
+        fwd_mode,
+        kept,
+        guard=settings.source_guard,
+        cluster_domain=settings.cluster_domain,
+    )
+    names = _name_server(context, world)
     agents = _build_agents(switches, world, names, settings.audit_interval)
     feed = RecordFeed(clients.store)
     purger = MegaflowPurger(
@@ -143,6 +167,16 @@ async def build_dataplane(
         purger=purger,
         datapath=datapath,
     )
+
+
+def _name_server(context: Context, world: WorldBuilder) -> NameServer:
+    settings = context.settings
+    own = None
+    if settings.dns_address is not None:
+        servers = settings.dns_upstream or servers_of_host()
+        outside = [one for one in servers if one != settings.dns_address]
+        own = ClusterDns(settings.dns_address, Upstream(outside, context.supervisor))
+    return NameServer(world.names, RateLimit(settings.dns_rate, time.monotonic), own)
 
 
 def _build_agents(

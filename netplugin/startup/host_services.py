@@ -45,7 +45,12 @@ def build_host_services(
     )
     return HostServices(
         host_access=HostAccess(
-            interfaces, iptables=clients.iptables(CHAINS), address=settings.vtep_ip
+            interfaces,
+            iptables=clients.iptables(CHAINS),
+            address=settings.vtep_ip,
+            host_addresses=partial(clients.links.addresses, _is_pods),
+            ports_changed=dataplane.reconciler.ports_changed,
+            report_faults=partial(dataplane.progress.show, "host routes"),
         ),
         infra=Infra(interfaces, host=settings.host, master=master, services=context.service_subnet),
         bgp=HostBgp(

@@ -2,17 +2,21 @@
 
 GET /inspect/driver: state of both bridges (`ofnet.inspection`). GET /inspect/nameserver: the names
 pods can resolve. GET /inspect/bgp: the session with the BGP peer and its prefixes
-(`ofnet.bgp.inspection`). GET /svcstats: counters of the clients of services; this route and the
+(`ofnet.bgp.inspection`). GET /inspect/kubernetes: the watches of the Kubernetes API, null without.
+GET /healthz, GET /readyz: `daemons.health`; these two are answered during the agent's start too.
+GET /svcstats: counters of the clients of services; this route and the
 driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
 endpoint of this host, for netmaster's clean-up; refused to all but registered masters. GET
-/debug/leaks: how many objects garbage collection removed, by cause.
+/debug/leaks: how many objects garbage collection removed, by cause. GET /metrics: numbers for
+Prometheus (docs/metrics.md).
 
 Source: docs/original/netplugin-agent.md §7.
 """
 
 import asyncio
-import json
 import logging
+import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -25,15 +29,21 @@ from core.connections import ConnectionGuard, ConnectionLimits
 from core.errors import ContivError, HostError
 from core.ids import EndpointKey
 from core.logs import fields
+from daemons import metrics_page
+from daemons.health import PATHS, Health
+from daemons.http import GuardedSite
+from daemons.listen_address import ListenAddress
+from daemons.metrics_page import MetricsPage
 from daemons.peers import agent_api_allows
+from daemons.request_stats import UNKNOWN, RequestStats, method_label
 from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
 from netplugin.bridges.pod_guard import resolve
 from netplugin.dns.nameserver import NameServer
 from netplugin.pods.handler import Pods
-from netplugin.settings import ListenAddress
+from netplugin.startup.large_json import encode, encode_members, send
 from ofnet.agent import BridgeAgent
-from ofnet.inspection import AgentIdentity
+from ofnet.inspection import ENDPOINTS, AgentIdentity, endpoint_entries
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -44,10 +54,14 @@ KEEP_ALIVE: Final = 75.0
 """Seconds a connection may be idle between two requests."""
 LIMITS: Final = ConnectionLimits(total=512, per_peer=128, first_request=10.0, unread=60.0)
 _NOT_ROUTED = "Ofnet not initialized in routing mode"
+_PUBLIC: Final = frozenset((method, path) for method in ("GET", "HEAD") for path in PATHS)
 
 
 class Inspector:
-    """The handlers of the routes; `collected` counts garbage collections by cause."""
+    """The handlers of the routes.
+
+    `collected` counts garbage collections by cause, `kubernetes` reports on the API's watches.
+    """
 
     def __init__(
         self,
@@ -58,13 +72,18 @@ class Inspector:
         pods: Pods,
         bgp: HostBgp,
         collected: Mapping[str, int],
+        kubernetes: Callable[[], dict[str, Any]] | None = None,
+        metrics: MetricsPage | None = None,
     ) -> None:
+        self._metrics = metrics or MetricsPage()
         self._agents = agents
         self._identity = identity
         self._names = names
         self._pods = pods
         self._bgp = bgp
         self._collected = collected
+        self._encoding = asyncio.Lock()
+        self._kubernetes = kubernetes
 
     def report(self) -> dict[str, Any]:
         """Return the state of both bridges, without counters of services."""
@@ -73,46 +92,74 @@ class Inspector:
             for side, bridge in SIDES.items()
         }
 
-    async def _clients(self) -> dict[Bridge, dict[str, Any]]:
-        """Return the counters of the clients of services, by bridge."""
+    async def _counters(self) -> dict[Bridge, dict[str, Any]]:
+        """Return the counters of services, by bridge."""
         asked = [self._agents[bridge].service_stats() for bridge in SIDES.values()]
         return dict(zip(SIDES.values(), await asyncio.gather(*asked), strict=True))
 
-    def application(self) -> web.Application:
-        """Return the routes as an application."""
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_get("/inspect/driver", self._driver)
-        app.router.add_get("/inspect/nameserver", self._nameserver)
-        app.router.add_get("/inspect/bgp", self._bgp_state)
-        app.router.add_get("/svcstats", self._service_stats)
-        app.router.add_get("/debug/leaks", self._leaks)
-        app.router.add_delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim)
-        return app
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        return [
+            web.get("/inspect/driver", self._driver),
+            web.get("/inspect/nameserver", self._nameserver),
+            web.get("/inspect/bgp", self._bgp_state),
+            web.get("/inspect/kubernetes", self._kubernetes_state),
+            web.get("/svcstats", self._service_stats),
+            web.get("/debug/leaks", self._leaks),
+            web.get(metrics_page.PATH, self._page),
+            web.delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim),
+        ]
 
-    async def _driver(self, _request: web.Request) -> web.Response:
-        clients = await self._clients()
-        report = {
-            side: self._agents[bridge].inspect(self._identity(bridge), clients[bridge])
-            for side, bridge in SIDES.items()
-        }
-        return web.Response(text=_json(report))
+    async def _driver(self, request: web.Request) -> web.StreamResponse:
+        # Encoded one at a time: side by side they would only share the processor. They are sent
+        # side by side, since a client may read slowly.
+        async with self._encoding:
+            counters = await self._counters()
+            parts = [b"{"]
+            for side, bridge in SIDES.items():
+                parts.append(f'{"," if len(parts) > 1 else ""}"{side}":'.encode())
+                parts += await self._side(bridge, counters[bridge])
+            parts.append(b"}")
+        return await send(request, parts)
+
+    async def _side(self, bridge: Bridge, counters: Mapping[str, Any]) -> list[bytes]:
+        """Return the JSON of one bridge, in parts."""
+        agent, identity = self._agents[bridge], self._identity(bridge)
+        # A World is never changed, only replaced: both parts are of the one that is there now.
+        endpoints = endpoint_entries(agent.world, identity)
+        report = agent.inspect(identity, counters, endpoints={})
+        del report[ENDPOINTS]
+        return [
+            encode(report)[:-1].encode(),
+            f",{encode(ENDPOINTS)}:".encode(),
+            *await encode_members(endpoints),
+            b"}",
+        ]
 
     async def _nameserver(self, _request: web.Request) -> web.Response:
-        return web.Response(text=_json(self._names.report()))
+        return web.Response(text=encode(self._names.report()))
 
     async def _bgp_state(self, _request: web.Request) -> web.Response:
         report = self._bgp.report()
         if report is None:
             return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{_NOT_ROUTED}\n")
-        return web.Response(text=_json(report))
+        return web.Response(text=encode(report))
+
+    async def _kubernetes_state(self, _request: web.Request) -> web.Response:
+        report = self._kubernetes() if self._kubernetes is not None else None
+        return web.Response(text=encode(report), content_type="application/json")
 
     async def _service_stats(self, _request: web.Request) -> web.Response:
-        clients = await self._clients()
-        merged = {**clients[Bridge.VLAN], **clients[Bridge.VXLAN]}
-        return web.Response(text=_json(merged), content_type="application/json")
+        counters = await self._counters()
+        merged = {**counters[Bridge.VLAN], **counters[Bridge.VXLAN]}
+        return web.Response(text=encode(merged), content_type="application/json")
 
     async def _leaks(self, _request: web.Request) -> web.Response:
-        return web.Response(text=_json(dict(self._collected)), content_type="application/json")
+        return web.Response(text=encode(dict(self._collected)), content_type="application/json")
+
+    async def _page(self, _request: web.Request) -> web.Response:
+        headers = {"Content-Type": metrics_page.CONTENT_TYPE}
+        return web.Response(body=await self._metrics.text(), headers=headers)
 
     async def _reclaim(self, request: web.Request) -> web.Response:
         # With TLS the role in the certificate has been checked, which says more than an address.
@@ -139,36 +186,47 @@ class Inspector:
         }
 
 
+def application(health: Health, inspector: Inspector | None = None) -> web.Application:
+    """Return the routes as an application; during the agent's start there is no inspector."""
+    app = web.Application(client_max_size=MAX_BODY)
+
+    async def answer(request: web.Request) -> web.Response:
+        status, text = await health.answer(request.path)
+        return web.Response(status=status, text=text, content_type="application/json")
+
+    app.router.add_routes([web.get(path, answer) for path in sorted(PATHS)])
+    if inspector is not None:
+        app.router.add_routes(inspector.routes())
+    return app
+
+
 @asynccontextmanager
 async def serve(
-    address: ListenAddress,
+    where: ListenAddress | socket.socket,
     app: web.Application,
     tls: TlsContexts | None = None,
     limits: ConnectionLimits = LIMITS,
+    stats: RequestStats | None = None,
 ) -> AsyncIterator[int]:
     """Serve for the length of the body; yield the port in use. Raises HostError if it is taken.
 
-    With TLS clients need a certificate of a role that may do what they ask for.
+    With TLS clients need a certificate of a role that may do what they ask for; only health is told
+    to anyone.
     """
     connections = ConnectionGuard("REST of the agent", limits)
+    app.middlewares.append(_counting(stats or RequestStats()))
     if tls:
         app.middlewares.append(_check_role)
     app.middlewares.append(_keeping(connections))
-    runner = _GuardedRunner(
-        connections, app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=1.0
-    )
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(
-            runner,
-            address.host,
-            address.port,
-            ssl_context=tls.server() if tls else None,
-        )
+        context = tls.server(certificate_optional=True) if tls else None
+        site = GuardedSite(runner, connections, where, tls=context)
         try:
             await site.start()
         except OSError as exc:
-            raise HostError(f"cannot serve on {address.host}:{address.port}: {exc}") from exc
+            raise HostError(f"cannot serve on {site.name}: {exc}") from exc
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
@@ -185,32 +243,36 @@ def _keeping(connections: ConnectionGuard) -> Any:
     return keep
 
 
-class _GuardedRunner(web.AppRunner):
-    """A runner of an application behind a guard of its connections."""
+def _counting(stats: RequestStats) -> Any:
+    """Return what counts requests and their answers."""
 
-    def __init__(self, connections: ConnectionGuard, app: web.Application, **options: Any) -> None:
-        super().__init__(app, **options)
-        self._connections = connections
+    @web.middleware
+    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        began, status = time.monotonic(), HTTPStatus.INTERNAL_SERVER_ERROR.value
+        try:
+            answer = await handler(request)
+            status = answer.status
+        except web.HTTPException as exc:
+            status = exc.status
+            raise
+        finally:
+            resource = request.match_info.route.resource
+            route = resource.canonical if resource is not None else UNKNOWN
+            took = time.monotonic() - began
+            stats.count(status, took, method_label(request.method), route)
+        return answer
 
-    @property
-    def server(self) -> Any:
-        """The factory of protocols for the sites of this runner."""
-        server = super().server
-        return None if server is None else self._connections.guarded(server)
+    return count
 
 
 @web.middleware
 async def _check_role(request: web.Request, handler: Handler) -> web.StreamResponse:
     transport = request.transport
     peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
-    if agent_api_allows(peer, request.method):
+    if agent_api_allows(peer, request.method) or (request.method, request.path) in _PUBLIC:
         return await handler(request)
     log.warning(
         "access denied",
         extra=fields(user=peer, address=request.remote, method=request.method, path=request.path),
     )
     return web.Response(status=HTTPStatus.FORBIDDEN, text="access denied\n")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))

@@ -5,42 +5,63 @@ the journal. `netplugin.startup.resync` compares the journal with the host and r
 `netplugin.startup.servers` lets runtimes call them.
 """
 
+import socket
 from dataclasses import dataclass
 from functools import partial
 
+from core.errors import HostError
+from core.ids import EndpointKey
 from netplugin.bridges.bridges import USERSPACE
+from netplugin.bridges.host_ports import InterfaceContext
+from netplugin.bridges.name_ports import NamePorts
+from netplugin.dns.tcp_server import TcpServer
 from netplugin.masters.client import MasterApi
+from netplugin.pods import mapping_rules
 from netplugin.pods.add import PodAdd
+from netplugin.pods.calls import CniCalls
+from netplugin.pods.check import PodCheck
 from netplugin.pods.claims import Claims
+from netplugin.pods.collect import PodCollect
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
-from netplugin.pods.host import PodHost
+from netplugin.pods.host import PlacePod, PodHost, place_as_asked
 from netplugin.pods.host_interfaces import HostInterfaces
 from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.port_mappings import MappingTools, PortMappings
+from netplugin.pods.readiness import Readiness
 from netplugin.pods.teardown import Teardown
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
+from ofnet.pipelines.name_port import RELAYED_DSCP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodServices:
-    """The services of pods, and what they share."""
+    """The services of pods, and what they share; `calls` serves runtimes."""
 
     host: PodHost
     pods: Pods
+    calls: CniCalls
+    readiness: Readiness
     mtus: PodMtus
     ports: PodPorts
+    mappings: PortMappings
     teardown: Teardown
     garbage_collector: GarbageCollector
     host_interfaces: HostInterfaces
     claims: Claims
+    name_ports: NamePorts
 
 
 async def build_pod_services(
-    context: Context, clients: Clients, dataplane: Dataplane, master: MasterApi
+    context: Context,
+    clients: Clients,
+    dataplane: Dataplane,
+    master: MasterApi,
+    place: PlacePod = place_as_asked,
 ) -> PodServices:
     """Read the links' MTUs and the journal, and return the services of pods, none running."""
     settings = context.settings
@@ -55,6 +76,7 @@ async def build_pod_services(
         world=dataplane.world,
         reconciler=dataplane.reconciler,
         registry=EndpointRegistry(),
+        place=place,
         timing=context.timing.pods,
     )
     teardown = Teardown(host, context.supervisor)
@@ -68,17 +90,69 @@ async def build_pod_services(
     await mtus.read()
     ports = PodPorts(host, teardown)
     host_interfaces = HostInterfaces(host, ports, interval=settings.audit_interval)
-    pods = Pods(host, PodAdd(host, mtus, ports, host_interfaces), ports, teardown)
+    mappings = PortMappings(
+        host,
+        MappingTools(
+            iptables=clients.iptables(mapping_rules.CHAINS),
+            chains=clients.chains(mapping_rules.PREFIX),
+            route_localnet=clients.route_localnet,
+            address=settings.vtep_ip,
+        ),
+        interval=settings.audit_interval,
+    )
+    pod_add = PodAdd(host, mtus, ports, host_interfaces, mappings)
+    pods = Pods(host, pod_add, ports, teardown, mappings)
     # The journal is taken over before any port number is handed out: numbers of endpoints that
     # were made, or half made, by the agent before this one must not be given again.
     pods.recover(await clients.journal.load())
+    readiness = Readiness(clients.store, master, clients.ovsdb, dataplane.agents)
     return PodServices(
         host=host,
         pods=pods,
+        calls=CniCalls(
+            pods,
+            PodCheck(host, mtus, ports, mappings),
+            PodCollect(host.registry, pods, host.timing.collect_grace),
+            readiness,
+        ),
+        readiness=readiness,
         mtus=mtus,
         ports=ports,
+        mappings=mappings,
         teardown=teardown,
         garbage_collector=GarbageCollector(host, pods, ports, grace=settings.leak_grace),
         host_interfaces=host_interfaces,
-        claims=Claims(host, ports, partial(dataplane.progress.show, "claims")),
+        claims=Claims(
+            host, ports, partial(dataplane.progress.show, "claims"), dataplane.progress.claimed
+        ),
+        name_ports=_name_ports(context, clients, dataplane, host),
+    )
+
+
+def _name_ports(
+    context: Context, clients: Clients, dataplane: Dataplane, host: PodHost
+) -> NamePorts:
+    async def pod_socket(key: EndpointKey) -> socket.socket:
+        entry = host.registry.get(key)
+        if entry is None:
+            raise HostError(f"endpoint {key} is not on this host any more")
+        return await clients.links.pod_socket(entry.netns, RELAYED_DSCP)
+
+    interfaces = InterfaceContext(
+        ovsdb=clients.ovsdb,
+        host_ports=clients.host_ports,
+        world=dataplane.world,
+        records=dataplane.records,
+        interval=context.settings.audit_interval,
+    )
+    servers = {
+        bridge: TcpServer(agent.attachment, dataplane.names.resolve, pod_socket)
+        for bridge, agent in dataplane.agents.items()
+    }
+    return NamePorts(
+        interfaces,
+        clients.links,
+        servers,
+        directory=context.settings.run_dir,
+        tx_off=host.tx_off,
     )

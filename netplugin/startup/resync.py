@@ -16,10 +16,12 @@ from typing import Final
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.logs import fields
+from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.host_access import warn_unless_forwarding
+from netplugin.bridges.lanes import Lanes
 from netplugin.bridges.path_mtu import PathMtu, ProbeTiming
 from netplugin.bridges.record_events import RecordEvents
-from netplugin.kernel import icmp
+from netplugin.kernel import arp, icmp
 from netplugin.pods.mtu import VXLAN_OVERHEAD, PodMtus
 from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
@@ -50,13 +52,14 @@ async def resync(
     # World are deleted. So it comes only after every record and every existing port is there: a
     # port that is missing then loses its flows, and a running pod its network.
     await _read_records(context, dataplane)
+    await pod_services.claims.mark()
     await _publish_ports(dataplane, host_services, pod_services)
     # After the ports: the host's own ones have addresses that pods must not reach.
     await host_services.pod_guard.start()
     dataplane.world.set_complete()
     _start_flow_tasks(context, dataplane)
     await _wait_for_flows(dataplane, context.timing.switch_wait)
-    _start_loops(context, dataplane, host_services, pod_services)
+    _start_loops(context, clients, dataplane, host_services, pod_services)
     # Last: this removes what the journal does not know, and by now the journal has been read
     # and compared with OVSDB.
     await _sweep_stale_ports(clients, pod_services)
@@ -86,6 +89,7 @@ async def _publish_ports(
     """Put the ports that exist into the World, and create those that can be created now."""
     for key, reason in pod_services.ports.publish().items():
         log.warning("endpoint is not connected", extra=fields(endpoint=key, error=reason))
+    pod_services.name_ports.publish()
     host_services.infra.place()
     host_services.bgp.publish()
     try:
@@ -142,7 +146,11 @@ async def _wait_for_switch(bridge: Bridge, agent: BridgeAgent, reminder: float) 
 
 
 def _start_loops(
-    context: Context, dataplane: Dataplane, host_services: HostServices, pod_services: PodServices
+    context: Context,
+    clients: Clients,
+    dataplane: Dataplane,
+    host_services: HostServices,
+    pod_services: PodServices,
 ) -> None:
     supervise = context.supervisor.supervise
     supervise("tunnel ports", dataplane.ports.run())
@@ -151,15 +159,33 @@ def _start_loops(
     supervise("infra networks", host_services.infra.run())
     supervise("BGP", host_services.bgp.run())
     supervise("endpoint ports", pod_services.ports.run())
+    supervise("host ports", pod_services.mappings.run())
     supervise("claims", pod_services.claims.run())
     supervise("MTU", pod_services.mtus.run())
+    lanes = _build_lanes(clients, dataplane)
+    if dataplane.datapath == USERSPACE:
+        supervise("lanes", lanes.run())
     if context.settings.probe_interval:
-        path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus)
+        path_mtu = _build_path_mtu(context.settings, dataplane, pod_services.mtus, lanes)
         supervise("path MTU", path_mtu.run())
     supervise("interfaces to the host", pod_services.host_interfaces.run())
 
 
-def _build_path_mtu(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> PathMtu:
+def _build_lanes(clients: Clients, dataplane: Dataplane) -> Lanes:
+    def report_faults(faults: Mapping[HostLabel, str]) -> None:
+        dataplane.progress.show("lanes", (f"lane to {host}: {why}" for host, why in faults.items()))
+
+    return Lanes(
+        peers=dataplane.world.peers.tunnel_ends,
+        control=clients.vswitchd,
+        arp=arp,
+        report_faults=report_faults,
+    )
+
+
+def _build_path_mtu(
+    settings: Settings, dataplane: Dataplane, mtus: PodMtus, lanes: Lanes
+) -> PathMtu:
     def report_faults(faults: Mapping[HostLabel, str]) -> None:
         dataplane.progress.show("paths", (f"path to {host}: {why}" for host, why in faults.items()))
 
@@ -169,6 +195,7 @@ def _build_path_mtu(settings: Settings, dataplane: Dataplane, mtus: PodMtus) -> 
         probe=partial(icmp.passes, source=settings.vtep_ip),
         timing=ProbeTiming(interval=settings.probe_interval),
         report_faults=report_faults,
+        on_silence=lanes.suspect,
     )
 
 

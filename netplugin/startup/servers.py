@@ -1,18 +1,25 @@
-"""Opens the agent's servers: control channel, CNI socket and REST.
+"""Opens the agent's servers: control channel, CNI socket (not in mode docker) and REST.
 
 The last step of a start (`netplugin.startup.daemon`): whoever finds the agent in the store finds
 one that answers.
 """
 
+from daemons.health import Health
+from daemons.metrics_page import MetricsPage
+from daemons.request_stats import RequestStats
 from netplugin.cni import server as cni
+from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
+from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
 from netplugin.startup import inspect
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.early_health import EarlyHealth
 from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
+from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
@@ -24,8 +31,15 @@ async def start_servers(
     dataplane: Dataplane,
     host_services: HostServices,
     pod_services: PodServices,
+    *,
+    leader: LeaderClient,
+    kube_feed: KubeFeed | None = None,
+    early: EarlyHealth,
 ) -> None:
-    """Open the control channel, CNI and REST, and register each once it can be reached."""
+    """Open the control channel, CNI and REST, and register each once it can be reached.
+
+    The server of the start, which has the address of REST, is closed for it.
+    """
     settings = context.settings
     control = ControlChannel(
         clients.store,
@@ -41,6 +55,19 @@ async def start_servers(
             local_ip=str(settings.vtep_ip), port=control.port(bridge), masters=masters
         )
 
+    requests, calls = RequestStats(), RequestStats()
+    metrics = AgentMetrics(
+        version=context.version,
+        requests=requests,
+        calls=calls,
+        dataplane=dataplane,
+        host_services=host_services,
+        pod_services=pod_services,
+        registrations=[],
+        leader=leader,
+        supervisor=context.supervisor,
+        kubernetes=kube_feed,
+    )
     inspector = Inspector(
         agents=dataplane.agents,
         identity=identity,
@@ -48,6 +75,8 @@ async def start_servers(
         pods=pod_services.pods,
         bgp=host_services.bgp,
         collected=pod_services.garbage_collector.tally,
+        kubernetes=kube_feed.report if kube_feed is not None else None,
+        metrics=MetricsPage(metrics),
     )
     rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc_ports, inspector.report, context.stack)
@@ -55,10 +84,20 @@ async def start_servers(
     # The settings may ask for port 0: a registration names the port that was really taken.
     bound = [control.port(bridge) for bridge in Bridge]
     services = registration.instances(settings, bound, context.version)
-    registration.register(clients.store, services, context.supervisor)
-    await context.stack.enter_async_context(cni.serve(settings.cni_socket, pod_services.pods))
+    registered = registration.register(clients.store, services, context.supervisor)
+    metrics.registrations.extend(registered)
+    if settings.docker is None:
+        await context.stack.enter_async_context(
+            cni.serve(settings.cni_socket, pod_services.calls, stats=calls)
+        )
+    checks = dict(pod_services.readiness.checks())
+    if kube_feed is not None:
+        checks["kubernetes"] = kube_feed.ready
+    app = inspect.application(Health(checks), inspector)
+    await early.close()
     rest_port = await context.stack.enter_async_context(
-        inspect.serve(settings.rest, inspector.application(), context.tls)
+        inspect.serve(early.listening(), app, context.tls, stats=requests)
     )
     rest = registration.rest_instance(settings, rest_port, context.version)
-    registration.register(clients.store, [rest], context.supervisor)
+    registered = registration.register(clients.store, [rest], context.supervisor)
+    metrics.registrations.extend(registered)

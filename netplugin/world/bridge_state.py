@@ -17,6 +17,7 @@ from ofnet.world import (
     HostPort,
     LocalEndpoint,
     ManagementPort,
+    NamePort,
     Network,
     RemoteEndpoint,
     Router,
@@ -44,6 +45,7 @@ class BridgeState:
         self.remote: dict[EndpointKey, RemoteEndpoint] = {}
         self.vteps: dict[HostLabel, Vtep] = {}
         self.host_port: HostPort | None = None
+        self.name_port: NamePort | None = None
         self.access: dict[EndpointKey, AccessPort] = {}
         self.uplinks: tuple[Uplink, ...] = ()
         self.peer_macs: dict[HostLabel, str] = {}
@@ -51,7 +53,7 @@ class BridgeState:
         self.management: dict[str, IPv4Network | IPv6Network] = {}
         self.management_ports: dict[str, ManagementPort] = {}
         self.router: Router | None = None
-        self.routes: dict[IPv4Network, str] = {}
+        self.routes: dict[IPv4Network | IPv6Network, str] = {}
         self.learning = False
         self._changed = changed
         self._marked: set[ObjectId] = set()
@@ -96,6 +98,11 @@ class BridgeState:
         """Mark rules that were added, altered or removed; `take` is given the rules themselves."""
         self._mark(ObjectKind.RULE, rules)
 
+    def alter_kube_policies(self, entries: Iterable[str], subjects: Iterable[str]) -> None:
+        """Mark entries and subjects of Kubernetes' policies that changed; `take` gets them."""
+        self._mark(ObjectKind.POLICY_ENTRY, entries)
+        self._mark(ObjectKind.POLICY_SUBJECT, subjects)
+
     def alter_everything(self) -> None:
         """Mark every object: a setting of the whole cluster changed."""
         self._everything = True
@@ -117,6 +124,11 @@ class BridgeState:
         before, self.host_port = self.host_port, port
         self._mark_if(before != port, ObjectKind.HOST_PORT)
 
+    def set_name_port(self, port: NamePort | None) -> None:
+        """Set or clear the port of the name service."""
+        before, self.name_port = self.name_port, port
+        self._mark_if(before != port, ObjectKind.NAME_PORT)
+
     def set_uplinks(self, uplinks: Sequence[Uplink]) -> None:
         """Set the ports that tie the bridge to the physical network."""
         before, self.uplinks = self.uplinks, tuple(uplinks)
@@ -127,7 +139,7 @@ class BridgeState:
         before, self.router = self.router, router
         self._mark_if(before != router, ObjectKind.ROUTER)
 
-    def set_routes(self, routes: Mapping[IPv4Network, str]) -> None:
+    def set_routes(self, routes: Mapping[IPv4Network | IPv6Network, str]) -> None:
         """Replace the prefixes learned by BGP, each with the MAC address of its next hop."""
         before, self.routes = self.routes, dict(routes)
         self._mark(ObjectKind.ROUTE, map(str, _differing(before, routes)))

@@ -8,6 +8,7 @@ it to the modules it concerns, in the order that their dependencies need:
 * `networks`, with `vrfs`: which network is on which bridge, and in which VRF;
 * `endpoints`: which endpoints are local or remote, and with which values;
 * `services`, with `service_records`: the services and their providers;
+* `pod_policies`: Kubernetes' policies;
 * `policies`, `aci_announcements`: rules, and the groups whose endpoints are announced;
 * `peers`: the other hosts, and this host's BGP peer; `management`: what pods must not reach;
 * `dns_records`: names and addresses; `network_tenants`: the tenant of each network.
@@ -23,24 +24,29 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, Final, TypeVar
 
-from core.ids import GroupKey, HostLabel, NetworkId, TenantName, split_network_id
+from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId, TenantName, split_network_id
 from netplugin.world.aci_announcements import AciAnnouncements
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.change_signal import ChangeSignal
+from netplugin.world.conversion import LocalPort
 from netplugin.world.dns_records import DnsRecords
+from netplugin.world.docker_networks import DockerNetworks
 from netplugin.world.endpoints import Endpoints
 from netplugin.world.forwarding_mode import ForwardingMode
+from netplugin.world.kube_names import CLUSTER_DOMAIN
 from netplugin.world.kube_services import KubeService
 from netplugin.world.management import Management
 from netplugin.world.network_tenants import NetworkTenants
 from netplugin.world.networks import NetworkChange, Networks
 from netplugin.world.peers import Peers
+from netplugin.world.pod_policies import PodPolicies
 from netplugin.world.policies import Policies
 from netplugin.world.services import Services
 from netplugin.world.vrfs import VrfIds
 from ofnet.changes import Changes
 from ofnet.world import Bridge, FwdMode, World
 from state.intents import Attachment, Fact, Launch, Profile
+from state.lineage import Lineage
 from state.policy_rules import PolicyRule
 from state.records import (
     BgpRecord,
@@ -57,8 +63,8 @@ from state.records import (
 
 _F = TypeVar("_F")
 
-IGNORED: Final[frozenset[type[Fact]]] = frozenset({TagRangesRecord, DocknetRecord, GrantRecord})
-"""The types of records that concern netmaster alone."""
+IGNORED: Final[frozenset[type[Fact]]] = frozenset({TagRangesRecord, GrantRecord, Lineage})
+"""The types of records that say nothing of what switches forward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class WorldBuilder:
         vrfs: Mapping[TenantName, int] | None = None,
         *,
         guard: bool = True,
+        cluster_domain: str = CLUSTER_DOMAIN,
     ) -> None:
         self._guard = guard
         self._signal = ChangeSignal()
@@ -94,14 +101,21 @@ class WorldBuilder:
         self.networks = Networks(self._bridges, self._vrfs)
         self.endpoints = Endpoints(host, self._bridges)
         self._tenants = NetworkTenants()
-        self.services = Services(self._bridges, self._vrfs.ids, self._tenants, self._signal.set)
+        self.services = Services(
+            host, self._bridges, self._vrfs.ids, self._tenants, self._signal.set
+        )
         self.peers = Peers(host, self.vlan)
+        self.docker_networks = DockerNetworks()
         self.management = Management(self._bridges)
-        self.names = DnsRecords(self._tenants)
+        self.names = DnsRecords(self._tenants, cluster_domain)
         self._policies = Policies()
+        self.pod_policies = PodPolicies(
+            host, self._bridges, self._vrfs.ids, self._tenants, self._signal.set
+        )
         self._profiles = AciAnnouncements()
         self._launches: dict[int, int] = {}
         self._complete = False
+        self._kubernetes_partial = False
         self._handlers: dict[type[Fact], _Handler] = {
             NetworkRecord: _handler(NetworkRecord, self._put_network, self._remove_network),
             EndpointRecord: _handler(EndpointRecord, self._put_endpoint, self._remove_endpoint),
@@ -115,6 +129,9 @@ class WorldBuilder:
             GlobalRecord: _handler(GlobalRecord, self._put_settings, _ignore),
             HostRecord: _handler(HostRecord, self._put_host, self._remove_host),
             BgpRecord: _handler(BgpRecord, self.peers.put_bgp, self.peers.remove_bgp),
+            DocknetRecord: _handler(
+                DocknetRecord, self.docker_networks.put, self.docker_networks.remove
+            ),
             **dict.fromkeys(IGNORED, _Handler(_ignore, _ignore)),
         }
 
@@ -155,11 +172,13 @@ class WorldBuilder:
         if old is not None and old.network != record.network:
             self.services.remove_endpoint(old)
         self.services.put_endpoint(record)
+        self.pod_policies.put_endpoint(record)
 
     def _remove_endpoint(self, record: EndpointRecord) -> None:
         old = self.endpoints.remove(record.key)
         self.names.remove_endpoint(record.key)
         self.management.remove_endpoint(record.key)
+        self.pod_policies.remove_endpoint(record.key)
         if old is not None:
             self.services.remove_endpoint(old)
 
@@ -224,10 +243,12 @@ class WorldBuilder:
         for record in here:
             self.names.put_endpoint(record)
             self.services.put_endpoint(record)
+            self.pod_policies.put_endpoint(record)
 
     def _follow(self, change: NetworkChange) -> None:
         self.endpoints.networks_changed(change.networks)
         self.services.tenants_changed(change.tenants)
+        self.pod_policies.tenants_changed(change.tenants)
 
     def _mark_rules(self, rules: Iterable[str]) -> None:
         for bridge in self._bridges.values():
@@ -244,6 +265,20 @@ class WorldBuilder:
             self._launches[group.group_id] = self._launches.get(group.group_id, 0) + 1
             self.vlan.announce(group.group_id)
 
+    # -- pods of this host ---------------------------------------------------------------------
+
+    def put_port(self, key: EndpointKey, port: LocalPort) -> None:
+        """Set the port of an endpoint of this host. Raises Invalid as `put` does."""
+        # Policies hold from the first packet, which may come before the watch has the record.
+        self.endpoints.put_port(key, port)
+        self.pod_policies.put_endpoint(port.record)
+
+    def remove_port(self, key: EndpointKey) -> None:
+        """Remove the port of an endpoint of this host."""
+        self.endpoints.remove_port(key)
+        if self.endpoints.get(key) is None:
+            self.pod_policies.remove_endpoint(key)
+
     # -- services of Kubernetes ----------------------------------------------------------------
 
     def put_kube_service(self, service: KubeService) -> None:
@@ -255,6 +290,14 @@ class WorldBuilder:
         """Remove a service of Kubernetes."""
         self.services.remove_kube(key)
         self.names.remove_kube_service(key)
+
+    def set_kubernetes_partial(self, *, partial: bool) -> None:
+        """Set whether services of Kubernetes may exist that are not known here."""
+        # A host that never heard of Kubernetes, or lost its memory of it, must not take a server
+        # that is away for a cluster without services (ADR 19).
+        if partial != self._kubernetes_partial:
+            self._kubernetes_partial = partial
+            self._alter_everything()
 
     # -- completeness and revisions ------------------------------------------------------------
 
@@ -320,14 +363,18 @@ class WorldBuilder:
 
     def dirty(self, bridge: Bridge) -> bool:
         """Return whether anything changed since the last `take`."""
-        self.services.update_bridges()
+        self._update_bridges()
         return self._bridges[bridge].dirty
 
     def _begin_take(self) -> None:
         # Services mark the bridges here, late. The change they notified of is still pending then,
         # so that these marks cause no further round.
-        self.services.update_bridges()
+        self._update_bridges()
         self._signal.clear()
+
+    def _update_bridges(self) -> None:
+        self.services.update_bridges()
+        self.pod_policies.update_bridges()
 
     def _cluster(self) -> World:
         """Return the part of the World that both bridges share."""
@@ -335,8 +382,11 @@ class WorldBuilder:
             fwd_mode=self.forwarding.fwd_mode,
             arp_mode=self.forwarding.arp_mode,
             rules={} if self.forwarding.fabric_enforces else dict(self._policies.rules),
+            policy_entries=dict(self.pod_policies.policies.entries),
+            policy_subjects=dict(self.pod_policies.policies.subjects),
             launches=dict(self._launches),
             guard=self._guard,
+            kubernetes_partial=self._kubernetes_partial,
             complete=self._complete,
         )
 

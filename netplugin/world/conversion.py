@@ -6,19 +6,25 @@ translated.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
-from typing import Final
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    summarize_address_range,
+)
+from typing import Final, NamedTuple
 
 from core.errors import Invalid
 from core.ids import split_network_id
 from netplugin.world import port_names
-from netplugin.world.kube_services import KubeService
+from netplugin.world.kube_providers import PROTOCOLS
 from ofnet.bgp.peering import Peering
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Service, ServicePort
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint
 from state.records import (
     BgpRecord,
     Encap,
@@ -30,7 +36,6 @@ from state.records import (
     ServiceRecord,
 )
 
-_PROTOCOLS: Final = {"TCP": 6, "UDP": 17}
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 
 
@@ -51,6 +56,7 @@ def check_network(record: NetworkRecord) -> None:
     with _reading(record.id):
         IPv4Address(record.gateway or 0)
         IPv6Address(record.ipv6_gateway or 0)
+        _granted(record)
 
 
 def check_endpoint(record: EndpointRecord) -> None:
@@ -72,11 +78,13 @@ def check_host(record: HostRecord) -> None:
 def peering_of(record: BgpRecord) -> Peering:
     """Return the BGP peering of a host. Raises Invalid for values that no session can have."""
     with _reading(f"BGP of host {record.hostname}"):
+        router = IPv4Interface(record.router_ip)
         return Peering(
-            router=IPv4Interface(record.router_ip),
+            router=router,
             asn=int(record.as_number),
             peer=IPv4Address(record.neighbor),
             peer_asn=int(record.neighbor_as),
+            next_hop6=port_names.router_link_local(router.ip),
         )
 
 
@@ -99,7 +107,15 @@ def private_subnet(record: GlobalRecord) -> IPv4Network | None:
     return subnet
 
 
-def ports_of(record: ServiceRecord) -> tuple[ServicePort, ...]:
+class PortMapping(NamedTuple):
+    """A port of a service, TCP (6) or UDP (17), and the port of its providers."""
+
+    protocol: int
+    port: int
+    provider_port: int
+
+
+def ports_of(record: ServiceRecord) -> tuple[PortMapping, ...]:
     """Return the ports of a service, each `<port>:<provider's port>:<protocol>`.
 
     Raises Invalid if they or its address cannot be read.
@@ -109,41 +125,12 @@ def ports_of(record: ServiceRecord) -> tuple[ServicePort, ...]:
         return tuple(_service_port(text) for text in record.ports)
 
 
-def _service_port(text: str) -> ServicePort:
+def _service_port(text: str) -> PortMapping:
     port, provider_port, protocol = text.split(":")
     numbers = (int(port), int(provider_port))
-    if protocol.upper() not in _PROTOCOLS or not all(0 < number < 65536 for number in numbers):
+    if protocol.upper() not in PROTOCOLS or not all(0 < number < 65536 for number in numbers):
         raise ValueError(f"{text!r} is not a port of a service")
-    return ServicePort(_PROTOCOLS[protocol.upper()], *numbers)
-
-
-def kube_service_of(service: KubeService) -> Service | None:
-    """Return the switches' form of a service of Kubernetes; None without address or targets."""
-    # A client has one provider for all ports of a service (`ofnet.services.proxy`), and flows
-    # translate a port to one target port. Kubernetes allows more: other targets for each port. So
-    # the providers are the pods that serve every port that is served at all, each at the target
-    # port that most of them use.
-    served = [port for port in service.ports if port.targets and port.protocol in _PROTOCOLS]
-    if service.address is None or not served:
-        return None
-    numbers = [_usual(number for _, number in port.targets) for port in served]
-    pairs = zip(served, numbers, strict=True)
-    serving = [{ip for ip, at in port.targets if at == number} for port, number in pairs]
-    return Service(
-        key=service.key,
-        vrf=0,
-        address=service.address,
-        ports=tuple(
-            ServicePort(_PROTOCOLS[port.protocol], port.port, number)
-            for port, number in zip(served, numbers, strict=True)
-        ),
-        providers=frozenset(set.intersection(*serving)),
-    )
-
-
-def _usual(numbers: Iterable[int]) -> int:
-    """Return the most frequent number; of several, the lowest."""
-    return min(Counter(numbers).items(), key=lambda counted: (-counted[1], counted[0]))[0]
+    return PortMapping(PROTOCOLS[protocol.upper()], *numbers)
 
 
 def addressed(record: EndpointRecord) -> bool:
@@ -160,7 +147,23 @@ def network_of(record: NetworkRecord, vrf: int) -> Network:
         vni=record.ext_pkt_tag,
         gateway=IPv4Address(record.gateway) if record.gateway else None,
         gateway6=IPv6Address(record.ipv6_gateway) if record.ipv6_gateway else None,
+        granted=_granted(record),
     )
+
+
+def _granted(record: NetworkRecord) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return what netmaster grants addresses from: the range, or the whole subnet."""
+    out: list[IPv4Network | IPv6Network] = []
+    if record.subnet:
+        subnet = IPv4Network((record.subnet, record.subnet_len), strict=False)
+        last = IPv4Address(record.last)
+        if record.bounded or last != subnet.broadcast_address:
+            out += summarize_address_range(IPv4Address(record.first), last)
+        else:
+            out.append(subnet)
+    if record.ipv6_subnet:
+        out.append(IPv6Network((record.ipv6_subnet, record.ipv6_subnet_len), strict=False))
+    return tuple(out)
 
 
 def local_of(

@@ -1,19 +1,23 @@
 """The DNS names of endpoints and services on all hosts. Pure: no I/O, no clock.
 
 `netplugin.world.builder` feeds it the records of endpoints and services; `netplugin.dns.nameserver`
-looks names up. A name is searched first among the services of Kubernetes, which all tenants share,
-then in its tenant among services, groups, and the common names of containers and pods
+looks names up. A name is searched first among those of Kubernetes (`netplugin.world.kube_names`),
+which all tenants share, though each sees only its own pods behind a headless service. It is then
+searched in its tenant among services, groups, and the common names of containers and pods
 (`nameserver.go`). Case does not matter (RFC 4343). Endpoint ids are no names; `report` alone shows
 them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from core.ids import EndpointKey, ServiceKey, TenantName
-from netplugin.world.kube_services import KubeService
+from core.multimap import discard
+from netplugin.world.kube_names import CLUSTER_DOMAIN, EXISTS, KubeNames, NameRecords
+from netplugin.world.kube_services import KubeService, KubeTarget
 from netplugin.world.network_tenants import NetworkTenants
 from state.records import EndpointRecord, ServiceRecord
 
@@ -23,14 +27,13 @@ _Holders = dict[_Name, dict[EndpointKey, EndpointRecord]]
 KUBERNETES: Final = "k8sDefaultTenant"
 """The tenant under which the original lists the services of Kubernetes."""
 
-_DOMAINS: Final = ("", ".svc", ".svc.cluster.local")
 _KINDS: Final = ("commonNames", "endpointGroups", "endpoints", "services")
 
 
 class DnsRecords:
     """The names of all endpoints and services; all addresses and networks can be read."""
 
-    def __init__(self, tenants: NetworkTenants | None = None) -> None:
+    def __init__(self, tenants: NetworkTenants | None = None, zone: str = CLUSTER_DOMAIN) -> None:
         self.tenants = tenants or NetworkTenants()
         """Tenants of networks. Endpoints are removed before one changes, and put again after."""
         self._endpoints: dict[EndpointKey, EndpointRecord] = {}
@@ -42,13 +45,16 @@ class DnsRecords:
         # look-up. Pods may ask for a group of ten thousand without end, so the result is cached
         # until a record of that name changes.
         self._found: dict[_Name, dict[type[Address], Sequence[str]]] = {}
-        self._kube: dict[str, KubeService] = {}
-        self._kube_names: dict[str, dict[str, KubeService]] = {}
+        self.kube = KubeNames(zone)
+        """The names of Kubernetes' services, for all tenants."""
+        self._holders: dict[str, set[EndpointKey]] = {}
 
     def put_endpoint(self, record: EndpointRecord) -> None:
         """Add or replace an endpoint."""
         self.remove_endpoint(record.key)
         self._endpoints[record.key] = record
+        for text in _texts(record):
+            self._holders.setdefault(text, set()).add(record.key)
         for holders, name in self._names(record):
             holders.setdefault(name, {})[record.key] = record
             self._found.pop(name, None)
@@ -56,6 +62,8 @@ class DnsRecords:
     def remove_endpoint(self, key: EndpointKey) -> None:
         """Remove an endpoint."""
         gone = self._endpoints.pop(key, None)
+        for text in _texts(gone) if gone is not None else ():
+            discard(self._holders, text, key)
         for holders, name in self._names(gone) if gone is not None else ():
             self._found.pop(name, None)
             del holders[name][key]
@@ -80,20 +88,37 @@ class DnsRecords:
                 del self._served[name]
 
     def put_kube_service(self, service: KubeService) -> None:
-        """Add or replace a service of Kubernetes; one without an address has no name here."""
-        self.remove_kube_service(service.key)
-        if service.address is not None or service.address6 is not None:
-            self._kube[service.key] = service
-            for name in _kube_names(service):
-                self._kube_names.setdefault(name, {})[service.key] = service
+        """Add or replace a service of Kubernetes."""
+        self.kube.put(service)
 
     def remove_kube_service(self, key: str) -> None:
         """Remove a service of Kubernetes."""
-        gone = self._kube.pop(key, None)
-        for name in _kube_names(gone) if gone is not None else ():
-            del self._kube_names[name][key]
-            if not self._kube_names[name]:
-                del self._kube_names[name]
+        self.kube.remove(key)
+
+    def of_kubernetes(self, tenant: TenantName, name: str) -> NameRecords | None:
+        """Return the records of a name of Kubernetes, as a tenant sees them; None for no such name.
+
+        Of the endpoints behind a headless service a tenant sees its own, and what is no pod.
+        """
+        found = self.kube.lookup(name.lower())
+        if found is None or found is EXISTS:
+            return found
+        return replace(
+            found,
+            members=tuple(one for one in found.members if self._visible(tenant, one)),
+            servers=tuple(one for one in found.servers if self._visible(tenant, one.member)),
+            pointers=tuple(one for one in found.pointers if self._visible(tenant, one[1])),
+        )
+
+    def _visible(self, tenant: TenantName, target: KubeTarget | None) -> bool:
+        """Return whether an endpoint is a pod of the tenant, or no pod of any tenant."""
+        if target is None:
+            return True
+        # Tenants' addresses overlap: of several pods that have the address, its name tells which.
+        holders = [self._endpoints[key] for key in self._holders.get(str(target.address), ())]
+        pod = target.pod.rpartition("/")[2]
+        named = [one for one in holders if one.common_name == pod] or holders
+        return not named or any(self.tenants.of(one.network) == tenant for one in named)
 
     def lookup(self, tenant: TenantName, name: str, family: type[Address]) -> Sequence[str] | None:
         """Return the addresses of a name; None if it does not exist.
@@ -101,9 +126,9 @@ class DnsRecords:
         They are those of the first kind that has any of this family.
         """
         wanted = _name(tenant, name)
-        kube = self._kube_names.get(name.lower())
+        kube = self.of_kubernetes(tenant, name)
         if kube is not None:
-            return _kube_addresses(min(kube.values(), key=_rank), family)
+            return _kube_addresses(kube, family)
         found = self._found.get(wanted, {}).get(family)
         if found is None and (found := self._search(wanted, family)) is not None:
             self._found.setdefault(wanted, {})[family] = found
@@ -132,8 +157,10 @@ class DnsRecords:
                     tenants[tenant][kind][name].append(_shown(record))
         for _, service in sorted(self._services.items()):
             tenants[service.tenant]["services"][service.name].append(_shown(service))
-        for _, kube in sorted(self._kube.items()):
-            tenants[KUBERNETES]["k8sServices"][kube.name].append(f"ipv4:{kube.address or '<nil>'}")
+        for _, kube in sorted(self.kube.services.items()):
+            if kube.addresses:
+                (four,) = _of_family(kube.addresses, IPv4Address) or ("<nil>",)
+                tenants[KUBERNETES]["k8sServices"][kube.name].append(f"ipv4:{four}")
         return tenants
 
     def _names(self, record: EndpointRecord) -> Iterator[tuple[_Holders, _Name]]:
@@ -144,20 +171,17 @@ class DnsRecords:
             yield self._common, _name(tenant, common)
 
 
-def _kube_names(service: KubeService) -> list[str]:
-    """Return the names of a service: its own, and with its namespace those of cluster DNS."""
-    own = f"{service.name}.{service.namespace}".lower()
-    return [service.name.lower(), *(f"{own}{domain}" for domain in _DOMAINS)]
+def _kube_addresses(records: NameRecords, family: type[Address]) -> list[str]:
+    members = (one.address for one in records.members)
+    return _of_family((*records.addresses, *members), family)
 
 
-def _rank(service: KubeService) -> tuple[bool, str]:
-    """Of services of one name in several namespaces, that of `default` comes first."""
-    return service.namespace != "default", service.namespace
+def _of_family(addresses: Iterable[Address], family: type[Address]) -> list[str]:
+    return [str(one) for one in addresses if isinstance(one, family)]
 
 
-def _kube_addresses(service: KubeService, family: type[Address]) -> list[str]:
-    address = service.address if family is IPv4Address else service.address6
-    return [str(address)] if address is not None else []
+def _texts(record: EndpointRecord) -> list[str]:
+    return [text for text in (record.ip_address, record.ipv6_address) if text]
 
 
 def _name(tenant: TenantName, name: str) -> _Name:

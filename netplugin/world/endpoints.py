@@ -9,14 +9,15 @@ on the bridge that has its network (`netplugin.world.networks`). Its DSCP and VL
 group, its private address from the host's private network.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkId
 from core.multimap import discard
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.conversion import LocalPort, addressed, check_endpoint, local_of, remote_of
+from netplugin.world.host_routes import Address, Contested, HostRoutes, Pod
 from ofnet.world import AccessPort, Bridge, HostPort, LocalEndpoint, RemoteEndpoint
 from state.records import EndpointRecord, GroupRecord
 
@@ -33,6 +34,8 @@ class Endpoints:
         self._ports: dict[EndpointKey, LocalPort] = {}
         self._groups: dict[GroupKey, GroupRecord] = {}
         self._revoked: set[EndpointKey] = set()
+        self._routes = HostRoutes()
+        self._claimed: dict[EndpointKey, Pod] = {}
 
     # -- from the store ------------------------------------------------------------------------
 
@@ -101,12 +104,18 @@ class Endpoints:
         """Set the interface to this host that the pod of an endpoint has."""
         self._vxlan.set_access(key, port)
 
-    def set_host_port(self, port: HostPort | None) -> None:
-        """Set or clear the host's port on the vxlan bridge; pods get addresses of its subnet."""
-        if self._vxlan.host_port != port:
-            self._vxlan.set_host_port(port)
-            for key in self._ports:
-                self._update(key)
+    def set_host_port(self, port: HostPort | None, bridge: Bridge = Bridge.VXLAN) -> None:
+        """Set or clear the host's port on a bridge.
+
+        Pods get addresses of the private network once it is on the vxlan bridge.
+        """
+        before = self.host_port
+        if self._bridges[bridge].host_port == port:
+            return
+        self._bridges[bridge].set_host_port(port)
+        subnets = [None if one is None else one.subnet for one in (before, self.host_port)]
+        for key in self._ports if subnets[0] != subnets[1] else ():
+            self._update(key)
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -117,6 +126,10 @@ class Endpoints:
     def here(self) -> list[EndpointRecord]:
         """Return the records of this host's endpoints."""
         return [one for one in self._records.values() if one.homing_host == self._host]
+
+    def of_id(self, endpoint_id: str) -> list[EndpointRecord]:
+        """Return the records of an endpoint id on any network; slow, for there is no such index."""
+        return [one for one in self._records.values() if one.endpoint_id == endpoint_id]
 
     def on(self, nid: NetworkId) -> list[EndpointRecord]:
         """Return the records of the endpoints of a network."""
@@ -134,6 +147,10 @@ class Endpoints:
         """Return the record of a group, None if it is not known here."""
         return self._groups.get(key)
 
+    def groups(self) -> list[GroupRecord]:
+        """Return the records of all groups."""
+        return list(self._groups.values())
+
     @property
     def host_port(self) -> HostPort | None:
         """The host's own port on the vxlan bridge, None while it is not there."""
@@ -143,6 +160,20 @@ class Endpoints:
         """Return the private addresses of this host's pods on the vxlan bridge, by their own."""
         local = self._vxlan.local.values()
         return {one.ip: one.nat_ip for one in local if one.nat_ip is not None}
+
+    def routed(self, bridge: Bridge) -> frozenset[Address]:
+        """Return the addresses of pods to which the host has routes by its port on a bridge."""
+        local = self._bridges[bridge].local.values()
+        return frozenset(address for one in local for address in one.routed)
+
+    def routed_of(self, key: EndpointKey) -> frozenset[Address]:
+        """Return the addresses by which the host reaches a pod of its own."""
+        pod = self._claimed.get(key)
+        return self._routes.of(pod) if pod is not None else frozenset()
+
+    def contested(self) -> list[Contested]:
+        """Return the addresses that several pods of this host have."""
+        return list(self._routes.contested())
 
     # -- from records and ports to bridges -----------------------------------------------------
 
@@ -162,6 +193,7 @@ class Endpoints:
         # kinds are set in one call, so that no endpoint is both.
         port = self._ports.get(key)
         record = port.record if port is not None else self._records.get(key)
+        affected = self._claim_routes(key, port)
         for bridge in self._bridges.values():
             local: LocalEndpoint | None = None
             remote: RemoteEndpoint | None = None
@@ -171,8 +203,34 @@ class Endpoints:
                 elif record.homing_host != self._host:
                     remote = remote_of(record)
             bridge.set_endpoint(key, local, remote)
+        for other in affected:
+            self._update(other)
+
+    def _claim_routes(self, key: EndpointKey, port: LocalPort | None) -> frozenset[EndpointKey]:
+        """Set the addresses the host reaches a pod by; return the other pods this affects."""
+        pod = None
+        addresses: set[Address] = set()
+        if port is not None and port.number is not None:
+            pod = Pod(port.number, key)
+            addresses = set(self._reachable(port.record))
+        claimed = self._claimed.pop(key, None)
+        affected: frozenset[EndpointKey] = frozenset()
+        if claimed is not None and claimed != pod:
+            affected |= self._routes.claim(claimed, frozenset())
+        if pod is not None:
+            self._claimed[key] = pod
+            affected |= self._routes.claim(pod, addresses)
+        return affected
+
+    def _reachable(self, record: EndpointRecord) -> Iterator[Address]:
+        """Yield the addresses of an endpoint, if its network is on a bridge of this host."""
+        bridges = self._bridges.values()
+        if addressed(record) and any(record.network in bridge.networks for bridge in bridges):
+            yield IPv4Address(record.ip_address)
+            if record.ipv6_address:
+                yield IPv6Address(record.ipv6_address)
 
     def _local(self, port: LocalPort) -> LocalEndpoint:
         group = self._groups.get(GroupKey(port.record.group_key))
         private = None if self.host_port is None else self.host_port.subnet
-        return local_of(port, group, private)
+        return replace(local_of(port, group, private), routed=self.routed_of(port.record.key))

@@ -5,100 +5,98 @@ order; out come `KubeService`s. The targets of a port are those that the endpoin
 of that name: a service may give its target port by name. Services are keyed by namespace and name.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from core.multimap import discard
+from netplugin.world.kube_backends import (
+    Backends,
+    KubeTarget,
+    members,
+    of_endpoints,
+    of_slice,
+    targets,
+)
+from netplugin.world.kube_objects import (
+    EndpointsObject,
+    Ip,
+    KubeObject,
+    Port,
+    ServiceObject,
+    SliceObject,
+    parse,
+)
 
-from core.errors import Invalid
+__all__ = [
+    "ENDPOINTS",
+    "SERVICES",
+    "SLICES",
+    "KubePort",
+    "KubeService",
+    "KubeServices",
+    "KubeTarget",
+]
 
 SERVICES: Final = "services"
 ENDPOINTS: Final = "endpoints"
-
-KubeObject = Mapping[str, Any]
-_Ip = IPv4Address | IPv6Address
+SLICES: Final = "endpointslices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubePort:
-    """A port of a service and its targets, addresses and ports. A `node_port` of 0 means none."""
+    """A port of a service and its targets. A `node_port` of 0 means none.
 
+    `targets` are the ready ones of both families, or, if none is ready, those that terminate but
+    still serve, as kube-proxy does (KEP-1669). `draining` are the latter in any case: where a
+    traffic policy leaves only the targets of one node, and none of these is ready there, they are
+    to be used.
+    """
+
+    name: str = ""
     protocol: str
     port: int
     node_port: int = 0
-    targets: frozenset[tuple[IPv4Address, int]] = frozenset()
+    targets: frozenset[KubeTarget] = frozenset()
+    draining: frozenset[KubeTarget] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeService:
-    """A service; a headless one has no address of its own."""
+    """A service; a headless one has no address of its own, one of type ExternalName no targets."""
 
     namespace: str
     name: str
-    address: IPv4Address | None
-    address6: IPv6Address | None = None
+    addresses: tuple[Ip, ...] = ()
+    """Its cluster IPs, the one of the primary family first; () if it is headless."""
+
+    external_ips: tuple[Ip, ...] = ()
+    load_balancer_ips: tuple[Ip, ...] = ()
+    headless: bool = False
+    external_name: str = ""
+    """The DNS name for which a service of type ExternalName stands."""
+
+    external_local: bool = False
+    """externalTrafficPolicy Local: traffic from outside goes to targets of its own node only."""
+
+    internal_local: bool = False
+    """internalTrafficPolicy Local: the same for traffic from inside the cluster."""
+
+    health_check_node_port: int = 0
+    affinity_seconds: int = 0
+    """How long a client stays with its target (sessionAffinity ClientIP); 0 for no affinity."""
+
+    publish_not_ready: bool = False
+    """publishNotReadyAddresses: the server counts endpoints as ready that are not."""
+
     ports: tuple[KubePort, ...] = ()
+    members: frozenset[KubeTarget] = frozenset()
+    """Of a headless service all ready endpoints, with port 0: also where it names no ports."""
 
     @property
     def key(self) -> str:
         """`<namespace>/<name>`."""
         return f"{self.namespace}/{self.name}"
-
-
-class _Part(BaseModel):
-    """A part of an object; null stands for an absent field."""
-
-    model_config = ConfigDict(frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_nulls(cls, value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        return {name: one for name, one in value.items() if one is not None}
-
-
-class _Meta(_Part):
-    name: str
-    namespace: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-class _Port(_Part):
-    name: str = ""
-    port: int = Field(ge=1, le=65535)
-    protocol: str = "TCP"
-    node_port: int = Field(0, alias="nodePort", ge=0, le=65535)
-
-
-class _Spec(_Part):
-    address: _Ip | Literal["", "None"] = Field("", alias="clusterIP")
-    addresses: tuple[_Ip | Literal["None"], ...] = Field((), alias="clusterIPs")
-    ports: tuple[_Port, ...] = ()
-
-
-class _Service(_Part):
-    metadata: _Meta
-    spec: _Spec
-
-
-class _Address(_Part):
-    ip: _Ip
-
-
-class _Subset(_Part):
-    addresses: tuple[_Address, ...] = ()
-    ports: tuple[_Port, ...] = ()
-
-
-class _Endpoints(_Part):
-    metadata: _Meta
-    subsets: tuple[_Subset, ...] = ()
 
 
 class KubeServices:
@@ -107,77 +105,103 @@ class KubeServices:
     def __init__(self) -> None:
         self.services: dict[str, KubeService] = {}
         """By `<namespace>/<name>`."""
-        self._services: dict[str, _Service] = {}
-        self._endpoints: dict[str, _Endpoints] = {}
+        self._services: dict[str, ServiceObject] = {}
+        self._endpoints: dict[str, tuple[Backends, ...]] = {}
+        self._slices: dict[str, tuple[str, Backends]] = {}
+        self._slices_of: dict[str, set[str]] = {}
 
-    def put(self, resource: str, obj: KubeObject) -> set[str]:
+    def put(self, resource: str, received: KubeObject) -> set[str]:
         """Add or replace an object. Raises Invalid, changing nothing, if it cannot be read."""
-        try:
-            if resource == SERVICES:
-                service = _Service.model_validate(obj)
+        match resource:
+            case "services":
+                service = parse(ServiceObject, resource, received)
                 self._services[service.metadata.key] = service
                 return self._derive(service.metadata.key)
-            endpoints = _Endpoints.model_validate(obj)
-        except ValidationError as exc:
-            raise Invalid(f"{resource} {key_of(obj)} of Kubernetes: {exc}") from exc
-        self._endpoints[endpoints.metadata.key] = endpoints
-        return self._derive(endpoints.metadata.key)
+            case "endpoints":
+                endpoints = parse(EndpointsObject, resource, received)
+                self._endpoints[endpoints.metadata.key] = of_endpoints(endpoints)
+                return self._derive(endpoints.metadata.key)
+            case _:
+                piece = parse(SliceObject, resource, received)
+                return self._put_slice(piece.metadata.key, piece.service, of_slice(piece))
 
     def retain(self, resource: str, keys: Container[str]) -> set[str]:
         """Remove the objects of a resource whose keys are not among these."""
-        held = self._services if resource == SERVICES else self._endpoints
+        held = self._held(resource)
         return set().union(*(self.remove(resource, key) for key in tuple(held) if key not in keys))
 
     def remove(self, resource: str, key: str) -> set[str]:
         """Remove an object."""
-        held: dict[str, Any] = self._services if resource == SERVICES else self._endpoints
-        held.pop(key, None)
+        if resource == SLICES:
+            return self._remove_slice(key)
+        self._held(resource).pop(key, None)
         return self._derive(key)
 
+    def _held(self, resource: str) -> dict[str, Any]:
+        held: dict[str, dict[str, Any]] = {
+            SERVICES: self._services,
+            ENDPOINTS: self._endpoints,
+            SLICES: self._slices,
+        }
+        return held[resource]
+
+    def _put_slice(self, key: str, service: str, backends: Backends) -> set[str]:
+        altered = set[str]()
+        if key in self._slices and self._slices[key][0] != service:
+            altered = self._remove_slice(key)
+        self._slices[key] = service, backends
+        self._slices_of.setdefault(service, set()).add(key)
+        return altered | self._derive(service)
+
+    def _remove_slice(self, key: str) -> set[str]:
+        if key not in self._slices:
+            return set()
+        service, _ = self._slices.pop(key)
+        discard(self._slices_of, service, key)
+        return self._derive(service)
+
     def _derive(self, key: str) -> set[str]:
-        # Services and endpoints arrive by two watches that know nothing of each other. Endpoints
+        # Services and endpoints arrive by watches that know nothing of each other. Endpoints
         # without a service are kept, because the service may follow.
         before = self.services.pop(key, None)
         service = self._services.get(key)
         if service is not None:
-            endpoints = self._endpoints.get(key)
-            subsets = endpoints.subsets if endpoints is not None else ()
-            self.services[key] = _service(service, subsets)
+            slices = (self._slices[one][1] for one in self._slices_of.get(key, ()))
+            self.services[key] = _service(service, (*self._endpoints.get(key, ()), *slices))
         return {key} if self.services.get(key) != before else set()
 
 
-def key_of(obj: KubeObject) -> str:
-    """Return the key of an object, even if the object is invalid otherwise."""
-    meta = obj.get("metadata")
-    about = meta if isinstance(meta, dict) else {}
-    return f"{about.get('namespace')}/{about.get('name')}"
-
-
-def _service(service: _Service, subsets: Iterable[_Subset]) -> KubeService:
+def _service(service: ServiceObject, backends: Sequence[Backends]) -> KubeService:
     spec = service.spec
-    addresses = [one for one in (spec.address, *spec.addresses) if not isinstance(one, str)]
+    addresses = spec.cluster_ips or (spec.cluster_ip,)
+    ingress = service.status.load_balancer.ingress
     return KubeService(
         namespace=service.metadata.namespace,
         name=service.metadata.name,
-        address=next((one for one in addresses if isinstance(one, IPv4Address)), None),
-        address6=next((one for one in addresses if isinstance(one, IPv6Address)), None),
-        ports=tuple(
-            KubePort(
-                protocol=port.protocol,
-                port=port.port,
-                node_port=port.node_port,
-                targets=frozenset(_targets(port, subsets)),
-            )
-            for port in spec.ports
+        addresses=tuple(one for one in addresses if not isinstance(one, str)),
+        external_ips=spec.external_ips,
+        load_balancer_ips=tuple(one.ip for one in ingress if one.ip and one.mode == "VIP"),
+        headless=spec.cluster_ip == "None",
+        external_name=spec.external_name if spec.type == "ExternalName" else "",
+        external_local=spec.external_policy == "Local",
+        internal_local=spec.internal_policy == "Local",
+        health_check_node_port=spec.health_check_node_port,
+        affinity_seconds=(
+            spec.affinity_config.client_ip.seconds if spec.affinity == "ClientIP" else 0
         ),
+        publish_not_ready=spec.publish_not_ready,
+        ports=tuple(_port(port, backends) for port in spec.ports),
+        members=members(backends) if spec.cluster_ip == "None" else frozenset(),
     )
 
 
-def _targets(port: _Port, subsets: Iterable[_Subset]) -> Iterator[tuple[IPv4Address, int]]:
-    """Yield the targets of a port: the ready addresses, at the endpoints' port of its name."""
-    for subset in subsets:
-        for target in subset.ports:
-            if target.name == port.name:
-                for one in subset.addresses:
-                    if isinstance(one.ip, IPv4Address):
-                        yield one.ip, target.port
+def _port(port: Port, backends: Sequence[Backends]) -> KubePort:
+    ready, draining = targets(port, backends)
+    return KubePort(
+        name=port.name,
+        protocol=port.protocol,
+        port=port.port,
+        node_port=port.node_port,
+        targets=ready or draining,
+        draining=draining,
+    )

@@ -10,7 +10,8 @@ exist are passed in as arguments (`netplugin.ovsdb` has them).
 import hashlib
 import re
 from collections.abc import Collection, Container
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
+from pathlib import Path
 from typing import Final
 
 from core.errors import Exhausted, Invalid
@@ -21,6 +22,10 @@ HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
 FIRST_UPLINK: Final = 0x7F01
 """OpenFlow number of the uplink's first card; those of the others follow."""
+VLAN_HOST_OFPORT: Final = 0x7F3D
+"""OpenFlow number of `contivv0`."""
+NAME_OFPORT: Final = 0x7F3E
+"""OpenFlow number of the port of the name service, on each bridge."""
 ROUTER_OFPORT: Final = 0x7F3F
 """OpenFlow number of `inb01`."""
 FIRST_INFRA: Final = 0x7F40
@@ -31,18 +36,26 @@ FIRST_ACCESS: Final = 0xC000
 LAST_ACCESS: Final = 0xFEFF
 
 HOST_PORT: Final = "contivh0"
+VLAN_HOST_PORT: Final = "contivv0"
 ROUTER_PORT: Final = "inb01"
 HOST_NUMBER: Final = 0xFFFE
 """N of the host's own port: the last address of the private network."""
 
 ENDPOINT_ID: Final = "endpoint-id"
 """Key in the external ids of a port: the id of its endpoint."""
+PEER_NUMBER: Final = 0xFFFD
+"""N of the next hop of the host's routes to its pods; no port has it."""
+
 HOST_ENDPOINT_ID: Final = "hostcontivh0"
+NAME_ENDPOINT_ID: Final = "hostcontivdns"
+VLAN_HOST_ENDPOINT_ID: Final = "hostcontivv0"
 ROUTER_ENDPOINT_ID: Final = "hostinb01"
 VTEP_HOST_ID: Final = "vtep-host"
 """Key in the external ids of a tunnel port: the label of the host at its other end."""
 
 MAX_NAME: Final = 15
+_ROUTER_MAC: Final = b"\x06\x02"
+"""The first two bytes of the MAC address of `inb01`; its IPv4 address follows."""
 _ENDPOINT_PORT: Final = re.compile(r"vvport([1-9][0-9]{0,4})")
 _ACCESS_PORT: Final = re.compile(r"hport([1-9][0-9]{0,4})")
 
@@ -92,6 +105,24 @@ def _number(pattern: re.Pattern[str], name: str) -> int | None:
         return None
     number = int(match[1])
     return number if FIRST_ENDPOINT <= number <= LAST_ENDPOINT else None
+
+
+def name_port(bridge: int) -> str:
+    """Return the name of the port of the name service on a bridge, by the bridge's number."""
+    return f"contivdns{bridge}"
+
+
+_NAME_PORTS: Final = (name_port(0), name_port(1))
+
+
+def is_name_port(name: str) -> bool:
+    """Return whether a port name is one of `name_port`'s."""
+    return name in _NAME_PORTS
+
+
+def name_spaces(directory: Path) -> dict[str, Path]:
+    """Return the ports of the name service, and the files of the namespaces behind them."""
+    return {name: directory / f"{name}.netns" for name in _NAME_PORTS}
 
 
 def is_ours(name: str, external_ids: Collection[str] = ()) -> bool:
@@ -169,7 +200,17 @@ def private_mac(subnet: IPv4Network, number: int) -> str:
 
 def router_mac(address: IPv4Address) -> str:
     """Return the MAC address of `inb01`, outside the ranges of pods."""
-    return ":".join(f"{byte:02x}" for byte in b"\x06\x02" + address.packed)
+    return ":".join(f"{byte:02x}" for byte in _ROUTER_MAC + address.packed)
+
+
+def router_link_local(address: IPv4Address) -> IPv6Address:
+    """Return the IPv6 link-local address of `inb01`: that of its MAC (EUI-64, RFC 4291 A).
+
+    It is unique on the peer's network, since the IPv4 address in it is.
+    """
+    mac = _ROUTER_MAC + address.packed
+    interface = bytes((mac[0] ^ 0x02,)) + mac[1:3] + b"\xff\xfe" + mac[3:]
+    return IPv6Address(b"\xfe\x80" + bytes(6) + interface)
 
 
 def _next(last: int, in_use: Container[int], first: int, end: int, what: str) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Container, Iterable
 from ipaddress import IPv4Address
 
 from core.ids import EndpointKey, NetworkId, ServiceKey, TenantName
-from netplugin.world.conversion import ports_of
+from netplugin.world.conversion import PortMapping, ports_of
 from netplugin.world.network_tenants import NetworkTenants
-from ofnet.world import Service, ServicePort
+from ofnet.world import Provider, Service, ServicePort
 from state.records import EndpointRecord, ServiceRecord
 from state.service_providers import Candidate, provides
 
@@ -22,7 +22,7 @@ class ServiceRecords:
     def __init__(self, tenants: NetworkTenants) -> None:
         self._tenants = tenants
         self._services: dict[ServiceKey, ServiceRecord] = {}
-        self._ports: dict[ServiceKey, tuple[ServicePort, ...]] = {}
+        self._ports: dict[ServiceKey, tuple[PortMapping, ...]] = {}
         self._candidates: dict[TenantName, dict[EndpointKey, Candidate]] = {}
         self._providers: dict[ServiceKey, dict[EndpointKey, EndpointRecord]] = {}
 
@@ -88,13 +88,19 @@ class ServiceRecords:
         service = self._services.get(key)
         if service is None:
             return None
+        providing = self._providers[key].values()
+        providers = _addresses(one for one in providing if one.network in networks)
         return Service(
             key=key,
             vrf=vrf,
             address=IPv4Address(service.ip_address),
-            ports=self._ports[key],
-            providers=_addresses(
-                one for one in self._providers[key].values() if one.network in networks
+            ports=tuple(
+                ServicePort(
+                    port.protocol,
+                    port.port,
+                    frozenset(Provider(one, port.provider_port, vrf) for one in providers),
+                )
+                for port in self._ports[key]
             ),
         )
 

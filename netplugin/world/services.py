@@ -3,29 +3,31 @@
 The cluster's services are records, with providers found by `netplugin.world.service_records`. A
 bridge has a service in the VRF of its tenant (`netplugin.world.vrfs`), with the providers that are
 on networks of this bridge. Services of Kubernetes (`netplugin.kube.feed`) are on both bridges, for
-every tenant. Next is `ofnet.pipelines.service_nat`.
+every tenant, with the providers of each (`netplugin.world.kube_providers`). Next is
+`ofnet.pipelines.service_nat`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
-from core.ids import ServiceKey, TenantName
+from core.ids import HostLabel, ServiceKey, TenantName
 from netplugin.world.bridge_state import BridgeState
-from netplugin.world.conversion import kube_service_of
+from netplugin.world.kube_providers import KubeProviders
 from netplugin.world.kube_services import KubeService
 from netplugin.world.network_tenants import NetworkTenants
 from netplugin.world.service_records import ServiceRecords
-from ofnet.world import Bridge, Service
+from ofnet.world import Bridge
 from state.records import EndpointRecord, ServiceRecord
 
 
 class Services:
-    """The services of the cluster and of Kubernetes.
+    """The services of the cluster and of Kubernetes, on this `host`.
 
     `vrfs` has the current VRF ids of tenants. `changed` is called when a service may have changed.
     """
 
     def __init__(
         self,
+        host: HostLabel,
         bridges: Mapping[Bridge, BridgeState],
         vrfs: Mapping[TenantName, int],
         tenants: NetworkTenants,
@@ -36,8 +38,14 @@ class Services:
         self._vrfs = vrfs
         self._records = ServiceRecords(tenants)
         self._altered: set[ServiceKey] = set()
-        self.kube: dict[str, KubeService] = {}
-        """The services of Kubernetes by their keys; to be read."""
+        self._kube = KubeProviders(host, tenants)
+        self._altered_kube: set[str] = set()
+        self._named: dict[str, set[str]] = {}
+
+    @property
+    def kube(self) -> Mapping[str, KubeService]:
+        """The services of Kubernetes by their keys."""
+        return self._kube.services
 
     def put(self, record: ServiceRecord) -> None:
         """Add or replace a service. Raises Invalid, changing nothing, if it cannot be read."""
@@ -50,25 +58,28 @@ class Services:
     def put_endpoint(self, record: EndpointRecord) -> None:
         """Add or replace an endpoint, which may be a provider."""
         self._mark(self._records.put_endpoint(record))
+        self._mark_kube(self._kube.put_endpoint(record))
 
     def remove_endpoint(self, record: EndpointRecord) -> None:
         """Remove an endpoint."""
         self._mark(self._records.remove_endpoint(record))
+        self._mark_kube(self._kube.remove_endpoint(record))
 
     def tenants_changed(self, tenants: Iterable[TenantName]) -> None:
         """Update the services of tenants whose networks or VRF ids changed."""
         for tenant in tenants:
             self._mark(self._records.of_tenant(tenant))
+            self._mark_kube(self._kube.services)
 
     def put_kube(self, service: KubeService) -> None:
         """Add or replace a service of Kubernetes."""
-        self.kube[service.key] = service
-        self._set_on_all(service.key, kube_service_of(service))
+        self._kube.put_service(service)
+        self._mark_kube({service.key})
 
     def remove_kube(self, key: str) -> None:
         """Remove a service of Kubernetes."""
-        self.kube.pop(key, None)
-        self._set_on_all(key, None)
+        self._kube.remove_service(key)
+        self._mark_kube({key})
 
     def update_bridges(self) -> None:
         """Set the changed services on the bridges."""
@@ -83,6 +94,18 @@ class Services:
                     None if vrf is None else self._records.on_bridge(key, vrf, bridge.networks)
                 )
                 bridge.set_service(key, service)
+        altered_kube, self._altered_kube = self._altered_kube, set()
+        for name in altered_kube:
+            self._set_kube(name)
+
+    def _set_kube(self, key: str) -> None:
+        before = self._named.pop(key, set())
+        for bridge in self._bridges.values():
+            services = self._kube.on_bridge(key, self._vrfs, bridge.networks)
+            for name in before | services.keys():
+                bridge.set_service(name, services.get(name))
+            if services:
+                self._named[key] = set(services)
 
     def _mark(self, keys: Iterable[ServiceKey]) -> None:
         before = len(self._altered)
@@ -90,6 +113,8 @@ class Services:
         if len(self._altered) > before:
             self._changed()
 
-    def _set_on_all(self, key: str, service: Service | None) -> None:
-        for bridge in self._bridges.values():
-            bridge.set_service(key, service)
+    def _mark_kube(self, keys: Iterable[str]) -> None:
+        before = len(self._altered_kube)
+        self._altered_kube.update(keys)
+        if len(self._altered_kube) > before:
+            self._changed()

@@ -77,7 +77,9 @@ class ConsulCommitter:
     async def _commit_once(
         self, changes: Sequence[Change], fence: Fence | None, writer: Writer
     ) -> list[Outcome]:
-        last = writer.last if writer.last is not None else await self._marker_rev(writer.marker)
+        last = writer.last
+        if last is None:
+            last = writer.seen(await self._marker_rev(writer.marker), fence)
         writer.last = None  # unknown until an answer comes, as in objdb.etcd.commit
         sent: dict[bytes, Refusals] = {}
         refused: Refusals = {}
@@ -88,12 +90,12 @@ class ConsulCommitter:
             writes = _remaining(changes, refused)
             answer = await self._send([*_fenced(fence), marking, *writes], Retry.REPEAT)
             if not answer.refused:
-                writer.last = answer.rev
+                writer.last = writer.seen(answer.rev, None)
                 return _outcomes(changes, refused, answer.rev)
             try:
                 if marking in answer.refused:
                     marker = await self._reader.get(writer.marker)
-                    last = marker.rev if marker else 0
+                    last = writer.seen(marker.rev if marker else 0, fence)
                     if marker is not None and marker.value in sent:
                         writer.last = last
                         return _outcomes(changes, sent[marker.value], last)

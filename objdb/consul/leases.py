@@ -26,10 +26,10 @@ from typing import Any, Final
 
 from consul.callback import CB
 
-from core.errors import StoreUnavailable
+from core.errors import ContivError, StoreUnavailable
 from core.logs import fields
 from objdb.consul.agents import TOKEN_HEADER, ConsulAgent, ConsulAgents
-from objdb.failover import NoAnswer, Retry, RetryPolicy
+from objdb.failover import ATTEMPT, NoAnswer, Retry, RetryPolicy
 from objdb.keepalive import LEASE_ENDED, REVOKE_BUDGET, Renew, RenewedLease, stop_all
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,9 @@ _UNKNOWN: Final = b"does not have associated TTL"
 _SYNC_TIMEOUT: Final = 2.0
 """Seconds an agent may take to send a new check to the servers."""
 
+_SHORT_ATTEMPT: Final = 0.2
+"""Seconds an agent that has just failed has for one more request, before the next one is asked."""
+
 
 class ConsulLease(RenewedLease):
     """A session of consul; a `Lease`. `sent` is the time before its check was registered."""
@@ -66,11 +69,9 @@ class ConsulLease(RenewedLease):
             await self._agents.call(
                 lambda client: client.session.destroy(self.id), Retry.REPEAT, budget=REVOKE_BUDGET
             )
-            await self._at.agent.call(
-                lambda client: client.agent.service.deregister(self._at.check)
-            )
-        except (StoreUnavailable, NoAnswer) as exc:
+        except StoreUnavailable as exc:
             log.info("lease not revoked, it will expire", extra=fields(error=str(exc)))
+        await _deregister(self._at.agent, self._at.check)
 
 
 class ConsulLeases:
@@ -94,18 +95,15 @@ class ConsulLeases:
     async def _grant_at(self, agent: ConsulAgent, ttl: float) -> ConsulLease:
         check = f"{SERVICE}-{uuid.uuid4()}"
         sent = time.monotonic()
-        await agent.call(lambda client: _registered(client, check, ttl))
-        stop = time.monotonic() + _SYNC_TIMEOUT
-        while True:
-            try:
-                session = await agent.call(lambda client: _created(client, check))
-            except NoAnswer as exc:
-                # The agent may not have sent the new check to the servers yet.
-                if "check" not in str(exc).lower() or time.monotonic() > stop:
-                    raise
-                await asyncio.sleep(0.02)
-            else:
-                return ConsulLease(self, _Session(session, check, agent), ttl, sent)
+        try:
+            await agent.call(lambda client: _registered(client, check, ttl))
+            session = await _session_of(agent, check)
+        except (NoAnswer, ContivError):
+            # While the servers elect a leader, grants fail one after the other, and the agent would
+            # keep the check of each, for a minute and over its restarts.
+            await _deregister(agent, check, _SHORT_ATTEMPT)
+            raise
+        return ConsulLease(self, _Session(session, check, agent), ttl, sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +113,28 @@ class _Session:
     id: str
     check: str
     agent: ConsulAgent
+
+
+async def _session_of(agent: ConsulAgent, check: str) -> str:
+    """Create the session of a check at its agent; return the session's id."""
+    stop = time.monotonic() + _SYNC_TIMEOUT
+    while True:
+        try:
+            return await agent.call(lambda client: _created(client, check))
+        except NoAnswer as exc:
+            # The agent may not have sent the new check to the servers yet.
+            if "check" not in str(exc).lower() or time.monotonic() > stop:
+                raise
+            await asyncio.sleep(0.02)
+
+
+async def _deregister(agent: ConsulAgent, check: str, attempt: float = ATTEMPT) -> None:
+    """Remove a check from its agent; where that fails, consul does so a minute after its end."""
+    try:
+        await agent.call(lambda client: client.agent.service.deregister(check), attempt)
+    except (NoAnswer, ContivError) as exc:
+        # Without a leader of the servers the agent removes the check, and does not answer in time.
+        log.debug("check of lease not deregistered", extra=fields(error=str(exc)))
 
 
 async def _registered(client: Any, check: str, ttl: float) -> None:

@@ -95,7 +95,9 @@ class EtcdCommitter:
     async def _commit_once(
         self, changes: Sequence[Change], fence: Fence | None, writer: Writer
     ) -> list[Outcome]:
-        last = writer.last if writer.last is not None else await self._marker_rev(writer.marker)
+        last = writer.last
+        if last is None:
+            last = writer.seen(await self._marker_rev(writer.marker), fence)
         # Unknown until an answer comes. If this call is cancelled or gives up, the next commit
         # reads the marker anew instead of comparing with an outdated revision.
         writer.last = None
@@ -104,12 +106,12 @@ class EtcdCommitter:
             request = _transaction(changes, fence, _Mark(writer.marker, last, mark))
             answer = await self._send(request, Retry.REPEAT)
             if answer.succeeded:
-                writer.last = answer.header.revision
+                writer.last = writer.seen(answer.header.revision, None)
                 return _outcomes(changes, answer.header.revision, answer.responses[1:])
             lock, marker = (_first(part.response_range) for part in answer.responses)
             # The order matters. A marker with our id means that the commit was applied, even if
             # the lock has been lost since: its true outcome is not FenceLost.
-            last = marker.mod_revision if marker else 0
+            last = writer.seen(marker.mod_revision if marker else 0, fence)
             if marker is not None and marker.value == mark:
                 writer.last = last
                 return await self._outcomes_at(changes, last)

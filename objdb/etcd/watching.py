@@ -159,9 +159,11 @@ class EtcdWatcher:
                     async for events in changes:
                         yield delta(events)
             except Compacted:
-                log.info("watch compacted, resync with a snapshot", extra=fields(key=prefix))
+                log.info(
+                    "watched history compacted, reading all keys anew", extra=fields(key=prefix)
+                )
             except Rewound:
-                log.warning("store went back, resync with a snapshot", extra=fields(key=prefix))
+                log.warning("store went back, reading all keys anew", extra=fields(key=prefix))
                 rewound = True
 
     async def changes(self, keys: KeyRange, at: Position) -> AsyncGenerator[list[Any], None]:

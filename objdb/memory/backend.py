@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from core.errors import FenceLost, StoreUnavailable
+from core.errors import FenceLost, StoreRewound, StoreUnavailable
 from objdb.api import (
     Change,
     Delta,
@@ -36,6 +36,8 @@ class MemoryBackend:
         """All leases that `lease` has granted; a test ends one with `expire`."""
         self._locks: list[MemoryLock] = []
         self._readers: set[Reader] = set()
+        self._histories: dict[str | None, int] = {}
+        """The history in which each writer committed last, by its number."""
 
     async def get(self, key: str) -> Entry | None:
         """Return the key as of now; None if absent."""
@@ -52,7 +54,7 @@ class MemoryBackend:
         changes: Sequence[Change],
         *,
         fence: Fence | None = None,
-        writer: str | None = None,  # noqa: ARG002 - outcomes are unknown only by injected faults
+        writer: str | None = None,
     ) -> list[Outcome]:
         """Apply changes and return one outcome for each, in order."""
         admit(changes, LIMITS)
@@ -61,6 +63,10 @@ class MemoryBackend:
             self.faults.refuse_fences or self.store.created(fence.key) != fence.token
         ):
             raise FenceLost(f"lock {fence.key} has another holder")
+        history = self._histories.get(writer, self.store.restores)
+        self._histories[writer] = self.store.restores
+        if fence is not None and writer is not None and history != self.store.restores:
+            raise StoreRewound(f"the store went back: {writer} committed in another history")
         # A lost answer has two cases, and a caller that handles only one of them is wrong: the
         # commit was applied and its answer lost, or it never arrived. Tests run both.
         lost = self.faults.lost_answers.popleft() if self.faults.lost_answers else None

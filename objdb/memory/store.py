@@ -51,6 +51,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._stored: dict[str, _Stored] = {}
         self._rev = 1
+        self.restores = 0
+        """How often the store went back."""
         self._readers: set[Reader] = set()
 
     def get(self, key: str) -> Entry | None:
@@ -114,6 +116,7 @@ class MemoryStore:
 
     def restore(self, saved: SavedState, *, further: int = 0) -> None:
         """Go back to a saved state, `further` commits on when clients see it."""
+        self.restores += 1
         self._stored = dict(saved.stored)
         self._rev = saved.rev + further
         for reader in self._readers:

@@ -6,10 +6,9 @@ received from the peer. Without prefixes their list is left out.
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol
 
-from ofnet.bgp.messages import Open
+from ofnet.bgp.messages import Address, Open, Prefix
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.timing import HOLD_TIME
 
@@ -40,11 +39,11 @@ class SpeakerState(Protocol):
         """The negotiated hold time in seconds."""
 
     @property
-    def routes(self) -> Mapping[IPv4Network, IPv4Address]:
+    def routes(self) -> Mapping[Prefix, Address]:
         """The next hop of each received prefix."""
 
     @property
-    def announced(self) -> Collection[IPv4Address]:
+    def announced(self) -> Collection[Address]:
         """The addresses announced to the peer."""
 
     @property
@@ -54,9 +53,13 @@ class SpeakerState(Protocol):
 
 def bgp_report(speaker: SpeakerState) -> dict[str, Any]:
     """Return the JSON object."""
-    prefixes = sorted(speaker.routes)
+    prefixes = sorted(speaker.routes, key=_order)
     report: dict[str, Any] = {"peers": [_neighbour(speaker)]}
     return {**report, "dsts": [str(prefix) for prefix in prefixes]} if prefixes else report
+
+
+def _order(prefix: Prefix) -> tuple[int, int, int]:
+    return prefix.version, int(prefix.network_address), prefix.prefixlen
 
 
 def _neighbour(speaker: SpeakerState) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""BGP messages as values, and their encoding (RFC 4271, 4724, 5492, 6793): IPv4 unicast only. Pure.
+"""BGP messages as values, and their encoding (RFC 4271, 4724, 4760, 5492, 6793). Pure.
 
-`ofnet.bgp.reading` decodes what a peer sends.
+Of the address families, IPv4 and IPv6 unicast. `ofnet.bgp.reading` decodes what a peer sends.
 """
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from enum import IntEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
 from core.errors import PeerFailed
@@ -21,12 +22,14 @@ VERSION: Final = 4
 OPEN, UPDATE, NOTIFICATION, KEEPALIVE, REFRESH = range(1, 6)
 ORIGIN, AS_PATH, NEXT_HOP = 1, 2, 3
 _LOCAL_PREF: Final = 5
+MP_REACH, MP_UNREACH = 14, 15
 EXTENDED: Final = 0x10
+_OPTIONAL: Final = 0x80
 _TRANSITIVE: Final = 0x40
 CAPABILITIES: Final = 2
 MULTIPROTOCOL, ROUTE_REFRESH, GRACEFUL, FOUR_OCTETS = 1, 2, 64, 65
-_IPV4_UNICAST: Final = b"\x00\x01\x00\x01"
-AFI_SAFI: Final = b"\x00\x01\x01"
+UNICAST: Final = 1
+"""The SAFI of the only routes spoken of here."""
 RESTARTING: Final = 0x8000
 RESTART_TIME: Final = 0x0FFF
 FORWARDING: Final = 0x80
@@ -34,12 +37,35 @@ _EGP: Final = 1
 """The ORIGIN of pods' routes, as in the original."""
 _SEQUENCE: Final = 2
 _DEFAULT_PREFERENCE: Final = 100
+_EXTENDED_HEAD: Final = 4
+"""Bytes before the value of an attribute whose length has two bytes."""
 
 HEADER_ERROR, OPEN_ERROR, UPDATE_ERROR, HOLD_EXPIRED, STATE_ERROR, CEASE = range(1, 7)
 BAD_LENGTH, BAD_TYPE = 2, 3
 BAD_VERSION, BAD_AS, BAD_IDENTIFIER, BAD_PARAMETER, BAD_HOLD_TIME = 1, 2, 3, 4, 6
+BAD_CAPABILITY: Final = 7
 BAD_ATTRIBUTES, MISSING_ATTRIBUTE, BAD_ATTRIBUTE_LENGTH, BAD_NETWORK, BAD_AS_PATH = 1, 3, 5, 10, 11
 TOO_MANY_PREFIXES, DECONFIGURED = 1, 3
+
+
+Address = IPv4Address | IPv6Address
+Prefix = IPv4Network | IPv6Network
+
+
+class Family(IntEnum):
+    """An address family, by its AFI."""
+
+    IPV4 = 1
+    IPV6 = 2
+
+    @classmethod
+    def of(cls, value: Address | Prefix) -> "Family":
+        """Return the family of an address or a prefix."""
+        return cls.IPV4 if value.version == 4 else cls.IPV6
+
+
+IPV4_ONLY: Final = frozenset({Family.IPV4})
+"""The families of a peer that names none (RFC 4760 §8)."""
 
 
 class MalformedBgp(PeerFailed):
@@ -53,11 +79,15 @@ class MalformedBgp(PeerFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Graceful restart: its length in seconds; whether forwarding continued during the last one."""
+    """Graceful restart: its length in seconds, and the families whose routes outlast it.
+
+    `forwarding`: the families whose forwarding continued during the last restart.
+    """
 
     seconds: int
     restarting: bool = False
-    forwarding: bool = False
+    families: frozenset[Family] = frozenset()
+    forwarding: frozenset[Family] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +97,34 @@ class Open:
     asn: int
     hold_time: int
     router_id: IPv4Address
+    families: frozenset[Family] = IPV4_ONLY
     four_octets: bool = True
     restart: Restart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Withdrawn routes, and announced ones with their next hop; empty: the End-of-RIB marker."""
+    """Withdrawn routes, and announced ones with the next hop of their family.
 
-    withdrawn: tuple[IPv4Network, ...] = ()
-    announced: tuple[IPv4Network, ...] = ()
+    `end_of`: this is the End-of-RIB marker, the peer has sent all of its routes of that family.
+    """
+
+    withdrawn: tuple[Prefix, ...] = ()
+    announced: tuple[Prefix, ...] = ()
     next_hop: IPv4Address | None = None
+    next_hop6: IPv6Address | None = None
     as_path: tuple[int, ...] = ()
+    end_of: Family | None = None
 
-    @property
-    def is_end_of_rib(self) -> bool:
-        """Return whether this is the End-of-RIB marker: the peer has sent all of its routes."""
-        return not (self.withdrawn or self.announced)
+    def hop_of(self, prefix: Prefix) -> Address | None:
+        """Return the next hop of an announced prefix.
+
+        An IPv6 address that has an IPv4 one in it stands for that: GoBGP sends its address so in a
+        session over IPv4.
+        """
+        if prefix.version == 4 or self.next_hop6 is None:
+            return self.next_hop if prefix.version == 4 else None
+        return self.next_hop6.ipv4_mapped or self.next_hop6
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +164,20 @@ def notification(code: int, subcode: int = 0) -> bytes:
 def open_message(own: Open) -> bytes:
     """Return an OPEN."""
     capabilities = [
-        (MULTIPROTOCOL, _IPV4_UNICAST),
+        *(
+            (MULTIPROTOCOL, struct.pack(">HBB", family, 0, UNICAST))
+            for family in sorted(own.families)
+        ),
         (ROUTE_REFRESH, b""),
         (FOUR_OCTETS, own.asn.to_bytes(4, "big")),
     ]
     if own.restart is not None:
         flags = RESTARTING * own.restart.restarting | own.restart.seconds & RESTART_TIME
-        family = AFI_SAFI + bytes((FORWARDING * own.restart.forwarding,))
-        capabilities.append((GRACEFUL, flags.to_bytes(2, "big") + family))
+        families = b"".join(
+            afi_safi(family) + bytes((FORWARDING * (family in own.restart.forwarding),))
+            for family in sorted(own.restart.families)
+        )
+        capabilities.append((GRACEFUL, flags.to_bytes(2, "big") + families))
     packed = b"".join(bytes((code, len(value))) + value for code, value in capabilities)
     parameter = bytes((CAPABILITIES, len(packed))) + packed
     short = own.asn if own.asn <= 0xFFFF else AS_TRANS
@@ -140,38 +187,59 @@ def open_message(own: Open) -> bytes:
     return _message(OPEN, head + parameter)
 
 
-def withdrawals(prefixes: Iterable[IPv4Network]) -> Iterator[bytes]:
-    """Yield UPDATEs that withdraw routes."""
-    for block in _blocks(prefixes, MAX_LENGTH - HEADER - 4):
-        yield _message(UPDATE, _sized(block) + _sized(b""))
+def afi_safi(family: Family) -> bytes:
+    """Return the three bytes that name the unicast routes of a family."""
+    return struct.pack(">HB", family, UNICAST)
+
+
+def withdrawals(prefixes: Iterable[Prefix], family: Family) -> Iterator[bytes]:
+    """Yield UPDATEs that withdraw routes of one family."""
+    if family is Family.IPV4:
+        for block in _blocks(prefixes, MAX_LENGTH - HEADER - 4):
+            yield _message(UPDATE, _sized(block) + _sized(b""))
+        return
+    for block in _blocks(
+        prefixes, MAX_LENGTH - HEADER - 4 - _EXTENDED_HEAD - len(afi_safi(family))
+    ):
+        gone = _long_attribute(MP_UNREACH, afi_safi(family) + block)
+        yield _message(UPDATE, _sized(b"") + _sized(gone))
 
 
 def announcements(
-    prefixes: Iterable[IPv4Network],
-    next_hop: IPv4Address,
-    as_path: Sequence[int],
-    *,
-    four_octets: bool,
+    prefixes: Iterable[Prefix], next_hop: Address, as_path: Sequence[int], *, four_octets: bool
 ) -> Iterator[bytes]:
-    """Yield UPDATEs that announce routes; an empty AS path is for a peer of the same AS."""
+    """Yield UPDATEs that announce routes of the next hop's family.
+
+    An empty AS path is for a peer of the same AS.
+    """
     size = ">I" if four_octets else ">H"
     numbers = [asn if four_octets or asn <= 0xFFFF else AS_TRANS for asn in as_path]
     path = b"".join(struct.pack(size, asn) for asn in numbers)
     segment = bytes((_SEQUENCE, len(numbers))) + path if numbers else b""
-    attributes = (
-        _attribute(ORIGIN, bytes((_EGP,)))
-        + _attribute(AS_PATH, segment)
-        + _attribute(NEXT_HOP, next_hop.packed)
-    )
+    before = _attribute(ORIGIN, bytes((_EGP,))) + _attribute(AS_PATH, segment)
+    after = b""
     if not as_path:
-        attributes += _attribute(_LOCAL_PREF, _DEFAULT_PREFERENCE.to_bytes(4, "big"))
-    for block in _blocks(prefixes, MAX_LENGTH - HEADER - 4 - len(attributes)):
-        yield _message(UPDATE, _sized(b"") + _sized(attributes) + block)
+        after = _attribute(_LOCAL_PREF, _DEFAULT_PREFERENCE.to_bytes(4, "big"))
+    room = MAX_LENGTH - HEADER - 4 - len(before) - len(after)
+    if isinstance(next_hop, IPv4Address):
+        hop = _attribute(NEXT_HOP, next_hop.packed)
+        attributes = before + hop + after
+        for block in _blocks(prefixes, room - len(hop)):
+            yield _message(UPDATE, _sized(b"") + _sized(attributes) + block)
+        return
+    # A link-local next hop is sent alone, in 16 bytes. RFC 2545 wants a global one before it, which
+    # this host has not; routers accept this form on a network they share with the speaker.
+    hop = afi_safi(Family.IPV6) + bytes((len(next_hop.packed),)) + next_hop.packed + b"\0"
+    for block in _blocks(prefixes, room - _EXTENDED_HEAD - len(hop)):
+        # the first attribute, as RFC 7606 §5.1 asks for
+        reach = _long_attribute(MP_REACH, hop + block)
+        yield _message(UPDATE, _sized(b"") + _sized(reach + before + after))
 
 
-def end_of_rib() -> bytes:
-    """Return the End-of-RIB marker."""
-    return _message(UPDATE, _sized(b"") + _sized(b""))
+def end_of_rib(family: Family) -> bytes:
+    """Return the End-of-RIB marker of a family."""
+    marker = b"" if family is Family.IPV4 else _long_attribute(MP_UNREACH, afi_safi(family))
+    return _message(UPDATE, _sized(b"") + _sized(marker))
 
 
 def _message(kind: int, body: bytes) -> bytes:
@@ -182,11 +250,15 @@ def _attribute(kind: int, value: bytes) -> bytes:
     return bytes((_TRANSITIVE, kind, len(value))) + value
 
 
+def _long_attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack(">BBH", _OPTIONAL | EXTENDED, kind, len(value)) + value
+
+
 def _sized(block: bytes) -> bytes:
     return len(block).to_bytes(2, "big") + block
 
 
-def _blocks(prefixes: Iterable[IPv4Network], room: int) -> Iterator[bytes]:
+def _blocks(prefixes: Iterable[Prefix], room: int) -> Iterator[bytes]:
     """Yield prefixes, packed, in blocks that fit into a message."""
     block = b""
     for prefix in prefixes:

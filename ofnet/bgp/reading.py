@@ -13,15 +13,19 @@ for the NOTIFICATION. `ofnet.bgp.session` reads the bytes and ends the session.
 
 import struct
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv4Network
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from ofnet.bgp import messages as bgp
 from ofnet.bgp.messages import (
+    IPV4_ONLY,
+    Family,
     Keepalive,
     MalformedBgp,
     Message,
     Notification,
     Open,
+    Prefix,
     Refresh,
     Restart,
     Update,
@@ -64,26 +68,32 @@ def _read_open(body: bytes) -> Open:
         raise MalformedBgp("a short OPEN", bgp.HEADER_ERROR, bgp.BAD_LENGTH)
     version, asn, hold_time, router_id, length = struct.unpack_from(">BHH4sB", body)
     if version != bgp.VERSION:
-        raise MalformedBgp(f"BGP version {version}", bgp.OPEN_ERROR, bgp.BAD_VERSION)
+        raise MalformedBgp(
+            f"the peer speaks BGP version {version}, not 4", bgp.OPEN_ERROR, bgp.BAD_VERSION
+        )
     if hold_time in {1, 2}:
-        raise MalformedBgp(f"a hold time of {hold_time} s", bgp.OPEN_ERROR, bgp.BAD_HOLD_TIME)
+        text = f"the peer wants a hold time of {hold_time} s: set 0, or 3 s and more, at the peer"
+        raise MalformedBgp(text, bgp.OPEN_ERROR, bgp.BAD_HOLD_TIME)
     if length != len(body) - 10:
         raise MalformedBgp("parameters of a wrong length", bgp.OPEN_ERROR, 0)
-    found = dict(_capabilities(body[10:]))
+    capabilities = [*_capabilities(body[10:])]
+    found = dict(capabilities)
     four = found.get(bgp.FOUR_OCTETS, b"")
     return Open(
         asn=int.from_bytes(four, "big") if len(four) == 4 else asn,
         hold_time=hold_time,
         router_id=IPv4Address(router_id),
+        families=_families(capabilities),
         four_octets=len(four) == 4,
-        restart=_restart(found.get(bgp.GRACEFUL, b"")),
+        restart=_restart(found.get(bgp.GRACEFUL)),
     )
 
 
 def _capabilities(parameters: bytes) -> Iterator[tuple[int, bytes]]:
     for kind, value in _options(parameters):
         if kind != bgp.CAPABILITIES:
-            raise MalformedBgp(f"parameter {kind}", bgp.OPEN_ERROR, bgp.BAD_PARAMETER)
+            text = f"the OPEN has parameter {kind}, which is no list of capabilities"
+            raise MalformedBgp(text, bgp.OPEN_ERROR, bgp.BAD_PARAMETER)
         yield from _options(value)
 
 
@@ -97,38 +107,108 @@ def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
         at = end
 
 
-def _restart(value: bytes) -> Restart | None:
-    """Return a peer's graceful restart capability, if it covers IPv4 unicast."""
-    families = [value[at : at + 4] for at in range(2, len(value), 4)]
+def _families(capabilities: list[tuple[int, bytes]]) -> frozenset[Family]:
+    """Return the families a peer speaks of; it names each in a capability of its own."""
+    named = [value for kind, value in capabilities if kind == bgp.MULTIPROTOCOL]
+    if not named:
+        return IPV4_ONLY
+    return frozenset(
+        family
+        for family in Family
+        for value in named
+        if value[:2] + value[3:] == bgp.afi_safi(family)
+    )
+
+
+def _restart(value: bytes | None) -> Restart | None:
+    """Return a peer's graceful restart capability.
+
+    It may cover no family: such a peer keeps routes while its neighbours restart, and has none kept
+    itself.
+    """
+    if value is None or len(value) < 2:
+        return None
     flags = int.from_bytes(value[:2], "big")
-    for family in families:
-        if family[:3] == bgp.AFI_SAFI and len(family) == 4:
-            return Restart(
-                seconds=flags & bgp.RESTART_TIME,
-                restarting=bool(flags & bgp.RESTARTING),
-                forwarding=bool(family[3] & bgp.FORWARDING),
-            )
-    return None
+    covered = {value[at : at + 3]: value[at + 3] for at in range(2, len(value) - 3, 4)}
+    families = frozenset(one for one in Family if bgp.afi_safi(one) in covered)
+    return Restart(
+        seconds=flags & bgp.RESTART_TIME,
+        restarting=bool(flags & bgp.RESTARTING),
+        families=families,
+        forwarding=frozenset(
+            one for one in families if covered[bgp.afi_safi(one)] & bgp.FORWARDING
+        ),
+    )
 
 
 def _read_update(body: bytes, as_size: int) -> Update:
     withdrawn, rest = _part(body)
     attributes, announced = _part(rest)
     found = dict(_attributes(attributes))
-    prefixes = tuple(_prefixes(announced))
-    if prefixes and not found.keys() >= {bgp.ORIGIN, bgp.AS_PATH, bgp.NEXT_HOP}:
+    prefixes = tuple(_prefixes(announced, Family.IPV4))
+    reach = _read_reach(found.get(bgp.MP_REACH))
+    needed = {bgp.ORIGIN, bgp.AS_PATH} if prefixes or reach.prefixes else set()
+    if not found.keys() >= needed | ({bgp.NEXT_HOP} if prefixes else set()):
         raise MalformedBgp("routes without an attribute", bgp.UPDATE_ERROR, bgp.MISSING_ATTRIBUTE)
     hop = found.get(bgp.NEXT_HOP)
     if hop is not None and len(hop) != 4:
-        raise MalformedBgp(
-            "a next hop of a wrong length", bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTE_LENGTH
-        )
+        raise _wrong_next_hop()
     return Update(
-        withdrawn=tuple(_prefixes(withdrawn)),
-        announced=prefixes,
+        withdrawn=(
+            *_prefixes(withdrawn, Family.IPV4),
+            *_read_unreach(found.get(bgp.MP_UNREACH, b"")),
+        ),
+        announced=(*prefixes, *reach.prefixes),
         next_hop=None if hop is None else IPv4Address(hop),
+        next_hop6=reach.next_hop,
         as_path=tuple(_as_path(found.get(bgp.AS_PATH, b""), as_size)),
+        end_of=_end_of_rib(body, found),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The IPv6 routes an UPDATE announces, and their next hop."""
+
+    prefixes: tuple[Prefix, ...] = ()
+    next_hop: IPv6Address | None = None
+
+
+def _read_reach(value: bytes | None) -> _Reach:
+    """Return what an MP_REACH_NLRI says of IPv6 unicast (RFC 4760 §3, RFC 2545 §3).
+
+    The next hop is one address, or a global and a link-local one. The latter is on the network of
+    the session for sure, so it is taken where there is one.
+    """
+    if value is None or value[:3] != bgp.afi_safi(Family.IPV6):
+        return _Reach()  # a family that was not agreed on is passed over (RFC 4760 §7)
+    length = value[3] if len(value) > 3 else 0
+    hops, rest = value[4 : 4 + length], value[4 + length :]
+    if length not in {16, 32} or len(hops) < length or not rest:
+        raise _wrong_next_hop()
+    both = [IPv6Address(hops[at : at + 16]) for at in range(0, length, 16)]
+    hop = both[-1] if both[-1].is_link_local else both[0]
+    return _Reach(tuple(_prefixes(rest[1:], Family.IPV6)), hop)
+
+
+def _read_unreach(value: bytes) -> Iterator[Prefix]:
+    if value[:3] == bgp.afi_safi(Family.IPV6):
+        yield from _prefixes(value[3:], Family.IPV6)
+
+
+def _end_of_rib(body: bytes, attributes: dict[int, bytes]) -> Family | None:
+    """Return the family whose End-of-RIB marker this UPDATE is (RFC 4724 §2)."""
+    if body == bytes(4):
+        return Family.IPV4
+    alone = attributes.keys() == {bgp.MP_UNREACH} and body[:2] == bytes(2)
+    if alone and attributes[bgp.MP_UNREACH] == bgp.afi_safi(Family.IPV6):
+        return Family.IPV6
+    return None
+
+
+def _wrong_next_hop() -> MalformedBgp:
+    what = "a next hop of a wrong length"
+    return MalformedBgp(what, bgp.UPDATE_ERROR, bgp.BAD_ATTRIBUTE_LENGTH)
 
 
 def _part(data: bytes) -> tuple[bytes, bytes]:
@@ -153,15 +233,17 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         at = end
 
 
-def _prefixes(data: bytes) -> Iterator[IPv4Network]:
+def _prefixes(data: bytes, family: Family) -> Iterator[Prefix]:
+    network = IPv4Network if family is Family.IPV4 else IPv6Network
+    size = 4 if family is Family.IPV4 else 16
     at = 0
     while at < len(data):
         length = data[at]
         end = at + 1 + (length + 7) // 8
-        if length > 32 or end > len(data):
+        if length > 8 * size or end > len(data):
             raise MalformedBgp("a malformed prefix", bgp.UPDATE_ERROR, bgp.BAD_NETWORK)
-        packed = data[at + 1 : end].ljust(4, b"\0")
-        yield IPv4Network((packed, length), strict=False)
+        packed = data[at + 1 : end].ljust(size, b"\0")
+        yield network((packed, length), strict=False)
         at = end
 
 

@@ -7,19 +7,22 @@ is silent for longer than the hold time; then it raises PeerFailed. Routes are n
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from ipaddress import IPv4Address, IPv4Network
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, ip_network
 from typing import NoReturn
 
 from core.errors import PeerFailed
 from core.tasks import background
 from ofnet.bgp import messages, reading
 from ofnet.bgp.messages import (
+    Address,
+    Family,
     Keepalive,
     MalformedBgp,
     Message,
     Notification,
     Open,
+    Prefix,
     Refresh,
     Update,
 )
@@ -46,11 +49,13 @@ class BgpSession:
         self._writer = writer
         self._counts = counts
         self._timing = timing
-        self._wanted: frozenset[IPv4Address] = frozenset()
-        self._sent: frozenset[IPv4Address] = frozenset()
+        self._wanted: frozenset[Address] = frozenset()
+        self._sent: frozenset[Address] = frozenset()
         self._changed = asyncio.Event()
         self.peer: Open | None = None
         """The peer's OPEN, once it has come."""
+        self.families: frozenset[Family] = frozenset()
+        """The families both ends speak of."""
         self.hold_time = 0
 
     async def handshake(self, own: Open) -> Open:
@@ -61,8 +66,9 @@ class BgpSession:
                 peer = await self._read()
                 if not isinstance(peer, Open):
                     raise self._unexpected(peer)
-                self._check(peer)
+                self._check(own, peer)
                 self.peer, self.hold_time = peer, min(own.hold_time, peer.hold_time)
+                self.families = own.families & peer.families
                 await self._send("Keepalive", messages.keepalive())
                 confirmed = await self._read()
                 if not isinstance(confirmed, Keepalive):
@@ -74,8 +80,11 @@ class BgpSession:
             raise
         return peer
 
-    def announce(self, addresses: frozenset[IPv4Address]) -> None:
-        """Announce these addresses to the peer, and withdraw all others."""
+    def announce(self, addresses: frozenset[Address]) -> None:
+        """Announce these addresses to the peer, and withdraw all others.
+
+        Those of a family that the peer does not speak of are left out.
+        """
         self._wanted = addresses
         self._changed.set()
 
@@ -150,13 +159,16 @@ class BgpSession:
             raise PeerFailed(f"the connection is lost: {exc.strerror}") from exc
         self._counts[f"Sent{kind}"] += len(packed)
 
-    def _check(self, peer: Open) -> None:
+    def _check(self, own: Open, peer: Open) -> None:
         if peer.asn != self._peering.peer_asn:
             what = f"the peer is of AS {peer.asn}, not {self._peering.peer_asn}"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_AS)
         if peer.router_id == self._peering.router.ip or peer.router_id == IPv4Address(0):
             what = f"the peer calls itself {peer.router_id}"
             raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_IDENTIFIER)
+        if not own.families & peer.families:
+            what = "the peer has no address family in common with this host"
+            raise MalformedBgp(what, messages.OPEN_ERROR, messages.BAD_CAPABILITY)
 
     def _unexpected(self, message: Message) -> PeerFailed:
         if isinstance(message, Notification):
@@ -171,26 +183,35 @@ class BgpSession:
 
     async def _keep_announcing(self) -> None:
         """Send announcements and withdrawals as the wanted addresses change."""
-        end = [messages.end_of_rib()]
+        families = sorted(self.families)
+        end = [messages.end_of_rib(family) for family in families]
         while True:
             self._changed.clear()
             gone, new = self._sent - self._wanted, self._wanted - self._sent
             self._sent = self._wanted
-            updates = [*messages.withdrawals(_hosts(gone)), *self._announcements(_hosts(new))]
+            updates = [message for one in families for message in self._updates(one, gone, new)]
             await self._send("Update", *updates, *end)
             end = []
             await self._changed.wait()
 
-    def _announcements(self, prefixes: list[IPv4Network]) -> list[bytes]:
+    def _updates(
+        self, family: Family, gone: frozenset[Address], new: frozenset[Address]
+    ) -> Iterator[bytes]:
+        """Yield the withdrawals and announcements of one family."""
+        yield from messages.withdrawals(_hosts(gone, family), family)
+        hop = self._peering.router.ip if family is Family.IPV4 else self._peering.next_hop6
+        if hop is None:
+            return
         path = [self._peering.asn] if self._peering.external else []
         four_octets = self.peer is not None and self.peer.four_octets
-        hop = self._peering.router.ip
-        return [*messages.announcements(prefixes, hop, path, four_octets=four_octets)]
+        hosts = _hosts(new, family)
+        yield from messages.announcements(hosts, hop, path, four_octets=four_octets)
 
 
 class PeerEnded(PeerFailed):
     """The peer ended the session with a NOTIFICATION: its routes are not valid any more."""
 
 
-def _hosts(addresses: frozenset[IPv4Address]) -> list[IPv4Network]:
-    return [IPv4Network(address) for address in sorted(addresses)]
+def _hosts(addresses: frozenset[Address], family: Family) -> list[Prefix]:
+    of_family = [address for address in addresses if Family.of(address) is family]
+    return [ip_network(address) for address in sorted(of_family, key=int)]

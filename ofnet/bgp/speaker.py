@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
 from core.errors import PeerFailed
@@ -20,8 +19,12 @@ from ofnet.bgp.messages import (
     CEASE,
     DECONFIGURED,
     HOLD_EXPIRED,
+    IPV4_ONLY,
+    Address,
+    Family,
     MalformedBgp,
     Open,
+    Prefix,
     Restart,
     Update,
 )
@@ -76,12 +79,14 @@ class Speaker:
         self._timing = timing or DEFAULT_TIMING
         self._pauses = pauses
         self._connect = connect
-        self._addresses: frozenset[IPv4Address] = frozenset()
+        self._addresses: frozenset[Address] = frozenset()
+        self._expected: frozenset[Family] = frozenset()
+        """The families of which the peer has not sent all routes in this session."""
         self._session: BgpSession | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def routes(self) -> Mapping[IPv4Network, IPv4Address]:
+    def routes(self) -> Mapping[Prefix, Address]:
         """The prefixes received from the peer, with their next hops."""
         return self._rib.routes
 
@@ -91,11 +96,12 @@ class Speaker:
         return self.state == "established"
 
     @property
-    def announced(self) -> frozenset[IPv4Address]:
-        """The addresses announced to the peer."""
-        return self._addresses
+    def announced(self) -> frozenset[Address]:
+        """The addresses announced to the peer: those of the families both ends speak of."""
+        spoken = self._session.families if self._session is not None else frozenset()
+        return frozenset(one for one in self._addresses if Family.of(one) in spoken)
 
-    def announce(self, addresses: frozenset[IPv4Address]) -> None:
+    def announce(self, addresses: frozenset[Address]) -> None:
         """Announce these addresses to the peer, and withdraw all others."""
         self._addresses = addresses
         if self._session is not None:
@@ -149,13 +155,18 @@ class Speaker:
             session.close()
 
     def _own_open(self) -> Open:
+        families = IPV4_ONLY if self.peering.next_hop6 is None else frozenset(Family)
         restart = Restart(
-            seconds=RESTART_TIME, restarting=not self.routes_complete, forwarding=True
+            seconds=RESTART_TIME,
+            restarting=not self.routes_complete,
+            families=families,
+            forwarding=families,
         )
         return Open(
             asn=self.peering.asn,
             hold_time=HOLD_TIME,
             router_id=self.peering.router.ip,
+            families=families,
             restart=restart,
         )
 
@@ -164,8 +175,9 @@ class Speaker:
         self.counts["Established"] += 1
         self._session = session
         session.announce(self._addresses)
-        if peer.restart is None or not peer.restart.forwarding:
-            self._rib.drop_stale()
+        forwarding = peer.restart.forwarding if peer.restart is not None else frozenset()
+        self._rib.drop_stale(frozenset(Family) - (forwarding & session.families))
+        self._expected = session.families
         # without graceful restart there is no End-of-RIB marker: a time-out takes its place
         wait = self._timing.end_of_rib if peer.restart is None else self._timing.stale
         self._start_timer(wait, self._on_routes_complete)
@@ -176,10 +188,15 @@ class Speaker:
 
     def _on_update(self, update: Update) -> None:
         self._rib.apply(update)
-        if update.is_end_of_rib:
-            self._on_routes_complete()
-        else:
+        if update.end_of is None:
             self._on_change()
+            return
+        self._rib.drop_stale({update.end_of})
+        self._expected -= {update.end_of}
+        if self._expected:
+            self._on_change()
+        else:
+            self._on_routes_complete()
 
     def _on_routes_complete(self) -> None:
         self._stop_timer()
@@ -194,7 +211,7 @@ class Speaker:
             if restart is None or not restart.seconds or not _may_restart(why):
                 self._clear_routes()
             else:
-                self._rib.mark_stale()
+                self._rib.mark_stale(restart.families)
                 self._start_timer(restart.seconds, self._clear_routes)
         if self.established or self.fault is None:
             log.warning("BGP session down", extra=fields(peer=self.peering.peer, error=why))

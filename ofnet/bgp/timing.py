@@ -11,16 +11,19 @@ HOLD_TIME: Final = 90
 class SessionTiming:
     """Limits and pauses of `ofnet.bgp.speaker` and `ofnet.bgp.session`."""
 
-    dial: float = 10.0
-    handshake: float = 30.0
+    # A router may refuse for some seconds after it lost a session (GoBGP is idle for 5), and one
+    # that answers again is found after one more pause or time-out at most. These three therefore
+    # add up to less than the 15 s in which the session of a restarted agent has to be back.
+    dial: float = 4.0
+    handshake: float = 8.0
     """From the connection to the peer's first KEEPALIVE."""
 
     keepalives: int = 3
     """KEEPALIVEs sent within a hold time."""
 
     first_pause: float = 0.5
-    longest_pause: float = 10.0
-    """Between two sessions."""
+    longest_pause: float = 2.0
+    """Between two sessions; one attempt in two seconds is no load for a router."""
 
     longest_penalty: float = 300.0
     """Between two sessions with a peer that violates the protocol."""

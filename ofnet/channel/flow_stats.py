@@ -1,14 +1,13 @@
-"""Reads the flows of service clients from a switch's flow statistics. Pure.
+"""Reads the flows of services from a switch's flow statistics. Pure.
 
-In come the flow entries that `ofnet.channel.wire` cuts out of a reply; out come their matches,
-actions and counters, as far as tables 3 and 6 use them. An agent that starts restores the clients'
-providers from these flows (`reported_clients`); `ofnet.services.stats` reports their counters.
-Received bytes are untrusted, as in `wire`.
+In come the flow entries that `ofnet.channel.wire` cuts out of a reply; out come their matches and
+counters. An agent that starts learns from them which providers the switch knows;
+`ofnet.services.stats` reports the counters. Received bytes are untrusted, as in `wire`.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Address
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
 from ofnet.changes import ObjectKind
@@ -16,17 +15,13 @@ from ofnet.channel import wire
 from ofnet.flows import COOKIE_MAGIC
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.oxm import BASIC_CLASS, PROTO_TCP
-from ofnet.openflow.packets import Segment
-from ofnet.tables import TableId
 
-COOKIE: Final = COOKIE_MAGIC << 56 | ObjectKind.SERVED << 48
+COOKIE: Final = COOKIE_MAGIC << 56 | ObjectKind.SERVICE << 48
 COOKIE_MASK: Final = 0xFFFF << 48
 
 _ENTRY: Final = struct.Struct(">HBxIIHHHH4xQQQ")
 _TLV: Final = struct.Struct(">HBB")
 _PART: Final = struct.Struct(">HH")
-_APPLY_ACTIONS: Final = 4
-_SET_FIELD: Final = 25
 _FIELDS: Final = {
     2: ("metadata", 8),
     10: ("ip_proto", 1),
@@ -36,18 +31,19 @@ _FIELDS: Final = {
     14: ("tcp_dst", 2),
     15: ("udp_src", 2),
     16: ("udp_dst", 2),
+    26: ("ipv6_src", 16),
+    27: ("ipv6_dst", 16),
 }
 """Name and size in bytes of the match fields that are read, by OXM field number."""
 
 
 class FlowEntry(NamedTuple):
-    """A flow of a service's client: its match, the fields it sets, and its counters."""
+    """A flow of a service: its match and its counters."""
 
     table: int
     packets: int
     bytes: int
     match: Mapping[str, int]
-    sets: Mapping[str, int]
 
     @property
     def vrf(self) -> int:
@@ -59,70 +55,17 @@ class FlowEntry(NamedTuple):
         """TCP or UDP."""
         return self.match.get("ip_proto", 0)
 
-    def address(self, name: str) -> IPv4Address:
-        """Return an address that it matches."""
-        return IPv4Address(self.match.get(name, 0))
-
-    def set_address(self, name: str) -> IPv4Address:
-        """Return an address that it sets."""
-        return IPv4Address(self.sets.get(name, 0))
+    def address(self, end: str) -> IPv4Address | IPv6Address | None:
+        """Return the address it matches at the `src` or `dst` end."""
+        if f"ipv4_{end}" in self.match:
+            return IPv4Address(self.match[f"ipv4_{end}"])
+        found = self.match.get(f"ipv6_{end}")
+        return IPv6Address(found) if found is not None else None
 
     def port(self, end: str) -> int:
         """Return the port it matches at the `src` or `dst` end, 0 for any."""
-        return self.match.get(_port_of(self.protocol, end), 0)
-
-    def set_port(self, end: str) -> int:
-        """Return the port it sets at the `src` or `dst` end, 0 for none."""
-        return self.sets.get(_port_of(self.protocol, end), 0)
-
-
-class ReportedClient(NamedTuple):
-    """A client of a service with its provider, as the switch's flows have them.
-
-    `source` is the client's port where the flow is for one connection, else 0. `address` is the
-    service's; for a direct connection it is the provider's own.
-    """
-
-    vrf: int
-    client: IPv4Address
-    address: IPv4Address
-    protocol: int
-    port: int
-    source: int
-    provider: IPv4Address
-
-    @property
-    def segment(self) -> Segment:
-        """What the client sent."""
-        return Segment(
-            protocol=self.protocol,
-            source=self.client,
-            destination=self.address,
-            source_port=self.source,
-            destination_port=self.port,
-        )
-
-
-# The switch is the only store of assignments. A client's provider need not survive its host, and an
-# agent that restarts beside a running switch finds in its flows exactly the assignments that open
-# connections depend on; a file beside it could differ from them.
-def reported_clients(entries: Iterable[FlowEntry]) -> Iterator[ReportedClient]:
-    """Yield the clients with their providers, from the flows of table 3."""
-    for entry in entries:
-        if entry.table != TableId.SRV_PROXY_DNAT or not entry.port("dst"):
-            continue
-        if entry.set_port("dst") or entry.port("src"):
-            yield ReportedClient(
-                vrf=entry.vrf,
-                client=entry.address("ipv4_src"),
-                address=entry.address("ipv4_dst"),
-                protocol=entry.protocol,
-                port=entry.port("dst"),
-                source=entry.port("src"),
-                provider=entry.set_address("ipv4_dst")
-                if entry.set_port("dst")
-                else entry.address("ipv4_dst"),
-            )
+        kind = "tcp" if self.protocol == PROTO_TCP else "udp"
+        return self.match.get(f"{kind}_{end}", 0)
 
 
 def entries(body: bytes) -> tuple[list[FlowEntry], bool]:
@@ -140,28 +83,7 @@ def _entry(data: bytes) -> FlowEntry:
     start, end = _ENTRY.size + _PART.size, _ENTRY.size + length
     if kind != 1 or length < _PART.size or end > len(data):
         raise wire.MalformedOpenflow(f"flow entry with a match of {length} bytes")
-    match = dict(_oxms(data[start:end]))
-    sets = dict(_set_fields(data[end + -length % 8 :]))
-    return FlowEntry(table, packets, counted, match, sets)
-
-
-def _set_fields(instructions: bytes) -> Iterator[tuple[str, int]]:
-    for kind, instruction in _parts(instructions):
-        if kind == _APPLY_ACTIONS:
-            for action, body in _parts(instruction[4:]):
-                if action == _SET_FIELD:
-                    yield from _oxms(body)
-
-
-def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield type and body of structures that begin with their type and length."""
-    offset = 0
-    while offset < len(data):
-        kind, length = wire.unpack(_PART, data, offset)
-        if length < _PART.size or offset + length > len(data):
-            raise wire.MalformedOpenflow(f"part of {length} bytes")
-        yield kind, data[offset + _PART.size : offset + length]
-        offset += length
+    return FlowEntry(table, packets, counted, dict(_oxms(data[start:end])))
 
 
 def _oxms(data: bytes) -> Iterator[tuple[str, int]]:
@@ -181,7 +103,3 @@ def _oxms(data: bytes) -> Iterator[tuple[str, int]]:
                 raise wire.MalformedOpenflow(f"{name} of {length} bytes")
             yield name, int.from_bytes(value[:size], "big")
         offset += _TLV.size + length
-
-
-def _port_of(protocol: int, end: str) -> str:
-    return f"tcp_{end}" if protocol == PROTO_TCP else f"udp_{end}"

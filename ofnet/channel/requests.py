@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.channel import wire
+from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 
 T = TypeVar("T")
@@ -35,23 +36,48 @@ class FlowsRefused(SwitchRefused):
         self.flows = tuple(flows)
 
 
+class Writes:
+    """Flows to add and then to delete. `groups` are those that the added flows use, without order.
+
+    The switch gets the groups first, then the additions, then the deletions.
+    """
+
+    def __init__(self, add: Sequence[Flow] = (), delete: Sequence[FlowStamp] = ()) -> None:
+        self.add, self.delete = add, delete
+        used = (flow.instructions.group for flow in add)
+        self.groups = tuple({group.id: group for group in used if group is not None}.values())
+
+    def __len__(self) -> int:
+        return len(self.groups) + len(self.add) + len(self.delete)
+
+    def concerned(self, index: int) -> Iterator[Flow]:
+        """Yield the flows that are not in place if the switch refuses one of the messages."""
+        if index < len(self.groups):
+            group = self.groups[index]
+            yield from (flow for flow in self.add if flow.instructions.group == group)
+        elif index < len(self.groups) + len(self.add):
+            yield self.add[index - len(self.groups)]
+
+
 @dataclass(slots=True)
 class Batch:
-    """Flow-mods with consecutive xids, of which only errors are answered."""
+    """Messages with consecutive xids, of which only errors are answered."""
 
     first: int
     size: int
     errors: dict[int, str] = field(default_factory=dict)
-    """The switch's error text by the flow-mod's index in the batch."""
+    """The switch's error text by the message's index in the batch."""
 
-    def raise_errors(self, add: Sequence[Flow]) -> None:
-        """Raise what the switch refused; the batch's first flow-mods are the additions `add`.
+    def raise_errors(self, writes: Writes) -> None:
+        """Raise what the switch refused of the messages of `writes`, or of others.
 
-        Raises FlowsRefused, or SwitchRefused when only deletions were refused.
+        Raises FlowsRefused, or SwitchRefused when no addition was refused.
         """
-        flows = [(add[index], text) for index, text in self.errors.items() if index < len(add)]
+        flows = [
+            (flow, text) for index, text in self.errors.items() for flow in writes.concerned(index)
+        ]
         if flows:
-            raise FlowsRefused(flows)
+            raise FlowsRefused(list(dict(flows).items()))
         for text in self.errors.values():
             raise SwitchRefused(f"switch refused a deletion: {text}")
 

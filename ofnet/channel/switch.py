@@ -8,17 +8,19 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from core.errors import SwitchUnavailable
 from core.logs import fields
+from core.unix_socket import peer_uid
 from ofnet.channel import wire
 from ofnet.channel.flow_stats import FlowEntry
 from ofnet.channel.session import SwitchSession, Timing
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
+from ofnet.translations import Translated
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ SMALL: Final = 64
 MAX_HANDSHAKES: Final = 8
 """Connections that may be without a completed handshake at the same time.
 
-The port is open to every process that reaches it, so idle connections must not add up.
+A port is open to every process that reaches it, so idle connections must not add up.
 """
 
 
@@ -56,21 +58,24 @@ class SwitchObserver(Protocol):
 class Switch:
     """The OpenFlow endpoint of a bridge. `counters` counts sessions, flow-mods and packets.
 
-    `datapath_id`, if given, is that of the only switch that is accepted.
+    `target` is the address as Open vSwitch's controllers name it. `datapath_id`, if given, is that
+    of the only switch that is accepted. `users`, for a unix socket, are the ids of the only users
+    whose processes may connect.
     """
 
     def __init__(
         self,
         bridge: str,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        target: str = "",
         datapath_id: int | None = None,
+        users: Collection[int] | None = None,
         timing: Timing | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
+        self.target = target
         self._bridge = bridge
-        self._address = (host, port)
+        self._users = users
         self._expected = datapath_id
         self._timing = timing or Timing()
         self._server: asyncio.Server | None = None
@@ -82,21 +87,17 @@ class Switch:
         """Notify `observer` of all events from now on."""
         self._observer = observer
 
-    async def start(self, listening: socket.socket | None = None) -> None:
-        """Start listening, on a socket that is bound already if one is given.
-
-        Raises SwitchUnavailable if the port is taken.
-        """
+    async def start(self, listening: socket.socket) -> None:
+        """Listen on a bound socket, TCP or unix. Raises SwitchUnavailable."""
         loop = asyncio.get_running_loop()
-        host, port = self._address
         try:
-            if listening is not None:
-                self._server = await loop.create_server(self._accept, sock=listening)
+            if listening.family == socket.AF_UNIX:
+                self._server = await loop.create_unix_server(self._accept, sock=listening)
             else:
-                self._server = await loop.create_server(self._accept, host, port)
+                self._server = await loop.create_server(self._accept, sock=listening)
         except OSError as exc:
             raise SwitchUnavailable(
-                f"cannot listen for the switch on {host}:{port}: {exc}"
+                f"cannot listen for the switch at {self.target}: {exc}"
             ) from exc
 
     async def close(self) -> None:
@@ -110,15 +111,10 @@ class Switch:
 
     @property
     def port(self) -> int:
-        """The port listened on, also when it was given as 0."""
+        """The TCP port listened on, also when it was given as 0."""
         if self._server is None:
             raise SwitchUnavailable("OpenFlow listener not started")
         return int(self._server.sockets[0].getsockname()[1])
-
-    @property
-    def target(self) -> str:
-        """The address as Open vSwitch's controllers name it."""
-        return f"tcp:{self._address[0]}:{self.port}"
 
     @property
     def connected(self) -> bool:
@@ -126,7 +122,7 @@ class Switch:
         return self._session is not None
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
-        """Add, then delete; return when the switch has processed both.
+        """Add, with the groups that the flows use, then delete; return when all is processed.
 
         Additions come first, so that a replaced flow leaves no gap for packets.
 
@@ -146,15 +142,41 @@ class Switch:
         """Return what the switch reports: table and cookie of each flow."""
         return await self._require().dump()
 
+    async def flow_count(self) -> int:
+        """Return how many flows the switch has. Raises SwitchRefused or SwitchUnavailable."""
+        return await self._require().flow_count()
+
     async def entries(self) -> list[FlowEntry]:
-        """Return the flows of services' clients, with their actions and counters."""
+        """Return the flows of services, with their matches and counters."""
         return await self._require().entries()
+
+    async def groups(self) -> list[int]:
+        """Return the numbers of the groups that the switch has."""
+        return await self._require().groups()
+
+    async def remove_groups(self, numbers: Collection[int]) -> None:
+        """Delete groups that no flow uses. Raises SwitchRefused or SwitchUnavailable."""
+        await self._require().remove_groups(numbers)
+
+    async def forget(self, ended: Collection[Translated]) -> None:
+        """Have connections forgotten, so that their next packets begin new ones.
+
+        Raises SwitchRefused (Open vSwitch before 3.1 cannot do it) or SwitchUnavailable.
+        """
+        await self._require().forget(ended)
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         """Send a packet out; one that cannot be sent now is dropped and counted."""
         session = self._session
         sent = session is not None and session.send_packet(data, actions, in_port=in_port)
         self.counters["packet_out" if sent else "packet_out_dropped"] += 1
+
+    def refusal(self, transport: asyncio.BaseTransport) -> str:
+        """Refuse a process of another user than the switch's."""
+        # Before the handshake: a datapath id is no secret, every local user can read it.
+        if self._users is None or (uid := peer_uid(transport)) in self._users:
+            return ""
+        return f"not the switch's user: {'unknown' if uid is None else uid}"
 
     def on_ready(self, session: SwitchSession) -> None:
         """Let the newest connection replace the one before."""

@@ -31,9 +31,11 @@ ECHO_REPLY: Final = 3
 EXPERIMENTER: Final = 4
 FEATURES_REQUEST: Final = 5
 FEATURES_REPLY: Final = 6
+SET_CONFIG: Final = 9
 PACKET_IN: Final = 10
 PACKET_OUT: Final = 13
 FLOW_MOD: Final = 14
+GROUP_MOD: Final = 15
 MULTIPART_REQUEST: Final = 18
 MULTIPART_REPLY: Final = 19
 BARRIER_REQUEST: Final = 20
@@ -53,9 +55,14 @@ _FEATURES: Final = struct.Struct(">QIBB2xII")
 _MULTIPART: Final = struct.Struct(">HH4x")
 _FLOW_REQUEST: Final = struct.Struct(">B3xII4xQQ")
 _FLOW_ENTRY: Final = struct.Struct(">HB21xQ")
+_TABLE_ENTRY: Final = struct.Struct(">B3xIQQ")
 _TLV: Final = struct.Struct(">HBB")
 _PAIR: Final = struct.Struct(">HH")
 
+_FRAGMENTS_WITH_PORTS: Final = 3
+"""OFPC_FRAG_NX_MATCH, an extension by Open vSwitch."""
+
+_WHOLE_PACKETS: Final = 0xFFFF
 _NO_BUFFER: Final = 0xFFFFFFFF
 _ANY: Final = 0xFFFFFFFF
 _ALL_TABLES: Final = 0xFF
@@ -63,6 +70,7 @@ _EXACT_COOKIE: Final = 0xFFFFFFFFFFFFFFFF
 _ADD: Final = 0
 _DELETE: Final = 3
 _FLOW_STATS: Final = 1
+_TABLE_STATS: Final = 3
 _MORE: Final = 1
 _ONF: Final = 0x4F4E4600
 _BUNDLE_CONTROL: Final = 2300
@@ -115,6 +123,14 @@ def frames(buffer: bytearray) -> Iterator[OpenflowMessage]:
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
     """Return a message with an opaque body: hello, echo, features request, barrier."""
     return _HEADER.pack(VERSION, kind, _HEADER.size + len(body), xid) + body
+
+
+def set_config(xid: int) -> bytes:
+    """Return the message that has first fragments match by their ports, and later ones by 0.
+
+    Without it (Open vSwitch's default) the ports of every fragment are 0.
+    """
+    return message(SET_CONFIG, xid, _PAIR.pack(_FRAGMENTS_WITH_PORTS, _WHOLE_PACKETS))
 
 
 def flow_add(flow: Flow, xid: int) -> bytes:
@@ -171,6 +187,11 @@ def flow_dump(xid: int, *, cookie: int = 0, mask: int = 0) -> bytes:
     return message(MULTIPART_REQUEST, xid, body)
 
 
+def table_dump(xid: int) -> bytes:
+    """Return the request for the number of flows in each table, which costs a switch little."""
+    return message(MULTIPART_REQUEST, xid, _MULTIPART.pack(_TABLE_STATS, 0))
+
+
 def packet_out(
     xid: int, data: bytes, actions: Sequence[PacketAction], *, in_port: int = PORT_CONTROLLER
 ) -> bytes:
@@ -220,6 +241,15 @@ def _entry_places(body: bytes) -> Iterator[tuple[int, int]]:
             raise MalformedOpenflow(f"flow entry of {length} bytes")
         yield offset, length
         offset += length
+
+
+def flow_counts(body: bytes) -> tuple[list[int], bool]:
+    """Return the number of flows in each table of one part of a reply, and whether more follow."""
+    kind, _ = unpack(_MULTIPART, body, 0)
+    if kind != _TABLE_STATS:
+        raise MalformedOpenflow(f"multipart reply of type {kind} was not requested")
+    places = range(_MULTIPART.size, len(body), _TABLE_ENTRY.size)
+    return [unpack(_TABLE_ENTRY, body, place)[1] for place in places], _has_more(body)
 
 
 def _has_more(body: bytes) -> bool:

@@ -6,11 +6,12 @@ A table's declaration (`ofnet.tables`) lists actions by their `name`.
 import struct
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar, Final
 
 from ofnet.openflow import oxm
-from ofnet.openflow.fields import Bits
+from ofnet.openflow.fields import VRF, Bits, Field
 from ofnet.openflow.match import PADDING
 
 PORT_IN_PORT: Final = 0xFFFFFFF8
@@ -26,6 +27,17 @@ _POP_VLAN: Final = struct.pack(">HH4x", 18, 8)
 _HEAD: Final = struct.Struct(">HH")
 _MOVE: Final = struct.Struct(">HHIHHHH4s4s")
 _BUNDLE: Final = struct.Struct(">HHIHHHHIHH8x")
+_CONNTRACK: Final = struct.Struct(">HHIHHIHB3xH")
+_REG_LOAD: Final = struct.Struct(">HHIHH4sQ")
+_CONJUNCTION: Final = struct.Struct(">HHIHBBI")
+_CT_COMMIT: Final = 1
+_NO_TABLE: Final = 0xFF
+_BUNDLE_LOAD: Final = struct.Struct(">HHIHHHHIHHI4x")
+NO_PORT: Final = 0xFFFF
+"""What Open vSwitch writes for a port where there is none (OFPP_NONE)."""
+
+_NAT: Final = struct.Struct(">HHIH2xHH")
+_GROUP: Final = struct.Struct(">HHI")
 _RESUBMIT: Final = struct.Struct(">HHIHHB3x")
 _SAME_PORT: Final = 0xFFF8
 _NICIRA: Final = 0x00002320
@@ -84,6 +96,35 @@ class OutputFirst:
     def __str__(self) -> str:
         ports = ",".join(map(str, self.ports))
         return f"bundle(eth_src,0,active_backup,ofport,members:{ports})"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFirst:
+    """Write the number of the first port that works into metadata (Open vSwitch's bundle_load).
+
+    `NO_PORT` if none of them works: it is down, or its device is gone.
+    """
+
+    name: ClassVar = "bundle_load"
+
+    ports: tuple[int, ...]
+    destination: Field
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        length = _BUNDLE_LOAD.size + 2 * len(self.ports)
+        padding = PADDING[length % 8]
+        bits = self.destination.shift << 6 | self.destination.width - 1
+        into = int.from_bytes(_METADATA_FIELD, "big")
+        head = (0xFFFF, length + len(padding), _NICIRA, 13, 0, 0, 0, _IN_PORT)
+        body = _BUNDLE_LOAD.pack(*head, len(self.ports), bits, into)
+        return body + struct.pack(f">{len(self.ports)}H", *self.ports) + padding
+
+    def __str__(self) -> str:
+        first, last = self.destination.shift, self.destination.shift + self.destination.width - 1
+        into = f"OXM_OF_METADATA[{first}..{last}]"
+        ports = ",".join(map(str, self.ports))
+        return f"bundle_load(eth_src,0,active_backup,ofport,{into},members:{ports})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +202,175 @@ _MOVABLE: Final = {
     "arp_tpa": (oxm.header(23, 4), 32, "NXM_OF_ARP_TPA"),
     "arp_sha": (oxm.header(24, 6), 48, "NXM_NX_ARP_SHA"),
     "arp_tha": (oxm.header(25, 6), 48, "NXM_NX_ARP_THA"),
+    "ipv4_src": (oxm.header(11, 4), 32, "NXM_OF_IP_SRC"),
+    "ipv4_dst": (oxm.header(12, 4), 32, "NXM_OF_IP_DST"),
     "ipv6_src": (oxm.header(26, 16), 128, "NXM_NX_IPV6_SRC"),
     "ipv6_dst": (oxm.header(27, 16), 128, "NXM_NX_IPV6_DST"),
+    "ct_nw_dst": (oxm.header(121, 4, oxm_class=oxm.NICIRA_CLASS), 32, "NXM_NX_CT_NW_DST"),
+    "ct_ipv6_dst": (oxm.header(123, 16, oxm_class=oxm.NICIRA_CLASS), 128, "NXM_NX_CT_IPV6_DST"),
 }
 """Header, size in bits and Open vSwitch's name of the fields that can be copied."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resubmit:
-    """Resume a packet-out in a table, with metadata (NXAST_RESUBMIT_TABLE).
+class Conntrack:
+    """Send the packet through connection tracking, to go on in a table (Open vSwitch's NXAST_CT).
 
-    For packet-outs only: flows go to tables by their instructions.
+    There it matches `ct_state`. In a zone connections are known that were tracked in that zone.
+    `commit` makes a new connection known. `nat` translates its packets and those that follow.
+    What follows this action, or a `goto`, would get a second, untracked copy of the packet.
     """
+
+    name: ClassVar = "ct"
+
+    table: int
+    zone: int
+    commit: bool = False
+    nat: "Nat | None" = None
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        nested = self.nat.pack() if self.nat is not None else b""
+        length = _CONNTRACK.size + len(nested)
+        head = (0xFFFF, length, _NICIRA, 35, int(self.commit), 0, self.zone, self.table, 0)
+        return _CONNTRACK.pack(*head) + nested
+
+    def __str__(self) -> str:
+        commit = "commit," if self.commit else ""
+        nat = f",{self.nat}" if self.nat is not None else ""
+        return f"ct({commit}table={self.table:d},zone={self.zone}{nat})"
+
+
+@dataclass(frozen=True, slots=True)
+class ConntrackCommit:
+    """Enter the packet's connection into a zone (Open vSwitch's NXAST_CT with `commit`).
+
+    The packet itself goes on with the next action, untracked.
+    """
+
+    name: ClassVar = "ct_commit"
+
+    zone: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _CONNTRACK.pack(0xFFFF, 24, _NICIRA, 35, _CT_COMMIT, 0, self.zone, _NO_TABLE, 0)
+
+    def __str__(self) -> str:
+        return f"ct(commit,zone={self.zone})"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Write metadata before the actions that follow (Open vSwitch's NXAST_REG_LOAD).
+
+    The metadata of `Instructions` is written after all actions, too late for `Conntrack`.
+    """
+
+    name: ClassVar = "load"
+
+    field: Field
+    value: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        place = self.field.shift << 6 | self.field.width - 1
+        return _REG_LOAD.pack(0xFFFF, 24, _NICIRA, 7, place, oxm.header(2, 8), self.value)
+
+    def __str__(self) -> str:
+        shift, width = self.field.shift, self.field.width
+        bits = f"{shift}" if width == 1 else f"{shift}..{shift + width - 1}"
+        return f"load:{self.value:#x}->OXM_OF_METADATA[{bits}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Nat:
+    """What connection tracking translates: one end, to an address and, if given, to a port.
+
+    Without an end packets are translated as their connection was when it was committed. An end
+    without an address keeps it, and changes the port only if the answers could be mistaken for
+    those of another connection.
+    """
+
+    end: str = ""
+    """`src` or `dst`."""
+
+    address: IPv4Address | IPv6Address | None = None
+    port: int = 0
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        flags = {"": 0, "src": 1, "dst": 2}[self.end]
+        present, ranges = 0, b""
+        if self.address is not None:
+            present = 1 if isinstance(self.address, IPv4Address) else 4
+            ranges = self.address.packed
+        if self.port:
+            present |= 16
+            ranges += self.port.to_bytes(2, "big")
+        length = _NAT.size + len(ranges)
+        padding = PADDING[length % 8]
+        head = (0xFFFF, length + len(padding), _NICIRA, 36, flags, present)
+        return _NAT.pack(*head) + ranges + padding
+
+    def __str__(self) -> str:
+        if self.address is None:
+            return f"nat({self.end})" if self.end else "nat"
+        port = f":{self.port}" if self.port else ""
+        bracketed = port and isinstance(self.address, IPv6Address)
+        return f"nat({self.end}={f'[{self.address}]' if bracketed else self.address}{port})"
+
+
+AS_COMMITTED: Final = Nat()
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One choice of a group; the greater its weight, the more connections get it."""
+
+    weight: int
+    actions: tuple["Action", ...]
+
+    def __str__(self) -> str:
+        actions = ",".join(map(str, self.actions))
+        return f"bucket=weight:{self.weight},actions={actions}"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectGroup:
+    """Let the switch choose one of several buckets for each connection (OpenFlow's select group).
+
+    The group's number is a digest of its buckets: two groups are equal if their numbers are, and
+    a dump of numbers is enough for a comparison. So a group never changes; a flow with other
+    buckets uses another group.
+    """
+
+    name: ClassVar = "group"
+
+    buckets: tuple[Bucket, ...]
+    id: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        packed = [
+            struct.pack(">HH", bucket.weight, len(bucket.actions))
+            + b"".join([action.pack() for action in bucket.actions])
+            for bucket in self.buckets
+        ]
+        digest = blake2b(b"".join(packed), digest_size=4).digest()
+        # OpenFlow's own numbers begin at 0xffffff00
+        object.__setattr__(self, "id", int.from_bytes(digest, "big") % 0xFFFFFF00)
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _GROUP.pack(22, 8, self.id)
+
+    def __str__(self) -> str:
+        return f"group:{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resubmit:
+    """Resume a packet-out in a table, with metadata (NXAST_RESUBMIT_TABLE)."""
 
     name: ClassVar = "resubmit"
 
@@ -188,7 +386,167 @@ class Resubmit:
         return f"set_field:{self.metadata.value:#x}->metadata,resubmit(,{self.table:d})"
 
 
-Action = Output | OutputFirst | PushVlan | PopVlan | SetField | Move
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """Put a number below `count` into register 0, by a hash of the packet's addresses and ports.
+
+    With `by_source`, by a hash of its source address alone. Open vSwitch's NXAST_MULTIPATH, which
+    knows the ports of UDP too.
+    """
+
+    name: ClassVar = "deal"
+
+    count: int
+    by_source: bool = False
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        fields = _SOURCE_ALONE if self.by_source else _PORTS_OF_UDP_TOO
+        head = (0xFFFF, _MULTIPATH.size, _NICIRA, 10, fields)
+        return _MULTIPATH.pack(*head, 0, 0, self.count - 1, 0, 31, _REG0)
+
+    def __str__(self) -> str:
+        fields = "nw_src" if self.by_source else "symmetric_l3l4+udp"
+        return f"multipath({fields},0,modulo_n,{self.count},0,NXM_NX_REG0[])"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Look the packet up in a table, then go on here (NXAST_RESUBMIT_TABLE); lower tables as well.
+
+    As the last action it is a `goto`, which leads to higher tables alone.
+    """
+
+    name: ClassVar = "lookup"
+
+    table: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _RESUBMIT.pack(0xFFFF, 16, _NICIRA, 14, _SAME_PORT, self.table)
+
+    def __str__(self) -> str:
+        return f"resubmit(,{self.table:d})"
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """The packet meets one clause of several (NXAST_CONJUNCTION); the first clause is 1.
+
+    A packet that meets all clauses matches `conj_id`. A flow with conjunctions does nothing else.
+    """
+
+    name: ClassVar = "conjunction"
+
+    id: int
+    clause: int
+    clauses: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        return _CONJUNCTION.pack(0xFFFF, 16, _NICIRA, 34, self.clause - 1, self.clauses, self.id)
+
+    def __str__(self) -> str:
+        return f"conjunction({self.id},{self.clause}/{self.clauses})"
+
+
+@dataclass(frozen=True, slots=True)
+class Learn:
+    """Remember a choice: add a flow that puts `value` into register 1 (NXAST_LEARN).
+
+    The flow matches packets of this packet's VRF, from its source address, to its destination and
+    port. The switch removes it `idle` seconds after the last packet that matched it.
+    """
+
+    name: ClassVar = "learn"
+
+    table: int
+    priority: int
+    cookie: int
+    idle: int
+    eth_type: int
+    protocol: int
+    value: int
+
+    def pack(self) -> bytes:
+        """Return the action's bytes."""
+        kept = b"".join(self._matches()) + _number_spec(32, _LOAD, self.value, _REG1)
+        length = _LEARN.size + len(kept)
+        padding = PADDING[length % 8]
+        head = (0xFFFF, length + len(padding), _NICIRA, 16, self.idle, 0, self.priority)
+        return _LEARN.pack(*head, self.cookie, 0, self.table, 0, 0) + kept + padding
+
+    def _matches(self) -> tuple[bytes, ...]:
+        v6 = self.eth_type == oxm.ETH_IPV6
+        source, destination = _IPV6_ENDS if v6 else _IPV4_ENDS
+        port = _TCP_DST if self.protocol == oxm.PROTO_TCP else _UDP_DST
+        size = 128 if v6 else 32
+        return (
+            _field_spec(VRF.width, _METADATA_FIELD, VRF.shift),
+            _number_spec(16, 0, self.eth_type, _ETH_TYPE),
+            _number_spec(8, 0, self.protocol, _IP_PROTO),
+            _field_spec(size, source),
+            _field_spec(size, destination),
+            _field_spec(16, port),
+        )
+
+    def __str__(self) -> str:
+        vrf = f"OXM_OF_METADATA[{VRF.shift}..{VRF.shift + VRF.width - 1}]"
+        v6 = self.eth_type == oxm.ETH_IPV6
+        ends = "NXM_NX_IPV6_SRC[],NXM_NX_IPV6_DST[]" if v6 else "NXM_OF_IP_SRC[],NXM_OF_IP_DST[]"
+        port = "NXM_OF_TCP_DST[]" if self.protocol == oxm.PROTO_TCP else "NXM_OF_UDP_DST[]"
+        return (
+            f"learn(table={self.table:d},idle_timeout={self.idle},priority={self.priority:d},"
+            f"cookie={self.cookie:#x},{vrf},eth_type={self.eth_type:#x},nw_proto={self.protocol},"
+            f"{ends},{port},load:{self.value:#x}->NXM_NX_REG1[])"
+        )
+
+
+def _field_spec(bits: int, field: bytes, offset: int = 0) -> bytes:
+    """Return the part of a `Learn` that matches a field with the packet's own value."""
+    at = struct.pack(">H", offset)
+    return struct.pack(">H", bits) + field + at + field + at
+
+
+def _number_spec(bits: int, kind: int, value: int, field: bytes) -> bytes:
+    """Return the part of a `Learn` that matches or loads a number."""
+    number = value.to_bytes((bits + 15) // 16 * 2, "big")
+    return struct.pack(">H", bits | kind | _IMMEDIATE) + number + field + bytes(2)
+
+
+_MULTIPATH: Final = struct.Struct(">HHIHHH2xHHI2xH4s")
+_PORTS_OF_UDP_TOO: Final = 3
+_SOURCE_ALONE: Final = 4
+_LEARN: Final = struct.Struct(">HHIHHHHQHBxHH")
+_LOAD: Final = 1 << 11
+_IMMEDIATE: Final = 1 << 13
+_METADATA_FIELD: Final = oxm.header(2, 8)
+_ETH_TYPE: Final = oxm.header(5, 2)
+_IP_PROTO: Final = oxm.header(10, 1)
+_IPV4_ENDS: Final = (oxm.header(11, 4), oxm.header(12, 4))
+_IPV6_ENDS: Final = (oxm.header(26, 16), oxm.header(27, 16))
+_TCP_DST: Final = oxm.header(14, 2)
+_UDP_DST: Final = oxm.header(16, 2)
+_REG0: Final = oxm.header(0, 4, oxm_class=oxm.NICIRA_CLASS)
+_REG1: Final = oxm.header(1, 4, oxm_class=oxm.NICIRA_CLASS)
+
+Action = (
+    Output
+    | OutputFirst
+    | LoadFirst
+    | PushVlan
+    | PopVlan
+    | SetField
+    | Move
+    | Conntrack
+    | ConntrackCommit
+    | Load
+    | Conjunction
+    | SelectGroup
+    | Deal
+    | Lookup
+    | Learn
+)
 PacketAction = Action | Resubmit
 """An action of a packet-out."""
 
@@ -207,6 +565,12 @@ class Instructions:
     """The names of the actions, as tables declare them."""
 
     wire: bytes = field(init=False, compare=False, repr=False)
+
+    @property
+    def group(self) -> SelectGroup | None:
+        """The group that chooses what happens, if one does."""
+        last = self.actions[-1] if self.actions else None
+        return last if isinstance(last, SelectGroup) else None
 
     def __post_init__(self) -> None:
         out = b""

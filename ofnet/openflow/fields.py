@@ -1,9 +1,10 @@
-"""The bits of the metadata register, the only state passed between tables.
+"""The bits of the metadata register, and values under a mask that matches compare with.
 
-No NXM register is used. The layout is the original's, with bits 40 to 42 added (bit 31 and bits
-43-63 are free).
+Metadata is the only state passed between tables; no NXM register is used. The layout is the
+original's, with bits 40 to 44 and 48 to 63 added (bits 31 and 45-47 are free).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -31,14 +32,75 @@ class Flags(NamedTuple):
     mask: int
 
     def __str__(self) -> str:
-        return "".join(
-            ("+" if self.value & bit else "-") + name
-            for bit, name in _FLAG_NAMES.items()
-            if self.mask & bit
-        )
+        return _signed(_FLAG_NAMES, self.value, self.mask)
 
 
+class CtState(NamedTuple):
+    """What connection tracking found about a packet, under a mask: bits `CT_NEW` and so on."""
+
+    value: int
+    mask: int
+
+    def __str__(self) -> str:
+        return _signed(_CT_STATE_NAMES, self.value, self.mask)
+
+
+class Ports(NamedTuple):
+    """A transport port under a mask."""
+
+    value: int
+    mask: int
+
+    def __str__(self) -> str:
+        return f"{self.value:#x}/{self.mask:#x}" if self.value else f"0/{self.mask:#x}"
+
+
+CT_NEW: Final = 0x01
+"""The packet would begin a connection."""
+
+CT_ESTABLISHED: Final = 0x02
+CT_RELATED: Final = 0x04
+CT_REPLY: Final = 0x08
+CT_INVALID: Final = 0x10
+"""Connection tracking could not tell: a bad checksum, or a fragment whose packet is incomplete."""
+
+CT_TRACKED: Final = 0x20
+"""The packet has been through connection tracking; without this bit no other is set."""
+
+
+class Fragment(NamedTuple):
+    """Whether an IP packet is a fragment, and whether the first of its packet, under a mask."""
+
+    value: int
+    mask: int
+
+    def __str__(self) -> str:
+        return _FRAGMENT_NAMES[self]
+
+
+FRAGMENT_ANY: Final = Fragment(1, 1)
+FRAGMENT_NONE: Final = Fragment(0, 1)
+FRAGMENT_FIRST: Final = Fragment(1, 3)
+FRAGMENT_LATER: Final = Fragment(3, 3)
+"""Has no transport header: its ports read as 0."""
+
+_FRAGMENT_NAMES: Final = {
+    FRAGMENT_ANY: "yes",
+    FRAGMENT_NONE: "no",
+    FRAGMENT_FIRST: "first",
+    FRAGMENT_LATER: "later",
+}
 _FLAG_NAMES: Final = {1: "fin", 2: "syn", 4: "rst", 8: "psh", 16: "ack", 32: "urg"}
+_CT_STATE_NAMES: Final = {
+    CT_NEW: "new",
+    CT_ESTABLISHED: "est",
+    CT_RELATED: "rel",
+    CT_REPLY: "rpl",
+    CT_INVALID: "inv",
+    CT_TRACKED: "trk",
+    0x40: "snat",
+    0x80: "dnat",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +139,23 @@ FROM_HOST: Final = Field(41, 1)
 
 TO_HOST: Final = Field(42, 1)
 """Set for packets of a pod's interface to its host, which leave by table 8 alone."""
+
+REASSEMBLED: Final = Field(43, 1)
+"""Set for fragments whose packet is complete (`ofnet.pipelines.fragments`)."""
+
+
+JUDGED: Final = Field(44, 1)
+"""Set for packets that Kubernetes' policies have passed (`ofnet.pipelines.network_policy`)."""
+
+
+LIVE_PORT: Final = Field(48, 16)
+"""The port that the switch chose as working (`ofnet.openflow.actions.LoadFirst`)."""
+
+
+def _signed(names: Mapping[int, str], value: int, mask: int) -> str:
+    return "".join(
+        ("+" if value & bit else "-") + name for bit, name in names.items() if mask & bit
+    )
 
 
 def _hex(value: int) -> str:

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, NamedTuple, Self, TypedDict, Unpack
 
 from ofnet.openflow import oxm
-from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.fields import Bits, CtState, Flags, Fragment, Ports
 
 PADDING: Final = tuple(bytes(-length % 8) for length in range(8))
 """Zero bytes that bring a length to a multiple of eight, by the length modulo eight."""
@@ -31,10 +31,11 @@ class MatchFields(TypedDict, total=False):
     ip_proto: int
     ipv4_src: IPv4Address | IPv4Network
     ipv4_dst: IPv4Address | IPv4Network
-    tcp_src: int
-    tcp_dst: int
-    udp_src: int
-    udp_dst: int
+    tcp_src: int | Ports
+    tcp_dst: int | Ports
+    udp_src: int | Ports
+    udp_dst: int | Ports
+    sctp_dst: int | Ports
     arp_op: int
     arp_spa: IPv4Address | IPv4Network
     arp_tpa: IPv4Address | IPv4Network
@@ -46,6 +47,15 @@ class MatchFields(TypedDict, total=False):
     nd_target: IPv6Address | IPv6Network
     tunnel_id: int
     tcp_flags: Flags
+    ip_frag: Fragment
+    conj_id: int
+    ct_state: CtState
+    ct_zone: int
+    ct_nw_proto: int
+    ct_tp_src: int
+    ct_tp_dst: int
+    reg0: int
+    reg1: int
 
 
 class _Content(NamedTuple):
@@ -74,22 +84,38 @@ class Match(_Content):
     def __str__(self) -> str:
         values = dict(self.fields)
         shorthand, implied = _shorthand(values)
-        parts = [shorthand] if shorthand else []
+        parts = [_field_text(name, values[name]) for name in _TEXT_FIRST if name in values]
+        parts += [shorthand] if shorthand else []
         for name in _TEXT_ORDER:
             if name in values and name not in implied:
-                known = oxm.FIELDS[name]
-                text = known.match_text or known.text
-                parts.append(f"{known.match_name}={text(values[name])}")
+                parts.append(_field_text(name, values[name]))
         return ",".join(parts)
 
 
 _PACK: Final = {name: known.pack for name, known in oxm.FIELDS.items()}
 _NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
 
+_TEXT_FIRST: Final = (
+    *("conj_id", "ct_state", "ct_zone", "ct_nw_proto", "ct_tp_src", "ct_tp_dst"),
+    *("reg0", "reg1"),
+)
+"""What Open vSwitch prints before the kind of packet."""
+
 _TEXT_ORDER: Final = (
     *("tunnel_id", "metadata", "in_port", "vlan_vid", "eth_src", "eth_dst", "eth_type"),
     *("ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa", "ipv6_src", "ipv6_dst", "ip_proto", "arp_op"),
-    *("arp_sha", "ip_dscp", "tcp_src", "udp_src", "tcp_dst", "udp_dst", "icmp_type", "icmpv6_type"),
+    *(
+        "arp_sha",
+        "ip_dscp",
+        "ip_frag",
+        "tcp_src",
+        "udp_src",
+        "tcp_dst",
+        "udp_dst",
+        "sctp_dst",
+        "icmp_type",
+        "icmpv6_type",
+    ),
     *("nd_target", "tcp_flags"),
 )
 _ETHERTYPES: Final = {oxm.ETH_IPV4: "ip", oxm.ETH_ARP: "arp", oxm.ETH_IPV6: "ipv6"}
@@ -100,7 +126,15 @@ _TRANSPORTS: Final = {
     (oxm.ETH_IPV4, oxm.PROTO_UDP): "udp",
     (oxm.ETH_IPV6, oxm.PROTO_TCP): "tcp6",
     (oxm.ETH_IPV6, oxm.PROTO_UDP): "udp6",
+    (oxm.ETH_IPV4, oxm.PROTO_SCTP): "sctp",
+    (oxm.ETH_IPV6, oxm.PROTO_SCTP): "sctp6",
 }
+
+
+def _field_text(name: str, value: Any) -> str:
+    known = oxm.FIELDS[name]
+    text = known.match_text or known.text
+    return f"{known.match_name}={text(value)}"
 
 
 class _Shape(NamedTuple):

@@ -1,4 +1,4 @@
-"""OpenFlow's match fields (OXM, basic class): how a value is packed and how OVS prints it.
+"""Match fields, OpenFlow's and Open vSwitch's own: how a value is packed and how OVS prints it.
 
 A field's value is what the rest of the package uses: int, MAC text, `ipaddress` object or
 `fields.Bits`; a mask travels inside the value (`aa:…/ff:…`, a network, Bits).
@@ -11,9 +11,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from socket import AF_INET6, inet_ntop
 from typing import Any, Final, NamedTuple, overload
 
-from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.fields import Bits, CtState, Flags, Fragment, Ports
 
 BASIC_CLASS: Final = 0x8000
+NICIRA_CLASS: Final = 0x0001
+"""Open vSwitch's own fields (NXM_NX): connection tracking, fragments."""
+
 ND_CLASS: Final = 0x1000
 """Open vSwitch's own fields of neighbour discovery."""
 
@@ -29,6 +32,7 @@ PROTO_ICMP: Final = 1
 PROTO_TCP: Final = 6
 PROTO_UDP: Final = 17
 PROTO_ICMP6: Final = 58
+PROTO_SCTP: Final = 132
 ND_SOLICIT: Final = 135
 ND_ADVERT: Final = 136
 
@@ -76,6 +80,18 @@ def _integer(
     packer = struct.Struct(">4s" + form)
     head = header(number, packer.size - 4, oxm_class=oxm_class)
     return lambda value: packer.pack(head, value | flag)
+
+
+def _port(number: int) -> Callable[[int | Ports], bytes]:
+    exact, masked = struct.Struct(">4sH"), struct.Struct(">4sHH")
+    exact_header, masked_header = header(number, 2), header(number, 2, masked=True)
+
+    def pack(value: int | Ports) -> bytes:
+        if isinstance(value, Ports):
+            return masked.pack(masked_header, value.value, value.mask)
+        return exact.pack(exact_header, value)
+
+    return pack
 
 
 def _mac(number: int) -> Callable[[str], bytes]:
@@ -139,6 +155,20 @@ def _metadata(value: Bits) -> bytes:
 _METADATA: Final = struct.Struct(">4sQQ")
 _METADATA_HEADER: Final = header(2, 8, masked=True)
 
+
+def _ct_state(value: CtState) -> bytes:
+    return _CT_STATE.pack(NICIRA_CLASS, 105 << 1 | 1, 8, value.value, value.mask)
+
+
+_CT_STATE: Final = struct.Struct(">HBBII")
+
+
+def _fragment(value: Fragment) -> bytes:
+    return _FRAGMENT.pack(NICIRA_CLASS, 26 << 1 | 1, 2, value.value, value.mask)
+
+
+_FRAGMENT: Final = struct.Struct(">HBBBB")
+
 FIELDS: Final = {
     "in_port": OxmField(_integer(0, "I"), "in_port", "in_port"),
     "metadata": OxmField(_metadata, "metadata", "metadata"),
@@ -150,10 +180,11 @@ FIELDS: Final = {
     "ip_proto": OxmField(_integer(10, "B"), "nw_proto", "ip_proto"),
     "ipv4_src": OxmField(_ipv4(11), "nw_src", "ip_src"),
     "ipv4_dst": OxmField(_ipv4(12), "nw_dst", "ip_dst"),
-    "tcp_src": OxmField(_integer(13, "H"), "tp_src", "tcp_src"),
-    "tcp_dst": OxmField(_integer(14, "H"), "tp_dst", "tcp_dst"),
-    "udp_src": OxmField(_integer(15, "H"), "tp_src", "udp_src"),
-    "udp_dst": OxmField(_integer(16, "H"), "tp_dst", "udp_dst"),
+    "tcp_src": OxmField(_port(13), "tp_src", "tcp_src"),
+    "tcp_dst": OxmField(_port(14), "tp_dst", "tcp_dst"),
+    "udp_src": OxmField(_port(15), "tp_src", "udp_src"),
+    "udp_dst": OxmField(_port(16), "tp_dst", "udp_dst"),
+    "sctp_dst": OxmField(_port(18), "tp_dst", "sctp_dst"),
     "icmp_type": OxmField(_integer(19, "B"), "icmp_type", "icmp_type"),
     "arp_op": OxmField(_integer(21, "H"), "arp_op", "arp_op"),
     "arp_spa": OxmField(_ipv4(22), "arp_spa", "arp_spa"),
@@ -171,5 +202,20 @@ FIELDS: Final = {
     ),
     "tunnel_id": OxmField(_integer(38, "Q"), "tun_id", "tun_id", hex),
     "tcp_flags": OxmField(_tcp_flags, "tcp_flags", "tcp_flags"),
+    "reg0": OxmField(_integer(0, "I", oxm_class=NICIRA_CLASS), "reg0", "reg0", hex),
+    "reg1": OxmField(_integer(1, "I", oxm_class=NICIRA_CLASS), "reg1", "reg1", hex),
+    "ip_frag": OxmField(_fragment, "nw_frag", "nw_frag"),
+    "conj_id": OxmField(_integer(37, "I", oxm_class=NICIRA_CLASS), "conj_id", "conj_id"),
+    "ct_state": OxmField(_ct_state, "ct_state", "ct_state"),
+    "ct_zone": OxmField(_integer(106, "H", oxm_class=NICIRA_CLASS), "ct_zone", "ct_zone"),
+    "ct_nw_proto": OxmField(
+        _integer(119, "B", oxm_class=NICIRA_CLASS), "ct_nw_proto", "ct_nw_proto"
+    ),
+    "ct_tp_src": OxmField(_integer(124, "H", oxm_class=NICIRA_CLASS), "ct_tp_src", "ct_tp_src"),
+    "ct_tp_dst": OxmField(_integer(125, "H", oxm_class=NICIRA_CLASS), "ct_tp_dst", "ct_tp_dst"),
 }
-"""In the order of their numbers, which puts each field after its prerequisites."""
+"""In the order of their numbers, Open vSwitch's own last: each is after its prerequisites.
+
+The `ct_` fields but `ct_state` are of the connection's first packet, and need a `ct_state` that is
+tracked and not invalid.
+"""

@@ -20,7 +20,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.openflow.fields import TO_HOST
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import stages
+from ofnet.pipelines import host_paths, stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import AccessPort, HostPort, World
 
@@ -61,8 +61,7 @@ def _to_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     request: MatchFields = {**from_host, "eth_type": oxm.ETH_ARP, "arp_tpa": access.ip}
     sent: MatchFields = {**from_host, "eth_type": oxm.ETH_IPV4, "ipv4_dst": access.ip}
     out = Output(access.ofport)
-    yield _flow(TableId.INPUT, Priority.HOST_PORT, from_host, goto(TableId.INGRESS_GROUP))
-    yield stages.dns_exemption(ObjectKind.ACCESS, port.ofport, TableId.INGRESS_GROUP)
+    yield from host_paths.entrance(ObjectKind.ACCESS, port)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, request, Instructions((out,)))
     # above the flow that translates the address to the pod's other interface (`vrouter`)
     to_pod = Instructions((SetField("eth_dst", access.mac), out))

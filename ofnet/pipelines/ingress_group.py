@@ -1,7 +1,9 @@
 """Table 2: finds the source group of packets from other hosts, so that policy applies here too.
 
-A packet from a known remote endpoint gets its source group and goes through tables 4 and 5; one
-from an unknown source skips them. The original applies policy at the sender's host alone.
+A packet from a known remote endpoint gets its source group and goes through tables 4 and 5. Of
+unknown sources only those outside the cluster may send, by an uplink
+(`ofnet.pipelines.arrival_guard`); their packets skip both tables. The original applies policy at
+the sender's host alone.
 """
 
 # Invariant: no packet between two pods passes unless the current rules allow it, also while hosts
@@ -10,9 +12,10 @@ from an unknown source skips them. The original applies policy at the sender's h
 # receiving host knows its own pods first, so it applies the rules again. Both hosts apply the same
 # rules to the same packet and the same groups: what may leave may also enter.
 #
-# An unknown source is outside the cluster, where policy does not apply, or a pod that this host has
-# no record of yet. Then that pod is younger than all pods here, and its own host, which waits for
-# their records before the pod starts (`netplugin.pods.add`), has applied the rules.
+# An unknown source is outside the cluster, where policy does not apply. With the source guard off
+# it may also be a pod that this host has no record of yet. Then that pod is younger than all pods
+# here, and its own host has applied the rules, since it waits for their records before the pod
+# starts (`netplugin.pods.add`).
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -22,9 +25,9 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, goto
 from ofnet.openflow.fields import FROM_HOST, RX_VTEP, SOURCE_GROUP, VRF, Bits
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import stages
+from ofnet.pipelines import arrival_guard, stages
 from ofnet.tables import Priority, TableId
-from ofnet.world import RemoteEndpoint, Uplink
+from ofnet.world import RemoteEndpoint, Uplink, Vtep
 
 
 def unknown_sources() -> Flow:
@@ -52,10 +55,12 @@ def vlan_ingress(uplink: Uplink, vlan: int, vrf: int) -> Flow:
     )
 
 
-def source_groups(endpoint: RemoteEndpoint, vrf: int) -> Iterator[Flow]:
-    """Yield the flows that apply policy to packets from a remote endpoint."""
+def source_groups(
+    endpoint: RemoteEndpoint, vrf: int, *, vtep: Vtep | None = None
+) -> Iterator[Flow]:
+    """Yield the flows that apply policy to packets from a remote endpoint, by its tunnel or any."""
     for address in stages.addresses(endpoint):
-        fields: MatchFields = {"metadata": _ingress_metadata(vrf), **stages.from_address(address)}
+        fields: MatchFields = {**arrival_guard.origin(vrf, vtep), **stages.from_address(address)}
         to_policy = _to_policy(endpoint.group_id, of_host=endpoint.of_host)
         yield Flow(
             ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.MATCH, Match(**fields), to_policy

@@ -70,6 +70,18 @@ def advertisement(mac: str) -> Flow:
     return Flow(ObjectKind.PIPELINE, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
 
+def advertisement_beyond_host(owner: ObjectKind, requester: Bits, mac: str) -> Flow:
+    """Return the flow that does so with another MAC address for requesters with this metadata."""
+    match = Match(
+        metadata=requester,
+        eth_type=oxm.ETH_IPV6,
+        ip_proto=oxm.PROTO_ICMP6,
+        icmpv6_type=oxm.ND_ADVERT,
+    )
+    send = Instructions((SetField("nd_tll", mac), Output(PORT_IN_PORT)))
+    return Flow(owner, TableId.NEIGHBOUR_REPLY, Priority.ABOVE_MATCH, match, send)
+
+
 def arp_requests(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
     """Yield the flows for a pod's ARP requests; guarded, only for those from its own address."""
     request: MatchFields = {
@@ -120,7 +132,13 @@ def lookup(owner: ObjectKind, request: Match, requester: Bits) -> Flow:
     return _input(owner, Priority.REQUEST, request, _look_up(requester))
 
 
-def arp_answer(owner: ObjectKind, requester: Bits, address: IPv4Address, mac: str) -> Flow:
+def arp_answer(
+    owner: ObjectKind,
+    requester: Bits,
+    address: IPv4Address,
+    mac: str,
+    priority: Priority = Priority.MATCH,
+) -> Flow:
     """Return the flow that answers ARP for an address to requesters with this metadata."""
     match = Match(metadata=requester, eth_type=oxm.ETH_ARP, arp_tpa=address)
     reply = Instructions(
@@ -135,7 +153,7 @@ def arp_answer(owner: ObjectKind, requester: Bits, address: IPv4Address, mac: st
             _BACK,
         )
     )
-    return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
+    return Flow(owner, TableId.NEIGHBOURS, priority, match, reply)
 
 
 def nd_answer(owner: ObjectKind, requester: Bits, address: IPv6Address, mac: str) -> Flow:

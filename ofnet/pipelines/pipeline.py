@@ -6,13 +6,21 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from itertools import chain
 from typing import TypeVar, assert_never
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import ObjectId, ObjectKind
 from ofnet.flows import Flow
-from ofnet.pipelines import pod_guard, policy, service_nat
+from ofnet.pipelines import (
+    host_paths,
+    name_port,
+    network_policy,
+    pod_guard,
+    policy,
+    service_nat,
+)
 from ofnet.tables import Mode
 from ofnet.world import (
     AccessPort,
@@ -40,7 +48,7 @@ def no_flows_for(_item: object, _world: World) -> Iterator[Flow]:
     return iter(())
 
 
-def no_flows_to(_prefix: IPv4Network, _mac: str, _world: World) -> Iterator[Flow]:
+def no_flows_to(_prefix: IPv4Network | IPv6Network, _mac: str, _world: World) -> Iterator[Flow]:
     """Yield nothing: this pipeline has no flows for routes."""
     return iter(())
 
@@ -65,7 +73,7 @@ class Pipeline:
     access: Callable[[AccessPort, World], Iterator[Flow]] = no_flows_for
     rule: Callable[[Rule, World], Iterator[Flow]] = policy.flows
     router: Callable[[Router, World], Iterator[Flow]] = no_flows_for
-    route: Callable[[IPv4Network, str, World], Iterator[Flow]] = no_flows_to
+    route: Callable[[IPv4Network | IPv6Network, str, World], Iterator[Flow]] = no_flows_to
     management: Callable[[IPv4Network | IPv6Network, World], Iterator[Flow]]
     management_port: Callable[[ManagementPort, World], Iterator[Flow]] = pod_guard.port
 
@@ -75,49 +83,83 @@ class Pipeline:
         """Yield the flows one object of the World owns."""
         match of.kind:
             case ObjectKind.PIPELINE:
-                return self.start(world)
+                return chain(
+                    self.start(world), network_policy.states(), service_nat.start(self.mode)
+                )
             case ObjectKind.UPLINKS:
                 return self.uplinks(world)
             case ObjectKind.HOST_PORT:
-                return self.host_port(world)
+                paths = host_paths.host_port(self.mode, world)
+                return chain(self.host_port(world), paths)
             case ObjectKind.VTEP:
-                return _of(self.vtep, world.vteps.get(HostLabel(of.name)), world)
+                vtep = world.vteps.get(HostLabel(of.name))
+                paths = _of(partial(host_paths.vtep, self.mode), vtep, world)
+                return chain(_of(self.vtep, vtep, world), paths)
             case ObjectKind.NETWORK:
-                return _of(self.network, world.networks.get(NetworkId(of.name)), world)
+                network = world.networks.get(NetworkId(of.name))
+                paths = _of(partial(host_paths.network, self.mode), network, world)
+                own = self._own_answers(network)
+                return chain(_of(self.network, network, world), paths, own)
             case ObjectKind.LOCAL:
-                return _of(self.local, world.local.get(EndpointKey(of.name)), world)
+                pod = world.local.get(EndpointKey(of.name))
+                paths = _of(partial(host_paths.local, self.mode), pod, world)
+                return chain(_of(self._local, pod, world), paths, self._served(pod, world))
             case ObjectKind.REMOTE:
-                return _of(self.remote, world.remote.get(EndpointKey(of.name)), world)
+                far = world.remote.get(EndpointKey(of.name))
+                paths = _of(partial(host_paths.remote, self.mode), far, world)
+                return chain(_of(self.remote, far, world), paths, self._served(far, world))
             case ObjectKind.FLOOD:
                 return _of(self.flood, world.networks.get(NetworkId(of.name)), world)
             case ObjectKind.RULE:
                 return _of(self.rule, world.rules.get(of.name), world)
             case ObjectKind.ACCESS:
                 return _of(self.access, world.access.get(EndpointKey(of.name)), world)
-            case ObjectKind.SERVICE | ObjectKind.SERVED:
-                return self._services(of, world)
+            case ObjectKind.SERVICE:
+                service = world.services.get(of.name)
+                return _of(partial(service_nat.flows, self.mode), service, world)
             case ObjectKind.ROUTER:
                 return _of(self.router, world.router, world)
             case ObjectKind.ROUTE:
-                prefix = IPv4Network(of.name)
+                prefix = ip_network(of.name)
                 hop = world.routes.get(prefix)
                 return self.route(prefix, hop, world) if hop is not None else iter(())
             case ObjectKind.MANAGEMENT:
                 address = world.management.get(of.name)
-                return self.management(address, world) if address is not None else iter(())
+                if address is None:
+                    return iter(())
+                paths = host_paths.management(self.mode, address, world)
+                return chain(self.management(address, world), paths)
             case ObjectKind.MANAGEMENT_PORT:
                 return _of(self.management_port, world.management_ports.get(of.name), world)
-            case ObjectKind.PEER:
+            case ObjectKind.POLICY_SUBJECT:
+                judge = partial(network_policy.subject, self.mode)
+                return _of(judge, world.policy_subjects.get(of.name), world)
+            case ObjectKind.POLICY_ENTRY:
+                match_in = partial(network_policy.entry, self.mode)
+                return _of(match_in, world.policy_entries.get(of.name), world)
+            case ObjectKind.NAME_PORT:
+                return name_port.flows(world)
+            case ObjectKind.PEER | ObjectKind.AFFINITY:
                 return iter(())
             case _:
                 assert_never(of.kind)
 
-    def _services(self, of: ObjectId, world: World) -> Iterator[Flow]:
-        if of.kind is ObjectKind.SERVICE:
-            return _of(
-                partial(service_nat.intercept, self.mode), world.services.get(of.name), world
-            )
-        return _of(partial(service_nat.nat, self.mode), world.served.get(of.name), world)
+    def _local(self, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+        yield from self.local(endpoint, world)
+        yield from name_port.of_pod(endpoint, world)
+
+    def _own_answers(self, network: Network | None) -> Iterator[Flow]:
+        return service_nat.own_answers(self.mode, network) if network is not None else iter(())
+
+    def _served(
+        self, endpoint: LocalEndpoint | RemoteEndpoint | None, world: World
+    ) -> Iterator[Flow]:
+        """Yield the flows of an endpoint as a provider of services."""
+        if endpoint is None or endpoint.network not in world.networks:
+            return
+        yield from service_nat.beside(endpoint, world)
+        if isinstance(endpoint, LocalEndpoint):
+            yield from service_nat.own_provider(self.mode, endpoint, world)
 
 
 def _of(rule: Callable[[T, World], Iterator[Flow]], item: T | None, world: World) -> Iterator[Flow]:

@@ -13,8 +13,9 @@ a pod's interface to its host (`ofnet.pipelines.host_access`). The original has 
 # not a thousand times the number of ports. The price is that a port of one address is closed at
 # all of them.
 #
-# Packets that come from another host under an unknown source skip both tables (ADR 6). Their own
-# host has dropped what was for a management port. The host's own port `contivh0` does not lead
+# Packets that come by an uplink from outside the cluster skip both tables (ADR 6), as do those of
+# unknown sources where the source guard is off. Their own host has dropped what was for a
+# management port. The host's own port `contivh0` does not lead
 # here, and its interfaces on infra networks are told by FROM_HOST: hosts may talk to each other.
 
 from collections.abc import Iterator

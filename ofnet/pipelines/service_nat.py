@@ -1,245 +1,448 @@
-"""Service NAT: translates packets to a service's address to a provider, and the replies back.
+"""Service NAT: the switch chooses a provider for each connection, and translates it both ways.
 
-The same in all four pipelines (`ofnetSvcProxy.go`). The flows of a service send packets to its
-ports to the agent (`intercept`), until `ofnet.services.proxy` has assigned a provider to the
-client; then the client's own flows translate them in the switch (`nat`).
+The same in all four pipelines. A service's flows send packets to its ports through connection
+tracking; a new connection goes to a group, in which the switch chooses a provider (ADR 21). Answers
+are translated after policy. Ports without a provider go to the agent, which refuses
+(`ofnet.services.refusal`).
 """
 
-# Where the translation stands. Requests are translated in table 3, before policy: policy applies to
-# the provider, because the service's address has no group. Replies are translated after policy, in
-# table 6, so that policy sees the provider as their source.
+# Where the translation stands. Requests are translated in tables 3 and 12, before policy: policy
+# applies to the provider, because the service's address has no group. Answers are translated after
+# policy, in table 6, so that policy sees the provider as their source.
 #
-# Hairpin: a client that is its own provider would drop a packet with its own source address. So
-# both directions are translated completely in table 3: the pod sends to the service and receives
-# from the service, and the packet goes back to its port. Policy does not apply within one pod.
-# A packet from the provider's port to the service's port could be either direction; the higher
-# priority makes it a request (HAIRPIN_REPLY is below MATCH).
+# Connection tracking knows each connection by its first packet, in a zone for each VRF and bridge.
+# What is established is translated in table 3 and passes table 12; a group decides about the first
+# packet alone, so that a provider that comes moves nobody.
 #
-# Direct connections: a client may also connect to its provider's own address. Replies look the same
-# as those through the service, so the first packet of each such connection goes to the agent too,
-# and gets flows that match the client's port and leave the reply as it is. In the original these
-# replies are translated, and the connection fails.
+# Direct connections, to a provider's own address, are tracked in the same zone. A client may use
+# one port of its own for a connection to the service and for one to the provider. Their answers
+# look the same; tracking both makes the switch give one of them another port.
+#
+# Hairpin: a client that is its own provider would drop a packet with its own source address. It
+# gets the packet from the service's address instead. Its answer, to the service, is to a port that
+# the service does not have: there table 3 puts the client at both ends again, and tracking tells
+# whether it is an answer. Policy does not apply within one pod.
 
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import lru_cache
-from ipaddress import IPv4Address
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
 from ofnet.changes import ObjectKind
-from ofnet.flows import Flow
+from ofnet.flows import Flow, cookie_of_kind
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
+    AS_COMMITTED,
     DROP,
     PORT_IN_PORT,
     TO_CONTROLLER,
     Action,
+    Bucket,
+    Conntrack,
+    Deal,
     Instructions,
+    Learn,
+    Lookup,
+    Move,
+    Nat,
     Output,
     PopVlan,
+    SelectGroup,
     SetField,
-    goto,
 )
-from ofnet.openflow.fields import RX_VTEP, VRF, Bits
+from ofnet.openflow.fields import (
+    CT_ESTABLISHED,
+    CT_INVALID,
+    CT_NEW,
+    CT_REPLY,
+    CT_TRACKED,
+    FRAGMENT_ANY,
+    FRAGMENT_LATER,
+    RX_VTEP,
+    VRF,
+    Bits,
+    CtState,
+)
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import neighbours
-from ofnet.pipelines.stages import FLAT_VRF
-from ofnet.tables import TABLES, Mode, Priority, TableId
-from ofnet.world import ArpMode, FwdMode, Served, Service, ServicePort, World
+from ofnet.pipelines import neighbours, stages
+from ofnet.tables import Mode, Priority, TableId, vrf_in, zone_of
+from ofnet.translations import Translated
+from ofnet.world import (
+    ArpMode,
+    FwdMode,
+    LocalEndpoint,
+    Network,
+    Provider,
+    RemoteEndpoint,
+    Service,
+    ServicePort,
+    World,
+)
 
-_CACHE_SIZE: Final = 1 << 12
+MAX_PROVIDERS: Final = 512
+"""Providers of a port that get connections; a group-mod has room for some hundred more."""
+
+HASHES: Final = 256
+"""Values of a packet's hash that Open vSwitch deals out among the buckets of a group, at most."""
+
+MAX_AFFINITY: Final = 0xFFFF
+"""Seconds: OpenFlow's limit of a time-out. Longer affinities end after this time."""
+
+_NEW: Final = CtState(CT_TRACKED | CT_NEW, CT_TRACKED | CT_NEW | CT_INVALID)
+_VALID: Final = CtState(CT_TRACKED, CT_TRACKED | CT_INVALID)
+_INVALID: Final = CtState(CT_TRACKED | CT_INVALID, CT_TRACKED | CT_INVALID)
+_REPLY_STATE: Final = CT_TRACKED | CT_ESTABLISHED | CT_REPLY
+_ANSWERING: Final = CtState(_REPLY_STATE, _REPLY_STATE | CT_INVALID)
+
+_DISTINCT: Final = Nat("src")
 _BACK: Final = Output(PORT_IN_PORT)
+_TO_SENDER: Final = (Move("eth_src", "eth_dst"), SetField("eth_src", stages.ROUTER_MAC))
+
+Address = IPv4Address | IPv6Address
+Block = IPv4Network | IPv6Network
 
 
-def service_mac(address: IPv4Address) -> str:
-    """Return the MAC address that answers ARP for a service's address."""
-    return (b"\2\2" + address.packed).hex(":")
+def service_mac(address: Address) -> str:
+    """Return the MAC address that answers for a service's address."""
+    return (b"\2\2" + address.packed[-4:]).hex(":")
 
 
-def intercept(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
-    """Yield the flows that send packets for a service to the agent, once it has providers.
+def start(mode: Mode) -> Iterator[Flow]:
+    """Yield the flows that all services share."""
+    invalid = Match(ct_state=_INVALID)
+    yield Flow(ObjectKind.PIPELINE, TableId.SERVICES, Priority.MATCH, invalid, DROP)
+    if mode is not Mode.VXLAN:
+        back = Instructions((_BACK,))
+        answer = Match(ct_state=_ANSWERING)
+        yield Flow(ObjectKind.PIPELINE, TableId.HAIRPIN, Priority.MATCH, answer, back)
 
-    Packets to other ports of its address are dropped; the original asks its agent for each.
-    """
-    if not service.providers:
-        return
-    vrf = _vrf(mode, service.vrf) if service.vrf else 0
-    to: MatchFields = {"eth_type": oxm.ETH_IPV4, "ipv4_dst": service.address}
-    if vrf:
-        to["metadata"] = VRF.put(vrf)
-    for port in service.ports:
-        fields: MatchFields = {
-            **to,
-            "ip_proto": port.protocol,
-            **_to_port(port.protocol, port.port),
+
+def own_answers(mode: Mode, network: Network) -> Iterator[Flow]:
+    """Yield the flow for answers to itself of a pod on a network that has a tag in the switch."""
+    if mode is Mode.VXLAN:
+        back = Instructions((PopVlan(), _BACK))
+        answer = Match(ct_state=_ANSWERING, vlan_vid=network.vlan)
+        yield Flow(ObjectKind.NETWORK, TableId.HAIRPIN, Priority.MATCH, answer, back)
+
+
+def flows(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
+    """Yield the flows of a service, in the VRF of each tenant whose pods may be its clients."""
+    for vrf in sorted(_client_vrfs(mode, service, world)):
+        yield from _TenantFlows(mode, service, vrf, world).flows()
+    yield from _neighbours(mode, service, world)
+
+
+def kept(mode: Mode, service: Service, world: World) -> Iterator[Translated]:
+    """Yield the connections of a service that providers keep although they get no new ones."""
+    for vrf in _client_vrfs(mode, service, world):
+        tenant = _TenantFlows(mode, service, vrf, world)
+        for port in service.ports:
+            for one in tenant.reachable(port.draining):
+                ends = (port.protocol, one.address, one.port)
+                yield Translated(zone_of(mode, vrf), *ends, service.address, port.port)
+
+
+def own_provider(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+    """Yield the flows for a pod that gets itself as the provider of a service."""
+    network = world.networks[endpoint.network]
+    vrf = vrf_in(mode, network.vrf)
+    tagged: MatchFields = {"vlan_vid": network.vlan} if mode is Mode.VXLAN else {}
+    for address in stages.addresses(endpoint):
+        to_itself: MatchFields = {
+            "ct_state": _VALID,
+            "metadata": VRF.put(vrf),
+            **tagged,
+            **stages.from_address(address),
+            **stages.to_address(address),
         }
-        yield _dnat(ObjectKind.SERVICE, Priority.PORT, fields, TO_CONTROLLER)
-    for protocol in {port.protocol for port in service.ports}:
-        rest: MatchFields = {**to, "ip_proto": protocol}
-        yield _dnat(ObjectKind.SERVICE, Priority.UNLISTED, rest, DROP)
-    if world.fwd_mode is FwdMode.ROUTING or world.arp_mode is ArpMode.PROXY:
+        v4 = isinstance(address, IPv4Address)
+        named = Move("ct_nw_dst", "ipv4_src") if v4 else Move("ct_ipv6_dst", "ipv6_src")
+        back = Instructions((*_untagged(mode), named, *_TO_SENDER, _BACK))
+        yield Flow(ObjectKind.LOCAL, TableId.SERVICES, Priority.MATCH, Match(**to_itself), back)
+
+
+def beside(endpoint: LocalEndpoint | RemoteEndpoint, world: World) -> Iterator[Flow]:
+    """Yield the flows that give packets the MAC of a provider on their client's network.
+
+    Where endpoints are routed the router sets it. A client has asked for the service's MAC, or sent
+    to its gateway, which also reaches providers on other networks.
+    """
+    if world.fwd_mode is FwdMode.ROUTING:
+        return
+    network = world.networks[endpoint.network]
+    owner = ObjectKind.LOCAL if isinstance(endpoint, LocalEndpoint) else ObjectKind.REMOTE
+    onward = Instructions((SetField("eth_dst", endpoint.mac), Lookup(TableId.DST_GRP)))
+    for address in stages.addresses(endpoint):
+        for block in _blocks(network, address.version):
+            sent: MatchFields = {
+                "ct_state": _VALID,
+                "metadata": VRF.put(network.vrf),
+                **stages.from_address(oxm.shortest(block)),
+                **stages.to_address(address),
+            }
+            yield Flow(owner, TableId.SERVICES, Priority.PORT, Match(**sent), onward)
+
+
+class _TenantFlows:
+    """The flows of one service for the clients in one VRF."""
+
+    def __init__(self, mode: Mode, service: Service, vrf: int, world: World) -> None:
+        self._mode = mode
+        self._service = service
+        self._world = world
+        self._vrf = vrf
+        self._zone = zone_of(mode, vrf)
+        self._in_vrf: MatchFields = {"metadata": VRF.put(vrf)}
+        self._to: MatchFields = {**self._in_vrf, **stages.to_address(service.address)}
+        self._tracked = Instructions((Conntrack(TableId.SERVICES, self._zone, nat=AS_COMMITTED),))
+
+    def flows(self) -> Iterator[Flow]:
+        """Yield all of them."""
+        for port in self._service.ports:
+            providers = self.reachable(port.providers)
+            if providers:
+                yield from self._port(port, providers)
+            else:
+                refused: MatchFields = {**self._to, **_to_port(port.protocol, port.port)}
+                yield self._dnat(Priority.PORT, refused, TO_CONTROLLER)
+            for provider in self.reachable(port.draining):
+                yield from self._provider(port.protocol, provider)
+        for protocol in sorted({port.protocol for port in self._service.ports}):
+            yield self._unlisted(protocol)
+
+    def reachable(self, providers: Iterable[Provider]) -> list[Provider]:
+        """Return those of some providers that clients in the VRF may get, in their order."""
+        flat = self._mode is Mode.VLROUTER
+        version = self._service.address.version
+        found = (
+            one
+            for one in sorted(providers)
+            if one.address.version == version and (flat or one.vrf in {0, self._vrf})
+        )
+        return list(found)[:MAX_PROVIDERS]
+
+    def _port(self, port: ServicePort, providers: list[Provider]) -> Iterator[Flow]:
+        request: MatchFields = {**self._to, **_to_port(port.protocol, port.port)}
+        yield self._dnat(Priority.MATCH, request, self._tracked)
+        if port.protocol == oxm.PROTO_UDP:
+            pieces: MatchFields = {**self._to, "ip_proto": oxm.PROTO_UDP, "ip_frag": FRAGMENT_ANY}
+            yield self._dnat(Priority.MATCH, pieces, self._tracked)
+            if sum(one.protocol == oxm.PROTO_UDP for one in self._service.ports) == 1:
+                yield from self._first_in_pieces(providers)
+        yield from self._choice(port, providers)
+        for provider in providers:
+            yield from self._provider(port.protocol, provider)
+
+    def _choice(self, port: ServicePort, providers: list[Provider]) -> Iterator[Flow]:
+        """Yield the flows that send a new connection to one of the providers."""
+        own = bool(self._service.vrf)
+        new: MatchFields = {
+            **self._to,
+            "ct_state": _NEW,
+            "ip_proto": port.protocol,
+            "ct_nw_proto": port.protocol,
+            "ct_tp_dst": port.port,
+        }
+        priority = Priority.MATCH if own else Priority.SHARED
+        near = Priority.ABOVE_MATCH if own else Priority.SHARED_BESIDE
+        if self._service.affinity:
+            yield from self._remembered(new, providers)
+        yield from self._any_of(priority, new, providers)
+        for block, beside in self._beside(providers):
+            yield from self._any_of(
+                near, {**new, **stages.from_address(oxm.shortest(block))}, beside
+            )
+
+    def _beside(self, providers: list[Provider]) -> Iterator[tuple[Block, list[Provider]]]:
+        """Yield the providers on each network that has some, with the blocks of its addresses.
+
+        A bridge forwards within the client's own network alone, so providers there are preferred.
+        To reach any other one, the physical network has to route.
+        """
+        if self._world.fwd_mode is FwdMode.ROUTING:
+            return
+        version = self._service.address.version
+        for network in self._world.networks.values():
+            if network.vrf == self._vrf:
+                blocks = list(_blocks(network, version))
+                own = [one for one in providers if _is_in(one.address, blocks)]
+                if own and len(own) < len(providers):
+                    yield from ((block, own) for block in blocks)
+
+    def _any_of(
+        self, priority: Priority, new: MatchFields, providers: list[Provider]
+    ) -> Iterator[Flow]:
+        if self._service.affinity or new["ip_proto"] == oxm.PROTO_UDP:
+            # A group of OpenFlow 1.3 chooses without the ports of UDP in the userspace datapath:
+            # every query of a client would go to one provider. Nor does it choose by the source
+            # alone, as affinity needs.
+            yield from self._dealt(priority, new, providers)
+            return
+        buckets = tuple(
+            Bucket(weight, (self._commit(provider),))
+            for provider, shares in zip(providers, weights_of(len(providers)), strict=True)
+            for weight in shares
+        )
+        yield self._flow(TableId.SERVICES, priority, new, Instructions((SelectGroup(buckets),)))
+
+    def _dealt(
+        self, priority: Priority, new: MatchFields, providers: list[Provider]
+    ) -> Iterator[Flow]:
+        affinity = bool(self._service.affinity)
+        deal = Deal(len(providers), by_source=affinity)
+        remembered = (Lookup(TableId.AFFINITY),) if affinity else ()
+        first = Instructions((deal, *remembered), goto=TableId.CHOICE)
+        yield self._flow(TableId.SERVICES, priority, new, first)
+        for number, provider in enumerate(providers):
+            dealt: MatchFields = {**new, "reg0": number}
+            yield self._flow(TableId.CHOICE, priority, dealt, self._chosen(new, provider))
+
+    def _first_in_pieces(self, providers: list[Provider]) -> Iterator[Flow]:
+        """Yield the flows for later fragments of a connection's first datagram."""
+        # The userspace datapath does not tell their ports, so the service must have one port alone.
+        # All fragments wait in connection tracking, and go where the last of them is sent.
+        later: MatchFields = {
+            **self._to,
+            "ct_state": _NEW,
+            "ip_proto": oxm.PROTO_UDP,
+            "ip_frag": FRAGMENT_LATER,
+        }
+        yield from self._dealt(Priority.UNLISTED, later, providers)
+
+    def _commit(self, provider: Provider) -> Conntrack:
+        nat = Nat("dst", provider.address, provider.port)
+        return Conntrack(TableId.SERVICES, self._zone, commit=True, nat=nat)
+
+    def _remembered(self, new: MatchFields, providers: list[Provider]) -> Iterator[Flow]:
+        """Yield the flows for connections of clients whose provider is known."""
+        for provider in providers:
+            known: MatchFields = {**new, "reg1": _number(provider)}
+            chosen = self._chosen(new, provider)
+            yield self._flow(TableId.CHOICE, Priority.EXEMPT, known, chosen)
+
+    def _chosen(self, new: MatchFields, provider: Provider) -> Instructions:
+        """Return what sends a new connection to its provider; with affinity, remembers it."""
+        if not self._service.affinity or "ip_frag" in new:  # a later fragment tells no port
+            return Instructions((self._commit(provider),))
+        # The flow that the switch learns names the provider by a digest. One whose provider has
+        # gone finds no flow in CHOICE, and the number that was dealt decides. Connections that
+        # come before the switch heeds what it learned are dealt the same number: it depends on the
+        # client alone.
+        learn = Learn(
+            TableId.AFFINITY,
+            Priority.MATCH,
+            cookie_of_kind(ObjectKind.AFFINITY),
+            min(self._service.affinity, MAX_AFFINITY),
+            new["eth_type"],
+            new["ip_proto"],
+            _number(provider),
+        )
+        return Instructions((learn, self._commit(provider)))
+
+    def _provider(self, protocol: int, provider: Provider) -> Iterator[Flow]:
+        """Yield the flows of a provider's answers, and of connections to its own address."""
+        routed = self._world.fwd_mode is FwdMode.ROUTING
+        onward = TableId.IP if routed else TableId.MAC_DEST
+        back = Instructions((Conntrack(onward, self._zone, nat=AS_COMMITTED),))
+        sender: MatchFields = {**self._in_vrf, **stages.from_address(provider.address)}
+        answer: MatchFields = {**sender, **_from_port(protocol, provider.port)}
+        yield self._flow(TableId.SRV_PROXY_SNAT, Priority.MATCH, answer, back)
+        if protocol == oxm.PROTO_UDP:
+            pieces: MatchFields = {**sender, "ip_proto": protocol, "ip_frag": FRAGMENT_ANY}
+            yield self._flow(TableId.SRV_PROXY_SNAT, Priority.MATCH, pieces, back)
+        direct: MatchFields = {
+            **self._in_vrf,
+            **stages.to_address(provider.address),
+            **_to_port(protocol, provider.port),
+        }
+        tracked = Conntrack(TableId.DST_GRP, self._zone, commit=True, nat=_DISTINCT)
+        yield self._dnat(Priority.SHARED, direct, Instructions((tracked,)))
+
+    def _unlisted(self, protocol: int) -> Flow:
+        """Return the flow of packets to ports that the service does not have.
+
+        They are dropped, unless a pod that is its own provider answers itself.
+        """
+        to: MatchFields = {**self._to, "ip_proto": protocol}
+        v4 = isinstance(self._service.address, IPv4Address)
+        ends = Move("ipv4_src", "ipv4_dst") if v4 else Move("ipv6_src", "ipv6_dst")
+        tracked = Conntrack(TableId.HAIRPIN, self._zone, nat=AS_COMMITTED)
+        return self._dnat(Priority.UNLISTED, to, Instructions((ends, *_TO_SENDER, tracked)))
+
+    def _dnat(self, priority: Priority, fields: MatchFields, instructions: Instructions) -> Flow:
+        return self._flow(TableId.SRV_PROXY_DNAT, priority, fields, instructions)
+
+    def _flow(
+        self, table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
+    ) -> Flow:
+        return Flow(ObjectKind.SERVICE, table, priority, Match(**fields), instructions)
+
+
+def weights_of(count: int) -> list[tuple[int, ...]]:
+    """Return the weights of the buckets of each of `count` equal providers.
+
+    Open vSwitch deals out as many values of a hash as the sum of the weights has of the smallest
+    one, rounded up to a power of two, 16 at least. With equal weights five providers would share 16
+    values. So the first provider's weight is split into 1 and the rest: then there are values
+    enough to be even, and not more, since each costs a megaflow.
+    """
+    if count == 1:
+        return [(1,)]
+    values = 16
+    while values < min(16 * count, HASHES):
+        values *= 2
+    weight = max(values // count, 1)
+    split = (weight - 1, 1) if weight > 1 else (1,)
+    return [split, *((weight,) for _ in range(count - 1))]
+
+
+def _client_vrfs(mode: Mode, service: Service, world: World) -> set[int]:
+    if service.vrf:
+        return {vrf_in(mode, service.vrf)}
+    return {vrf_in(mode, network.vrf) for network in world.networks.values()}
+
+
+def _neighbours(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
+    """Yield the answers to questions for the MAC of the service's address."""
+    asker = RX_VTEP.put(0)  # clients are pods of this host
+    vrf = vrf_in(mode, service.vrf) if service.vrf else 0
+    requester: Bits = VRF.put(vrf) | asker if vrf else asker
+    routing = world.fwd_mode is FwdMode.ROUTING
+    if isinstance(service.address, IPv6Address):
+        if routing:
+            yield neighbours.nd_answer(
+                ObjectKind.SERVICE, requester, service.address, stages.ROUTER_MAC
+            )
+    elif routing or world.arp_mode is ArpMode.PROXY:
         mac = service_mac(service.address)
-        yield neighbours.arp_answer(ObjectKind.SERVICE, _inside(vrf), service.address, mac)
+        yield neighbours.arp_answer(ObjectKind.SERVICE, requester, service.address, mac)
 
 
-def nat(mode: Mode, served: Served, _world: World) -> Iterator[Flow]:
-    """Yield the flows that translate between a client and its provider."""
-    ends = replace(served, ports=(), connections=(), direct=())
-    whole = ((port, 0) for port in served.ports)
-    for port, source in (*whole, *served.connections):
-        yield from _translated(mode, ends, port, source)
-    if served.provider != served.client:
-        for port in served.ports:
-            request = _direct_request(mode, ends, port, 0)
-            yield _dnat(ObjectKind.SERVED, Priority.PORT, request, TO_CONTROLLER)
-        for port, source in served.direct:
-            yield from _untranslated(mode, ends, port, source)
+def _number(provider: Provider) -> int:
+    """Return the number that stands for a provider in a learned flow, never 0."""
+    text = f"{provider.address}:{provider.port}".encode()
+    return int.from_bytes(blake2b(text, digest_size=4).digest(), "big") or 1
 
 
-def to_provider(served: Served, port: ServicePort) -> tuple[Action, ...]:
-    """Return the actions that translate a client's packet to its provider."""
-    to = (_set("dst", port.protocol, port.provider_port), SetField("ipv4_dst", served.provider))
-    if served.provider == served.client:
-        return (*_from_service(served), *to, _BACK)
-    return (SetField("eth_dst", served.mac), *to) if served.mac else to
+def _blocks(network: Network, version: int) -> Iterable[Block]:
+    return (block for block in network.granted if block.version == version)
 
 
-@lru_cache(_CACHE_SIZE)
-def _translated(mode: Mode, served: Served, port: ServicePort, source: int) -> tuple[Flow, ...]:
-    # cached, because each new connection of a client yields the flows of all its others again
-    if served.provider == served.client:
-        return tuple(_hairpin(mode, served, port, source))
-    return tuple(_request_and_reply(mode, served, port, source))
+def _is_in(address: Address, blocks: Iterable[Block]) -> bool:
+    return any(address in block for block in blocks)
 
 
-def _request_and_reply(
-    mode: Mode, served: Served, port: ServicePort, source: int
-) -> Iterator[Flow]:
-    priority = Priority.ABOVE_MATCH if source else Priority.MATCH
-    actions = to_provider(served, port)
-    sent = Instructions(actions, goto=TableId.DST_GRP)
-    yield _dnat(ObjectKind.SERVED, priority, _request(mode, served, port, source), sent)
-    named = (_set("src", port.protocol, port.port), SetField("ipv4_src", served.address))
-    yield _reply_flow(mode, served, port, source, named)
-
-
-@lru_cache(_CACHE_SIZE)
-def _untranslated(mode: Mode, served: Served, port: ServicePort, source: int) -> tuple[Flow, ...]:
-    """Return the flows of a direct connection: nothing is translated."""
-    request = _direct_request(mode, served, port, source)
-    there = _dnat(ObjectKind.SERVED, Priority.ABOVE_MATCH, request, goto(TableId.DST_GRP))
-    return there, _reply_flow(mode, served, port, source, ())
-
-
-def _reply_flow(
-    mode: Mode, served: Served, port: ServicePort, source: int, actions: tuple[Action, ...]
-) -> Flow:
-    """Return the flow of replies from a provider, to one of the client's ports (0: to any)."""
-    reply: MatchFields = {
-        **_connection(mode, served, port),
-        "ipv4_src": served.provider,
-        "ipv4_dst": served.client,
-        **_ports(port.protocol, port.provider_port, source),
-    }
-    priority = Priority.ABOVE_MATCH if source else Priority.MATCH
-    onward = Instructions(actions, goto=TABLES[TableId.SRV_PROXY_SNAT].misses[mode].goto)
-    return Flow(ObjectKind.SERVED, TableId.SRV_PROXY_SNAT, priority, Match(**reply), onward)
-
-
-def _direct_request(mode: Mode, served: Served, port: ServicePort, source: int) -> MatchFields:
-    request: MatchFields = {
-        **_connection(mode, served, port),
-        "ipv4_src": served.client,
-        "ipv4_dst": served.provider,
-        **_ports(port.protocol, source, port.provider_port),
-    }
-    return request
-
-
-def _hairpin(mode: Mode, served: Served, port: ServicePort, source: int) -> Iterator[Flow]:
-    """Yield the flows of a client that is its own provider; both roles are on one port."""
-    there, back = Priority.MATCH, Priority.HAIRPIN_REPLY
-    if source:
-        there = back = Priority.ABOVE_MATCH
-    untagged: tuple[Action, ...] = (PopVlan(),) if mode is Mode.VXLAN else ()
-    tagged: MatchFields = {"vlan_vid": served.vlan} if untagged else {}
-    request: MatchFields = {**_request(mode, served, port, source), **tagged}
-    sent = Instructions((*untagged, *to_provider(served, port)))
-    yield _dnat(ObjectKind.SERVED, there, request, sent)
-    reply: MatchFields = {
-        **_connection(mode, served, port),
-        **tagged,
-        "ipv4_src": served.client,
-        "ipv4_dst": served.address,
-        **_ports(port.protocol, port.provider_port, source),
-    }
-    to = (_set("src", port.protocol, port.port), SetField("ipv4_dst", served.client))
-    yield _dnat(
-        ObjectKind.SERVED,
-        back,
-        reply,
-        Instructions((*untagged, *_from_service(served), *to, _BACK)),
-    )
-
-
-def _request(mode: Mode, served: Served, port: ServicePort, source: int) -> MatchFields:
-    request: MatchFields = {
-        **_connection(mode, served, port),
-        "ipv4_src": served.client,
-        "ipv4_dst": served.address,
-        **_ports(port.protocol, source, port.port),
-    }
-    return request
-
-
-def _from_service(served: Served) -> tuple[Action, ...]:
-    """Return the actions that make the service the sender of a packet to the client."""
-    mac = service_mac(served.address)
-    sender = (SetField("eth_src", mac), SetField("ipv4_src", served.address))
-    return (*sender, SetField("eth_dst", served.mac))
-
-
-def _connection(mode: Mode, served: Served, port: ServicePort) -> MatchFields:
-    return {
-        "metadata": VRF.put(_vrf(mode, served.vrf)),
-        "eth_type": oxm.ETH_IPV4,
-        "ip_proto": port.protocol,
-    }
-
-
-def _vrf(mode: Mode, vrf: int) -> int:
-    return FLAT_VRF if mode is Mode.VLROUTER else vrf
-
-
-def _inside(vrf: int) -> Bits:
-    """Return the metadata of requests from pods of this host; others cannot use services."""
-    here = RX_VTEP.put(0)
-    return VRF.put(vrf) | here if vrf else here
+def _untagged(mode: Mode) -> tuple[Action, ...]:
+    return (PopVlan(),) if mode is Mode.VXLAN else ()
 
 
 def _to_port(protocol: int, port: int) -> MatchFields:
-    return {"tcp_dst": port} if protocol == oxm.PROTO_TCP else {"udp_dst": port}
+    if protocol == oxm.PROTO_TCP:
+        return {"ip_proto": protocol, "tcp_dst": port}
+    return {"ip_proto": protocol, "udp_dst": port}
 
 
 def _from_port(protocol: int, port: int) -> MatchFields:
-    return {"tcp_src": port} if protocol == oxm.PROTO_TCP else {"udp_src": port}
-
-
-def _ports(protocol: int, source: int, destination: int) -> MatchFields:
-    """Return the ports of a packet, 0 for any."""
-    out: MatchFields = {}
-    if source:
-        out |= _from_port(protocol, source)
-    if destination:
-        out |= _to_port(protocol, destination)
-    return out
-
-
-def _set(end: str, protocol: int, port: int) -> SetField:
-    return SetField(f"tcp_{end}" if protocol == oxm.PROTO_TCP else f"udp_{end}", port)
-
-
-def _dnat(
-    owner: ObjectKind, priority: Priority, fields: MatchFields, instructions: Instructions
-) -> Flow:
-    return Flow(owner, TableId.SRV_PROXY_DNAT, priority, Match(**fields), instructions)
+    if protocol == oxm.PROTO_TCP:
+        return {"ip_proto": protocol, "tcp_src": port}
+    return {"ip_proto": protocol, "udp_src": port}

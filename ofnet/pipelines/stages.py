@@ -5,7 +5,7 @@ The flows are the original's (docs/original/ofnet-pipelines.md §3-6).
 
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
 from ofnet.changes import ObjectKind
@@ -30,19 +30,24 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.tables import TABLES, Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
 
 ROUTER_MAC: Final = "00:00:11:11:11:11"
 """The distributed router's address on every host."""
-
-FLAT_VRF: Final = 1
-"""The VRF of all tenants where vlan networks are routed; the original's `default`."""
 
 DNS_PORT: Final = 53
 DNS_RETURN_VLAN: Final = 4093
 """Marks an intercepted DNS packet that the agent returns to the tables."""
 
-_POD_MACS: Final = "02:02:00:00:00:00/ff:ff:00:00:00:00"
+Where = IPv4Address | IPv6Address | IPv4Network | IPv6Network
+
+POD_MACS: Final = "02:02:00:00:00:00/ff:ff:00:00:00:00"
+DNS_OF_PODS: Final[MatchFields] = {
+    "eth_type": oxm.ETH_IPV4,
+    "ip_proto": oxm.PROTO_UDP,
+    "eth_src": POD_MACS,
+    "udp_dst": DNS_PORT,
+}
 _MULTICAST_MACS: Final = "01:00:00:00:00:00/01:00:00:00:00:00"
 
 
@@ -53,31 +58,29 @@ def misses(mode: Mode) -> Iterator[Flow]:
             yield Flow(ObjectKind.PIPELINE, table.id, Priority.MISS, Match(), table.misses[mode])
 
 
-def dns_interception(*, guard: bool) -> Iterator[Flow]:
+def dns_interception(world: World) -> Iterator[Flow]:
     """Yield the flows that send the pods' DNS requests to the agent, and pass the returned ones.
 
-    With the guard on, a returned request passes by a flow of its pod's guard (`source_guard`).
+    With the guard on, a returned request passes by a flow of its pod's guard (`source_guard`). With
+    a port of the name service, requests take the way by `ofnet.pipelines.name_port`.
     """
     # The mark of a returned request is a VLAN tag, which a pod can write itself. Unguarded, such a
     # packet reaches the real DNS server directly, which does no harm. Guarded, it must also
     # have the pod's own addresses, or the mark would be a way around the guard.
-    request = Match(
-        eth_type=oxm.ETH_IPV4, ip_proto=oxm.PROTO_UDP, eth_src=_POD_MACS, udp_dst=DNS_PORT
-    )
-    yield Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.MATCH, request, TO_CONTROLLER)
-    if not guard:
-        yield returned_dns(ObjectKind.PIPELINE, {"eth_src": _POD_MACS})
+    if world.name_port is None:
+        request = Match(**DNS_OF_PODS)
+        yield Flow(ObjectKind.PIPELINE, TableId.INPUT, Priority.MATCH, request, TO_CONTROLLER)
+    if not world.guard:
+        yield returned_dns(ObjectKind.PIPELINE, {"eth_src": POD_MACS})
 
 
-def returned_dns(owner: ObjectKind, sender: MatchFields) -> Flow:
-    """Return the flow that passes DNS requests returned by the agent."""
-    fields: MatchFields = {
-        **sender,
-        "vlan_vid": DNS_RETURN_VLAN,
-        "eth_type": oxm.ETH_IPV4,
-        "ip_proto": oxm.PROTO_UDP,
-        "udp_dst": DNS_PORT,
-    }
+def returned_dns(owner: ObjectKind, sender: MatchFields, *, tcp: bool = False) -> Flow:
+    """Return the flow that passes DNS requests returned by the agent, or past it."""
+    fields: MatchFields = {**sender, "vlan_vid": DNS_RETURN_VLAN, "eth_type": oxm.ETH_IPV4}
+    if tcp:
+        fields |= {"ip_proto": oxm.PROTO_TCP, "tcp_dst": DNS_PORT}
+    else:
+        fields |= {"ip_proto": oxm.PROTO_UDP, "udp_dst": DNS_PORT}
     onward = Instructions(actions=(PopVlan(),), goto=TableId.VLAN)
     return Flow(owner, TableId.INPUT, Priority.ABOVE_MATCH, Match(**fields), onward)
 
@@ -146,16 +149,16 @@ def destination(address: IPv4Address | IPv6Address, vrf: int) -> Match:
     return Match(**fields)
 
 
-def to_address(address: IPv4Address | IPv6Address) -> MatchFields:
-    """Return the match of packets to an address in any VRF."""
-    if isinstance(address, IPv4Address):
+def to_address(address: Where) -> MatchFields:
+    """Return the match of packets to an address or network in any VRF."""
+    if isinstance(address, IPv4Address | IPv4Network):
         return {"eth_type": oxm.ETH_IPV4, "ipv4_dst": address}
     return {"eth_type": oxm.ETH_IPV6, "ipv6_dst": address}
 
 
-def from_address(address: IPv4Address | IPv6Address) -> MatchFields:
-    """Return the match of packets from an address in any VRF."""
-    if isinstance(address, IPv4Address):
+def from_address(address: Where) -> MatchFields:
+    """Return the match of packets from an address or network in any VRF."""
+    if isinstance(address, IPv4Address | IPv4Network):
         return {"eth_type": oxm.ETH_IPV4, "ipv4_src": address}
     return {"eth_type": oxm.ETH_IPV6, "ipv6_src": address}
 

@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow.actions import goto
-from ofnet.pipelines import ingress_group, neighbours, pod_guard, policy, stages
+from ofnet.pipelines import (
+    arrival_guard,
+    fragments,
+    ingress_group,
+    neighbours,
+    pod_guard,
+    policy,
+    stages,
+)
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
@@ -20,7 +28,8 @@ from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, World
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLAN)
-    yield from stages.dns_interception(guard=world.guard)
+    yield from stages.dns_interception(world)
+    yield from fragments.flows()
     yield from policy.neighbour_discovery()
     yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
@@ -37,6 +46,8 @@ def _uplinks(world: World) -> Iterator[Flow]:
 def _network(network: Network, world: World) -> Iterator[Flow]:
     for uplink in world.uplinks:
         yield ingress_group.vlan_ingress(uplink, network.vlan, network.vrf)
+    if world.guard:
+        yield from arrival_guard.granted(network, network.vrf)
     if world.arp_mode is ArpMode.PROXY:
         for uplink in world.uplinks:
             yield neighbours.uplink_arp_requests(
@@ -59,6 +70,8 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         return
     yield from stages.destination_groups(ObjectKind.REMOTE, endpoint, network.vrf)
     yield from ingress_group.source_groups(endpoint, network.vrf)
+    if world.guard:
+        yield from arrival_guard.claims(endpoint, arrival_guard.origin(network.vrf, None))
     yield from neighbours.bridged(endpoint, network, world)
 
 

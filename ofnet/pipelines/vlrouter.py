@@ -2,13 +2,11 @@
 
 All tenants share one address space, as in the original: table 7 matches the address alone. A packet
 to a remote endpoint leaves by the uplink, on the network's VLAN, to the MAC of the other host's
-uplink. Of a bond's NICs the switch uses the first one that works. A packet to a prefix learned by
-BGP leaves without a tag to the next hop.
+uplink. Of a bond's NICs the switch uses the first one that works. The host's port for BGP and the
+prefixes learned by it are `ofnet.pipelines.bgp_routes`'.
 """
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network
-from typing import Final
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
@@ -18,31 +16,32 @@ from ofnet.openflow.actions import (
     Action,
     Instructions,
     Output,
-    OutputFirst,
     PopVlan,
     SetField,
     goto,
     tag,
 )
-from ofnet.openflow.fields import RX_VTEP, VRF
 from ofnet.openflow.match import Match, MatchFields
-from ofnet.pipelines import ingress_group, neighbours, pod_guard, source_guard, stages
+from ofnet.pipelines import (
+    arrival_guard,
+    bgp_routes,
+    fragments,
+    ingress_group,
+    neighbours,
+    pod_guard,
+    source_guard,
+    stages,
+)
+from ofnet.pipelines.bgp_routes import INSIDE, OUTSIDE
 from ofnet.pipelines.pipeline import Pipeline
-from ofnet.pipelines.stages import FLAT_VRF
-from ofnet.tables import Mode, Priority, TableId
-from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Router, Uplink, World
-
-ROUTER_VLAN: Final = 1
-"""The tag of the host's port for BGP; packets to it may have it."""
-
-INSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(0)
-OUTSIDE: Final = VRF.put(FLAT_VRF) | RX_VTEP.put(1)
-"""The metadata of ARP and ND requests: from a pod of this host, or from an uplink."""
+from ofnet.tables import FLAT_VRF, Mode, Priority, TableId
+from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VLROUTER)
-    yield from stages.dns_interception(guard=world.guard)
+    yield from stages.dns_interception(world)
+    yield from fragments.flows()
     yield stages.multicast_source_drop()
     yield ingress_group.unknown_sources()
     yield stages.arp_to_controller(requests_only=False)
@@ -67,6 +66,8 @@ def _network(network: Network, world: World) -> Iterator[Flow]:
     yield from neighbours.answers(
         ObjectKind.NETWORK, INSIDE, stages.gateways(network), stages.ROUTER_MAC
     )
+    if world.guard:
+        yield from arrival_guard.granted(network, FLAT_VRF)
     for uplink in world.uplinks if network.vlan else ():
         yield neighbours.uplink_arp_requests(
             ObjectKind.NETWORK, uplink.ofport, network.vlan, FLAT_VRF
@@ -107,6 +108,8 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         return
     yield from stages.destination_groups(ObjectKind.REMOTE, endpoint, FLAT_VRF)
     yield from ingress_group.source_groups(endpoint, FLAT_VRF)
+    if world.guard:
+        yield from arrival_guard.claims(endpoint, arrival_guard.origin(FLAT_VRF, None))
     yield from neighbours.answers(
         ObjectKind.REMOTE, INSIDE, stages.addresses(endpoint), stages.ROUTER_MAC
     )
@@ -115,74 +118,10 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         return
     tagging = tag(network.vlan) if network.vlan else ()
     rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", peer_mac))
-    to_peer = Instructions((*rewrite, *tagging, _uplink_output(world.uplinks)))
+    to_peer = Instructions((*rewrite, *tagging, bgp_routes.uplink_output(world.uplinks)))
     for address in stages.addresses(endpoint):
         to = Match(**stages.to_address(address))
         yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_peer)
-
-
-def _router(router: Router, world: World) -> Iterator[Flow]:
-    """Yield the flows of the host's own port for BGP, and of the route to the peer."""
-    request = Match(in_port=router.ofport, eth_type=oxm.ETH_ARP, arp_op=neighbours.ARP_REQUEST)
-    yield neighbours.lookup(ObjectKind.ROUTER, request, INSIDE)
-    yield from neighbours.answers(
-        ObjectKind.ROUTER, INSIDE, iter((router.ip, router.peer)), stages.ROUTER_MAC
-    )
-    yield stages.into_tables(ObjectKind.ROUTER, router.ofport, VRF.put(FLAT_VRF))
-    rewrite = (SetField("eth_src", stages.ROUTER_MAC), SetField("eth_dst", router.mac))
-    out = Output(router.ofport)
-    to = stages.to_address(router.ip)
-    tagged_to: MatchFields = {"vlan_vid": ROUTER_VLAN, **to}
-    tagged = Match(**tagged_to)
-    popped = Instructions((*rewrite, PopVlan(), out))
-    yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.TAGGED, tagged, popped)
-    delivered = Instructions((*rewrite, out))
-    yield Flow(ObjectKind.ROUTER, TableId.IP, Priority.UNTAGGED, Match(**to), delivered)
-    for uplink in world.uplinks:
-        # on any VLAN: the peer's network is none of the cluster's
-        sought = Match(
-            in_port=uplink.ofport,
-            eth_type=oxm.ETH_ARP,
-            arp_op=neighbours.ARP_REQUEST,
-            arp_tpa=router.ip,
-        )
-        yield neighbours.lookup(ObjectKind.ROUTER, sought, OUTSIDE)
-    if world.uplinks:
-        yield neighbours.arp_answer(ObjectKind.ROUTER, OUTSIDE, router.ip, world.uplinks[0].mac)
-    if router.peer_mac is not None:
-        peer = IPv4Network(router.peer)
-        yield from _by_next_hop(peer, router.peer_mac, world, Priority.MATCH)
-
-
-def _route(prefix: IPv4Network, mac: str, world: World) -> Iterator[Flow]:
-    """Yield the flow of a learned prefix; the longest matching prefix wins."""
-    # Open vSwitch knows priorities, not prefix lengths, so a length is a priority: 20 for 0 bits,
-    # one more for each bit. That is below endpoints (100 and more), so that a default route does
-    # not take the traffic of pods. A host route alone keeps the original's 101. There all routes
-    # have it, which leaves overlapping prefixes undefined.
-    length = prefix.prefixlen
-    host_route = length == prefix.max_prefixlen
-    priority = Priority.ABOVE_MATCH if host_route else Priority.SHORTEST_PREFIX + length
-    yield from _by_next_hop(prefix, mac, world, priority)
-
-
-def _by_next_hop(prefix: IPv4Network, mac: str, world: World, priority: int) -> Iterator[Flow]:
-    if not world.uplinks:
-        return
-    fields: MatchFields = {"eth_type": oxm.ETH_IPV4}
-    if prefix.prefixlen:
-        fields["ipv4_dst"] = oxm.shortest(prefix)
-    if len(world.uplinks) > 1:
-        # a packet from one NIC of the bond must not leave by another
-        fields["metadata"] = RX_VTEP.put(0)
-    rewrite = (SetField("eth_src", world.uplinks[0].mac), SetField("eth_dst", mac))
-    onward = Instructions((*rewrite, _uplink_output(world.uplinks)))
-    yield Flow(ObjectKind.ROUTE, TableId.IP, priority, Match(**fields), onward)
-
-
-def _uplink_output(uplinks: tuple[Uplink, ...]) -> Output | OutputFirst:
-    ports = tuple(uplink.ofport for uplink in uplinks)
-    return Output(ports[0]) if len(ports) == 1 else OutputFirst(ports)
 
 
 PIPELINE = Pipeline(
@@ -193,6 +132,6 @@ PIPELINE = Pipeline(
     local=_local,
     remote=_remote,
     management=pod_guard.everywhere,
-    router=_router,
-    route=_route,
+    router=bgp_routes.router,
+    route=bgp_routes.route,
 )

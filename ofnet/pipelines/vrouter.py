@@ -17,10 +17,19 @@ from ipaddress import IPv4Address
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
+from ofnet.openflow.actions import DROP, Instructions, Output, SetField
 from ofnet.openflow.fields import VRF
 from ofnet.openflow.match import Match
-from ofnet.pipelines import host_access, ingress_group, neighbours, pod_guard, source_guard, stages
+from ofnet.pipelines import (
+    fragments,
+    host_access,
+    host_paths,
+    ingress_group,
+    neighbours,
+    pod_guard,
+    source_guard,
+    stages,
+)
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -28,9 +37,11 @@ from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, 
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VROUTER)
-    yield from stages.dns_interception(guard=world.guard)
+    yield from stages.dns_interception(world)
+    yield from fragments.flows()
     yield stages.multicast_source_drop()
-    yield ingress_group.unknown_sources()
+    if not world.guard:
+        yield ingress_group.unknown_sources()
     yield stages.arp_to_controller(requests_only=False)
     yield neighbours.unanswered()
     yield neighbours.advertisement(stages.ROUTER_MAC)
@@ -88,7 +99,9 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
         to = stages.destination(address, network.vrf)
         yield Flow(ObjectKind.REMOTE, TableId.IP, Priority.MATCH, to, to_tunnel)
         yield stages.destination_group(ObjectKind.REMOTE, to, endpoint)
-    yield from ingress_group.source_groups(endpoint, network.vrf)
+    yield from ingress_group.source_groups(
+        endpoint, network.vrf, vtep=vtep if world.guard else None
+    )
     yield from _neighbours(ObjectKind.REMOTE, endpoint, network.vrf)
 
 
@@ -115,16 +128,8 @@ def _host_port(world: World) -> Iterator[Flow]:
     port = world.host_port
     if port is None:
         return
+    yield from host_paths.entrance(ObjectKind.HOST_PORT, port)
     from_host = Match(in_port=port.ofport)
-    yield Flow(
-        ObjectKind.HOST_PORT,
-        TableId.INPUT,
-        Priority.HOST_PORT,
-        from_host,
-        goto(TableId.INGRESS_GROUP),
-    )
-    # the host port's MAC has the pods' prefix, which the DNS interception matches
-    yield stages.dns_exemption(ObjectKind.HOST_PORT, port.ofport, TableId.INGRESS_GROUP)
     # a packet of the host to an unknown address must not come back to it through table 8
     yield Flow(ObjectKind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)

@@ -17,7 +17,16 @@ from ofnet.flows import Flow
 from ofnet.openflow.actions import Action, Instructions, Output, PopVlan, SetField, tag
 from ofnet.openflow.fields import RX_VTEP
 from ofnet.openflow.match import Match
-from ofnet.pipelines import host_access, ingress_group, neighbours, pod_guard, policy, stages
+from ofnet.pipelines import (
+    arrival_guard,
+    fragments,
+    host_access,
+    ingress_group,
+    neighbours,
+    pod_guard,
+    policy,
+    stages,
+)
 from ofnet.pipelines.pipeline import Pipeline
 from ofnet.tables import Mode, Priority, TableId
 from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
@@ -25,10 +34,14 @@ from ofnet.world import ArpMode, LocalEndpoint, Network, RemoteEndpoint, Vtep, W
 
 def _start(world: World) -> Iterator[Flow]:
     yield from stages.misses(Mode.VXLAN)
-    yield from stages.dns_interception(guard=world.guard)
+    yield from stages.dns_interception(world)
+    yield from fragments.flows()
     yield from policy.neighbour_discovery()
     yield stages.multicast_source_drop()
-    yield ingress_group.unknown_sources()
+    if world.guard:
+        yield from arrival_guard.neighbours()
+    else:
+        yield ingress_group.unknown_sources()
     if world.arp_mode is ArpMode.PROXY:
         yield stages.arp_to_controller(requests_only=True)
         yield neighbours.unanswered()
@@ -66,7 +79,11 @@ def _remote(endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
     to_tunnel = (SetField("tunnel_id", network.vni), PopVlan(), Output(vtep.ofport))
     yield _to_mac(ObjectKind.REMOTE, network, endpoint.mac, to_tunnel)
     yield from stages.destination_groups(ObjectKind.REMOTE, endpoint, network.vrf)
-    yield from ingress_group.source_groups(endpoint, network.vrf)
+    yield from ingress_group.source_groups(
+        endpoint, network.vrf, vtep=vtep if world.guard else None
+    )
+    if world.guard:
+        yield from arrival_guard.claims(endpoint, arrival_guard.origin(network.vrf, vtep))
     yield from neighbours.bridged(endpoint, network, world)
 
 

@@ -67,13 +67,16 @@ class Report:
     """The progress of an agent, and the faults on its host.
 
     `revisions` has for each watched prefix of the store the revision up to which the switches have
-    acknowledged the flows of all changes. `host` is empty for an agent that has only registered.
+    acknowledged the flows of all changes. `history` is the term (`state.lineage`) in whose history
+    they were, and in which the agent has claimed its pods: "" for none yet, None from an agent of a
+    release without it. `host` is empty for an agent that has only registered.
     """
 
     node: Node
     host: str = ""
     revisions: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    history: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the wire form."""
@@ -85,6 +88,7 @@ class Report:
             "Host": self.host,
             "Revisions": dict(self.revisions),
             "Errors": list(self.errors),
+            **({} if self.history is None else {"History": self.history}),
         }
 
     @classmethod
@@ -96,11 +100,21 @@ class Report:
                 and len(revisions) <= MAX_REVISIONS
                 and all(len(prefix) <= MAX_NAME for prefix in revisions)
                 and all(_is_revision(revision) for revision in revisions.values())
+                and _is_history(history := value.get("History"))
             ):
-                node = Node.from_json(value)
-                return cls(node=node, host=host, revisions=revisions, errors=shortened(errors))
+                return cls(
+                    node=Node.from_json(value),
+                    host=host,
+                    revisions=revisions,
+                    errors=shortened(errors),
+                    history=history,
+                )
             case _:
                 raise Invalid(f"not a report: {str(value)[:80]}")
+
+
+def _is_history(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and len(value) <= MAX_NAME)
 
 
 def _is_revision(value: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from core.connections import ConnectionGuard, ConnectionLimits, is_logged
 from core.errors import ContivError, Invalid, TooLarge
+from core.guarded_protocols import guarded
 from core.logs import fields
 
 log = logging.getLogger(__name__)
@@ -43,8 +44,6 @@ RpcMethod = Callable[[Any], Awaitable[Any]]
 
 RpcGuard = Callable[[SSLObject | None, str, Any], bool]
 """Returns whether the peer of a connection may call a method with an argument."""
-
-HANDSHAKE_TIMEOUT: Final = 10.0
 
 
 class RpcFailed(ContivError):
@@ -82,15 +81,9 @@ class RpcServer:
     async def start(self) -> None:
         """Start listening. Raises RpcFailed if the address is not available."""
         host, port = self._address
+        factory = guarded(self.connections, self._protocol, self._ssl)
         try:
-            self._server = await asyncio.start_server(
-                self._serve,
-                host,
-                port,
-                limit=MAX_CALL,
-                ssl=self._ssl,
-                ssl_handshake_timeout=HANDSHAKE_TIMEOUT if self._ssl else None,
-            )
+            self._server = await asyncio.get_running_loop().create_server(factory, host, port)
         except OSError as exc:
             raise RpcFailed(f"cannot listen on {host}:{port}: {exc}") from exc
 
@@ -99,6 +92,7 @@ class RpcServer:
         if self._server is None:
             return
         self._server.close()
+        self.connections.drop_handshakes()
         for writer in list(self._writers):
             writer.transport.abort()
         await self._server.wait_closed()
@@ -110,9 +104,11 @@ class RpcServer:
             raise RpcFailed("the RPC server is not started")
         return int(self._server.sockets[0].getsockname()[1])
 
+    def _protocol(self) -> asyncio.Protocol:
+        reader = asyncio.StreamReader(MAX_CALL)
+        return asyncio.StreamReaderProtocol(reader, self._serve)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.connections.admit(writer.transport):
-            return
         self._writers.add(writer)
         try:
             while line := await _line(reader, self._call_time):
@@ -129,7 +125,6 @@ class RpcServer:
             log.debug("RPC connection lost", extra=fields(error=str(exc), peer=_peer(writer)))
         finally:
             self._writers.discard(writer)
-            self.connections.release(writer.transport)
             writer.transport.abort()
 
     def _dropped(
@@ -153,7 +148,8 @@ class RpcServer:
             connection = writer.get_extra_info("ssl_object")
             if self._allows and not self._allows(connection, request.method, request.argument):
                 log.warning(
-                    "RPC call denied", extra=fields(method=request.method, peer=_peer(writer))
+                    "RPC call denied to this certificate",
+                    extra=fields(method=request.method, peer=_peer(writer)),
                 )
                 raise Invalid(f"rpc: {request.method}: access denied to this certificate")
             return {"id": request.id, "result": await method(request.argument), "error": None}

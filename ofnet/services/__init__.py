@@ -1,7 +1,5 @@
-"""The service proxy: finds the service of a packet and assigns a provider to its client. Pure.
+"""Services beside the switch: what it cannot refuse itself, and its counters. Pure.
 
-In come packets that table 3 sent up, changed Worlds and the flows of an earlier agent; out come
-`World.served` (from which `ofnet.pipelines.service_nat` makes flows) and statistics. `directory`
-finds services by address, `clients` keeps each client's provider, `least_connections` chooses it,
-`proxy` is what `ofnet.agent` calls, `stats` reports state and counters in the original's shapes.
+The switch chooses providers and translates (`ofnet.pipelines.service_nat`). `refusal` answers
+packets to ports without providers, `stats` reports state and counters in the original's shapes.
 """

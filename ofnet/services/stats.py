@@ -1,151 +1,154 @@
-"""State and counters of services in the original's shapes (`/inspect/driver`). Pure.
+"""State and counters of services in the original's shapes (`/inspect/driver`, `/svcstats`). Pure.
 
-`client_counters` sums up the flow statistics of a switch (`ofnet.channel.flow_stats`) by client,
-service and provider. `proxy_state` is the state of the proxy: the services and their clients.
+`service_counters` sums up the flow statistics of a switch (`ofnet.channel.flow_stats`) by tenant,
+service and provider: no flow belongs to a client. `proxy_state` is what the switch offers.
 """
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address
-from typing import Any, Final
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final, NamedTuple
 
 from ofnet.channel.flow_stats import FlowEntry
 from ofnet.openflow.oxm import PROTO_TCP
 from ofnet.tables import TableId
-from ofnet.world import Served, Service, ServicePort, World
+from ofnet.world import Provider, Service, ServicePort, World
 
 _COUNTERS: Final = ("PacketsIn", "BytesIn", "PacketsOut", "BytesOut")
 
 
-def client_counters(entries: Iterable[FlowEntry], tenants: Mapping[int, str]) -> dict[str, Any]:
-    """Return the counters of each client by its address (`GetEndpointStats`).
+class _End(NamedTuple):
+    """Where packets are sent, or come from."""
 
-    `tenants` maps VRF ids to tenant names. A client whose address another tenant's client has too
-    is named `address:tenant`.
+    vrf: int
+    protocol: int
+    address: IPv4Address | IPv6Address | None
+    port: int
+
+
+def service_counters(
+    world: World, entries: Iterable[FlowEntry], tenants: Mapping[int, str]
+) -> dict[str, Any]:
+    """Return the counters of services (`GetEndpointStats`), the clients of a tenant as one.
+
+    `tenants` maps VRF ids to tenant names.
     """
-    clients: dict[str, Any] = {}
-    for entry in sorted(entries, key=lambda one: (one.vrf, one.table)):
-        if entry.table == TableId.SRV_PROXY_DNAT and entry.set_port("dst"):
-            _sent(clients, entry, tenants)
-        elif entry.table == TableId.SRV_PROXY_SNAT and entry.set_port("src"):
-            _received(clients, entry, tenants)
-    return clients
+    sent: dict[_End, FlowEntry] = {}
+    received: dict[_End, FlowEntry] = {}
+    for entry in entries:
+        if entry.table == TableId.SRV_PROXY_DNAT and entry.port("dst"):
+            end = _End(entry.vrf, entry.protocol, entry.address("dst"), entry.port("dst"))
+            sent[end] = entry
+        elif entry.table == TableId.SRV_PROXY_SNAT and entry.port("src"):
+            end = _End(entry.vrf, entry.protocol, entry.address("src"), entry.port("src"))
+            received[end] = entry
+    out: dict[str, Any] = {}
+    for service in sorted(world.services.values(), key=lambda one: one.key):
+        for port in service.ports:
+            for vrf, tenant in sorted(tenants.items()):
+                asked = sent.get(_End(vrf, port.protocol, service.address, port.port))
+                if asked is not None:
+                    counted = _service(_clients(out, tenant), service, port)
+                    _add(counted["SvcStats"], "Out", asked)
+                    _providers(counted, vrf, port, received)
+    return out
 
 
-def proxy_state(world: World, clients: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of the proxy (`InspectState`), with the counters of clients."""
+def proxy_state(world: World, counters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of the proxy (`InspectState`), with the counters of services."""
     services = sorted(world.services.values(), key=lambda one: one.key)
     return {
         "Catalogue": {
             "SvcMap": {
-                one.key: {"IpAddress": str(one.address), "Ports": _ports(one.ports)}
-                for one in services
+                one.key: {"IpAddress": str(one.address), "Ports": _ports(one)} for one in services
             },
             "ProvMap": {
-                one.key: {"Providers": dict.fromkeys(map(str, sorted(one.providers)), True)}
+                one.key: {"Providers": dict.fromkeys(map(str, _addresses(one)), True)}
                 for one in services
             },
         },
-        "OperState": _active(services, world.served.values()),
-        "EpStats": dict(clients),
+        "OperState": _active(services),
+        "EpStats": dict(counters),
     }
 
 
-def _active(services: Iterable[Service], served: Iterable[Served]) -> dict[str, Any]:
+def _active(services: Iterable[Service]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    clients: dict[tuple[str, IPv4Address], list[str]] = {}
-    for one in served:
-        clients.setdefault((one.service, one.provider), []).append(str(one.client))
     for service in services:
-        if not service.providers:
+        addresses = _addresses(service)
+        if not addresses:
             continue
         name = str(service.address)
         found[name if name not in found else f"{name}:{service.vrf}"] = {
-            "Ports": _ports(service.ports),
-            "ProvHdl": {
-                str(provider): {
-                    "ClientEPs": dict.fromkeys(
-                        sorted(clients.get((service.key, provider), [])), True
-                    )
-                }
-                for provider in sorted(service.providers)
-            },
+            "Ports": _ports(service),
+            "ProvHdl": {str(address): {"ClientEPs": {}} for address in addresses},
         }
     return found
 
 
-def _sent(clients: dict[str, Any], entry: FlowEntry, tenants: Mapping[int, str]) -> None:
-    client = _client(clients, entry, entry.address("ipv4_src"), tenants)
-    service = _service(client, entry, entry.address("ipv4_dst"))
-    service["SvcPort"] = str(entry.port("dst"))
-    provider = _provider(service, entry.set_address("ipv4_dst"))
-    provider["PacketsOut"] += entry.packets
-    provider["BytesOut"] += entry.bytes
+def _addresses(service: Service) -> list[IPv4Address | IPv6Address]:
+    found = {one.address for port in service.ports for one in port.providers}
+    return sorted(found, key=lambda address: (address.version, int(address)))
 
 
-def _received(clients: dict[str, Any], entry: FlowEntry, tenants: Mapping[int, str]) -> None:
-    client = _client(clients, entry, entry.address("ipv4_dst"), tenants)
-    service = _service(client, entry, entry.set_address("ipv4_src"))
-    service["ProvPort"] = str(entry.port("src"))
-    provider = _provider(service, entry.address("ipv4_src"))
-    provider["PacketsIn"] += entry.packets
-    provider["BytesIn"] += entry.bytes
+def _clients(out: dict[str, Any], tenant: str) -> dict[str, Any]:
+    made = {"EndpointIP": "", "VrfName": tenant, "PortStats": _zero_counters(), "SvcStats": {}}
+    clients: dict[str, Any] = out.setdefault(tenant, made)
+    return clients
 
 
-def _client(
-    clients: dict[str, Any], entry: FlowEntry, address: IPv4Address, tenants: Mapping[int, str]
-) -> dict[str, Any]:
-    tenant = tenants.get(entry.vrf, "")
-    name = str(address)
-    if clients.get(name, {}).get("VrfName", tenant) != tenant:
-        name = f"{name}:{tenant}"
+def _service(clients: dict[str, Any], service: Service, port: ServicePort) -> dict[str, Any]:
     made = {
-        "EndpointIP": str(address),
-        "VrfName": tenant,
-        "PortStats": _zero_counters(),
-        "SvcStats": {},
-    }
-    client: dict[str, Any] = clients.setdefault(name, made)
-    return client
-
-
-def _service(client: dict[str, Any], entry: FlowEntry, address: IPv4Address) -> dict[str, Any]:
-    made = {
-        "ServiceIP": str(address),
-        "ServiceVRF": client["VrfName"],
-        "Protocol": _protocol(entry.protocol),
-        "SvcPort": "",
-        "ProvPort": "",
+        "ServiceIP": str(service.address),
+        "ServiceVRF": clients["VrfName"],
+        "Protocol": _protocol(port.protocol),
+        "SvcPort": str(port.port),
+        "ProvPort": _provider_port(port.providers),
         "SvcStats": _zero_counters(),
         "ProvStats": {},
     }
-    service: dict[str, Any] = client["SvcStats"].setdefault(str(address), made)
-    return service
+    counted: dict[str, Any] = clients["SvcStats"].setdefault(str(service.address), made)
+    return counted
 
 
-def _provider(service: dict[str, Any], address: IPv4Address) -> dict[str, Any]:
-    made = {
-        "ProviderIP": str(address),
-        "ServiceIP": service["ServiceIP"],
-        "ServiceVrf": service["ServiceVRF"],
-        **_zero_counters(),
-    }
-    provider: dict[str, Any] = service["ProvStats"].setdefault(str(address), made)
-    return provider
+def _providers(
+    counted: dict[str, Any], vrf: int, port: ServicePort, received: Mapping[_End, FlowEntry]
+) -> None:
+    for one in sorted(port.providers):
+        entry = received.get(_End(vrf, port.protocol, one.address, one.port))
+        if entry is not None:
+            made = {
+                "ProviderIP": str(one.address),
+                "ServiceIP": counted["ServiceIP"],
+                "ServiceVrf": counted["ServiceVRF"],
+                **_zero_counters(),
+            }
+            _add(counted["ProvStats"].setdefault(str(one.address), made), "In", entry)
+            _add(counted["SvcStats"], "In", entry)
+
+
+def _add(counters: dict[str, Any], way: str, entry: FlowEntry) -> None:
+    counters[f"Packets{way}"] += entry.packets
+    counters[f"Bytes{way}"] += entry.bytes
 
 
 def _zero_counters() -> dict[str, int]:
     return dict.fromkeys(_COUNTERS, 0)
 
 
-def _ports(ports: Iterable[ServicePort]) -> list[dict[str, Any]]:
+def _ports(service: Service) -> list[dict[str, Any]]:
     return [
         {
             "Protocol": _protocol(one.protocol),
             "SvcPort": one.port,
-            "ProvPort": one.provider_port,
+            "ProvPort": int(_provider_port(one.providers) or 0),
         }
-        for one in ports
+        for one in service.ports
     ]
+
+
+def _provider_port(providers: Iterable[Provider]) -> str:
+    """Return the port of the providers, the lowest of several; "" without any."""
+    return str(min((one.port for one in providers), default=""))
 
 
 def _protocol(number: int) -> str:

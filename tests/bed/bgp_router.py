@@ -21,7 +21,11 @@ EXTRA = "203.0.113.1"
 HOLD_TIME = 9
 RESTART_TIME = 5
 """Seconds its neighbours give it to come back."""
+ADDRESS6 = "2001:db8:50::2"
+"""BIRD announces IPv6 routes only if its own link has such an address."""
+BEHIND6 = "2001:db8:100::2"
 _TOWARDS_BEHIND = "198.51.100.1"
+_TOWARDS_BEHIND6 = "2001:db8:100::1"
 
 
 class BgpRouter:
@@ -57,7 +61,13 @@ class BgpRouter:
         self._dir.mkdir(parents=True)
         self.namespace.create()
         self.behind.create()
-        self.namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
+        # link-local addresses are of use at once, as those of a router that runs for long
+        for setting in (
+            *("ipv4/ip_forward=1", "ipv6/conf/all/forwarding=1"),
+            *("ipv6/conf/all/accept_dad=0", "ipv6/conf/default/accept_dad=0"),
+        ):
+            file, _, value = setting.partition("=")
+            self.namespace.run(["sh", "-c", f"echo {value} > /proc/sys/net/{file}"])
         self._network.attach(self.namespace, "eth0", "bgp-router")
         plugged(self.behind, "eth0", self.namespace, "out0")
         addresses = (
@@ -65,11 +75,15 @@ class BgpRouter:
             (self.namespace, "out0", f"{_TOWARDS_BEHIND}/24"),
             (self.behind, "eth0", f"{BEHIND}/24"),
             (self.behind, "eth0", f"{EXTRA}/32"),
+            (self.namespace, "eth0", f"{ADDRESS6}/64"),
+            (self.namespace, "out0", f"{_TOWARDS_BEHIND6}/64"),
+            (self.behind, "eth0", f"{BEHIND6}/64"),
         )
         for namespace, link, address in addresses:
-            assert ip_interface(address).version == 4
-            namespace.run(["ip", "address", "add", address, "dev", link])
-        self.behind.run(["ip", "route", "add", "default", "via", _TOWARDS_BEHIND])
+            nodad = ["nodad"] if ip_interface(address).version == 6 else []
+            namespace.run(["ip", "address", "add", address, "dev", link, *nodad])
+        for via in (_TOWARDS_BEHIND, _TOWARDS_BEHIND6):
+            self.behind.run(["ip", "route", "add", "default", "via", via])
         (self._dir / "bird.conf").write_text(self._configuration())
         self.daemon.start()
         return self
@@ -104,7 +118,8 @@ class BgpRouter:
 
     def reaches(self, address: str) -> bool:
         """Tell whether an address answers the host behind the router."""
-        ask = ["ping", "-q", "-n", "-c", "1", "-W", "1", address]
+        family = "-6" if ":" in address else "-4"
+        ask = ["ping", family, "-q", "-n", "-c", "1", "-W", "1", address]
         return self.behind.run(ask, check=False).returncode == 0
 
     def _configuration(self) -> str:
@@ -119,6 +134,7 @@ protocol bgp {_name(address)} {{
   hold time {HOLD_TIME};
   connect retry time 1; connect delay time 1; error wait time 1, 2;
   ipv4 {{ next hop self; import all; export where source ~ [RTS_DEVICE, RTS_STATIC]; }};
+  ipv6 {{ next hop self; import all; export where source ~ [RTS_DEVICE, RTS_STATIC]; }};
 }}
 """
             for address, asn in self._neighbours.items()
@@ -127,9 +143,10 @@ protocol bgp {_name(address)} {{
 log stderr all;
 router id {ADDRESS};
 protocol device {{ scan time 1; }}
-protocol direct {{ ipv4; interface "out0"; }}
+protocol direct {{ ipv4; ipv6; interface "out0"; }}
 protocol static extra {{ ipv4; route {EXTRA}/32 via {BEHIND}; }}
 protocol kernel {{ ipv4 {{ export where source ~ [RTS_BGP, RTS_STATIC]; }}; persist; }}
+protocol kernel {{ ipv6 {{ export where source ~ [RTS_BGP, RTS_STATIC]; }}; persist; }}
 {sessions}"""
 
 

@@ -15,9 +15,13 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.bed.daemon import Daemon
+from tests.bed.docker import Mounts
+from tests.bed.engines import Engine
 from tests.bed.hosts import UPLINK, Fabric, Host
 from tests.bed.identities import Identities
 from tests.bed.janitor import Keeper
+from tests.bed.kubernetes import ApiServer
+from tests.bed.kubernetes import pod as kube_pod
 from tests.bed.netns import Namespace, answers, fresh_name
 from tests.bed.physical import PhysicalNetwork
 from tests.bed.pods import Pod, Runtime, Sandbox, new_sandbox
@@ -30,6 +34,8 @@ MODES = {
     # the daemons refuse "vxlan" with "bridge", though such networks can be made
     "bridge": ["--mode", "kubernetes", "--netmode", "vlan", "--fwdmode", "bridge"],
 }
+DOCKER = ["--mode", "docker", "--netmode", "vxlan", "--fwdmode", "routing"]
+"""The modes of a cluster whose hosts have docker engines."""
 MASTER, ADMIN = "m1", "admin"
 """Names in the certificates of a secure bed; an agent's is the label of its host."""
 STORE_PORT = 2379
@@ -43,6 +49,8 @@ class Bed:
     `flags` are more of them, by the name of the daemon. With `cards` each host
     has these as its uplink, plugged into a `physical` network; else one, into a plain bridge.
     `secure`: the daemons have certificates of an authority of this cluster (`identities`).
+    `engines`: each host has a docker engine, started with these flags; netmaster is told of that
+    of the first host.
     """
 
     def __init__(
@@ -55,12 +63,13 @@ class Bed:
         store: str = "etcd",
         cards: Sequence[str] = (),
         secure: bool = False,
+        engines: Sequence[str] | None = None,
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
         self.dir = dir
         self.fwd_mode = fwd_mode
-        self._modes = MODES[fwd_mode]
+        self._modes = MODES[fwd_mode] if engines is None else DOCKER
         self._flags = flags
         self._keeper = keeper
         self._tell = tell
@@ -70,11 +79,18 @@ class Bed:
             Host(number, self._name(f"h{number}"), dir / f"h{number}", keeper=keeper)
             for number in range(1, hosts + 1)
         ]
+        self.engines = [
+            Engine(host, flags=engines or (), keeper=keeper)
+            for host in (self.hosts if engines is not None else ())
+        ]
         self.cards = tuple(cards) or (UPLINK,)
         network = PhysicalNetwork(self._name("phys"), dir / "phys", keeper=keeper)
         self._physical = network if cards else None
         self.runtime = Runtime(dir / "cni" / "contivk8s")
         self.pods: list[Pod] = []
+        self.api: ApiServer | None = None
+        """The API server that the agents ask about pods, if a test runs one."""
+
         self.identities = Identities(dir / "tls", tell) if secure else None
         self._scheme = "https" if secure else "http"
         self.url = f"{self._scheme}://{self.fabric.address}:{NETMASTER_PORT}"
@@ -98,6 +114,9 @@ class Bed:
                 undo.callback(host.stop)
                 host.start(self.fabric)
                 self._plug(host)
+            for engine in self.engines:
+                undo.callback(engine.end)
+                engine.mounts.create()
             self.store = self.new_store()
             daemons = self._daemons()
             for what, daemon in daemons:
@@ -106,6 +125,8 @@ class Bed:
                 daemon.spawn()
             for _, daemon in daemons:
                 daemon.await_ready()
+            for engine in self.engines:
+                engine.load_image()
             self._undo = undo.pop_all()
         return self
 
@@ -163,11 +184,23 @@ class Bed:
         tenant: str = "default",
         network: str = "default-net",
         group: str = "",
+        labels: Mapping[str, str] = MappingProxyType({}),
+        host_ports: Sequence[Mapping[str, object]] = (),
     ) -> Pod:
-        """Run a pod on a host: make its sandbox and have the plugin connect it."""
+        """Run a pod on a host: make its sandbox and have the plugin connect it.
+
+        With an API server it has the pod first, with labels. `host_ports` are `portMappings`.
+        """
         namespace = Namespace(self._name(name), keeper=self._keeper)
         sandbox = new_sandbox(name, namespace)
+        if self.api is not None:
+            self.api.put("namespaces", "", sandbox.kube_namespace)
+            self.api.put(
+                "pods", sandbox.kube_namespace, name, **kube_pod(host.label, sandbox.uid, labels)
+            )
         conf = self.conf(host, tenant=tenant, network=network, group=group)
+        if host_ports:
+            conf["runtimeConfig"] = {"portMappings": list(host_ports)}
         self._tell_call("ADD", sandbox)
         try:
             pod = self.runtime.add(host, conf, sandbox)
@@ -182,6 +215,8 @@ class Bed:
         self._tell_call("DEL", pod.sandbox)
         self.runtime.delete(pod)
         self.pods.remove(pod)
+        if self.api is not None:
+            self.api.delete("pods", pod.sandbox.kube_namespace, pod.name)
 
     def conf(
         self, host: Host, *, tenant: str = "default", network: str = "default-net", group: str = ""
@@ -225,7 +260,8 @@ class Bed:
             (f"agent on {host.label}", agent)
             for host, agent in zip(self.hosts, self.agents, strict=True)
         ]
-        return [(self.store.kind, self.store), ("netmaster", self.netmaster), *agents]
+        engines = [(f"docker on {engine.label}", engine) for engine in self.engines]
+        return [(self.store.kind, self.store), ("netmaster", self.netmaster), *agents, *engines]
 
     def _netmaster(self) -> Daemon:
         internal = f"{self.fabric.address}:{NETMASTER_PORT}"
@@ -243,11 +279,15 @@ class Bed:
             *(str(PROGRAMS / "netmaster"), *self._modes, *self.store_flags()),
             *("--external-address", f"0.0.0.0:{port}", "--internal-address", internal),
             *self.tls_flags(MASTER),
+            *(("--docker-socket", str(self.engines[0].socket)) if self.engines else ()),
             *self._flags.get("netmaster", ()),
         ]
 
     def _agent(self, host: Host) -> Daemon:
-        return Daemon(
+        engine = next((one for one in self.engines if one.label == host.label), None)
+        inside = None if engine is None else engine.mounts
+        return HostDaemon(
+            inside,
             [
                 *(str(PROGRAMS / "netplugin"), *self._modes, *self.store_flags(host.label)),
                 *("--host", host.label, "--ctrl-ip", host.address, "--vtep-ip", host.address),
@@ -257,20 +297,20 @@ class Bed:
                 *("--rest-address", f"0.0.0.0:{AGENT_PORT}"),
                 *("--vlan-uplinks", ",".join(self.cards)),
                 *self.tls_flags(host.label),
+                *(_engine_flags(engine) if engine else ()),
                 *self._flags.get("netplugin", ()),
             ],
             log=host.dir / "netplugin.log",
             namespace=host.namespace,
-            env=host.ovs.environment,
-            ready=lambda: self._agent_ready(host),
+            env={**host.ovs.environment, "NODE_NAME": host.label},
+            ready=lambda: self._agent_ready(host, engine),
             keeper=self._keeper,
         )
 
-    def _agent_ready(self, host: Host) -> bool:
+    def _agent_ready(self, host: Host, engine: Engine | None) -> bool:
         url = f"{self.agent_url()}/debug/leaks"
-        return _accepts(self.cni_socket(host)) and answers(
-            url, namespace=host.namespace, context=self.context()
-        )
+        served = self.cni_socket(host) if engine is None else engine.plugin_socket
+        return _accepts(served) and answers(url, namespace=host.namespace, context=self.context())
 
     def context(self, name: str = ADMIN) -> ssl.SSLContext | None:
         """Return the TLS context of a client with an identity; None where the bed is plain."""
@@ -304,6 +344,23 @@ class Bed:
 
     def _name(self, role: str) -> str:
         return f"{self._names}{role}"
+
+
+class HostDaemon(Daemon):
+    """A daemon that sees the mounts of its host, where that has some of its own."""
+
+    def __init__(self, mounts: Mounts | None, command: Sequence[str], **more: Any) -> None:
+        super().__init__(command, **more)
+        self._mounts = mounts
+
+    def prefix(self) -> list[str]:
+        """Return what runs before the program."""
+        return [*super().prefix(), *(self._mounts.enter if self._mounts else ())]
+
+
+def _engine_flags(engine: Engine) -> tuple[str, ...]:
+    plugin = ("--docker-plugin-socket", str(engine.plugin_socket))
+    return (*plugin, "--docker-socket", str(engine.socket))
 
 
 def _accepts(path: Path) -> bool:

@@ -55,6 +55,12 @@ class Daemon:
         """Whether the process lives (a frozen one does)."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def frozen(self) -> bool:
+        """Whether all threads of the process are stopped (or have ended)."""
+        threads = Path(f"/proc/{self._running().pid}/task").iterdir()
+        return all(_thread_state(thread) in "TtZX" for thread in threads)
+
     def start(self, *, within: float = WITHIN) -> None:
         """Start the program and wait until it is ready."""
         self.spawn()
@@ -75,7 +81,7 @@ class Daemon:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._prefix(), *self.command],
+                [*self.prefix(), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -110,6 +116,8 @@ class Daemon:
     def pause(self) -> None:
         """Freeze the process (SIGSTOP): it keeps its connections and answers nothing."""
         self._running().send_signal(signal.SIGSTOP)
+        # Each thread stops by itself, some time after the signal was sent.
+        eventually(lambda: self.frozen, f"{self.name} is frozen")
 
     def resume(self) -> None:
         """Let a frozen process go on (SIGCONT)."""
@@ -131,7 +139,7 @@ class Daemon:
             raise RuntimeError(f"{self.name} was not started")
         return self._process
 
-    def _prefix(self) -> list[str]:
+    def prefix(self) -> list[str]:
         """Return what runs before the program; each step execs the next, the pid stays."""
         prefix: list[str] = []
         # the kernel's death signal follows the starting thread; the janitor covers the others
@@ -140,3 +148,10 @@ class Daemon:
         if self.namespace is not None:
             prefix += self.namespace.enter
         return prefix
+
+
+def _thread_state(thread: Path) -> str:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return "X"

@@ -9,7 +9,7 @@ hosts: `tests.bed.cluster` does.
 
 from pathlib import Path
 
-from tests.bed.janitor import Keeper
+from tests.bed.janitor import Keeper, detach_mounts
 from tests.bed.netns import Namespace, tx_checksum_off
 from tests.bed.ovs import OvsHost
 
@@ -101,4 +101,5 @@ class Host:
     def stop(self) -> None:
         """End the Open vSwitch and remove the namespace."""
         self.ovs.kill()
+        detach_mounts(self.dir)
         self.namespace.delete()

@@ -1,11 +1,11 @@
 """Cleaning up behind a test run, however it ends.
 
-In come the names of things a run has made (process ids, network namespaces, directories), one
-line each; exactly these are removed when the run is over. Two keepers write the lines: `Janitor`,
-a child process that sweeps as soon as its owner closes the pipe or dies, and `Ledger`, a file that
-is swept on request (a demo that is left up). Must not know what the things are for. Run as a
-program, this file is the janitor's child: it reads lines from its standard input and therefore
-imports the standard library alone.
+In come the names of things a run has made (process ids, network namespaces, directories, cgroups),
+one line each; exactly these are removed when the run is over. Two keepers write the lines:
+`Janitor`, a child process that sweeps as soon as its owner closes the pipe or dies, and `Ledger`, a
+file that is swept on request (a demo that is left up). Must not know what the things are for. Run
+as a program, this file is the janitor's child: it reads lines from its standard input and
+therefore imports the standard library alone.
 """
 
 import functools
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 NETNS_DIR = Path("/run/netns")
+CGROUPS = Path("/sys/fs/cgroup")
 PATIENCE = 10.0
 
 
@@ -37,7 +38,10 @@ class Keeper(Protocol):
         """Delete this network namespace at the end."""
 
     def watch_dir(self, path: Path) -> None:
-        """Delete this directory at the end."""
+        """Delete this directory at the end, after detaching what is mounted in it."""
+
+    def watch_cgroup(self, name: str) -> None:
+        """Delete this cgroup of every hierarchy at the end, with those in it."""
 
 
 class _Lines:
@@ -53,6 +57,9 @@ class _Lines:
 
     def watch_dir(self, path: Path) -> None:
         self._write(f"dir {path}")
+
+    def watch_cgroup(self, name: str) -> None:
+        self._write(f"cgroup {name}")
 
     def _write(self, line: str) -> None:
         raise NotImplementedError
@@ -124,7 +131,7 @@ def start_time(pid: int) -> str | None:
 
 
 def sweep(lines: Iterable[str]) -> None:
-    """Remove what the lines name: processes first, then namespaces, then directories."""
+    """Remove what the lines name: processes first, then namespaces, directories and cgroups."""
     things = [line.split(" ", 1) for line in lines]
     _kill([value for kind, value in things if kind == "pid"])
     for kind, value in things:
@@ -132,7 +139,28 @@ def sweep(lines: Iterable[str]) -> None:
             subprocess.run(["ip", "netns", "delete", value], check=False, stderr=subprocess.DEVNULL)
     for kind, value in things:
         if kind == "dir":
+            detach_mounts(Path(value))
             shutil.rmtree(value, ignore_errors=True)
+    for kind, value in things:
+        if kind == "cgroup":
+            remove_cgroup(value)
+
+
+def detach_mounts(directory: Path) -> None:
+    """Detach what is mounted at a directory and below; a container runtime leaves such mounts."""
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for mount in reversed(mounts):
+        if Path(mount).is_relative_to(directory):
+            subprocess.run(["umount", "--lazy", mount], check=False, stderr=subprocess.DEVNULL)
+
+
+def remove_cgroup(name: str) -> None:
+    """Remove a cgroup and those in it; of version 1 each controller has a hierarchy."""
+    for found in (*CGROUPS.glob(name), *CGROUPS.glob(f"*/{name}")):
+        below = (path for path in found.rglob("*") if path.is_dir())
+        for cgroup in (*sorted(below, reverse=True), found):
+            with suppress(OSError):  # it is gone, or a process in it is still ending
+                cgroup.rmdir()
 
 
 def _kill(processes: list[str]) -> None:

@@ -7,12 +7,14 @@ once it follows). Used by replays and by tests of several masters.
 import http.client
 import json
 import re
+import ssl
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bed.daemon import Daemon
+from tests.bed.identities import Identities
 from tests.bed.netns import Namespace, answers, free_port
 from tests.bed.store import Reached
 
@@ -57,7 +59,10 @@ def assert_not_done(answer: Answer) -> None:
 
 
 class Master(Daemon):
-    """One netmaster. `leads=False` waits only until it answers at all."""
+    """One netmaster. `leads=False` waits only until it answers at all.
+
+    With `identities` it speaks TLS: as "master", to "admin".
+    """
 
     def __init__(
         self,
@@ -69,21 +74,31 @@ class Master(Daemon):
         flags: tuple[str, ...] = MODES,
         namespace: Namespace | None = None,
         host: str = "127.0.0.1",
+        identities: Identities | None = None,
     ) -> None:
         self.host = host
         self.port = free_port(namespace, host)
         self.address = f"{host}:{self.port}"
-        self.url = f"http://{self.address}"
+        self.url = f"{'https' if identities else 'http'}://{self.address}"
+        self._identities = identities
+        tls = identities.flags("master") if identities else []
         leader = f'"leader-ip":"{self.address}"'.encode() if leads else b""
         super().__init__(
             [
                 *(str(PROGRAM), *flags, f"--{store.kind}", store.url, "--ofnet-port", "0"),
+                *tls,
                 *("--external-address", self.address, "--internal-address", self.address),
             ],
             log=directory / f"{name}.log",
             namespace=namespace,
-            ready=lambda: answers(f"{self.url}/info", namespace=namespace, text=leader),
+            ready=lambda: answers(
+                f"{self.url}/info", namespace=namespace, text=leader, context=self.context()
+            ),
         )
+
+    def context(self, name: str = "admin") -> ssl.SSLContext | None:
+        """Return the context of a client with an identity; None without TLS."""
+        return self._identities.context(name) if self._identities else None
 
     def ask(
         self,
@@ -93,7 +108,12 @@ class Master(Daemon):
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send one request; a body that is not text or bytes is sent as JSON."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        context = self.context()
+        connection = (
+            http.client.HTTPSConnection(self.host, self.port, timeout=20, context=context)
+            if context
+            else http.client.HTTPConnection(self.host, self.port, timeout=20)
+        )
         try:
             if self.namespace is not None:
                 self.namespace.call(connection.connect)

@@ -94,13 +94,20 @@ class Runtime:
     plugin: Path
 
     def call(
-        self, verb: str, host: Host, conf: dict[str, Any], sandbox: Sandbox, *, netns: str
+        self,
+        verb: str,
+        host: Host,
+        conf: dict[str, Any],
+        sandbox: Sandbox,
+        *,
+        netns: str,
+        ifname: str = IFNAME,
     ) -> "subprocess.CompletedProcess[str]":
         """Run the plugin once; its status and output are the caller's to judge."""
         return subprocess.run(
             [*host.namespace.enter, str(self.plugin)],
             input=json.dumps(conf),
-            env=self.environment(verb, sandbox, netns=netns),
+            env=self.environment(verb, sandbox, netns=netns) | {"CNI_IFNAME": ifname},
             check=False,
             capture_output=True,
             text=True,

@@ -14,6 +14,9 @@ class StandInServer(ABC):
     """Serves from `__enter__` to `__exit__`."""
 
     def __init__(self, server: socketserver.BaseServer) -> None:
+        self.ended = False
+        """Set before `let_go` at the end: who is about to wait for an answer then must not."""
+
         self._server = server
         self._thread = threading.Thread(target=server.serve_forever, daemon=True)
 
@@ -27,6 +30,7 @@ class StandInServer(ABC):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.ended = True
         self.let_go()
         self._server.shutdown()
         self._server.server_close()

@@ -20,19 +20,32 @@ def round_trip(
     return float(times[1]) if times else None
 
 
-def throughput(sender: Namespace, receiver: Namespace, address: str, *, seconds: int) -> float:
-    """Send over one TCP connection for so long; the Mbit/s that arrived."""
-    server = receiver.popen(["iperf3", "--server", "--one-off", "--bind", address])
+def throughput(
+    sender: Namespace,
+    receiver: Namespace,
+    address: str,
+    *,
+    seconds: int,
+    port: int = 5201,
+    by: str = "",
+) -> float:
+    """Send over one TCP connection for so long; the Mbit/s that arrived.
+
+    `by` is the address that the sender knows the receiver by, if it is not its own.
+    """
+    words = ["--bind", address, "--port", str(port)]
+    server = receiver.popen(["iperf3", "--server", "--one-off", *words])
     try:
-        return eventually(lambda: _sent(sender, address, seconds), "iperf3 has a server") / 1e6
+        to = by or address
+        return eventually(lambda: _sent(sender, to, port, seconds), "iperf3 has a server") / 1e6
     finally:
         server.kill()
         server.wait()
 
 
-def _sent(sender: Namespace, address: str, seconds: int) -> float:
+def _sent(sender: Namespace, address: str, port: int, seconds: int) -> float:
     """Return the bits a second that arrived; 0 if nobody listens yet."""
-    words = ["iperf3", "--client", address, "--time", str(seconds), "--json"]
+    words = ["iperf3", "--client", address, "--port", str(port), "--time", str(seconds), "--json"]
     done = sender.run(words, check=False, timeout=seconds + 30)
     said: dict[str, Any] = json.loads(done.stdout)
     if "refused" in said.get("error", ""):

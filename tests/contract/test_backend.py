@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from core.errors import FenceLost, NotFound, TooLarge
+from core.errors import FenceLost, NotFound, StoreRewound, TooLarge
 from core.tasks import background
 from objdb.api import (
     Absent,
@@ -524,6 +524,22 @@ async def test_a_lock_that_the_restored_store_does_not_know_is_lost(
             await second
     with pytest.raises(FenceLost):
         await client().commit([put(root + "a")], fence=fence)
+
+
+async def test_a_commit_after_the_store_lost_the_writers_last_one_is_refused(
+    served: Served, client: Client, root: str
+) -> None:
+    backend = client()
+    fence = await backend.lock(root + "lock", "me", 60).acquire()
+    await backend.commit([put(root + "a")], fence=fence, writer=root[1:-1])
+    saved = await asyncio.to_thread(served.save)
+    await backend.commit([put(root + "lost")], fence=fence, writer=root[1:-1])
+    await asyncio.to_thread(partial(served.restore, saved, further=60))
+    with pytest.raises(StoreRewound):
+        await backend.commit([put(root + "b")], fence=fence, writer=root[1:-1])
+    assert await backend.get(root + "b") is None
+    await backend.commit([put(root + "c")], writer=root[1:-1])
+    assert await backend.get(root + "c") is not None
 
 
 async def test_closing_the_client_ends_its_watches(client: Client, root: str) -> None:

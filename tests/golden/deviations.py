@@ -19,14 +19,6 @@ GONE_PORT: Final = re.compile(r"\bgone\d+\b")
 TAGGING: Final = re.compile(r"push_vlan:0x8100,set_field:\d+->vlan_vid,")
 ARRIVED: Final = "write_metadata:0x100000001/0xff00000001,"
 """What marks that a packet arrived; in routed vlan mode all are in one VRF."""
-TENANT: Final = re.compile(r"metadata=[^,]*,")
-CLIENT_PORT: Final = re.compile(r",tp_(src|dst)=40000")
-DIRECT: Final = re.compile(r"(tcp|udp),nw_src=(.*),nw_dst=(.*),tp_dst=(.*)")
-TO_PORT: Final = re.compile(r",tp_dst=\d+$")
-OTHER_BRIDGES: Final = "10.1.1."
-"""Pods that nothing on a vlan bridge reaches."""
-SERVED_BY: Final = "10.2.1.7"
-"""Who serves a vlan pod here."""
 RESTARTED: Final = {Mode.VLAN: 37, Mode.VXLAN: 38}
 """The step that shows what bridge modes had after an agent's restart."""
 
@@ -170,32 +162,9 @@ CHANGED: Final[Mapping[str, Callable[[Line, Line, Case], bool]]] = {
 # -- recorded alone ----------------------------------------------------------------------------
 
 
-def _for_every_tenant(recorded: Line, case: Case) -> bool:
-    """Tell whether ours is the same, for one tenant's packets alone."""
-    return _translates(recorded) and any(recorded == _of_any_tenant(ours) for ours in case.ours)
-
-
-def _watches_all_ports(recorded: Line, case: Case) -> bool:
-    """Tell whether ours brings the same up, port by port."""
-    if (recorded.table, recorded.priority) != (3, 10):
-        return False
-    return any(_of_any_port(ours) == recorded for ours in case.ours)
-
-
-def _out_of_reach(recorded: Line, case: Case) -> bool:
-    """Tell whether this is about vlan pods and providers that are on vxlan networks."""
-    if case.recording.encap != "vlan":
-        return False
-    providing = _translates(recorded) and OTHER_BRIDGES in f"{recorded}"
-    watching = (recorded.table, recorded.priority) == (3, 10) and case.recording.step == 24
-    return providing or watching
-
-
-def _collides(recorded: Line, case: Case) -> bool:
-    """Tell whether ours knows the same connections one by one."""
-    return any(
-        _translates_one(ours) and _of_any_client_port(ours) == recorded for ours in case.ours
-    )
+def _assigns_clients(recorded: Line, _case: Case) -> bool:
+    """Tell whether a flow watches a service, or translates for one of its clients."""
+    return (recorded.table, recorded.priority) in {(3, 10), (3, 100), (6, 100)}
 
 
 def _arp_mode_forgotten(recorded: Line, case: Case) -> bool:
@@ -243,10 +212,7 @@ def _group_source_lower(recorded: Line, case: Case) -> bool:
 
 
 LEFT_OUT: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
-    "services-by-tenant": _for_every_tenant,
-    "services-listed-ports": _watches_all_ports,
-    "services-within-reach": _out_of_reach,
-    "services-collide": _collides,
+    "services-by-switch": _assigns_clients,
     "arp-mode-kept": _arp_mode_forgotten,
     "host-port-found-again": _lost_host_port,
     "vlrouter-ipv6-on-vlans": _ipv6_low,
@@ -263,56 +229,9 @@ def answers_neighbours(ours: Line, _case: object = None) -> bool:
     return ours.table in {10, 11} or (ours.table == 0 and ours.priority in {110, 111})
 
 
-def _direct(ours: Line, case: Case) -> bool:
-    """Tell whether a flow brings up what a client sends to its provider itself."""
-    found = DIRECT.fullmatch(_of_any_tenant(ours).match)
-    if found is None or (ours.table, ours.priority) != (3, 10):
-        return False
-    answers = f"nw_src={found[3]},nw_dst={found[2]},tp_src={found[4]}"
-    return any(line.table == 6 and line.match.endswith(answers) for line in case.ours)
-
-
-def _for_one_tenant(ours: Line, case: Case) -> bool:
-    return _translates(ours) and _of_any_tenant(ours) in case.recording.lines
-
-
-def _watches_ports(ours: Line, case: Case) -> bool:
-    """Tell whether a flow is about some of what the recording brings up."""
-    if ours.table != 3 or ours.priority not in {9, 10}:
-        return False
-    return _of_any_port(ours) in case.recording.lines
-
-
-def _within_reach(ours: Line, case: Case) -> bool:
-    """Tell whether ours has a provider in reach where the recording has one that is not."""
-    if not _translates(ours) or not any(_out_of_reach(r, case) for r in case.recording.lines):
-        return False
-    return SERVED_BY in f"{ours}" and _of_any_tenant(ours) not in case.recording.lines
-
-
-def _translates(line: Line) -> bool:
-    """Tell whether a flow is of a service's client."""
-    return (line.table, line.priority) in {(3, 100), (6, 100)}
-
-
-def _translates_one(line: Line) -> bool:
-    """Tell whether a flow is of one connection of a service's client."""
-    return (line.table, line.priority) in {(3, 101), (6, 101)}
-
-
-def _of_any_tenant(line: Line) -> Line:
-    return line._replace(match=TENANT.sub("", line.match))
-
-
-def _of_any_client_port(line: Line) -> Line:
-    match = CLIENT_PORT.sub("", _of_any_tenant(line).match)
-    return line._replace(priority=100, match=match)
-
-
-def _of_any_port(line: Line) -> Line:
-    """Return a flow that watches a service as the original's is."""
-    match = TO_PORT.sub("", _of_any_tenant(line).match)
-    return line._replace(priority=10, match=match, actions="CONTROLLER:65535")
+def _lets_the_switch_choose(ours: Line, _case: Case) -> bool:
+    """Tell whether a flow is about services, of whatever client."""
+    return ours.table in {12, 13, 14, 15} or (ours.table in {3, 6} and 1 < ours.priority < 200)
 
 
 def _marked_dns(line: Line) -> bool:
@@ -325,6 +244,11 @@ def _judges_arrivals(ours: Line, case: Case) -> bool:
     if (case.mode, ours.table, ours.priority) == (Mode.VLAN, 1, 101):
         return ours.match.startswith("in_port=up0,dl_vlan=")
     return ours.table == 2 and "metadata=0x" in ours.match
+
+
+def judges_fragments(ours: Line) -> bool:
+    """Tell whether a flow has fragments go where the first one may go."""
+    return ours.table < 24 and ours.priority == 210 and "nw_frag=" in ours.match
 
 
 def _dns_of_host(ours: Line, _case: Case) -> bool:
@@ -382,10 +306,8 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "dns-mark": lambda ours, _case: _marked_dns(ours),
     "dns-of-host": _dns_of_host,
     "judged-at-both-ends": _judges_arrivals,
+    "fragments": lambda ours, _case: judges_fragments(ours),
     "group-source": _group_source,
-    "services-by-tenant": _for_one_tenant,
-    "services-listed-ports": _watches_ports,
-    "services-within-reach": _within_reach,
-    "services-direct": _direct,
-    "services-collide": lambda ours, _case: _translates_one(ours),
+    "kube-policies": lambda ours, _case: 24 <= ours.table <= 31,
+    "services-by-switch": _lets_the_switch_choose,
 }

@@ -5,7 +5,7 @@ host, and yields for each recording the flows that follow. `tests.golden.deviati
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
@@ -13,26 +13,19 @@ from core.ids import EndpointKey, HostLabel
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.port_names import ROUTER_PORT
-from ofnet.changes import EVERYTHING, Changes, ObjectKind
-from ofnet.channel.wire import PacketIn
+from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
-from ofnet.directory import Directory
-from ofnet.services.proxy import ServiceProxy
-from ofnet.tables import Mode, TableId, mode_of
-from ofnet.world import Bridge, FwdMode, HostPort, Router, Uplink, Vtep, World
+from ofnet.tables import Mode, mode_of
+from ofnet.world import Bridge, FwdMode, HostPort, Router, Uplink, Vtep
 from state.records import HostRecord
 from tests.golden.recordings import Line, Recording, lines, recordings
 from tests.golden.steps import (
     HERE,
     PEER,
     Change,
-    balanced,
     change,
-    of_kubernetes,
-    pod,
     settings,
 )
-from tests.unit.ofnet import frames
 
 BRIDGE_OF: Final = {"vlan": Bridge.VLAN, "vxlan": Bridge.VXLAN}
 PRIVATE: Final = IPv4Network("172.19.0.0/16")
@@ -67,8 +60,6 @@ class Node:
         self.ports = dict(self._fixed)
         self.world = WorldBuilder(host.label, mode, guard=guard)
         self._desired = {bridge: Desired(bridge) for bridge in Bridge}
-        self._directories = {bridge: Directory() for bridge in Bridge}
-        self._services = {bridge: ServiceProxy(bridge) for bridge in Bridge}
         self._plugged: dict[str, EndpointKey] = {}
         tunnel = Vtep(host=host.peer, ip=IPv4Address(host.peer_address), ofport=902)
         mac = empty.interfaces["contivh0"].mac
@@ -104,7 +95,7 @@ class Node:
 
     def lines(self, bridge: Bridge) -> frozenset[Line]:
         """Return the flows of a bridge, computed from what changed since the last time."""
-        world, changes = self._take(bridge)
+        world, changes = self.world.take(bridge)
         desired = self._desired[bridge]
         desired.update(world, changes)
         assert not desired.faults
@@ -112,32 +103,6 @@ class Node:
         anew.update(world, EVERYTHING)
         assert desired.flows == anew.flows
         return frozenset(lines(map(str, desired.flows.values()), self.ports))
-
-    def talk(self, recording: Recording) -> None:
-        """Have a pod send to the services that it reaches; kubernetes' are beyond its network."""
-        bridge, kind = BRIDGE_OF[recording.encap], recording.encap
-        world, changes = self._take(bridge)
-        self._desired[bridge].update(world, changes)
-        sender = world.local[pod(f"c{kind}", f"n{kind}", 3).key]
-        asked = [balanced(kind), of_kubernetes(kind)]
-        for service in asked if world.fwd_mode is FwdMode.ROUTING else asked[:1]:
-            frame = frames.segment(sender, service.ip_address, 80)
-            packet = PacketIn(TableId.SRV_PROXY_DNAT, sender.ofport, None, frame)
-            self._services[bridge].packet_in(packet, world, self._directories[bridge])
-        served = self._services[bridge].served
-        self._desired[bridge].update(
-            replace(world, served=dict(served)), Changes.of(ObjectKind.SERVED, served)
-        )
-
-    def _take(self, bridge: Bridge) -> tuple[World, Changes]:
-        """Return what an agent's bridge makes of the World, and what changed in it."""
-        world, changes = self.world.take(bridge)
-        services, directory = self._services[bridge], self._directories[bridge]
-        touched = directory.update(world, changes)
-        altered = services.update(world, changes, directory, touched)
-        return replace(world, served=dict(services.served)), changes | Changes.of(
-            ObjectKind.SERVED, altered
-        )
 
     def _put_port(self, port: str, key: EndpointKey) -> None:
         number = ports_number(port)
@@ -149,7 +114,6 @@ class Node:
         self.world.endpoints.put_port(key, plugged)
 
 
-TRAFFIC: Final = 27
 INFRA: Final = 500
 _INFRA_PORTS: Final = {"nvxlaninf": INFRA, "nvlaninf": INFRA + 1}
 
@@ -184,8 +148,6 @@ def play(mode: FwdMode, *, guard: bool) -> Iterator[Case]:
             _tell(node.world, done)
         node = nodes[recording.node]
         node.plug(recording)
-        if recording.step == TRAFFIC:
-            node.talk(recording)
         bridge = BRIDGE_OF[recording.encap]
         yield Case(mode_of(bridge, mode), recording, node.lines(bridge))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netplugin.dns.nameserver import NameServer
+from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns_records import DnsRecords
 from state.codec import decode_endpoint
 
@@ -30,4 +31,4 @@ def test_the_names_of_a_store() -> None:
     for endpoint_id, address in ON_TWO_NETWORKS.items():
         shown = wanted["dnsRecords"]["default"]["endpoints"][endpoint_id]
         shown.append(f"ipv4:{address} ipv6:<nil>")
-    assert json.loads(json.dumps(NameServer(book).report())) == wanted
+    assert json.loads(json.dumps(NameServer(book, RateLimit(0, lambda: 0.0)).report())) == wanted

@@ -2,34 +2,56 @@
 
 Written from the OpenFlow specification; `tests/integration/ofnet/test_trace.py` holds it against
 Open vSwitch. Of our flows it uses the values alone, neither their bytes nor their text. What NORMAL
-does is the switch's own business: the packet is said to leave through NORMAL.
+does is the switch's own business: the packet is said to leave through NORMAL. Connection tracking
+calls every packet new.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, assert_never
 
 from ofnet.flows import Flow
 from ofnet.openflow.actions import (
+    NO_PORT,
     PORT_IN_PORT,
     Action,
+    Conjunction,
+    Conntrack,
+    ConntrackCommit,
+    Deal,
     Instructions,
+    Learn,
+    Load,
+    LoadFirst,
+    Lookup,
     Move,
     Output,
     OutputFirst,
     PopVlan,
     PushVlan,
+    SelectGroup,
     SetField,
 )
-from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.fields import CT_NEW, CT_TRACKED, Bits, CtState, Flags, Fragment
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 
 Value = int | str | IPv4Address | IPv6Address
 Tables = Mapping[TableId, tuple[Flow, ...]]
 
-_UNSET: Final[Mapping[str, Value]] = {"metadata": 0, "tunnel_id": 0, "eth_type": 0, "tcp_flags": 0}
+LOOP: Final = 100
+"""More flows than any packet meets."""
+
+_UNSET: Final[Mapping[str, Value]] = {
+    "metadata": 0,
+    "tunnel_id": 0,
+    "eth_type": 0,
+    "tcp_flags": 0,
+    "ip_frag": 0,
+    "ct_state": 0,
+    "ct_zone": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +106,30 @@ def tables_of(flows: Iterable[Flow]) -> Tables:
     return {table: tuple(flow for flow in ordered if flow.table == table) for table in TableId}
 
 
-def evaluate(tables: Tables, packet: Packet) -> Verdict:
-    """Return what becomes of a packet that comes in on its `in_port`."""
+def evaluate(tables: Tables, packet: Packet, *, broken: Collection[int] = ()) -> Verdict:
+    """Return what becomes of a packet that comes in on its `in_port`; `broken` ports do not work.
+
+    A packet that is looked up for ever fails an assertion.
+    """
     verdict = Verdict(final=packet)
     following: int | None = TableId.INPUT
     while following is not None:
         found = winners(tables[TableId(following)], verdict.final)
         if not found:
             return verdict
-        verdict = _entered(verdict, found)
-        following = found[0].instructions.goto
+        verdict = _entered(verdict, found, broken)
+        assert len(verdict.path) < LOOP, f"no end: {verdict.path}"
+        following = _following(found[0].instructions)
     return verdict
+
+
+def _following(instructions: Instructions) -> int | None:
+    """Return the table that comes next; of actions, the one that leads on is the last."""
+    acts = instructions.actions
+    if any(isinstance(action, Deal) for action in acts):
+        return None
+    resumed = [action.table for action in acts if isinstance(action, Conntrack | Lookup)]
+    return resumed[0] if resumed else instructions.goto
 
 
 def winners(flows: Iterable[Flow], packet: Packet) -> tuple[Flow, ...]:
@@ -122,7 +157,7 @@ def _has(wanted: Any, value: Value | None) -> bool:
     match wanted, value:
         case _, None:
             return False
-        case Bits() | Flags(), int():
+        case Bits() | Flags() | CtState() | Fragment(), int():
             return value & wanted.mask == wanted.value
         case IPv4Network() | IPv6Network(), IPv4Address() | IPv6Address():
             return value in wanted
@@ -142,21 +177,22 @@ def _number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
-def _entered(before: Verdict, found: tuple[Flow, ...]) -> Verdict:
+def _entered(before: Verdict, found: tuple[Flow, ...], broken: Collection[int] = ()) -> Verdict:
     instructions = found[0].instructions
     sent, packet = list(before.sent), before.final
     for action in instructions.actions:
-        packet = _acted(action, packet, sent)
+        packet = acted(action, packet, sent, broken)
     conflict = any(flow.instructions != instructions for flow in found)
     return Verdict(
         sent=tuple(sent),
-        final=_marked(instructions, packet),
+        final=marked(instructions, packet),
         path=(*before.path, found[0]),
         ambiguous=(*before.ambiguous, found) if conflict else before.ambiguous,
     )
 
 
-def _marked(instructions: Instructions, packet: Packet) -> Packet:
+def marked(instructions: Instructions, packet: Packet) -> Packet:
+    """Return a packet with the metadata that some instructions write."""
     if instructions.metadata is None:
         return packet
     before = packet.get("metadata")
@@ -165,7 +201,13 @@ def _marked(instructions: Instructions, packet: Packet) -> Packet:
     return packet.put("metadata", before & ~mask | value)
 
 
-def _acted(action: Action, packet: Packet, sent: list[Sent]) -> Packet:
+def acted(  # noqa: PLR0911 - one for each kind
+    action: Action, packet: Packet, sent: list[Sent], broken: Collection[int] = ()
+) -> Packet:
+    """Return a packet after an action, what leaves being added to `sent`.
+
+    An action that needs a memory does nothing (`tests.model.tracking_switch`).
+    """
     match action:
         case Output(port):
             _send(port, packet, sent)
@@ -173,6 +215,9 @@ def _acted(action: Action, packet: Packet, sent: list[Sent]) -> Packet:
         case OutputFirst(ports):
             _send(ports[0], packet, sent)  # all ports of the model work
             return packet
+        case LoadFirst(ports, into):
+            chosen = next((port for port in ports if port not in broken), NO_PORT)
+            return marked(Instructions(metadata=into.put(chosen)), packet)
         case SetField(name, value):
             return packet.put(name, value)
         case Move(source, destination):
@@ -183,6 +228,16 @@ def _acted(action: Action, packet: Packet, sent: list[Sent]) -> Packet:
             return replace(packet, tags=(packet.tags[0] if packet.tags else 0, *packet.tags))
         case PopVlan():
             return replace(packet, tags=packet.tags[1:])
+        case Lookup() | Conjunction() | ConntrackCommit():
+            return packet  # the way on, a part of a match, or a note to connection tracking
+        case Conntrack(_, zone):
+            return packet.put("ct_state", CT_TRACKED | CT_NEW).put("ct_zone", zone)
+        case Load(bits, value):
+            before = packet.get("metadata")
+            assert isinstance(before, int)
+            return packet.put("metadata", before & ~bits.mask | value << bits.shift)
+        case SelectGroup() | Learn() | Deal():
+            return packet  # which provider is the switch's choice: the way ends there
         case _:
             assert_never(action)
 
@@ -192,6 +247,12 @@ def _send(port: int, packet: Packet, sent: list[Sent]) -> None:
     came_from = packet.fields["in_port"]
     assert isinstance(came_from, int)
     if port == PORT_IN_PORT:
-        sent.append(Sent(came_from, packet))
+        sent.append(Sent(came_from, _left(packet)))
     elif port != came_from:
-        sent.append(Sent(port, packet))
+        sent.append(Sent(port, _left(packet)))
+
+
+def _left(packet: Packet) -> Packet:
+    """Return a packet as it leaves: what connection tracking found is no part of it."""
+    kept = {name: value for name, value in packet.fields.items() if not name.startswith("ct_")}
+    return replace(packet, fields=kept)

@@ -3,6 +3,7 @@
 There are few ports, hosts, networks, groups and addresses, so that packets meet what is there.
 """
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final
 
@@ -20,9 +21,9 @@ from ofnet.world import (
     LocalEndpoint,
     ManagementPort,
     Network,
+    Provider,
     RemoteEndpoint,
     Rule,
-    Served,
     Service,
     ServicePort,
     Uplink,
@@ -35,6 +36,7 @@ HOSTS: Final = {HostLabel("h2"): 2, HostLabel("h3"): 3}
 """The other hosts with their tunnel ports."""
 
 HOST_PORT: Final = HostPort(ofport=1, mac="02:02:ac:13:ff:fe", subnet=IPv4Network("172.19.0.0/16"))
+HOST_WITH_PATHS: Final = replace(HOST_PORT, sources=frozenset({IPv4Address("8.8.8.8")}))
 ACCESS: Final = {
     number: AccessPort(
         ofport=200 + number,
@@ -121,6 +123,7 @@ def _local(draw: st.DrawFn, number: int) -> LocalEndpoint:
         mac=mac(number),
         ip=address(net, number),
         ip6=draw(st.sampled_from([None, address6(net, number)])),
+        routed=draw(st.sampled_from([frozenset(), frozenset({address(net, number)})])),
         group_id=draw(st.sampled_from(GROUPS)),
         dscp=draw(st.sampled_from([0, 10])),
         nat_ip=draw(st.sampled_from([None, IPv4Address(f"172.19.0.{number}")])),
@@ -142,8 +145,8 @@ def _remote(draw: st.DrawFn, number: int) -> RemoteEndpoint:
     )
 
 
-HTTP: Final = ServicePort(oxm.PROTO_TCP, 80, 4000)
-TALK: Final = ServicePort(oxm.PROTO_UDP, 547, 4000)
+HTTP: Final = (oxm.PROTO_TCP, 80)
+TALK: Final = (oxm.PROTO_UDP, 547)
 SERVICES: Final = {
     key: (vrf, IPv4Address(vip))
     for key, vrf, vip in (
@@ -158,31 +161,17 @@ SERVICES: Final = {
 @st.composite
 def _service(draw: st.DrawFn, key: str) -> Service:
     vrf, vip = SERVICES[key]
-    providers = st.frozensets(st.builds(address, _NETS, st.sampled_from(PODS)), max_size=3)
+    addresses = st.builds(address, _NETS, st.sampled_from(PODS))
+    providers = st.frozensets(
+        st.builds(Provider, addresses, st.just(4000), st.sampled_from([0, 1, 2])), max_size=3
+    )
+    protocols = draw(st.sampled_from([(HTTP,), (TALK,), (HTTP, TALK)]))
     return Service(
         key=key,
         vrf=vrf,
         address=vip,
-        ports=draw(st.sampled_from([(HTTP,), (TALK,), (HTTP, TALK)])),
-        providers=draw(providers),
-    )
-
-
-@st.composite
-def _served(draw: st.DrawFn, client: LocalEndpoint, service: Service) -> Served:
-    network = next(one for one in NETWORKS if one.id == client.network)
-    one_by_one = draw(_SOMETIMES)
-    return Served(
-        service=service.key,
-        address=service.address,
-        vrf=network.vrf,
-        client=client.ip,
-        provider=draw(st.sampled_from(sorted(service.providers)) | st.just(client.ip)),
-        vlan=network.vlan,
-        mac=mac(draw(st.sampled_from(PODS))),
-        ports=() if one_by_one else service.ports,
-        connections=tuple((port, 53) for port in service.ports if one_by_one),
-        direct=() if one_by_one else tuple((port, 53) for port in service.ports),
+        ports=tuple(ServicePort(*port, draw(providers)) for port in protocols),
+        affinity=draw(st.sampled_from([0, 60])),
     )
 
 
@@ -206,12 +195,6 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
     local = [draw(_local(number)) for number in draw(some)]
     remote = [draw(_remote(number)) for number in draw(some)]
     services = [draw(_service(key)) for key in SERVICES]
-    served = {
-        f"{service.key} {pod.key}": draw(_served(pod, service))
-        for pod in local
-        for service in services
-        if draw(_MOSTLY) and service.providers
-    }
     return World(
         fwd_mode=fwd_mode,
         arp_mode=draw(st.sampled_from(list(ArpMode))),
@@ -222,7 +205,7 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
             host: Vtep(host=host, ip=IPv4Address(f"192.0.2.{port}"), ofport=port)
             for host, port in HOSTS.items()
         },
-        host_port=draw(st.sampled_from([None, HOST_PORT])),
+        host_port=draw(st.sampled_from([None, HOST_PORT, HOST_WITH_PATHS])),
         access={
             EndpointKey(f"access-{n}"): ACCESS[n] for n in draw(st.sets(st.sampled_from([1, 2])))
         },
@@ -230,7 +213,6 @@ def worlds(draw: st.DrawFn, fwd_mode: FwdMode) -> World:
         peer_macs=PEER_MACS,
         rules={rule.id: rule for rule in draw(st.lists(_rules(), max_size=5))},
         services={one.key: one for one in services},
-        served=served,
         management=draw(st.sampled_from([{}, MANAGEMENT])),
         management_ports=MANAGEMENT_PORTS,
         guard=draw(st.booleans()),
@@ -273,7 +255,7 @@ def packets(draw: st.DrawFn) -> Packet:
     }
     if port in HOSTS.values():
         fields["tunnel_id"] = draw(st.sampled_from([network.vni for network in NETWORKS]))
-    bodies = [_ipv4, _ipv4, _ipv6, _ipv6, _arp, _solicit, _asked, _asked, _answered, _answered]
+    bodies = [_ipv4, _ipv4, _ipv6, _ipv6, _arp, _solicit, _answered, _answered]
     body = draw(st.sampled_from(bodies))
     tags = draw(st.sampled_from([(), (), (), (1,), (2,), (3,), (DNS_RETURN_VLAN,)]))
     return Packet({**fields, **draw(body(own))}, tags)
@@ -294,27 +276,13 @@ def _ipv4(draw: st.DrawFn, own: int) -> _Fields:
 
 
 @st.composite
-def _asked(draw: st.DrawFn, own: int) -> _Fields:
-    """Return a packet for a service."""
-    vip = draw(st.sampled_from([vip for _, vip in SERVICES.values()]))
-    talk = _talk(draw(st.sampled_from([HTTP, TALK])), draw(st.sampled_from([53, 4000])), 0)
-    return {**draw(_ends4(own)), "ipv4_dst": vip, **talk}
-
-
-@st.composite
 def _answered(draw: st.DrawFn, own: int) -> _Fields:
     """Return a packet as a provider answers."""
-    talk = _talk(draw(st.sampled_from([HTTP, TALK])), 0, draw(st.sampled_from([53, 4000])))
-    return {**draw(_ends4(own)), **talk}
-
-
-def _talk(port: ServicePort, source: int, destination: int) -> _Fields:
-    """Return what is sent to a port of a service, or from the one of its provider."""
-    ends = (source or port.provider_port, destination or port.port)
-    kind = "tcp" if port.protocol == oxm.PROTO_TCP else "udp"
-    fields: _Fields = dict(zip((f"{kind}_src", f"{kind}_dst"), ends, strict=True))
+    protocol, port = draw(st.sampled_from([HTTP, TALK]))
+    kind = "tcp" if protocol == oxm.PROTO_TCP else "udp"
+    talk: _Fields = {f"{kind}_src": 4000, f"{kind}_dst": draw(st.sampled_from([port, 53]))}
     flags: _Fields = {"tcp_flags": 0x02} if kind == "tcp" else {}
-    return {"ip_proto": port.protocol, **fields, **flags}
+    return {**draw(_ends4(own)), "ip_proto": protocol, **talk, **flags}
 
 
 @st.composite

@@ -232,7 +232,7 @@ class Addressing(RuleBasedStateMachine):
             assert isinstance(answer, NotFound)
         elif ip in SITES[name].gateways:
             assert answer == f"{ip}/{SITES[name].subnet.prefixlen}"
-        elif ip in self.model.held[name] or ip not in self.model.pool(*place):
+        elif not self._may_be_reserved(name, ip) or ip not in self.model.pool(*place):
             assert isinstance(answer, Conflict)
         else:
             assert str(answer).startswith(ip)
@@ -258,11 +258,15 @@ class Addressing(RuleBasedStateMachine):
         answer = self.ask(address.allocate, asked, NOW)
         if ip in SITES["six"].gateways:
             assert answer == f"{ip}/125"
-        elif not host or ip in self.model.held["six"]:
+        elif not host or not self._may_be_reserved("six", ip):
             assert isinstance(answer, Conflict)
         else:
             assert answer == f"{ip}/125"
             self.model.hold("six", ip, ("reservation", ""))
+
+    def _may_be_reserved(self, name: str, ip: str) -> bool:
+        """Tell whether an address is free, or reserved already: then it is answered again."""
+        return self.model.held[name].get(ip, ("reservation", ""))[0] == "reservation"
 
     @rule(name=st.sampled_from(list(SITES)), host=host_numbers, v6=st.booleans())
     def release(self, name: str, host: int, v6: bool) -> None:

@@ -58,6 +58,8 @@ def line(bed: Bed) -> None:
         (host, bed.hosts[0].address, bed.fabric.address),
         (fabric, bed.fabric.address, bed.hosts[0].address),
     ):
+        # no link-local address, which pods must not reach: its flows would come at some later time
+        namespace.run(["ip", "link", "set", "line", "addrgenmode", "none"])
         namespace.run(["ip", "link", "set", "line", "up"])
         namespace.run(["ip", "route", "add", other, "dev", "line", "src", own])
 

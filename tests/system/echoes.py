@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from tests.bed.netns import Namespace
@@ -77,6 +78,52 @@ def dials(source: Namespace, address: str, port: int, patience: float = 10.0) ->
         except OSError:
             return False
         return True
+
+
+@contextmanager
+def echoing(namespace: Namespace, address: str, port: int) -> Iterator[list[str]]:
+    """Answer datagrams to an address; yield the addresses they came from."""
+    family = socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
+
+    def listen() -> socket.socket:
+        end = socket.socket(family, socket.SOCK_DGRAM)
+        end.bind((address, port))
+        return end
+
+    callers: list[str] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                data, caller = server.recvfrom(65535)
+            except TimeoutError:
+                continue
+            callers.append(caller[0])
+            server.sendto(data, caller)
+
+    with namespace.call(listen) as server:
+        server.settimeout(0.1)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield callers
+        finally:
+            ended.set()
+            thread.join()
+
+
+def asks(source: Namespace, address: str, port: int, size: int = 10, patience: float = 5.0) -> bool:
+    """Say whether a datagram comes back."""
+    family = socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
+    with source.call(lambda: socket.socket(family, socket.SOCK_DGRAM)) as client:
+        client.settimeout(patience)
+        client.connect((address, port))
+        try:
+            client.send(b"x" * size)
+            return client.recv(65535) == b"x" * size
+        except OSError:
+            return False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tests.system.planes import planes
 
 HOST_AS, ROUTER_AS = 65002, 500
 ROUTERS = {"h1": ("50.1.1.1", HOST_AS), "h2": ("50.1.1.3", ROUTER_AS)}
-BEHIND_SUBNET = "198.51.100.0/24"
+BEHIND_SUBNET, BEHIND_SUBNET6 = "198.51.100.0/24", "2001:db8:100::/64"
 FLAGS = {"netplugin": ["--audit-interval", "5"]}
 SLOW = 60.0
 """Seconds within which sessions and routes come and go, on a busy machine."""

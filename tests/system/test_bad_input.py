@@ -216,7 +216,8 @@ def sandbox() -> Iterator[Sandbox]:
         ({}, b'{"cniVersion": "1.0.0", "contiv": 7}', 7),
         ({}, b'{"cniVersion": "1.0.0", "contiv": {"network": []}}', 7),
         ({}, b'{"cniVersion": "1.0.0", "x": "' + b"x" * (2 * MEGABYTE) + b'"}', 6),
-        ({"CNI_COMMAND": "GC"}, None, 4),
+        ({"CNI_COMMAND": "GC"}, None, 1),  # the configuration is 1.0.0
+        ({"CNI_COMMAND": "GRANT"}, None, 4),
         ({"CNI_COMMAND": ""}, None, 4),
         ({"CNI_CONTAINERID": "../etc", "CNI_ARGS": ""}, None, 4),
         ({"CNI_CONTAINERID": "", "CNI_ARGS": ""}, None, 4),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.bgp_router import ADDRESS, BEHIND, EXTRA
+from tests.bed.bgp_router import ADDRESS, BEHIND, BEHIND6, EXTRA
 from tests.bed.cluster import AGENT_PORT
 from tests.bed.hosts import UPLINK, Host
 from tests.bed.netns import http_request
@@ -22,6 +22,7 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.peers import (
     BEHIND_SUBNET,
+    BEHIND_SUBNET6,
     ROUTER_AS,
     ROUTERS,
     SLOW,
@@ -33,7 +34,11 @@ from tests.system.peers import (
     reaches,
     shown,
 )
-from tests.system.planes import applied
+from tests.system.planes import addresses, applied
+from tests.system.scans import register_master, scanning, unguarded
+
+BACK = 15.0
+"""Seconds after which the session of an agent that is ready has to be back."""
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
@@ -68,7 +73,12 @@ def loses_route(host: Host, subnet: str) -> None:
 
 def told(site: Site, host: Host, address: str) -> bool:
     """Tell whether a host has told the router of an address."""
-    return f"{address}/32" in site.router.learned(ROUTERS[host.label][0])
+    return f"{address}/32" in told_all(site, host)
+
+
+def told_all(site: Site, host: Host) -> set[str]:
+    """Return all that a host has told the router of."""
+    return site.router.learned(ROUTERS[host.label][0])
 
 
 def reported(site: Site, host: Host, what: str) -> bool:
@@ -124,11 +134,22 @@ def test_pods_reach_who_is_behind_the_router(site: Site, own: tuple[Host, Pod]) 
     assert reaches(pod, BEHIND, EXTRA)
     assert site.router.reaches(pod.address)
     said = shown(site, host)
-    assert set(said["routes"]) == {BEHIND_SUBNET, f"{EXTRA}/32"}
-    assert said["numRoutes"] == 2
+    assert set(said["routes"]) == {BEHIND_SUBNET, BEHIND_SUBNET6, f"{EXTRA}/32"}
+    assert said["numRoutes"] == 3
     assert f"priority=101,ip,nw_dst={EXTRA} " in flows(host)
     listening = host.namespace.run(["ss", "-Hltn"]).stdout
     assert ":179 " not in listening, "nobody is listened to"
+
+
+def test_pods_and_who_is_behind_the_router_reach_each_other_by_ipv6(
+    site: Site, own: tuple[Host, Pod]
+) -> None:
+    host, pod = own
+    _, address = addresses(pod)
+    eventually(lambda: f"{address}/128" in told_all(site, host), "the pod is told of", within=SLOW)
+    eventually(partial(reaches, pod, BEHIND6), "the pod reaches the outside", within=SLOW)
+    eventually(partial(site.router.reaches, address), "and is reached", within=SLOW)
+    assert f"ipv6_dst={BEHIND_SUBNET6} " in flows(host)
 
 
 def test_a_route_that_is_withdrawn_leads_nowhere(site: Site, own: tuple[Host, Pod]) -> None:
@@ -186,6 +207,19 @@ def test_an_agent_that_is_killed_and_started_again_loses_nothing(site: Site) -> 
         assert lost() <= 1, "but for the one on its way"
 
 
+def test_the_session_of_a_killed_agent_is_back_in_time(site: Site) -> None:
+    """Also when it is killed in the middle of its start."""
+    agent, host = site.bed.agents[0], site.bed.hosts[0]
+    address, _ = ROUTERS[host.label]
+    for _ in range(3):
+        agent.kill()
+        agent.spawn()
+        agent.kill()
+        eventually(lambda: not site.router.established(address), "the router knows", within=SLOW)
+        agent.start()
+        eventually(lambda: site.router.established(address), "the session", within=BACK)
+
+
 def test_routes_withdrawn_while_the_agent_was_away_go(site: Site) -> None:
     agent, host = site.bed.agents[0], site.bed.hosts[0]
     agent.kill()
@@ -226,3 +260,18 @@ def test_a_peering_that_is_deleted_leaves_nothing(site: Site) -> None:
         assert (status, json.loads(body)) == (200, {})
     finally:
         peer(site, host)
+
+
+def test_no_management_port_is_reached_by_a_route_of_bgp(site: Site) -> None:
+    """A master may be behind the router; a host may be so for the other."""
+    register_master(site.bed, BEHIND)
+    pod, guarded = site.pods[0], f"nw_dst={BEHIND} actions=write_metadata:0x10000000000/"
+    eventually(lambda: guarded in flows(pod.host), "the host knows of the master", within=SLOW)
+    with scanning(pod, {BEHIND: site.router.behind}) as scan:
+        assert scan.reached(BEHIND) == set()
+        with unguarded(site.bed):
+            all_at_peace(site)
+            open_ports = scan.reached(BEHIND)
+            assert {f"tcp {BEHIND} 9090", f"udp {BEHIND} 9090"} <= open_ports
+        all_at_peace(site)
+        assert scan.reached(BEHIND) == set()

@@ -1,14 +1,19 @@
 """BGP by a bond: each of its cards is a way to the router and back."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.bed.bgp_router import BEHIND
+from tests.bed.bgp_router import BEHIND, BEHIND6
+from tests.bed.cluster import AGENT_PORT
+from tests.bed.hosts import Host
+from tests.bed.netns import http_request
 from tests.bed.waiting import eventually
 from tests.system.peers import SLOW, Site, all_at_peace, peer, peers, reaches
+from tests.system.planes import addresses
 from tests.system.test_uplinks import CARDS, aggregate, uses
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
@@ -22,6 +27,30 @@ def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
         for host in site.bed.hosts:
             peer(site, host)
         yield site
+
+
+def losses(host: Host) -> int:
+    """Return how many sessions an agent has lost since its start."""
+    url = f"http://127.0.0.1:{AGENT_PORT}/inspect/bgp"
+    _, body = http_request(url, namespace=host.namespace)
+    return int(json.loads(body)["peers"][0]["State"]["Flops"])
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_the_loss_of_one_card_is_no_loss_of_the_session(site: Site, card: str) -> None:
+    all_at_peace(site)
+    (host, _), (pod, _) = site.bed.hosts, site.pods
+    before = losses(host)
+    site.bed.physical.pull(host.label, card)
+    try:
+        for address in (BEHIND, BEHIND6):
+            eventually(partial(reaches, pod, address), f"the pod reaches {address}", within=SLOW)
+        for address in addresses(pod):
+            eventually(partial(site.router.reaches, address), f"{address} answers", within=SLOW)
+    finally:
+        site.bed.physical.push(host.label, card)
+    all_at_peace(site)
+    assert losses(host) == before
 
 
 def test_a_session_and_its_routes_live_on_what_is_left_of_a_bond(site: Site) -> None:

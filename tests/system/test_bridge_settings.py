@@ -23,11 +23,11 @@ CHANGES: Mapping[str, tuple[Sequence[str], str]] = {
             *("--", "--id=@c", "create", "controller", f'target="{SECOND}"'),
             *("--", "add", "bridge", BRIDGE, "controller", "@c"),
         ],
-        f", {SECOND}, must",
+        f"controllers was {SECOND}, unix:",
     ),
     "standalone without a controller": (
         ["del-controller", BRIDGE, "--", "set-fail-mode", BRIDGE, "standalone"],
-        "controllers was none, must be tcp:127.0.0.1:6633; fail_mode was standalone",
+        f"/{BRIDGE}.openflow; fail_mode was standalone",
     ),
     "standalone": (["set-fail-mode", BRIDGE, "standalone"], "corrected: fail_mode was standalone"),
     "another datapath id": (

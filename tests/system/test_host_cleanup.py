@@ -36,7 +36,7 @@ def clean_up(bed: Bed, *more: str) -> tuple[int, str]:
     """Run the command on the first host; return its status and all it said."""
     (host,) = bed.hosts
     places = ["--ovsdb", f"unix:{host.ovs.db_socket}", "--data-dir", str(host.dir / "data")]
-    places += ["--cni-socket", str(bed.cni_socket(host))]
+    places += ["--run-dir", str(host.dir), "--cni-socket", str(bed.cni_socket(host))]
     command = [str(PROGRAMS / "netplugin"), "cleanup", *places, *more]
     done = host.namespace.run(command, check=False, timeout=60)
     return done.returncode, done.stdout + done.stderr
@@ -89,7 +89,9 @@ def test_a_host_is_left_as_it_was(bed: Untouched) -> None:
     agent.kill()
     status, said = clean_up(bed, "--dry-run")
     assert status == 0, said
-    assert {line.split()[0] for line in said.splitlines()} == {*("bridge", "link", "path", "rule")}
+    assert {line.split()[0] for line in said.splitlines()} == {
+        *("bridge", "link", "namespace", "path", "rule")
+    }
     assert "contivVlanBridge" in footprint(host)["Bridge"], "so far it was only said"
     assert clean_up(bed) == (0, said)
     assert footprint(host) == bed.before

@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.bed.cluster import Bed
+from tests.bed.daemon import Daemon
 from tests.bed.waiting import eventually
 from tests.system.planes import applied
 from tests.system.rest import ask
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+SOON = 60.0
+"""Seconds within which an agent starts or ends, on a busy machine."""
 
 
 @pytest.fixture
@@ -23,31 +27,49 @@ def bed(bed_dir: Path) -> Iterator[Bed]:
         bed.stop()
 
 
-def _start_as_first(bed: Bed, *flags: str, seconds: str = "60") -> tuple[int, str]:
-    """Start the second host's agent under the first one's label until it ends."""
-    host = bed.hosts[1]
+def _as_first(bed: Bed, *flags: str) -> list[str]:
+    """Return the command of the second host's agent, under the first one's label."""
     command = [*bed.agents[1].command, *flags]
     command[command.index("--host") + 1] = bed.hosts[0].label
-    done = host.namespace.run(["timeout", seconds, *command], check=False, env=host.ovs.environment)
+    return command
+
+
+def _refused(bed: Bed) -> tuple[int, str]:
+    """Start the second host's agent under the first one's label until it ends."""
+    host, command = bed.hosts[1], ["timeout", f"{SOON:.0f}", *_as_first(bed)]
+    done = host.namespace.run(command, check=False, env=host.ovs.environment)
     return done.returncode, done.stderr
+
+
+def _taker(bed: Bed) -> Daemon:
+    """Return the second host's agent as the one that takes the first one's label over."""
+    host, log = bed.hosts[1], bed.dir / "taker.log"
+    return Daemon(
+        _as_first(bed, "--takeover-label"),
+        log=log,
+        namespace=host.namespace,
+        env=host.ovs.environment,
+        ready=lambda: "agent ready" in log.read_text(),
+    )
 
 
 def test_a_label_has_one_host(bed: Bed) -> None:
     applied(bed)
     before = ask(bed, "GET", "/hosts/h1").json()
     bed.agents[1].stop()
-    code, said = _start_as_first(bed)
+    code, said = _refused(bed)
     assert code == 1, said
     assert f"the host label h1 belongs to another host, at {bed.hosts[0].address}" in said
     after = ask(bed, "GET", "/hosts/h1").json()
     assert (after["vtepIP"], after["errors"]) == (before["vtepIP"], [])
     assert bed.agents[0].running
     # with the flag it starts, and the first host's agent ends
-    _, said = _start_as_first(bed, "--takeover-label", seconds="10")
-    assert "agent ready" in said
-    eventually(lambda: not bed.agents[0].running, "the former host's agent ends", within=10)
+    taker = _taker(bed)
+    taker.start(within=SOON)
+    eventually(lambda: not bed.agents[0].running, "the former host's agent ends", within=SOON)
+    taker.stop()
     assert "has taken over the host label h1" in bed.agents[0].log_text()
     for agent in bed.agents:
-        agent.start(within=60)
+        agent.start(within=SOON)
     applied(bed)
     assert ask(bed, "GET", "/hosts/h1").json()["vtepIP"] == before["vtepIP"]

@@ -1,16 +1,19 @@
 """Services of Kubernetes: pods hear of their names, node ports lead to pods of the host."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from netplugin.world.kube_services import ENDPOINTS, SERVICES
+from netplugin.world.kube_services import SERVICES, SLICES
 from tests.bed.cluster import Bed
 from tests.bed.hosts import FABRIC_ADDRESS, Host
-from tests.bed.kubernetes import ApiServer, endpoints, service
-from tests.bed.pods import Pod
+from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.kubernetes import pod as kube_pod
+from tests.bed.pods import CniFailed, Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import answering, dials
 from tests.system.questions import OUTSIDE, hears, serving
@@ -50,12 +53,15 @@ def api(bed: Bed) -> Iterator[ApiServer]:
     """Run the API server beside netmaster."""
     with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
         api.token = "secret"
+        bed.api = api
         yield api
+        bed.api = None
 
 
 @pytest.fixture
-def pods(bed: Bed, host: Host) -> Iterator[list[Pod]]:
+def pods(bed: Bed, host: Host, api: ApiServer) -> Iterator[list[Pod]]:
     """Run two pods."""
+    api.failing = 0
     pods = [bed.add_pod(host, name) for name in ("one", "two")]
     yield pods
     for pod in pods:
@@ -63,20 +69,23 @@ def pods(bed: Bed, host: Host) -> Iterator[list[Pod]]:
 
 
 def node_ports(host: Host) -> list[str]:
-    listed = host.namespace.run(["iptables", "-w", "-t", "nat", "-S", "PREROUTING"]).stdout
-    return [line for line in listed.splitlines() if "--comment contiv" in line]
+    listed = host.namespace.run(["iptables", "-w", "-t", "nat", "-S"]).stdout
+    lines = listed.splitlines()
+    # the rules that lead to the chains come last
+    led = any(line.endswith("-j CONTIV-SOURCES") for line in lines)
+    return [line for line in lines if led and "--to-destination" in line]
 
 
 def served_by(*pods: Pod) -> dict[str, object]:
     ready = [pod.address for pod in pods]
-    return endpoints((ready, [{"name": "http", "port": 8080, "protocol": "TCP"}]))
+    return endpoint_slice("web", *ready, ports=[{"name": "http", "port": 8080, "protocol": "TCP"}])
 
 
 def reached(bed: Bed, host: Host, pod: Pod) -> None:
     """See that whoever is outside and asks the node port asks a pod."""
     with answering(pod.namespace, pod.address, 8080) as callers:
         assert dials(bed.fabric.namespace, host.address, NODE_PORT)
-    assert callers == [bed.fabric.address]
+    assert callers == [host.address], "the answer comes back to where it was translated"
 
 
 def test_a_node_port_leads_to_a_pod_that_serves(
@@ -85,21 +94,21 @@ def test_a_node_port_leads_to_a_pod_that_serves(
     one, two = pods
     assert node_ports(host) == []
     api.put(SERVICES, "shop", "web", **service("10.96.0.10", WEB))
-    api.put(ENDPOINTS, "shop", "web", **served_by(one))
+    api.put(SLICES, "shop", "web-a", **served_by(one))
     eventually(lambda: node_ports(host), "a rule", within=40)
     reached(bed, host, one)
-    (before,) = node_ports(host)
-    api.put(ENDPOINTS, "shop", "web", **served_by(two))
-    eventually(lambda: node_ports(host) not in ([], [before]), "another rule")
+    before = node_ports(host)
+    api.put(SLICES, "shop", "web-a", **served_by(two))
+    eventually(lambda: node_ports(host) not in ([], before), "another rule")
     reached(bed, host, two)
-    host.namespace.run(["iptables", "-w", "-t", "nat", "-F", "PREROUTING"])
+    host.namespace.run(["iptables", "-w", "-t", "nat", "-F"])
     eventually(lambda: node_ports(host), "it is made again")
     bed.agents[0].kill()
-    api.put(ENDPOINTS, "shop", "web", **served_by())
+    api.put(SLICES, "shop", "web-a", **served_by())
     assert node_ports(host), "what is there stays while the agent is away"
     bed.agents[0].start()
     eventually(lambda: not node_ports(host), "nobody serves any more", within=40)
-    api.put(ENDPOINTS, "shop", "web", **served_by(one))
+    api.put(SLICES, "shop", "web-a", **served_by(one))
     eventually(lambda: node_ports(host), "a rule")
     api.delete(SERVICES, "shop", "web")
     eventually(lambda: not node_ports(host), "the service is gone")
@@ -108,12 +117,95 @@ def test_a_node_port_leads_to_a_pod_that_serves(
 def test_pods_reach_a_service_by_its_address(api: ApiServer, pods: list[Pod]) -> None:
     client, provider = pods
     api.put(SERVICES, "shop", "web", **service("10.96.0.10", {**WEB, "nodePort": 0}))
-    api.put(ENDPOINTS, "shop", "web", **served_by(provider))
+    api.put(SLICES, "shop", "web-a", **served_by(provider))
     with answering(provider.namespace, provider.address, 8080) as callers:
         reached = partial(dials, client.namespace, "10.96.0.10", 80, patience=2.0)
         eventually(reached, "the service answers", within=40)
     assert set(callers) == {client.address}
     api.delete(SERVICES, "shop", "web")
+
+
+def is_saved(file: Path, text: str) -> bool:
+    return file.exists() and text in file.read_text()
+
+
+def service_flows(host: Host) -> int:
+    """Return how many flows send packets for the service's address on."""
+    return host.ovs.ofctl("dump-flows", "contivVxlanBridge", "table=3").count("10.96.0.10")
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_services_outlive_a_restart_without_an_api_server(
+    bed: Bed, host: Host, api: ApiServer, pods: list[Pod], remembers: bool
+) -> None:
+    client, provider = pods
+    cache = host.dir / "data" / "kubernetes"
+    api.put(SERVICES, "shop", "web", **service("10.96.0.10", WEB))
+    api.put(SLICES, "shop", "web-a", **served_by(provider))
+    with answering(provider.namespace, provider.address, 8080):
+        reached = partial(dials, client.namespace, "10.96.0.10", 80, patience=2.0)
+        eventually(reached, "the service answers", within=40)
+        eventually(lambda: node_ports(host), "a rule")
+        # what an earlier test said of the service had no node port
+        saved = partial(is_saved, cache / "services.jsonl", str(NODE_PORT))
+        eventually(saved, "the service is saved")
+        pieces = cache / "endpointslices.jsonl"
+        eventually(lambda: is_saved(pieces, f'"{provider.address}"'), "its slice is saved")
+        before = service_flows(host), node_ports(host)
+        assert before[0]
+        api.failing = 503
+        api.hang_up()
+        bed.agents[0].kill()
+        if not remembers:
+            shutil.rmtree(cache)
+        bed.agents[0].start()
+        assert (service_flows(host), node_ports(host)) == before
+        assert reached()
+        state = json.loads(get(host, "/inspect/kubernetes"))
+        assert state["complete"] == remembers
+        assert "503" in state["resources"]["services"]["fault"]
+        api.delete(SERVICES, "shop", "web")
+        api.failing = 0
+        eventually(
+            lambda: not service_flows(host), "now the server says that it is gone", within=60
+        )
+        eventually(lambda: not node_ports(host), "its node port too")
+
+
+@pytest.mark.usefixtures("pods")
+def test_labels_place_a_pod(bed: Bed, host: Host, api: ApiServer) -> None:
+    bed.netctl("net", "create", "--subnet=10.77.0.0/24", "--gateway=10.77.0.254", "labelled")
+    placed = bed.add_pod(host, "placed", labels={"io.contiv.network": "labelled", "app": "web"})
+    try:
+        assert placed.address.startswith("10.77.0.")
+        container = placed.sandbox.container_id
+
+        def labels() -> str:
+            shown = bed.netctl("endpoint", "inspect", container)
+            return shown.partition('"labels"')[2].partition("\n")[0]
+
+        assert "app:web" in labels()
+        again = kube_pod(host.label, placed.sandbox.uid, {"app": "db"})
+        api.put("pods", "default", "placed", **again)
+        eventually(lambda: "app:db" in labels(), "the labels follow", within=30)
+    finally:
+        bed.delete_pod(placed)
+    api.failing = 503
+    api.hang_up()
+    try:
+        with pytest.raises(CniFailed) as failed:
+            bed.add_pod(host, "unknown")
+    finally:
+        api.failing = 0
+    assert failed.value.answer["code"] == 11
+    assert failed.value.answer["msg"] == "Contiv:Error getting labels"
+    bed.netctl("net", "rm", "labelled")
+
+
+def get(host: Host, path: str) -> str:
+    """Ask the agent's REST server."""
+    url = f"http://{host.address}:9090{path}"
+    return host.namespace.run(["curl", "-sf", url]).stdout
 
 
 def test_pods_hear_of_services(api: ApiServer, pods: list[Pod]) -> None:

@@ -6,6 +6,7 @@ Forbidden datagrams are sent all the while rules, policies and pods come and go.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv6Address
 from pathlib import Path
 
@@ -120,7 +121,9 @@ def test_an_agent_that_hears_of_nothing_lets_nothing_denied_through(
 ) -> None:
     """Its switch takes the new pod's address for that of the one before, which is in no group.
 
-    The other address is new; a router does not know where it is.
+    The other address has no record there, so nothing that is sent from it arrives. Datagrams to it
+    do where networks are bridged, since the peer has its MAC address already; a router does not
+    know the way. A pod of which both addresses are without a record waits for it altogether.
     """
     here, there = bed.hosts
     peer = bed.add_pod(here, "peer", network=network)
@@ -132,9 +135,21 @@ def test_an_agent_that_hears_of_nothing_lets_nothing_denied_through(
             coming = following(last)
             bed.delete_pod(last)
             reached = coming if fwd_mode == "bridge" else coming[:1]
-            comes(street, there, "new", coming, reached)
+            new = comes(street, there, "new", coming, reached=reached, heard=coming[:1])
+            newest = bed.add_pod(there, "newest", network=network, group=f"web-{network}")
+            assert not {*addresses(newest)} & {*addresses(peer), *addresses(last)}
+            for one, other, address in between(peer, newest):
+                assert one.ping(address) is None, f"{one.name} reaches {other.name} at {address}"
         finally:
             bed.agents[0].resume()
+    for pod in (new, newest):
+        for one, other, address in between(peer, pod):
+            eventually(partial(one.ping, address), f"{one.name} reaches {other.name} at {address}")
+
+
+def between(pod: Pod, peer: Pod) -> list[tuple[Pod, Pod, str]]:
+    """List who reaches whom and at which address, there and back."""
+    return [(a, b, to) for a, b in ((pod, peer), (peer, pod)) for to in addresses(b)]
 
 
 @contextmanager
@@ -160,11 +175,14 @@ def comes(
     host: Host,
     name: str,
     coming: tuple[str, str],
+    *,
     reached: Sequence[str] | None = None,
+    heard: Sequence[str] | None = None,
 ) -> Pod:
     """Add a pod that is being sent to, and that sends, at once.
 
-    Its peers reach it at all of its addresses, or at those `reached`.
+    Its peers reach it at all of its addresses, or only at those `reached`; they hear what it sends
+    from all of its addresses, or only from those `heard`.
     """
     bed = street.bed
     namespace = Namespace(fresh_name(name))
@@ -181,7 +199,8 @@ def comes(
         assert addresses(pod) == coming, "they send to another one"
         to = [address for peer in street.peers for address in addresses(peer)]
         mouth = doors.enter_context(Mouth(pod, to, (FORBIDDEN, OPEN)))
-        own = {said(name, address) for address in coming}
+        own = {said(name, address) for address in heard or coming}
+        unheard = {said(name, address) for address in coming} - own
         others = {
             said(peer.name, address) for peer in street.peers for address in reached or coming
         }
@@ -191,6 +210,9 @@ def comes(
             return invited.heard() >= others and all(ear.heard() >= own for ear in street.invited)
 
         eventually(all_heard, f"{name} and its peers hear what is allowed")
+        assert invited.heard() == others, f"{name} on {host.label} hears what cannot reach it"
+        for ear in street.invited:
+            assert not ear.heard() & unheard, f"{name} on {host.label} sends from unknown addresses"
         for ear in street.uninvited:
             assert ear.heard() == set(), f"{name} on {host.label} sends"
         assert uninvited.heard() == set(), f"{name} on {host.label} hears"

@@ -49,6 +49,7 @@ def test_a_host_that_lacks_nothing(bed: Bed) -> None:
     assert "pods' MTU 1450" in lines["links"]
     assert lines["datapath"].endswith("tunnels leave by bridge br-phy")
     assert lines["private network"].endswith("172.19.0.0/16 is free")
+    assert f"only bridge br-phy answers ARP for {bed.hosts[0].address}" in lines["neighbours"]
     assert "1 other hosts, packets of 1500 bytes" in lines["paths"]
 
 
@@ -130,6 +131,27 @@ def test_a_path_that_carries_less_is_named(bed: Bed) -> None:
         bed.fabric.namespace.run(["ip", "link", "set", link, "mtu", "1500"])
     assert status == 1
     assert "path to h2: packets of 1500 bytes do not pass" in lines["paths"]
+
+
+def test_a_card_that_answers_for_its_bridge_is_named(bed: Bed) -> None:
+    # A bridge of its own: on the bed's, the fault itself would cut the host off from the store.
+    host = bed.hosts[0]
+    card = ["ip", "link", "add", "card2", "type", "veth", "peer", "name", "card2p"]
+    netdev = ["--", "set", "bridge", "br-two", "datapath_type=netdev"]
+    host.namespace.run(card)
+    host.ovs.vsctl("add-br", "br-two", *netdev, "--", "add-port", "br-two", "card2")
+    try:
+        host.namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "br-two"])
+        status, lines = preflight(bed, "--vtep-ip", "192.0.2.1")
+        assert status == 1
+        assert "card card2 of bridge br-two answers ARP for the bridge" in lines["neighbours"]
+        assert "-> sysctl net.ipv4.conf.CARD.arp_ignore=1" in lines["neighbours"]
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.conf.card2.arp_ignore=1"])
+        _, lines = preflight(bed, "--vtep-ip", "192.0.2.1")
+        assert lines["neighbours"].startswith("ok")
+    finally:
+        host.ovs.vsctl("--if-exists", "del-br", "br-two")
+        host.namespace.run(["ip", "link", "delete", "card2"])
 
 
 def test_a_port_in_use_is_named_with_its_flag(bed: Bed) -> None:

@@ -56,7 +56,7 @@ def test_pods_come_and_go_and_strangers_are_refused(secured: Bed) -> None:
     files = secured.identities.files(ADMIN)
     refused = subprocess.run(
         [
-            *(*secured.fabric.namespace.enter, "curl", "-s", "--cacert", files.ca),
+            *(*secured.fabric.namespace.enter, "curl", "-sf", "--cacert", files.ca),
             *(f"https://{host.address}:{AGENT_PORT}/inspect/driver",),
         ],
         check=False,

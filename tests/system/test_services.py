@@ -6,8 +6,9 @@ Servers answer with their pod's name, so that a client sees who served it, and u
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,7 +100,8 @@ def _server(pod: Pod, port: int) -> Iterator[None]:
         return server
 
     def echo(end: socket.socket) -> None:
-        with end, end.makefile("rb") as lines:
+        # a connection whose client was moved ends by a reset
+        with suppress(ConnectionError), end, end.makefile("rb") as lines:
             for line in lines:
                 end.sendall(pod.name.encode() + b" " + line)
 
@@ -169,22 +171,15 @@ def inspected(host: Host, path: str) -> Any:
     return json.loads(body)
 
 
-def everybody(asking: Sequence[Pod], address: str, is_right: Callable[[str], bool]) -> list[str]:
-    """Return who answers each, which has to be right."""
-    answers = [who(pod, address) for pod in asking]
-    assert all(map(is_right, answers)), answers
-    return answers
-
-
 class Talking(NamedTuple):
-    """A service, its provider on another host, and two clients who each talk to another one."""
+    """A service, its provider on another host, and clients who talk to either provider."""
 
     vip: str
     far: Pod
     clients: list[Pod]
     talks: list[Talk]
     served: list[str]
-    """The provider of each client."""
+    """The provider of each talk."""
 
 
 @contextmanager
@@ -196,10 +191,13 @@ def talking(bed: Bed, network: str, patience: float = PATIENCE) -> Iterator[Talk
     (far,) = pods(bed, there, network, "far")
     for pod in (near, far):
         label(bed, pod)
+    # a connection may begin by what the datapath has cached, and be dealt out otherwise later
+    here.ovs.appctl("revalidator/purge")
     with serving(near, far), ExitStack() as stack:
-        talks = [stack.enter_context(closing(Talk(pod, vip, 80, patience))) for pod in clients]
+        many = clients * 8
+        talks = [stack.enter_context(closing(Talk(pod, vip, 80, patience))) for pod in many]
         served = [talk.says() for talk in talks]
-        assert sorted(served) == ["far", "near"]
+        assert set(served) == {"near", "far"}
         yield Talking(vip, far, clients, talks, served)
 
 
@@ -207,17 +205,17 @@ NETWORK = pytest.mark.parametrize("network", list(NETWORKS))
 
 
 @NETWORK
-def test_clients_are_spread_over_providers_here_and_elsewhere(bed: Bed, network: str) -> None:
+def test_connections_are_spread_over_providers_here_and_elsewhere(bed: Bed, network: str) -> None:
     here, there = bed.hosts
     vip = create_service(bed, network)
-    near, *clients = pods(bed, here, network, "near", "a", "b", "c", "d")
+    near, *clients = pods(bed, here, network, "near", "a", "b")
     (far,) = pods(bed, there, network, "far")
     for pod in (near, far):
         label(bed, pod)
     with serving(near, far):
-        first = everybody(clients, vip, lambda name: name in {"near", "far"})
-        assert sorted(first) == ["far", "far", "near", "near"]
-        assert everybody(clients, vip, bool) == first, "a client keeps its provider"
+        answers = Counter(who(pod, vip) for pod in clients * 30)
+        assert answers.keys() == {"near", "far"}
+        assert min(answers.values()) > 15
         assert who(clients[0], vip, 81, SILENCE) == "", "no port of the service"
         assert who(clients[0], near.address, 8080) == "near", "the provider itself"
 
@@ -226,37 +224,88 @@ def test_clients_are_spread_over_providers_here_and_elsewhere(bed: Bed, network:
 def test_a_provider_is_removed_while_clients_run(bed: Bed, network: str) -> None:
     with talking(bed, network) as (vip, far, clients, talks, served):
         label(bed, far, event="die")
-        stays = talks[served.index("near")]
-        assert stays.says() == "near", "nobody else is moved"
-        eventually(lambda: {who(pod, vip) for pod in clients} == {"near"}, "all are served")
+        for talk, provider in zip(talks, served, strict=True):
+            if provider == "near":
+                assert talk.says() == "near", "nobody else is moved"
+            else:
+                eventually(lambda t=talk: _is_over(t), "it ends", within=1.0)  # type: ignore[misc]
+        eventually(lambda: {who(pod, vip) for pod in clients * 8} == {"near"}, "all are served")
         label(bed, far)
-        assert {who(pod, vip) for pod in clients} == {"near"}, "who comes gets new clients alone"
+        eventually(lambda: {who(pod, vip) for pod in clients * 8} == {"near", "far"}, "both serve")
+
+
+def _is_over(talk: Talk) -> bool:
+    """Return whether the other end has gone."""
+    try:
+        talk.says()
+    except ConnectionError:
+        return True
+    return False
+
+
+@NETWORK
+def test_without_providers_connections_are_refused(bed: Bed, network: str) -> None:
+    vip = create_service(bed, network, "80:8080:TCP", "53:5353:UDP")
+    (client,) = pods(bed, bed.hosts[0], network, "client")
+    with pytest.raises(ConnectionRefusedError):
+        Talk(client, vip, 80)
+    with closing(client.namespace.call(lambda: socket.socket(type=socket.SOCK_DGRAM))) as end:
+        end.settimeout(PATIENCE)
+        end.connect((vip, 53))
+        end.send(b"who")
+        with pytest.raises(ConnectionRefusedError):
+            end.recv(100)
 
 
 @NETWORK
 def test_a_killed_agent(bed: Bed, network: str) -> None:
-    """What runs goes on, and known clients open connections, before and after it is back."""
+    """What runs goes on, and clients open connections, before and after it is back."""
     with talking(bed, network) as (vip, _, clients, talks, served):
         agent = bed.agents[0]
         agent.kill()
         assert [talk.says() for talk in talks] == served
-        assert [who(pod, vip) for pod in clients] == served
+        assert all(who(pod, vip) for pod in clients * 4)
         agent.start()
         assert [talk.says() for talk in talks] == served
-        assert [who(pod, vip) for pod in clients] == served
+        assert all(who(pod, vip) for pod in clients * 4)
         (new,) = pods(bed, bed.hosts[0], network, "new")
         assert who(new, vip) in {"near", "far"}
 
 
 @NETWORK
+def test_a_provider_goes_while_the_agent_is_away(bed: Bed, network: str) -> None:
+    with talking(bed, network) as (_, far, _, talks, served):
+        agent = bed.agents[0]
+        agent.kill()
+        contiv = far.conf["contiv"]
+        body = {
+            "IPAddress": far.address,
+            "ContainerID": far.sandbox.container_id,
+            "Labels": {"app": "web"},
+            "Tenant": contiv["tenant"],
+            "Network": contiv["network"],
+            "Event": "die",
+            "EndpointID": far.sandbox.container_id,
+            "EPCommonName": far.name,
+        }
+        assert ask(bed, "POST", "/plugin/updateEndpoint", body).status == 200
+        agent.start()
+        applied(bed)
+        talk = talks[served.index("far")]
+        eventually(lambda: _is_over(talk), "it ends", within=5.0)
+        assert talks[served.index("near")].says() == "near"
+
+
+@NETWORK
 def test_a_killed_switch(bed: Bed, network: str) -> None:
-    """Connections outlast it, and clients keep their providers."""
+    """Connections go on with their provider or end; what the userspace datapath tracked is gone."""
     with talking(bed, network, patience=60) as (vip, _, clients, talks, served):
         bed.hosts[0].ovs.vswitchd.kill()
         bed.hosts[0].ovs.vswitchd.start()
-        assert [talk.says() for talk in talks] == served
-        for pod, provider in zip(clients, served, strict=True):
-            eventually(lambda p=pod, n=provider: who(p, vip) == n, f"{provider} again")  # type: ignore[misc]
+        for talk, provider in zip(talks, served, strict=True):
+            with suppress(ConnectionError):
+                assert talk.says() == provider
+        eventually(lambda: all(who(pod, vip) for pod in clients), "new ones too")
 
 
 @NETWORK

@@ -1,8 +1,14 @@
-"""A store that goes back to a backup under running daemons and pods: every part follows it."""
+"""A store that goes back to a backup under running daemons and pods: every part follows it.
+
+Also where nobody saw it: masters that are started after the restore, agents that were down
+meanwhile, an empty store that a dump is loaded into. New pods are asked for at once, while the
+hosts of the running ones are about to claim them.
+"""
 
 import json
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +18,7 @@ from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.etcd import Etcd
 from tests.bed.hosts import Host
 from tests.bed.pods import CniFailed, Pod
+from tests.bed.store import Store
 from tests.bed.waiting import eventually
 from tests.system.rest import ask, delete_endpoint
 
@@ -19,7 +26,7 @@ pytestmark = [
     pytest.mark.usefixtures("no_pods_left"),
     pytest.mark.system,
     pytest.mark.store,
-    pytest.mark.stores("etcd"),
+    pytest.mark.stores("etcd", "consul"),
     pytest.mark.timeout(200),
 ]
 
@@ -28,23 +35,31 @@ NOTICED = 30.0
 
 
 @pytest.fixture
-def store(bed: Bed) -> Etcd:
+def store(bed: Bed) -> Store:
     """Give the store; what tests leave in it does not matter."""
-    assert isinstance(bed.store, Etcd)
     return bed.store
 
 
-def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Etcd) -> None:
+def backup_of(store: Store) -> Callable[[], None]:
+    """Save a store; return what restores it."""
+    if isinstance(store, Etcd):
+        file = store.save()
+        return lambda: store.restore(file)
+    snapshot = store.save()
+    return lambda: store.restore(snapshot)
+
+
+def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Store) -> None:
     here, there = bed.hosts
     bed.netctl("policy", "create", "guard")
     bed.netctl("group", "create", "-p", "guard", "default-net", "web")
     old = [bed.add_pod(here, "old-1"), bed.add_pod(there, "old-2", group="web")]
     eventually(lambda: old[0].ping(old[1].address), "pods of two hosts reach each other")
-    saved = store.save()
+    go_back = backup_of(store)
     old += [bed.add_pod(here, "later-1"), bed.add_pod(there, "later-2", group="web")]
     for number in range(5):
         bed.netctl("tenant", "create", f"t{number}")
-    store.restore(saved)
+    go_back()
     new = [new_pod(bed, host) for host in bed.hosts]
     eventually(lambda: are_stored(store, [*old, *new]), "pods are claimed again", within=NOTICED)
     eventually(lambda: hosts_applied(bed), "hosts follow the restored store", within=NOTICED)
@@ -58,7 +73,7 @@ def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Etcd) -> N
     assert new[0].ping(new[1].address)
 
 
-def test_hosts_come_back_to_an_empty_store_that_is_loaded(bed: Bed, store: Etcd) -> None:
+def test_hosts_come_back_to_an_empty_store_that_is_loaded(bed: Bed, store: Store) -> None:
     old = [bed.add_pod(host, f"old-{host.label}") for host in bed.hosts]
     backup = netmaster(bed, "dump")
     old += [bed.add_pod(host, f"later-{host.label}") for host in bed.hosts]
@@ -66,22 +81,58 @@ def test_hosts_come_back_to_an_empty_store_that_is_loaded(bed: Bed, store: Etcd)
     store.empty()
     netmaster(bed, "load", text=backup)
     bed.netmaster.start()
-    eventually(lambda: are_stored(store, old), "running pods are claimed again", within=NOTICED)
-    eventually(lambda: hosts_applied(bed), "all hosts are there", within=NOTICED)
     new = [new_pod(bed, host) for host in bed.hosts]
+    all_is_right(bed, old, new)
+
+
+def test_masters_that_start_after_a_restore_grant_no_address_that_runs(
+    bed: Bed, store: Store
+) -> None:
+    go_back = backup_of(store)
+    old = [bed.add_pod(host, f"later-{host.label}") for host in bed.hosts]
+    bed.netmaster.kill()
+    go_back()
+    bed.netmaster.start()
+    new = [new_pod(bed, host) for host in bed.hosts]
+    all_is_right(bed, old, new)
+
+
+def test_an_agent_that_was_down_claims_what_was_lost_meanwhile(bed: Bed, store: Store) -> None:
+    here, there = bed.hosts
+    kept = bed.add_pod(here, "kept")
+    go_back = backup_of(store)
+    old = [kept, *(bed.add_pod(host, f"later-{host.label}") for host in (here, there))]
+    bed.netmaster.kill()
+    bed.agents[0].kill()
+    go_back()
+    bed.agents[0].start(within=NOTICED)
+    bed.netmaster.start()
+    new = [new_pod(bed, host) for host in bed.hosts]
+    all_is_right(bed, old, new)
+    # What is released in the history of now stays released, whatever restarts.
+    assert delete_endpoint(bed, old[1].sandbox.container_id).status == 200
+    bed.agents[0].restart()
+    eventually(lambda: not holders(store, old[1].address), "it is not claimed again")
+    assert not faults(bed, here.label)
+
+
+def all_is_right(bed: Bed, old: Sequence[Pod], new: Sequence[Pod]) -> None:
+    """See that running pods have their addresses, new ones others, and that all work."""
+    eventually(lambda: are_stored(bed.store, [*old, *new]), "pods are claimed", within=NOTICED)
+    eventually(lambda: hosts_applied(bed), "hosts follow the restored store", within=NOTICED)
     assert_addresses_differ([*old, *new])
-    eventually(lambda: new[0].ping(new[1].address), "new pods reach each other")
-    assert new[0].ping(old[1].address)
+    for pod in (*old, new[1]):
+        eventually(lambda pod=pod: new[0].ping(pod.address), f"{pod.sandbox.name} is reached")  # type: ignore[misc]
 
 
-def test_an_address_that_was_granted_to_another_is_reported(bed: Bed, store: Etcd) -> None:
+def test_an_address_that_was_granted_to_another_is_reported(bed: Bed, store: Store) -> None:
     here, there = bed.hosts
     asker = bed.add_pod(there, "asker")
     neighbour = bed.add_pod(here, "neighbour")
-    saved = store.save()
+    go_back = backup_of(store)
     pod = bed.add_pod(here, "later")
     bed.agents[0].pause()
-    store.restore(saved)
+    go_back()
     eventually(lambda: takes(bed, pod.address), "another has the address", within=NOTICED)
     bed.agents[0].resume()
     eventually(lambda: pod.address in faults(bed, here.label), "it is reported", within=NOTICED)
@@ -107,13 +158,13 @@ def faults(bed: Bed, label: str) -> str:
     )
 
 
-def holders(store: Etcd, address: str) -> list[str]:
+def holders(store: Store, address: str) -> list[str]:
     """Return the containers that have an address."""
     found = [json.loads(value) for value in store.entries(keys.ENDPOINTS).values()]
     return [one["endpointID"] for one in found if one["ipAddress"] == address]
 
 
-def are_stored(store: Etcd, pods: list[Pod]) -> bool:
+def are_stored(store: Store, pods: Sequence[Pod]) -> bool:
     """Tell whether each pod alone has its address."""
     return all(holders(store, pod.address) == [pod.sandbox.container_id] for pod in pods)
 
@@ -129,7 +180,7 @@ def new_pod(bed: Bed, host: Host) -> Pod:
                 raise
 
 
-def assert_addresses_differ(pods: list[Pod]) -> None:
+def assert_addresses_differ(pods: Sequence[Pod]) -> None:
     assert len({pod.address for pod in pods}) == len(pods), "an address is held twice"
 
 

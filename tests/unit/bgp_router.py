@@ -92,7 +92,12 @@ class FakeRouter:
                     return message
 
     async def greet(
-        self, *, hold_time: int = 90, restart: int | None = None, forwarding: bool = True
+        self,
+        *,
+        hold_time: int = 90,
+        restart: int | None = None,
+        forwarding: bool = True,
+        ipv6: bool = False,
     ) -> Any:
         """Begin a session as a router does; return what the host said of itself."""
         await self.accept()
@@ -101,9 +106,11 @@ class FakeRouter:
             bgp.BGPOptParamCapabilityMultiprotocol(afi=1, safi=1),
             bgp.BGPOptParamCapabilityFourOctetAsNumber(as_number=self.asn),
         ]
+        if ipv6:
+            capabilities.append(bgp.BGPOptParamCapabilityMultiprotocol(afi=2, safi=1))
         if restart is not None:
             flags = 0x80 if forwarding else 0
-            tuples = [(1, 1, flags)]
+            tuples = [(afi, 1, flags) for afi in ((1, 2) if ipv6 else (1,))]
             capabilities.append(
                 bgp.BGPOptParamCapabilityGracefulRestart(flags=0, time=restart, tuples=tuples)
             )
@@ -130,13 +137,42 @@ class FakeRouter:
         """Take routes back."""
         self.say(bgp.BGPUpdate(withdrawn_routes=_nlri(prefixes)))
 
+    def announce6(self, *prefixes: str, hop: str, path: tuple[int, ...] = (ROUTER_AS,)) -> None:
+        """Announce IPv6 routes."""
+        attributes = [
+            bgp.BGPPathAttributeMpReachNLRI(afi=2, safi=1, next_hop=hop, nlri=_nlri6(prefixes)),
+            bgp.BGPPathAttributeOrigin(0),
+            bgp.BGPPathAttributeAsPath([list(path)], as_pack_str="!I"),
+        ]
+        self.say(bgp.BGPUpdate(path_attributes=attributes))
+
+    def withdraw6(self, *prefixes: str) -> None:
+        """Take IPv6 routes back; none are the End-of-RIB marker."""
+        gone = bgp.BGPPathAttributeMpUnreachNLRI(afi=2, safi=1, withdrawn_routes=_nlri6(prefixes))
+        self.say(bgp.BGPUpdate(path_attributes=[gone]))
+
+    async def hear_attribute(self, kind: int) -> Any:
+        """Return the next UPDATE that has an attribute which names routes."""
+        while True:
+            update = await self.hear(bgp.BGPUpdate)
+            found = update.pathattr_map.get(kind)
+            if found is not None and (getattr(found, "nlri", None) or found.withdrawn_routes):
+                return update
+
     def end_of_rib(self) -> None:
-        """Send the End-of-RIB marker."""
+        """Send the End-of-RIB marker of IPv4."""
         self.say(bgp.BGPUpdate())
 
 
 def _nlri(prefixes: Iterable[str]) -> list[Any]:
     return [
         bgp.BGPNLRI(length=int(length), addr=str(IPv4Address(address)))
+        for address, _, length in (prefix.partition("/") for prefix in prefixes)
+    ]
+
+
+def _nlri6(prefixes: Iterable[str]) -> list[Any]:
+    return [
+        bgp.IP6AddrPrefix(length=int(length), addr=address)
         for address, _, length in (prefix.partition("/") for prefix in prefixes)
     ]

@@ -19,9 +19,11 @@ from netmaster.plan.grants import (
     address_source,
     choose4,
     choose6,
+    following_within,
     grant_write,
     in_subnet4,
     in_subnet6,
+    lowest_within,
 )
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
@@ -39,7 +41,9 @@ def allocate(view: View, request: AllocAddressRequest, now: float) -> Plan:
     """Reserve an address; the reply is its text with the prefix length.
 
     The family is IPv6 if the address pool contains a colon. A request for the gateway's address is
-    answered with it and reserves nothing.
+    answered with it and reserves nothing. One for an address that is reserved already is answered
+    again and begins the reservation's time anew: the engines of several hosts reserve what their
+    networks have in common, and only an endpoint ends a reservation.
     """
     source = _source(view, request)
     network = source.network
@@ -47,12 +51,16 @@ def allocate(view: View, request: AllocAddressRequest, now: float) -> Plan:
         length = network.ipv6_subnet_len
         if _is_gateway6(network, request.preferred):
             return Plan((), reply=f"{request.preferred}/{length}")
-        address = choose6(source, request.preferred)
+        address = _of_range6(source, request) or choose6(
+            source, request.preferred, convertible=GrantOwner.RESERVATION
+        )
     else:
         length = network.subnet_len
         if request.preferred and request.preferred == network.gateway:
             return Plan((), reply=f"{request.preferred}/{length}")
-        address = choose4(source, request.preferred)
+        address = _of_range4(source, request) or choose4(
+            source, request.preferred, convertible=GrantOwner.RESERVATION
+        )
     grant = GrantRecord(
         owner=GrantOwner.RESERVATION,
         owner_id=source.group.key if source.group else "",
@@ -134,6 +142,27 @@ def _network_with(view: View, pool: str) -> NetworkRecord:
     if not found:
         raise NotFound("network not found")
     return max(found, key=lambda network: network.id)
+
+
+def _of_range4(source: AddressSource, request: AllocAddressRequest) -> str:
+    """Return the lowest free address of the range asked for, "" where none is asked for."""
+    if not request.range or request.preferred:
+        return ""
+    try:
+        within = parse_range(request.range).subnet
+    except ValueError as exc:
+        raise _not_a_pool(request.range) from exc
+    return lowest_within(source, within)
+
+
+def _of_range6(source: AddressSource, request: AllocAddressRequest) -> str:
+    if not request.range or request.preferred:
+        return ""
+    try:
+        within, _ = parse_subnet6(request.range)
+    except ValueError as exc:
+        raise _not_a_pool(request.range) from exc
+    return following_within(source, within)
 
 
 def _first_of(pool: str) -> str:

@@ -10,10 +10,9 @@ from typing import Final
 
 from contivmodel.rpc import CreateEndpointRequest, DeleteEndpointRequest, UpdateEndpointRequest
 from core import ids, keys
-from core.addresses import ipv4, mac_text
 from core.errors import Conflict, Invalid, NotFound
-from core.ids import GroupName, HostLabel, NetworkName, TenantName
-from netmaster.plan.endpoints import drain
+from core.ids import EndpointKey, GroupName, HostLabel, NetworkName, TenantName
+from netmaster.plan.endpoints import drain, mac
 from netmaster.plan.grants import AddressSource, address_source, choose4, choose6, grant_write
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
@@ -32,7 +31,8 @@ MAX_LABELS_BYTES: Final = 64 * 1024
 def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
     """Create a container's endpoint with its addresses; `now` is wall-clock time.
 
-    A requested address that is reserved is taken over from the reservation.
+    A requested address that is reserved is taken over from the reservation. A requested MAC address
+    is the endpoint's, if it is free.
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
@@ -73,11 +73,11 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
         group_key=member.key if member else "",
         ip_address=address,
         ipv6_address=address6,
-        mac_address=mac_text(ipv4(address)),
+        mac_address=mac.choose(view, config.mac_address, address),
         homing_host=HostLabel(config.host),
         intf_name="",
         vtep_ip="",
-        labels=None,
+        labels=_checked_labels(key, request.labels) if request.labels else None,
         container_id="",
         common_name=request.common_name,
     )
@@ -96,11 +96,14 @@ def update(view: View, request: UpdateEndpointRequest) -> Plan:
     """Record that an endpoint's container started, with its labels, or died.
 
     From then on it is a provider of the services that select it, or of none. The reply is the
-    address as sent; None for the death of an unknown container. Other events change nothing.
+    address as sent; None for the death of an unknown container. The event "labels", which the
+    original does not have, replaces the labels. Other events change nothing.
     """
     match request.event:
         case "start":
             return _start(view, request)
+        case "labels":
+            return _label(view, request)
         case "die":
             return _die(view, request)
         case _:
@@ -131,7 +134,7 @@ def hosts_of_create(view: View, request: CreateEndpointRequest) -> frozenset[Hos
 def hosts_of_update(view: View, request: UpdateEndpointRequest) -> frozenset[HostLabel]:
     """Return the hosts of the endpoints that a request changes."""
     match request.event:
-        case "start":
+        case "start" | "labels":
             try:
                 return frozenset({_started(view, request).homing_host})
             except NotFound:
@@ -175,16 +178,29 @@ def _start(view: View, request: UpdateEndpointRequest) -> Plan:
     return Plan((write,), reply=request.ip_address)
 
 
+def _label(view: View, request: UpdateEndpointRequest) -> Plan:
+    endpoint = _started(view, request)
+    labels = _checked_labels(endpoint.key, request.labels)
+    if labels == (endpoint.labels or {}):
+        return Plan((), reply=request.ip_address)
+    write = Write(keys.endpoint(endpoint.key), replace(endpoint, labels=labels), new=False)
+    return Plan((write,), reply=request.ip_address)
+
+
 def _merged_labels(endpoint: EndpointRecord, more: Mapping[str, str]) -> dict[str, str]:
     """Return old and new labels. Raises Invalid for more than a record can reasonably hold."""
-    labels = {**(endpoint.labels or {}), **more}
+    return _checked_labels(endpoint.key, {**(endpoint.labels or {}), **more})
+
+
+def _checked_labels(key: EndpointKey, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return labels. Raises Invalid for more than a record can reasonably hold."""
     size = sum(len(name.encode()) + len(value.encode()) for name, value in labels.items())
     if len(labels) > MAX_LABELS or size > MAX_LABELS_BYTES:
         raise Invalid(
-            f"endpoint {endpoint.key}: {len(labels)} labels of {size} bytes; "
+            f"endpoint {key}: {len(labels)} labels of {size} bytes; "
             f"{MAX_LABELS} of {MAX_LABELS_BYTES} bytes are allowed"
         )
-    return labels
+    return dict(labels)
 
 
 def _started(view: View, request: UpdateEndpointRequest) -> EndpointRecord:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from pathlib import Path
 from typing import Any
 
-from netplugin.cni.request import PodRequest
+from netplugin.cni.request import GcRequest, PodRequest
 from netplugin.cni.results import PodResult
 
 PLUGIN = Path(__file__).parents[3] / "contivk8s" / "main.py"
@@ -70,6 +70,8 @@ class FakePods:
     gate: asyncio.Event | None = None
     added: list[PodRequest] = field(default_factory=list)
     deleted: list[PodRequest] = field(default_factory=list)
+    checked: list[PodRequest] = field(default_factory=list)
+    collected: list[GcRequest] = field(default_factory=list)
     busy: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -89,6 +91,17 @@ class FakePods:
 
     async def delete(self, request: PodRequest) -> None:
         self.deleted.append(request)
+        await self._work()
+
+    async def check(self, request: PodRequest) -> None:
+        self.checked.append(request)
+        await self._work()
+
+    async def collect(self, request: GcRequest) -> None:
+        self.collected.append(request)
+        await self._work()
+
+    async def status(self) -> None:
         await self._work()
 
     async def until_busy(self, calls: int) -> None:

@@ -17,8 +17,9 @@ import pytest
 import uvloop
 
 from contivk8s import main
-from core.errors import HostError, Invalid, StoreUnavailable
-from netplugin.cni.server import MAX_BODY, listen, serve
+from core.errors import HostError, StoreUnavailable
+from core.unix_socket import listen
+from netplugin.cni.server import MAX_BODY, serve
 from tests.integration.cni.calls import CONFIG, PLUGIN, FakePods, environment, run_plugin
 
 
@@ -254,21 +255,8 @@ async def test_a_dead_agent_s_socket_makes_way(path: Path, pods: FakePods) -> No
 
 async def test_a_living_agent_is_left_alone(agent: Path) -> None:
     with pytest.raises(HostError, match="another agent listens there"):
-        listen(agent)
+        listen(agent, "CNI")
     assert (await run_plugin(environment("ADD"), socket=agent)).code == 0
-
-
-def test_what_is_no_socket_is_left_alone(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text("precious")
-    with pytest.raises(HostError, match="is not a socket"):
-        listen(path)
-    assert path.read_text() == "precious"
-
-
-def test_a_path_too_long_is_said(bed_dir: Path) -> None:
-    with pytest.raises(Invalid, match="longer than 107 bytes"):
-        listen(bed_dir / ("x" * 100))
 
 
 async def test_no_agent_is_an_error_for_both_verbs(path: Path) -> None:
@@ -281,7 +269,7 @@ def test_an_agent_that_hangs_is_an_error_in_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(main, "TIMEOUT", 1)
-    with listen(path) as deaf:
+    with listen(path, "CNI") as deaf:
         deaf.listen(0)
         env = environment("ADD", CONTIV_CNI_SOCKET=str(path))
         for _ in range(2):  # the second does not even get into the queue

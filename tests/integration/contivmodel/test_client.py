@@ -59,7 +59,7 @@ async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serv
         return web.json_response({"EndpointConfig": {"endpointID": "ep1", "labels": None}})
 
     async with MasterClient(await serve(handler)) as client:
-        created, _ = await client.create_endpoint(CREATE)
+        created = (await client.create_endpoint(CREATE)).endpoint
         gone = await client.delete_endpoint(
             DeleteEndpointRequest(tenant_name="default", network_name="n1", endpoint_id="ep1")
         )

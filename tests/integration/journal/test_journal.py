@@ -123,6 +123,25 @@ async def test_a_write_is_synced_before_it_is_seen(
     assert steps == ["sync .tmp", "rename", "sync "]
 
 
+async def test_a_staged_entry_holds_once_it_is_committed(journal: Journal, directory: Path) -> None:
+    await journal.load()
+    await journal.write(ENTRY)
+    present = replace(ENTRY, state=EntryState.PRESENT)
+    await journal.stage(present)
+    another = Journal(directory)  # as the next agent, after a kill at this point
+    assert await another.load() == [ENTRY]
+    another.close()
+    with pytest.raises(HostError, match="No such file"):
+        await journal.commit(ENTRY.key)  # the other agent discarded it
+    await journal.stage(present)
+    await journal.commit(ENTRY.key)
+    assert await journal.load() == [present]
+    await journal.stage(ENTRY)
+    await journal.write(replace(ENTRY, state=EntryState.REMOVING))
+    assert [entry.state for entry in await journal.load()] == [EntryState.REMOVING]
+    assert [path.suffix for path in files(directory)] == [".json"]
+
+
 _FULL = """
 import asyncio, dataclasses, sys
 from pathlib import Path

@@ -1,48 +1,64 @@
 """What an API server of Kubernetes holds is known, whatever happens to the watch of it."""
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from core.errors import OrchestratorUnavailable
 from core.tasks import background
-from netplugin.kube import api
-from netplugin.kube.api import KubeApi, KubeChange, KubeList
-from netplugin.kube.config import KubeConfig
-from netplugin.world.kube_services import SERVICES
+from netplugin.kube.access import Credentials, KubeAccess, Pem
+from netplugin.kube.api import KubeApi, KubeChange, KubeList, KubeSign, KubeTiming
+from netplugin.kube.resources import NAMESPACES, SERVICES, SLICES, Resource, pods_of
 from tests.bed.certificates import make_certificates
-from tests.bed.kubernetes import ApiServer, service
+from tests.bed.kubernetes import ApiServer, pod, service
 from tests.bed.waiting import eventually_async
+
+SOON = KubeTiming(longest_pause=0.2)
 
 
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
     with ApiServer() as server:
-        server.put(SERVICES, "shop", "web", **service("10.96.0.1"))
+        server.put("services", "shop", "web", **service("10.96.0.1"))
         yield server
 
 
-def config(server: ApiServer, **values: str) -> KubeConfig:
-    return KubeConfig.model_validate({"K8S_API_SERVER": server.url, "K8S_TOKEN": "t", **values})
+def access(*servers: ApiServer | str, **credentials: object) -> KubeAccess:
+    urls = tuple(one if isinstance(one, str) else one.url for one in servers)
+    held = Credentials(**{"token": "t", **credentials})  # type: ignore[arg-type]
+    return KubeAccess(servers=urls, credentials=held)
 
 
 class Mirror:
-    """The services somebody knows who follows a server."""
+    """The objects somebody knows who follows a resource, and what went wrong."""
 
-    def __init__(self, door: KubeApi) -> None:
+    def __init__(self, api: KubeApi, resource: Resource, known: str) -> None:
         self.names: set[str] = set()
-        self._door = door
+        self.resource = ""
+        self.version = ""
+        self.faults: list[str] = []
+        self.signs = 0
+        self._events = api.follow(resource, known)
 
     async def run(self) -> None:
-        async for event in self._door.list_and_watch(SERVICES):
+        async for event in self._events:
             match event:
-                case KubeList(objects):
+                case KubeList(resource, version, objects):
                     self.names = {one["metadata"]["name"] for one in objects}
-                case KubeChange(said, deleted=True):
+                    self.resource, self.version = resource.name, version
+                case KubeChange(_, version, said, deleted=True):
                     self.names.discard(said["metadata"]["name"])
-                case KubeChange(said):
+                    self.version = version
+                case KubeChange(_, version, said):
                     self.names.add(said["metadata"]["name"])
+                    self.version = version
+                case KubeSign(fault, version):
+                    self.faults += [fault] if fault else []
+                    self.signs += not fault
+                    self.version = version or self.version
 
     async def knows(self, *names: str) -> None:
         async def equal() -> bool:
@@ -50,52 +66,59 @@ class Mirror:
 
         await eventually_async(equal, f"{names} are known")
 
+    async def fails(self, text: str) -> None:
+        async def said() -> bool:
+            return any(text in one for one in self.faults)
+
+        await eventually_async(said, text)
+
 
 @asynccontextmanager
-async def following(door: KubeApi) -> AsyncIterator[Mirror]:
-    mirror = Mirror(door)
+async def following(
+    api: KubeApi, resource: Resource = SERVICES, known: str = "0"
+) -> AsyncIterator[Mirror]:
+    mirror = Mirror(api, resource, known)
     async with background("mirror", mirror.run()):
         yield mirror
 
 
 async def watched(server: ApiServer, times: int) -> None:
     async def enough() -> bool:
-        return server.watched(SERVICES) >= times
+        return server.watched("services") >= times
 
     await eventually_async(enough, f"{times} watches")
 
 
 async def test_changes_are_told(server: ApiServer) -> None:
-    async with following(KubeApi(config(server))) as mirror:
+    async with following(KubeApi(access(server))) as mirror:
         await mirror.knows("web")
-        server.put(SERVICES, "shop", "db", **service("10.96.0.2"))
+        server.put("services", "shop", "db", **service("10.96.0.2"))
         await mirror.knows("web", "db")
-        server.delete(SERVICES, "shop", "web")
+        server.delete("services", "shop", "web")
         await mirror.knows("db")
         server.put("endpoints", "shop", "db", subsets=[])
-        server.put(SERVICES, "shop", "big", **service("10.96.0.3"), note="x" * 1_000_000)
+        server.put("services", "shop", "big", **service("10.96.0.3"), note="x" * 1_000_000)
         await mirror.knows("db", "big")
-        assert server.lists(SERVICES) == 1
+        assert server.lists("services") == 1
         assert {one.token for one in server.asked} == {"t"}
 
 
 async def test_a_watch_that_ends_is_resumed_where_it_was(server: ApiServer) -> None:
-    async with following(KubeApi(config(server))) as mirror:
+    async with following(KubeApi(access(server))) as mirror:
         await mirror.knows("web")
         for number in range(3):
             await watched(server, number + 1)
             server.hang_up()
-            server.put(SERVICES, "shop", f"db{number}", **service("10.96.0.2"))
-        server.delete(SERVICES, "shop", "web")
+            server.put("services", "shop", f"db{number}", **service("10.96.0.2"))
+        server.delete("services", "shop", "web")
         await mirror.knows("db0", "db1", "db2")
-        assert server.lists(SERVICES) == 1, "nothing was missed"
+        assert server.lists("services") == 1, "nothing was missed"
 
 
 async def test_a_bookmark_moves_on_where_to_resume(server: ApiServer) -> None:
-    async with following(KubeApi(config(server))) as mirror:
+    async with following(KubeApi(access(server))) as mirror:
         await watched(server, 1)
-        mark = {"metadata": {"name": None, "namespace": None}}
-        server.say("BOOKMARK", SERVICES, mark)
+        server.bookmark("services")
         await mirror.knows("web")
         since = server.asked[-1].since
 
@@ -104,88 +127,320 @@ async def test_a_bookmark_moves_on_where_to_resume(server: ApiServer) -> None:
             return server.asked[-1].since not in {None, since}
 
         await eventually_async(resumed_later, "the watch begins later")
-        assert (server.lists(SERVICES), mirror.names) == (1, {"web"})
+        assert (server.lists("services"), mirror.names) == (1, {"web"})
 
 
 async def test_what_a_server_has_forgotten_is_listed_again(server: ApiServer) -> None:
-    async with following(KubeApi(config(server))) as mirror:
+    async with following(KubeApi(access(server))) as mirror:
         await mirror.knows("web")
         await watched(server, 1)
         server.hang_up()
-        server.put(SERVICES, "shop", "db", **service("10.96.0.2"))
-        server.delete(SERVICES, "shop", "web")
+        server.put("services", "shop", "db", **service("10.96.0.2"))
+        server.delete("services", "shop", "web")
         server.forget()
         await mirror.knows("db")
+    last = [one for one in server.asked if one.since is None][-1]
+    assert "resourceVersion" not in last.query, "from the store, not from a cache that lags"
 
 
 @pytest.mark.parametrize("kind", ["ERROR", "STRANGE"])
 async def test_an_error_of_a_watch_is_no_end(server: ApiServer, kind: str) -> None:
-    async with following(KubeApi(config(server))) as mirror:
+    async with following(KubeApi(access(server))) as mirror:
         await watched(server, 1)
         error = {"metadata": {"name": "error"}, "message": "etcdserver: no leader"}
-        server.say(kind, SERVICES, error)
+        server.say(kind, "services", error)
 
         async def listed_again() -> bool:
-            return server.lists(SERVICES) > 1
+            return server.lists("services") > 1
 
         await eventually_async(listed_again, "it is listed again")
-        server.put(SERVICES, "shop", "db", **service("10.96.0.2"))
+        server.put("services", "shop", "db", **service("10.96.0.2"))
         await mirror.knows("web", "db")
+        await mirror.fails("etcdserver: no leader")
 
 
-async def test_a_server_that_is_away_is_waited_for(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api, "LONGEST_PAUSE", 0.2)
+async def test_a_server_that_is_away_is_waited_for() -> None:
     with ApiServer() as gone:
         port = gone.port
-    later = {"K8S_API_SERVER": f"http://127.0.0.1:{port}"}
-    async with following(KubeApi(config(server, **later))) as mirror:
+    url = f"http://127.0.0.1:{port}"
+    async with following(KubeApi(access(url), SOON)) as mirror:
+        await mirror.fails("connection refused")
         with ApiServer(port=port) as there:
-            there.put(SERVICES, "shop", "late", **service("10.96.0.9"))
+            there.put("services", "shop", "late", **service("10.96.0.9"))
             await mirror.knows("late")
         another = ApiServer(port=port)
         for name in ("passing", "other"):
-            another.put(SERVICES, "shop", name, **service("10.96.0.9"))
-        another.delete(SERVICES, "shop", "passing")
+            another.put("services", "shop", name, **service("10.96.0.9"))
+        another.delete("services", "shop", "passing")
         another.forget()
         with another:
             await mirror.knows("other")
 
 
-async def test_the_accounts_token_may_change(
-    server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# -- health ----------------------------------------------------------------------------------------
+
+
+async def test_a_silent_watch_is_opened_again_without_a_list(server: ApiServer) -> None:
+    quick = KubeTiming(silence=0.3, longest_pause=0.2)
+    async with following(KubeApi(access(server), quick)) as mirror:
+        await watched(server, 1)
+        server.silent = True
+        server.put("services", "shop", "db", **service("10.96.0.2"))
+        await watched(server, 3)
+        assert mirror.names == {"web"}
+        server.let_go()
+        await mirror.knows("web", "db")
+    assert server.lists("services") == 1, "nothing was missed"
+
+
+async def test_silence_of_a_resource_that_never_changes_is_no_fault(server: ApiServer) -> None:
+    quick = KubeTiming(silence=0.1, longest_pause=60.0)
+    async with following(KubeApi(access(server), quick)) as mirror:
+        # With pauses that grow, so many watches would take minutes.
+        await watched(server, 12)
+        assert mirror.faults == []
+    assert server.lists("services") == 1
+
+
+async def test_a_connection_notices_a_peer_that_is_gone() -> None:
+    api = KubeApi(access("http://127.0.0.1:1"))
+    with api._socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", None)) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        again = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+        times = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+        assert idle + again * times <= 60
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+
+
+async def test_another_server_takes_over() -> None:
+    with ApiServer() as second:
+        second.put("services", "shop", "web", **service("10.96.0.1"))
+        second.put("services", "shop", "second", **service("10.96.0.1"))
+        first = ApiServer()
+        first.put("services", "shop", "web", **service("10.96.0.1"))
+        with first:
+            api = KubeApi(access(first, second), SOON)
+            async with following(api) as mirror:
+                await mirror.knows("web")
+                assert not second.asked
+                first.failing = 503
+                first.hang_up()
+                await mirror.knows("web", "second")
+
+
+async def test_a_refused_connection_leads_to_the_other_server(server: ApiServer) -> None:
+    with ApiServer() as gone:
+        url = gone.url
+    async with following(KubeApi(access(url, server), SOON)) as mirror:
+        await mirror.knows("web")
+    assert len(mirror.faults) == 1
+    assert await KubeApi(access(url, server)).probe(SERVICES) == server.url
+
+
+async def test_any_server_is_asked_for_one_object(server: ApiServer) -> None:
+    with ApiServer() as silent:
+        silent.silent = True
+        quick = KubeTiming(one_object=0.2)
+        api = KubeApi(access(silent, server), quick)
+        found = await api.get(SERVICES, "shop", "web")
+        assert found is not None
+        assert found["spec"]["clusterIP"] == "10.96.0.1"
+        assert await api.get(SERVICES, "shop", "db") is None
+        assert len(silent.asked) == 1, "the other one is asked first from then on"
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+async def test_a_list_comes_in_pages(server: ApiServer) -> None:
+    names = {f"s{number}" for number in range(20)}
+    for name in names:
+        server.put("services", "shop", name, **service("10.96.0.2"))
+    server.largest_page = 6
+    async with following(KubeApi(access(server))) as mirror:
+        await mirror.knows("web", *names)
+    assert server.lists("services") == 4
+
+
+async def test_a_list_that_expires_between_pages_is_begun_again(server: ApiServer) -> None:
+    for number in range(5):
+        server.put("services", "shop", f"s{number}", **service("10.96.0.2"))
+    server.largest_page = 4
+    pages = server._list
+
+    def forgetful(resource: str, query: dict[str, str]) -> bytes:
+        if "continue" in query and server.largest_page == 4:
+            server.largest_page = 0
+            server.forget()
+        return pages(resource, query)
+
+    server._list = forgetful  # type: ignore[method-assign]
+    async with following(KubeApi(access(server), SOON)) as mirror:
+        await mirror.knows("web", *(f"s{number}" for number in range(5)))
+
+
+async def test_a_list_is_no_older_than_what_was_known(server: ApiServer) -> None:
+    async with following(KubeApi(access(server)), known="2") as mirror:
+        await mirror.knows("web")
+    assert server.asked[0].query == {
+        "resourceVersion": "2",
+        "resourceVersionMatch": "NotOlderThan",
+    }
+
+
+async def test_a_version_that_no_server_has_any_more_is_dropped(server: ApiServer) -> None:
+    async with following(KubeApi(access(server), SOON), known="999") as mirror:
+        await mirror.knows("web")
+
+
+async def test_the_first_list_may_come_from_the_servers_cache(server: ApiServer) -> None:
+    async with following(KubeApi(access(server))) as mirror:
+        await mirror.knows("web")
+    assert server.asked[0].query["resourceVersion"] == "0"
+
+
+# -- what is served --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "resource"),
+    [
+        ("apis/discovery.k8s.io/v1", "endpointslices"),
+        ("apis/discovery.k8s.io/v1beta1", "endpointslices"),
+        ("", "endpoints"),
+    ],
+)
+async def test_the_newest_that_is_served_is_followed(
+    server: ApiServer, version: str, resource: str
 ) -> None:
-    monkeypatch.setattr(api, "LONGEST_PAUSE", 0.2)
+    server.served = {"api/v1", version}
+    async with following(KubeApi(access(server)), SLICES) as mirror:
+        server.put("endpointslices", "shop", "piece")
+        server.put("endpoints", "shop", "all")
+        await mirror.knows("piece" if version else "all")
+        server.put(resource, "shop", "more")
+        await mirror.knows("piece" if version else "all", "more")
+        assert mirror.resource == resource
+
+
+async def test_an_optional_resource_may_be_missing(server: ApiServer) -> None:
+    policies = Resource(
+        name="adminnetworkpolicies",
+        versions=("apis/policy.networking.k8s.io/v1alpha1",),
+        optional=True,
+    )
+    soon = KubeTiming(not_served=0.05)
+    async with following(KubeApi(access(server), soon), policies) as mirror:
+
+        async def asked_again() -> bool:
+            return server.lists("adminnetworkpolicies") > 2
+
+        await eventually_async(asked_again, "it is asked for again")
+        assert (mirror.resource, mirror.faults) == ("adminnetworkpolicies", [])
+        server.served.add("apis/policy.networking.k8s.io/v1alpha1")
+        server.put("adminnetworkpolicies", "", "first")
+        await mirror.knows("first")
+
+
+async def test_pods_of_one_node_are_followed(server: ApiServer) -> None:
+    server.put("pods", "shop", "here", **pod("n1", "u1"))
+    server.put("pods", "shop", "there", **pod("n2", "u2"))
+    async with following(KubeApi(access(server)), pods_of("n1")) as mirror:
+        await mirror.knows("here")
+        server.put("pods", "shop", "elsewhere", **pod("n2", "u3"))
+        server.put("pods", "shop", "new", **pod("n1", "u4"))
+        await mirror.knows("here", "new")
+
+
+async def test_one_object_is_asked_for(server: ApiServer) -> None:
+    server.put("pods", "shop", "web-1", **pod("n1", "u1"))
+    server.put("namespaces", "", "shop", metadata={"labels": {"a": "b"}})
+    api = KubeApi(access(server))
+    found = await api.get(pods_of("n1"), "shop", "web-1")
+    assert found is not None
+    assert found["metadata"]["uid"] == "u1"
+    assert await api.get(pods_of("n1"), "shop", "web-2") is None
+    namespace = await api.get(NAMESPACES, "", "shop")
+    assert namespace is not None
+    assert namespace["metadata"]["labels"] == {"a": "b"}
+
+
+# -- credentials -----------------------------------------------------------------------------------
+
+
+async def test_the_accounts_token_may_change(server: ApiServer, tmp_path: Path) -> None:
     account = tmp_path / "token"
     server.token = "new"
-    async with following(KubeApi(config(server, K8S_TOKEN=""), account)) as mirror:
+    own = access(server, token="", token_file=str(account))
+    async with following(KubeApi(own, SOON)) as mirror:
+        await mirror.fails(f"no token for Kubernetes: {account}: No such file or directory")
         account.write_text("old")
-
-        async def refused() -> bool:
-            return any(one.token == "old" for one in server.asked)
-
-        await eventually_async(refused, "the old one is shown")
+        await mirror.fails(f"does not accept the token in {account} (401 Unauthorized)")
         account.write_text("new")
         await mirror.knows("web")
 
 
-async def test_a_server_is_known_by_its_certificate(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_server_is_known_by_its_certificate(tmp_path: Path) -> None:
     make_certificates(tmp_path)
+    own = {"cert": Pem(f"{tmp_path}/client.pem"), "key": Pem(f"{tmp_path}/client.key")}
     with ApiServer(certificates=tmp_path) as server:
-        server.put(SERVICES, "shop", "web", **service("10.96.0.1"))
-        own = {"K8S_CERT": f"{tmp_path}/client.pem", "K8S_KEY": f"{tmp_path}/client.key"}
-        trusting = config(server, K8S_CA=f"{tmp_path}/ca.pem", **own)
+        server.put("services", "shop", "web", **service("10.96.0.1"))
+        trusting = access(server, ca=Pem(f"{tmp_path}/ca.pem"), **own)
         async with following(KubeApi(trusting)) as mirror:
             await mirror.knows("web")
     with ApiServer(certificates=tmp_path) as server:
-        stranger = KubeApi(config(server, K8S_CA=f"{tmp_path}/other.pem"))
+        stranger = KubeApi(access(server, ca=Pem(f"{tmp_path}/other.pem")), SOON)
         async with following(stranger) as mirror:
-
-            async def refused() -> bool:
-                return "Kubernetes watch failed" in caplog.text
-
-            await eventually_async(refused, "the server is not trusted")
+            await mirror.fails(f"not from the authority in {tmp_path}/other.pem")
         assert (server.asked, mirror.names) == ([], set())
+
+
+async def test_the_authority_may_be_replaced(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    ca = tmp_path / "mounted.pem"
+    with ApiServer(certificates=tmp_path) as server:
+        server.put("services", "shop", "web", **service("10.96.0.1"))
+        async with following(KubeApi(access(server, ca=Pem(str(ca))), SOON)) as mirror:
+            await mirror.fails(f"{ca}: No such file or directory")
+            ca.write_bytes((tmp_path / "other.pem").read_bytes())
+            await mirror.fails("its certificate is not from the authority")
+            ca.unlink()
+            ca.write_bytes((tmp_path / "ca.pem").read_bytes())
+            await mirror.knows("web")
+
+
+async def test_a_refusal_names_the_rule_that_is_needed(server: ApiServer) -> None:
+    server.forbidden = {"endpointslices"}
+    with pytest.raises(OrchestratorUnavailable) as refused:
+        await KubeApi(access(server)).probe(SLICES)
+    assert str(refused.value) == (
+        f"{server.url}: the configured token may not read endpointslices (403 Forbidden): its "
+        'ClusterRole needs - {apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], '
+        'verbs: ["get", "list", "watch"]}'
+    )
+
+
+async def test_faults_are_told_apart(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    trusting = {"ca": Pem(f"{tmp_path}/ca.pem")}
+
+    async def fault(url: str, **credentials: object) -> str:
+        short = KubeTiming(connect=0.2, answer=0.2)
+        with pytest.raises(OrchestratorUnavailable) as failed:
+            await KubeApi(access(url, **credentials), short).probe(SERVICES)
+        return str(failed.value)
+
+    with ApiServer(certificates=tmp_path) as secure, ApiServer() as plain:
+        plain.silent = True
+        assert "no answer within 0.2 s" in await fault(plain.url)
+        assert "does not speak TLS" in await fault(f"https://127.0.0.1:{plain.port}", **trusting)
+        assert "no CA for Kubernetes: K8S_CA" in await fault(secure.url)
+        assert "cannot be resolved" in await fault("http://nowhere.invalid:1")
+    assert "connection refused" in await fault(plain.url)
+
+
+async def test_an_answer_that_makes_no_sense_is_a_fault(server: ApiServer) -> None:
+    server._list = lambda *_: b'["not a list of Kubernetes"]'  # type: ignore[method-assign]
+    async with following(KubeApi(access(server), SOON)) as mirror:
+        await mirror.fails("not an object of Kubernetes")

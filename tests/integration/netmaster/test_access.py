@@ -1,6 +1,7 @@
 """Who may do what with TLS: every route and RPC method, asked by every kind of client."""
 
 import asyncio
+import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,10 +15,14 @@ import aiohttp
 import pytest
 import uvloop
 
+from daemons.health import PATHS, Health
+from daemons.listen_address import ListenAddress
+from daemons.metrics_page import MetricsPage
 from daemons.peers import Role
 from daemons.tls import TlsContexts, TlsFiles, may_call
 from netmaster.api.access import AccessControl
 from netmaster.api.leader import Leader
+from netmaster.api.metrics import metrics_route
 from netmaster.api.proxy import Proxy
 from netmaster.api.route_table import ROUTES
 from netmaster.api.routes import Route
@@ -27,8 +32,6 @@ from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
 from netmaster.auth.passwords import HashCost, Passwords
 from netmaster.auth.users import User
-from netmaster.settings import ListenAddress
-from netplugin import settings as agent_settings
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
 from ofnet.rpc import control
@@ -109,12 +112,30 @@ async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
         )
         server = RestServer()
         stack.push_async_callback(server.close)
-        context = replace(context_of(lead), access=AccessControl(logins))
-        server.role = Leader(context).answer
+        control = AccessControl(logins)
+        server.role = Leader(replace(context_of(lead), access=control)).answer
+        server.own["/metrics"] = metrics_route(MetricsPage(), control)
         address = await server.listen(
             ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)
         )
         yield str(address), lead
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_metrics_are_for_administrators_and_readers(
+    certificates: Certificates, client: str
+) -> None:
+    async with leading(certificates.master) as (address, _):
+        found, text = await status(
+            certificates.contexts[client], "GET", f"https://{address}/metrics"
+        )
+    match client:
+        case "admin" | "reader":
+            assert (found, "python_info" in text) == (200, True)
+        case "no certificate" | "master":  # a master asks for others, here for nobody
+            assert found == 401
+        case _:
+            assert found == (0 if client in REFUSED else 403)
 
 
 def _replaced(user: User, _: User | None) -> User:
@@ -155,7 +176,7 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
 
 
 def _operator_may(path: str, *, own: bool, reads: bool) -> bool:
-    if path.startswith("inspect/globals/"):
+    if path.startswith("inspect/globals/") or path == "/api/v2/endpoints":
         return reads
     kind = path.removeprefix("inspect/").partition("/")[0]
     if kind in OWN_TENANT:
@@ -247,6 +268,10 @@ async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates)
             found, text = await status(context, "GET", f"https://{address}/api/v1/networks/")
             assert found == 200
             assert text.startswith(seen)
+        for client, shown in (("operator", 0), ("reader", 1)):
+            url = f"https://{address}/api/v2/endpoints"
+            found, text = await status(certificates.contexts[client], "GET", url)
+            assert (found, len(json.loads(text)["items"])) == (200, shown)
         url = f"https://{address}/api/v1/inspect/endpoints/c1/"
         found, text = await status(certificates.contexts["operator"], "GET", url)
         assert (found, text) == (403, "Insufficient privileges\n")
@@ -362,7 +387,7 @@ async def test_every_route_of_an_agent_answers_those_who_may_use_it(
 ) -> None:
     parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
     inspector = Inspector(**parts, pods=AsyncMock(), collected={})
-    app = inspector.application()
+    app = inspect.application(Health({}), inspector)
     routes = [
         (route.method, route.resource.canonical)
         for route in app.router.routes()
@@ -371,14 +396,16 @@ async def test_every_route_of_an_agent_answers_those_who_may_use_it(
     assert ("DELETE", "/debug/reclaimEndpoint/{key}") in routes
     reads = {"master", "admin", "reader"}
     wrong = []
-    listen = agent_settings.ListenAddress(LOOPBACK, 0)
+    listen = ListenAddress(LOOPBACK, 0)
     async with inspect.serve(listen, app, TlsContexts(certificates.agent)) as port:
         for method, path in routes:
             url = f"https://{LOOPBACK}:{port}{path.replace('{key}', 'x')}"
             found, _ = await status(certificates.contexts[client], method, url)
             may_use = client in reads and (method == "GET" or client != "reader")
-            if client in {*REFUSED, "no certificate"}:
+            if client in REFUSED:
                 expected = found == 0
+            elif path in PATHS:
+                expected = found == 200
             else:
                 expected = (found not in {0, 403}) if may_use else found == 403
             if not expected:

@@ -63,7 +63,7 @@ def command(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
 
 
 async def stored(store: Store) -> dict[str, bytes]:
-    """Return what the store holds of the leader's."""
+    """Return what the store holds of the leader's; the lineage is the store's own."""
     backend = client(store)
     try:
         snapshot = await backend.snapshot(keys.ROOT)
@@ -72,7 +72,7 @@ async def stored(store: Store) -> dict[str, bytes]:
     return {
         key: entry.value
         for key, entry in snapshot.entries.items()
-        if key.startswith(keys.LEADER_PREFIXES)
+        if key.startswith(keys.LEADER_PREFIXES) and key != keys.LINEAGE
     }
 
 

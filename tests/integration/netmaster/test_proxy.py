@@ -12,10 +12,10 @@ from gzip import compress
 
 import pytest
 
+from daemons.listen_address import ListenAddress
 from netmaster.api.bodies import BodyLimits
 from netmaster.api.proxy import Proxy, ProxyTiming
 from netmaster.api.server import RestServer
-from netmaster.settings import ListenAddress
 from tests.bed.waiting import eventually_async
 
 OWN = "10.0.0.1:9999"
@@ -145,6 +145,23 @@ async def until(holds: Callable[[], bool], what: str) -> None:
         return holds()
 
     await eventually_async(check, what, within=WITHIN)
+
+
+async def test_info_names_the_follower_beside_the_leader() -> None:
+    async def info(call: Call) -> None:
+        body = b'{"leader-ip":"10.0.0.1:9999","local-ip":"10.0.0.1"}'
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
+        await call.says(head.encode() + body)
+
+    async with follower(Leader(info)) as connected:
+        client = await connected()
+        await client.sends(request(path="/info"))
+        head, _, body = (await client.rest()).partition(b"\r\n\r\n")
+    assert body == (
+        f'{{"forwarded-by":"{OWN}","leader-ip":"10.0.0.1:9999","local-ip":"10.0.0.1"}}'.encode()
+    )
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert b"Content-Type: text/plain" in head
 
 
 async def test_an_answer_is_passed_on_while_it_comes() -> None:

@@ -1,14 +1,12 @@
 """`netplugin.kernel.iptables` on real iptables, both kinds of it, in a namespace of its own."""
 
 import os
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 
 import pytest
 
 from core.errors import HostError
-from netplugin.bridges import node_ports
 from netplugin.bridges.host_access import CHAINS, masquerade
-from netplugin.bridges.node_ports import Chosen, NodePort, rule
 from netplugin.kernel import iptables
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
 from tests.bed.netns import Namespace
@@ -37,21 +35,6 @@ async def test_rules_are_there_once_and_go(host: Namespace, program: str) -> Non
     ours = Iptables(CHAINS)
     assert await ours.found() == []
     for wanted in ([ONE], [ONE, OTHER], [OTHER], []):
-        assert await ours.keep(wanted)
-        assert not await ours.keep(wanted), "the second time there is nothing to do"
-        assert sorted(await ours.found()) == sorted(map(str, wanted))
-    assert listed(host, program) == before
-
-
-async def test_rules_of_node_ports_are_there_once_and_go(host: Namespace, program: str) -> None:
-    before = listed(host, program)
-    there = Chosen("default/web", IPv4Address("172.19.0.2"), 8080)
-    one, other, third = (
-        rule(NodePort(protocol, number), there)
-        for protocol, number in (("tcp", 30080), ("udp", 30080), ("tcp", 30081))
-    )
-    ours = Iptables(node_ports.CHAINS)
-    for wanted in ([one], [one, other, third], [other], []):
         assert await ours.keep(wanted)
         assert not await ours.keep(wanted), "the second time there is nothing to do"
         assert sorted(await ours.found()) == sorted(map(str, wanted))

@@ -5,6 +5,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -56,6 +57,24 @@ def shown(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("limit", "bucket"),
+    [
+        ({"rate": 10_000, "burst": 800}, "rate 10Mbit burst 100000b"),
+        ({"rate": 10_000}, "rate 10Mbit burst 1000000b"),
+        # the largest frame must fit in, of which the kernel may round off a byte
+        ({"rate": 64, "burst": 1}, r"rate 64Kbit burst 293[5-9]b"),
+    ],
+)
+async def test_what_a_pod_receives_is_limited(
+    links: KernelLinks, host: Namespace, pod: Namespace, limit: dict[str, int], bucket: str
+) -> None:
+    await links.add_pod_link(spec(pod, **limit))
+    found = host.run(["tc", "qdisc", "show", "dev", "vvport1"]).stdout
+    assert "tbf" in found
+    assert re.search(bucket, found)
+
+
 async def test_a_pod_gets_its_interface(
     links: KernelLinks, host: Namespace, pod: Namespace
 ) -> None:
@@ -78,6 +97,27 @@ async def test_a_pod_gets_its_interface(
     assert (route["gateway"], route["dev"]) == ("10.1.1.1", "eth0")
     (route6,) = shown(pod, "-6", "route", "show", "default")
     assert (route6["gateway"], route6["dev"]) == ("2001:db8::1", "eth0")
+
+
+async def test_what_a_pods_link_has_is_read(links: KernelLinks, pod: Namespace) -> None:
+    assert await links.pod_link(str(pod.path), "eth0") is None
+    await links.add_pod_link(spec(pod))
+    before = await links.pod_link(str(pod.path), "eth0")
+    assert before is not None
+    assert not before.up
+    await links.configure_pod(str(pod.path), "eth0", MAC, [V4, V6], GATEWAYS)
+    found = await links.pod_link(str(pod.path), "eth0")
+    assert found is not None
+    assert (found.up, found.mac) == (True, MAC)
+    assert {V4, V6} <= found.addresses
+    assert found.gateways == set(GATEWAYS)
+    assert {V4.network, V6.network} <= found.routes
+    pod.run(["ip", "route", "del", "default"])
+    less = await links.pod_link(str(pod.path), "eth0")
+    assert less is not None
+    assert less.gateways == {GATEWAYS[1]}
+    with pytest.raises(HostError, match="/nowhere"):
+        await links.pod_link("/nowhere", "eth0")
 
 
 async def test_a_link_passes_once_its_other_end_is_up(

@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from os_ken.lib.packet import ethernet, ipv4, packet, udp
 
-from core.ids import NetworkId
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
+from ofnet.names import Outcome, Question, Verdict
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import World
 from tests.bed.netns import Namespace, fresh_name, tx_checksum_off
@@ -204,8 +204,10 @@ async def test_a_pod_sends_in_its_own_name_only(
 
 
 async def test_dns_is_answered_or_sent_on_untouched(bridge: Dialled) -> None:
-    def resolve(network: NetworkId, message: bytes) -> bytes | None:
-        return b"a pod of " + network.encode() if message == b"who is contiv" else None
+    def resolve(question: Question) -> Outcome:
+        if question.message == b"who is contiv":
+            return b"a pod of " + question.network.encode()
+        return Verdict.FORWARD
 
     async with (
         two_pods(bridge) as (one, two, both),

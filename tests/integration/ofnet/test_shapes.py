@@ -11,11 +11,24 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ofnet.changes import EVERYTHING
+from ofnet.changes import EVERYTHING, ObjectKind
 from ofnet.desired import Desired
 from ofnet.flows import Flow
-from ofnet.openflow.fields import Flags
-from ofnet.world import ArpMode, Bridge, FwdMode, Rule, Uplink, World
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import Conntrack, ConntrackCommit, Instructions, Output
+from ofnet.openflow.fields import (
+    CT_INVALID,
+    CT_TRACKED,
+    FRAGMENT_ANY,
+    FRAGMENT_FIRST,
+    FRAGMENT_LATER,
+    FRAGMENT_NONE,
+    CtState,
+    Flags,
+)
+from ofnet.openflow.match import Match
+from ofnet.tables import Table, TableId
+from ofnet.world import ArpMode, Bridge, FwdMode, NamePort, Rule, Uplink, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.dialled import Dialled, dialled
 from tests.unit.ofnet.strategies import flows
@@ -75,6 +88,7 @@ async def test_flows_of_every_mode(
         fwd_mode=fwd_mode,
         arp_mode=arp_mode,
         guard=True,
+        name_port=NamePort(ofport=32574, mac="06:02:00:00:00:35"),
         rules={rule.id: rule for rule in RULES},
         peer_macs={PEER: "52:54:00:00:00:0c"},
         uplinks=(
@@ -106,6 +120,33 @@ def random_flows() -> list[Flow]:
     collect()
     assert len(sample) > 300
     return list(sample.values())
+
+
+async def test_connection_tracking(bridge: Dialled, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracking = Table(
+        id=TableId.DST_GRP,
+        matches=frozenset(oxm.FIELDS),
+        actions=frozenset({"ct", "ct_commit", "output"}),
+        next=frozenset(TableId),
+        resumes=frozenset(TableId),
+    )
+    monkeypatch.setattr("ofnet.flows.TABLES", {TableId.DST_GRP: tracking})
+    valid = CtState(CT_TRACKED, CT_TRACKED | CT_INVALID)
+    matches = {
+        Match(eth_type=oxm.ETH_IPV4, ip_frag=FRAGMENT_ANY, ct_state=CtState(0, CT_TRACKED)),
+        Match(eth_type=oxm.ETH_IPV4, ip_frag=FRAGMENT_LATER, ct_state=valid, ct_nw_proto=17),
+        Match(eth_type=oxm.ETH_IPV4, ct_state=valid, ct_zone=65001, in_port=5),
+        Match(eth_type=oxm.ETH_IPV6, ct_state=valid, ct_nw_proto=6, ct_tp_src=1, ct_tp_dst=2),
+        Match(eth_type=oxm.ETH_IPV6, ip_proto=17, ip_frag=FRAGMENT_FIRST, udp_dst=53),
+        Match(eth_type=oxm.ETH_IPV6, ip_proto=17, ip_frag=FRAGMENT_NONE, udp_dst=53),
+    }
+    track = Instructions((Conntrack(table=TableId.POLICY, zone=65000),))
+    tracked = [Flow(ObjectKind.PIPELINE, TableId.DST_GRP, 100, match, track) for match in matches]
+    committed = Instructions((ConntrackCommit(zone=65001), Output(7)))
+    match = Match(eth_type=oxm.ETH_IPV4, in_port=6)
+    tracked.append(Flow(ObjectKind.PIPELINE, TableId.DST_GRP, 100, match, committed))
+    got, wanted = await printed(bridge, tracked)
+    assert got == wanted
 
 
 async def test_random_flows(random_flows: list[Flow], bridge: Dialled) -> None:

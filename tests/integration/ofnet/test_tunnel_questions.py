@@ -1,6 +1,7 @@
 """A question for a pod not known everywhere yet goes through a real tunnel, and is answered.
 
-Two hosts with an Open vSwitch each; the bridge of the first knows its own pod alone.
+Two hosts with an Open vSwitch each; the bridge of the first knows its own pod alone. The answer is
+a claim by nobody known, so it arrives without the source guard alone (ADR 6).
 """
 
 import socket
@@ -52,16 +53,17 @@ def tunnel(bridge: Dialled, to: Host) -> Vtep:
     return Vtep(host=HostLabel(to.label), ip=IPv4Address(to.address), ofport=TUNNEL)
 
 
-def bridged(number: int, vtep: Vtep) -> World:
+def bridged(number: int, vtep: Vtep, *, guard: bool) -> World:
     """Return the World of a host that knows its own pod and the tunnel."""
     of = replace(world(here=(local(number),)), fwd_mode=FwdMode.BRIDGE, host_port=None)
-    return replace(of, vteps={vtep.host: vtep}, guard=True)
+    return replace(of, vteps={vtep.host: vtep}, guard=guard)
 
 
 async def test_a_pod_elsewhere_is_found_through_its_tunnel(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     async with dialled(here.ovs) as near, dialled(there.ovs) as far:
-        own, other = bridged(1, tunnel(near, there)), bridged(2, tunnel(far, here))
+        own = bridged(1, tunnel(near, there), guard=False)
+        other = bridged(2, tunnel(far, here), guard=False)
         async with running_agent(near, own) as asking, running_agent(far, other) as answering:
             with pod(near, 1) as one, one.frames() as wire:
                 found: list[Arp] = []
@@ -74,6 +76,21 @@ async def test_a_pod_elsewhere_is_found_through_its_tunnel(hosts: tuple[Host, Ho
                 )
             assert asking.stats["ArpReqReinject"] >= 1
             assert answering.stats["ArpReqRespSent"] >= 1
+
+
+async def test_guarded_the_answer_waits_for_the_record(hosts: tuple[Host, Host]) -> None:
+    here, there = hosts
+    async with dialled(here.ovs) as near, dialled(there.ovs) as far:
+        own = bridged(1, tunnel(near, there), guard=True)
+        other = bridged(2, tunnel(far, here), guard=True)
+        async with running_agent(near, own), running_agent(far, other) as answering:
+            with pod(near, 1) as one, one.frames() as wire:
+                found: list[Arp] = []
+                answered = answering.stats
+                await until(
+                    lambda: asks(wire, found) or answered["ArpReqRespSent"] >= 3, "three answers"
+                )
+                assert found == []
 
 
 def asks(wire: socket.socket, found: list[Arp]) -> bool:

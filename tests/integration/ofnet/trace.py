@@ -18,6 +18,7 @@ from tests.bed.ovs import OvsHost
 from tests.model.flow_evaluator import Packet, Sent, Value, Verdict
 
 _ACTION: Final = re.compile(r"(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?(?:,|$)")
+_TRACKING: Final = re.compile(r",?(ct\([^()]*\)|recirc\(0x[0-9a-f]+\))")
 _SETTING: Final = re.compile(r"(\w+)\((.*)\)")
 
 
@@ -74,7 +75,7 @@ class TracedBridge:
 
     def __init__(self, ovs: OvsHost, name: str, ports: Iterable[int]) -> None:
         self._ovs = ovs
-        self._name = name
+        self.name = name
         words: list[str] = []
         for port in ports:
             own = f"{name}p{port}"
@@ -86,23 +87,32 @@ class TracedBridge:
         )
         for port in ports:  # a link that is down is no member that a bundle sends by
             ovs.namespace.run(["ip", "link", "set", f"{name}p{port}", "up"])
-        shown = self._ask("dpif/show")
+        shown = self.ask("dpif/show")
         self._ofports = {
             int(number): int(ofport)
             for ofport, number in re.findall(rf"{name}p\d+ (\d+)/(\d+):", shown)
         }
 
     def install(self, flows: Iterable[Flow]) -> None:
-        """Have these flows and no others."""
-        file = self._ovs.rundir / f"{self._name}.flows"
+        """Have these flows and no others; groups of flows before may stay."""
+        flows = list(flows)
+        for group in {flow.instructions.group for flow in flows} - {None}:
+            assert group is not None
+            buckets = ",".join(map(str, group.buckets))
+            self._ovs.ofctl(
+                *("--may-create", "mod-group", self.name),
+                f"group_id={group.id},type=select,{buckets}",
+            )
+        file = self._ovs.rundir / f"{self.name}.flows"
         file.write_text("".join(f"{flow}\n" for flow in flows))
-        self._ovs.ofctl("replace-flows", self._name, str(file))
+        self._ovs.ofctl("replace-flows", self.name, str(file))
 
     def trace(self, packet: Packet) -> Verdict:
         """Return what leaves where; of the path, nothing."""
-        return verdict(self._ask("ofproto/trace", self._name, text(packet)), packet, self._ofports)
+        return verdict(self.ask("ofproto/trace", self.name, text(packet)), packet, self._ofports)
 
-    def _ask(self, *words: str) -> str:
+    def ask(self, *words: str) -> str:
+        """Return the switch's answer to a command of `ovs-appctl`."""
         pid = (self._ovs.rundir / "ovs-vswitchd.pid").read_text().strip()
         error, client = UnixctlClient.create(str(self._ovs.rundir / f"ovs-vswitchd.{pid}.ctl"))
         assert not error, error
@@ -126,14 +136,17 @@ def verdict(answer: str, packet: Packet, ofports: Mapping[int, int]) -> Verdict:
     """Return the verdict of a trace; `ofports` has the ports by the datapath's numbers."""
     final = packet
     for name, shown in (("metadata", "metadata"), ("tunnel_id", "tun_id")):
-        written = re.search(rf"^Final flow: .*\b{shown}=(0x[0-9a-f]+|\d+)", answer, re.MULTILINE)
-        if written is not None:
-            final = final.put(name, int(written[1], 0))
+        written = re.findall(rf"^Final flow: .*\b{shown}=(0x[0-9a-f]+|\d+)", answer, re.MULTILINE)
+        if written:
+            final = final.put(name, int(written[-1], 0))
     if re.search(r"^ +NORMAL$", answer, re.MULTILINE):
         return Verdict(sent=(Sent(PORT_NORMAL, packet),), final=final)
-    actions = re.search(r"^Datapath actions: (.*)$", answer, re.MULTILINE)
-    assert actions is not None, answer
-    return Verdict(sent=tuple(_sent(actions[1], packet, ofports)), final=final)
+    actions = re.findall(r"^Datapath actions: (.*)$", answer, re.MULTILINE)
+    assert actions, answer
+    # after connection tracking the packet starts anew, and the trace with it
+    parts = (_TRACKING.sub("", part).strip(",") for part in actions)
+    done = ",".join(part for part in parts if part and part != "drop") or "drop"
+    return Verdict(sent=tuple(_sent(done, packet, ofports)), final=final)
 
 
 def _sent(actions: str, packet: Packet, ofports: Mapping[int, int]) -> Iterable[Sent]:

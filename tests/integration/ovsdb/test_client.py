@@ -1,6 +1,7 @@
 """`netplugin.ovsdb` on a real ovsdb-server and ovs-vswitchd."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,10 +9,13 @@ from dataclasses import replace
 import pytest
 
 from core.errors import SwitchRefused, SwitchUnavailable
-from netplugin.ovsdb import BridgeSpec, Ovsdb, PortSpec
+from netplugin.kernel import heartbeat
+from netplugin.kernel.heartbeat import Heartbeat
+from netplugin.ovsdb import BridgeSpec, Continuity, Ovsdb, PortSpec
 from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
 from tests.bed.ovs import OvsHost
+from tests.bed.waiting import eventually
 from tests.integration.ofnet.dialled import listening
 
 pytestmark = pytest.mark.ovs
@@ -187,6 +191,31 @@ async def test_port_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) -> N
     assert interface.split() == ["1000", "50"]
 
 
+async def test_a_port_keeps_the_queue_of_its_device(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    host = ovs_module.namespace
+    bucket = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "latency", "25ms"]
+    for link, far in (("queue1", "far1"), ("queue2", "far2")):
+        host.run(["ip", "link", "add", link, "up", "type", "veth", "peer", far])
+        host.run(["tc", "qdisc", "add", "dev", link, *bucket])
+    await ovsdb.add_port(BRIDGE, PortSpec(name="queue1", keeps_queue=True))
+    await ovsdb.add_port(BRIDGE, PortSpec(name="queue2"))
+    await ovsdb.wait_ofport("queue2", 5)
+
+    def limited() -> list[str]:
+        links = ("queue1", "queue2")
+        return [
+            one for one in links if "tbf" in host.run(["tc", "qdisc", "show", "dev", one]).stdout
+        ]
+
+    assert limited() == ["queue1"], "what Open vSwitch does by itself is why ports have the row"
+    await ovsdb.add_port(BRIDGE, PortSpec(name="far1", keeps_queue=True))
+    assert ovs_module.vsctl("--columns=type", "--bare", "list", "qos").split() == ["linux-noop"]
+    await ovsdb.delete_bridge(BRIDGE)
+    assert ovs_module.vsctl("--columns=type", "--bare", "list", "qos").split() == []
+    for link in ("queue1", "queue2"):
+        host.run(["ip", "link", "delete", link])
+
+
 async def test_a_port_is_limited_and_freed_as_it_runs(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
     def limits() -> list[str]:
         columns = ("ingress_policing_rate", "ingress_policing_burst")
@@ -231,6 +260,32 @@ async def test_tunnel_port_is_a_trunk_with_options(ovs_module: OvsHost, ovsdb: O
     assert ovs_module.vsctl("get", "port", "vxif192029", "vlan_mode").strip() == "trunk"
 
 
+async def test_a_port_is_dead_without_heartbeats(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    host = ovs_module.namespace
+    host.run(["ip", "link", "add", "beaten", "up", "type", "veth", "peer", "far"])
+    host.run(["ip", "link", "set", "far", "up"])
+    continuity = Continuity(identifier=heartbeat.SWITCH, interval=heartbeat.INTERVAL)
+    await ovsdb.add_port(BRIDGE, PortSpec(name="beaten", continuity=continuity))
+    await ovsdb.wait_ofport("beaten")
+
+    def faults() -> str:
+        """Return what Open vSwitch finds wrong with the port's messages."""
+        said = ovs_module.appctl("cfm/show", "beaten").splitlines()
+        return " ".join(line.partition("fault: ")[2] for line in said)
+
+    eventually(lambda: faults().split() == ["recv"], "it is dead")
+    with host.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)) as frames:
+        frames.bind(("far", 0))
+        beats = Heartbeat(frames, "06:02:00:00:00:35")
+        beats.start()
+        try:
+            eventually(lambda: not faults().strip(), "it is alive")
+        finally:
+            beats.stop()
+    eventually(lambda: faults().split() == ["recv"], "it is dead again")
+    host.run(["ip", "link", "delete", "beaten"])
+
+
 async def test_stale_row_of_the_same_name_is_replaced(ovsdb: Ovsdb) -> None:
     await ovsdb.ensure_bridge(BridgeSpec(name="other", controller="tcp:127.0.0.1:6634"))
     await ovsdb.add_port("other", internal("vvport8", 8, external_ids={"endpoint-id": "old"}))
@@ -248,6 +303,17 @@ async def test_deleted_port_leaves_no_rows(ovs_module: OvsHost, ovsdb: Ovsdb) ->
     await ovsdb.delete_port(BRIDGE, "vvport9")
     await ovsdb.add_port(BRIDGE, internal("vvport9", 9))
     assert await ovsdb.wait_ofport("vvport9", 5) == 9
+
+
+async def test_a_withdrawn_ports_device_is_the_switchs_no_more(
+    ovs_module: OvsHost, ovsdb: Ovsdb
+) -> None:
+    await ovsdb.add_port(BRIDGE, internal("vvport11", 11))
+    await ovsdb.wait_ofport("vvport11", 5)
+    for _ in range(2):
+        await ovsdb.withdraw_port(BRIDGE, "vvport11")
+        assert "vvport11" not in ovsdb.ports()
+        assert "vvport11" not in ovs_module.ofctl("show", BRIDGE)
 
 
 async def test_port_before_its_device_is_not_yet(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:

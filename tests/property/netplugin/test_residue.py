@@ -1,12 +1,11 @@
 """What came and has gone leaves nothing behind, in whatever order it went.
 
 A tenant with a network, pods here and elsewhere, services of its own and one of Kubernetes, whose
-clients have been served and whose names have been asked for, goes again, piece by piece. Then no
+names have been asked for, goes again, piece by piece. Then no
 index of the agent is longer than before it came.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Address
 
@@ -15,25 +14,20 @@ from hypothesis import strategies as st
 
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
-from netplugin.world.kube_services import KubePort, KubeService
-from ofnet.changes import Changes, ObjectKind
-from ofnet.channel.wire import PacketIn
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.desired import Desired
 from ofnet.directory import Directory
-from ofnet.services.proxy import ServiceProxy
-from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode
 from state.intents import Fact
 from state.records import Encap
 from tests.unit.netplugin.records import HOST, PEER, network
 from tests.unit.netplugin.world.test_service_records import provider, record
-from tests.unit.ofnet import frames
 
-TARGETS = frozenset({(IPv4Address("10.1.0.3"), 8080)})
+TARGETS = frozenset({KubeTarget(address=IPv4Address("10.1.0.3"), port=8080)})
 KUBE = KubeService(
     namespace="shop",
     name="web",
-    address=IPv4Address("10.96.0.10"),
+    addresses=(IPv4Address("10.96.0.10"),),
     ports=(KubePort(protocol="TCP", port=80, targets=TARGETS),),
 )
 
@@ -44,16 +38,16 @@ class Bench:
     def __init__(self) -> None:
         self.world = WorldBuilder(HOST, FwdMode.ROUTING)
         self.world.set_complete()
-        self.sides = {b: (Directory(), ServiceProxy(b), Desired(b)) for b in Bridge}
+        self.sides = {b: (Directory(), Desired(b)) for b in Bridge}
         self.turn()
 
     def turn(self) -> None:
         """Have both bridges take over what has changed."""
-        for bridge, (directory, proxy, desired) in self.sides.items():
+        for bridge, (directory, desired) in self.sides.items():
             now, changes = self.world.take(bridge)
-            touched = directory.update(now, changes)
-            served = Changes.of(ObjectKind.SERVED, proxy.update(now, changes, directory, touched))
-            desired.update(replace(now, served=dict(proxy.served)), changes | served)
+            directory.update(now, changes)
+            desired.update(now, changes)
+            desired.groups()
 
     def comes(self, encap: Encap) -> list[Callable[[], object]]:
         """Have the tenant come; return the steps by which it goes."""
@@ -77,18 +71,7 @@ class Bench:
         ]
 
     def _ask(self) -> None:
-        """Have the pods ask for names, services and providers."""
-        for bridge, (directory, proxy, desired) in self.sides.items():
-            now = self.world.take(bridge)[0]
-            for pod in now.local.values():
-                for address, port in (("10.1.0.200", 80), ("10.96.0.10", 80), ("10.1.0.1", 8080)):
-                    for source in (40000, 40001):
-                        frame = frames.segment(pod, address, port, source_port=source)
-                        asked = PacketIn(TableId.SRV_PROXY_DNAT, pod.ofport, None, frame)
-                        proxy.packet_in(asked, now, directory)
-            assert bool(proxy.served) == bool(now.local)
-            served = Changes.of(ObjectKind.SERVED, proxy.served)
-            desired.update(replace(now, served=dict(proxy.served)), served)
+        """Have names asked for."""
         for name in ("web", "c1", "web.shop"):
             assert self.world.names.lookup(network().tenant, name, IPv4Address)
 

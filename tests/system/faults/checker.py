@@ -114,18 +114,21 @@ def lives_of(history: History) -> list[Life]:
 def _lies(lives: Iterable[Life]) -> Iterator[str]:
     """Find answers that contradict one given before."""
     for life in lives:
-        if len(set(life.addresses)) > 1:
-            yield f"{life} was told different addresses: {', '.join(life.addresses)}"
+        addresses = life.addresses
+        if len(set(addresses)) > 1:
+            yield f"{life} was told different addresses: {', '.join(addresses)}"
+        # Read once: each of them looks at the whole life, and a life may be long.
+        has, since, until = life.address, life.since, life.until
         for operation in life.operations:
-            if operation.verb in GIVING or not life.since < operation.invoked:
+            if operation.verb in GIVING or not since < operation.invoked:
                 continue
-            if operation.ended > life.until and operation.invoked != life.until:
+            if operation.ended > until and operation.invoked != until:
                 continue  # somebody had asked to be rid of it by then
             match operation.outcome:
                 case Refused(absent=True):
                     yield f"{life} was not there to {operation.verb}, though acknowledged"
-                case Done(address) if address != life.address:
-                    yield f"{life} has {life.address}, but {operation.verb} was told {address}"
+                case Done(address) if address != has:
+                    yield f"{life} has {has}, but {operation.verb} was told {address}"
                 case _:
                     pass
 

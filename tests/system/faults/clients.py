@@ -7,12 +7,13 @@ whose request failed goes on to another master, and asks nothing more of it befo
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from random import Random
-from typing import Final
+from typing import Final, Self
 
 from core.errors import ContivError
 from tests.bed.netns import Namespace
@@ -140,7 +141,11 @@ class Client:
 
 
 class Crowd:
-    """Many clients at work in a namespace, and their history."""
+    """Many clients at work in a namespace, and their history.
+
+    At the end of the context they are cancelled, whatever they wait for: their thread would keep
+    the interpreter from its exit.
+    """
 
     def __init__(
         self, namespace: Namespace, masters: Sequence[str], networks: Sequence[str], chance: Random
@@ -153,6 +158,16 @@ class Crowd:
         self._over = threading.Event()
         self._thread = ThreadPoolExecutor(1)
         self._work: Future[None] | None = None
+        self._cancel: Future[Callable[[], object]] = Future()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._work is not None and not self._work.done():
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                self._cancel.result()()
+        self._thread.shutdown()
 
     def start(self, names: Sequence[str]) -> None:
         """Let clients with these names begin."""
@@ -161,11 +176,16 @@ class Crowd:
         self._work = self._thread.submit(self._namespace.call, lambda: asyncio.run(live))
 
     @property
+    def asked(self) -> int:
+        """How many requests were sent until now."""
+        return len(self.history.operations)
+
+    @property
     def done(self) -> int:
         """How many requests were acknowledged until now; raises what a client died of."""
         if self._work is not None and self._work.done():
             self._work.result()
-        return sum(isinstance(one.outcome, Done) for one in self.history.operations)
+        return self.history.done
 
     def work(self, count: int, *, within: float) -> None:
         """Wait until so many more requests are acknowledged."""
@@ -177,10 +197,12 @@ class Crowd:
         self._over.set()
         if self._work is not None:
             self._work.result(within)
-        self._thread.shutdown()
         return self.history
 
     async def _live(self, clients: dict[str, Random]) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
         async with Web() as web, asyncio.TaskGroup() as group:
             for name, chance in clients.items():
                 client = Client(name, self._masters, self.history, web, chance)

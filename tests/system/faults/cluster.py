@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from core import keys
+from tests.bed.daemon import LOG_TAIL
 from tests.bed.hosts import Fabric
 from tests.bed.master import MODES, Master
 from tests.bed.netns import fresh_name, http_request
@@ -74,6 +75,17 @@ class Cluster:
     def led(self) -> bool:
         """Whether every master answers, which a follower does with its leader's words."""
         return all(self._get(f"{master.url}/version") is not None for master in self.masters)
+
+    def await_led(self, *, within: float) -> None:
+        """Wait until every master answers; a failure shows what each of them and the store said."""
+        try:
+            eventually(self.led, "every master knows a leader", within=within)
+        except TimeoutError as exc:
+            said = [
+                f"{'runs' if one.running else 'ended'}: {one.log}\n{one.log_text()[-LOG_TAIL:]}"
+                for one in (*self.masters, *self.store.servers)
+            ]
+            raise TimeoutError("\n".join([str(exc), *said])) from exc
 
     def evidence(self, networks: Sequence[str]) -> Evidence:
         """Return what is there, once it stays the same while it is looked at."""

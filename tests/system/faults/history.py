@@ -7,6 +7,7 @@ reserved is released by one request alone, for a second one that comes late coul
 somebody else was given meanwhile: the request names nobody.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -90,6 +91,8 @@ class History:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self._events = 0
+        # Counted as they end: what waits for a number of them asks many times a second.
+        self._ended: Counter[tuple[Verb, type[Outcome]]] = Counter()
 
     def invoke(self, verb: Verb, client: str, network: str, name: str) -> Operation:
         """Note that something is asked for from now on."""
@@ -101,13 +104,16 @@ class History:
         """Note what came of it."""
         operation.ended = self._next()
         operation.outcome = outcome
+        self._ended[operation.verb, type(outcome)] += 1
+
+    @property
+    def done(self) -> int:
+        """How many requests were acknowledged until now."""
+        return sum(self.count(verb, Done) for verb in Verb)
 
     def count(self, verb: Verb, outcome: type[Outcome]) -> int:
-        """Return how many requests of a kind had such an outcome."""
-        return sum(
-            operation.verb is verb and isinstance(operation.outcome, outcome)
-            for operation in self.operations
-        )
+        """Return how many requests of a kind ended with such an outcome."""
+        return self._ended[verb, outcome]
 
     def _next(self) -> int:
         self._events += 1

@@ -18,6 +18,9 @@ class _Nothing:
     def watch_dir(self, path: Path) -> None:
         raise AssertionError(path)
 
+    def watch_cgroup(self, name: str) -> None:
+        raise AssertionError(name)
+
 
 SANDBOX = Sandbox(
     name="p1",

@@ -21,6 +21,9 @@ ENV = {
     "CONTIV_CNI_SOCKET": "/nonexistent/contiv.sock",
 }
 
+SOCKET = ENV["CONTIV_CNI_SOCKET"]
+INSTALL = "install the contivk8s of the netplugin that listens at"
+
 
 def call(stdin: bytes = CONFIG, /, **env: str) -> tuple[int, dict[str, Any]]:
     code, out = main.answer(ENV | env, stdin)
@@ -34,11 +37,11 @@ def test_version_is_answered_in_the_version_asked(asked: str) -> None:
     assert code == 0
     assert json.loads(out) == {
         "cniVersion": asked,
-        "supportedVersions": ["0.3.1", "0.4.0", "1.0.0"],
+        "supportedVersions": ["0.3.1", "0.4.0", "1.0.0", "1.1.0"],
     }
 
 
-@pytest.mark.parametrize("verb", ["CHECK", "GC", "STATUS", "add", "FOO"])
+@pytest.mark.parametrize("verb", ["check", "add", "FOO"])
 def test_other_verbs_are_refused(verb: str) -> None:
     code, error = call(CNI_COMMAND=verb)
     assert (code, error["code"]) == (1, 4)
@@ -85,11 +88,30 @@ def test_no_agent_is_a_reason_to_try_again(verb: str) -> None:
     assert "/nonexistent/contiv.sock" in error["details"]
 
 
-@pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0"])
+@pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 def test_every_error_has_the_version_of_the_configuration(version: str) -> None:
     config = json.dumps({"cniVersion": version}).encode()
-    code, error = call(config, CNI_COMMAND="CHECK")
+    code, error = call(config, CNI_COMMAND="FOO")
     assert (code, error["code"], error["cniVersion"]) == (1, 4, version)
+
+
+@pytest.mark.parametrize(
+    ("verb", "since"), [("CHECK", "0.4.0"), ("GC", "1.1.0"), ("STATUS", "1.1.0")]
+)
+@pytest.mark.parametrize("version", main.SUPPORTED)
+def test_a_version_has_its_verbs(version: str, verb: str, since: str) -> None:
+    code, error = call(json.dumps({"cniVersion": version}).encode(), CNI_COMMAND=verb)
+    old = main.SUPPORTED.index(version) < main.SUPPORTED.index(since)
+    without_agent = 50 if verb == "STATUS" else 11
+    assert (code, error["code"]) == (1, 1 if old else without_agent)
+    assert not old or error["msg"] == f"Contiv:config version does not allow {verb}"
+
+
+@pytest.mark.parametrize("verb", ["GC", "STATUS"])
+def test_calls_about_no_container_need_no_variable(verb: str) -> None:
+    env = {"CNI_COMMAND": verb, "CONTIV_CNI_SOCKET": SOCKET}
+    code, out = main.answer(env, b'{"cniVersion":"1.1.0","name":"n"}')
+    assert (code, json.loads(out)["code"]) == (1, 50 if verb == "STATUS" else 11)
 
 
 def test_no_configuration_at_all_is_the_original_s_version() -> None:
@@ -122,8 +144,8 @@ def test_arguments_that_are_none_go_to_the_agent_as_they_are() -> None:
 def test_the_reply_is_printed_word_for_word() -> None:
     text = '{\n    "dns": "100%d\u00fc"\n}'
     body = json.dumps({"cni": text})
-    assert main.read_reply(f"HTTP/1.1 200 OK\r\nX: y\r\n\r\n{body}".encode()) == (0, text)
-    assert main.read_reply(f"HTTP/1.1 500 Bad\r\n\r\n{body}".encode()) == (1, text)
+    assert main.read_reply(f"HTTP/1.1 200 OK\r\nX: y\r\n\r\n{body}".encode(), SOCKET) == (0, text)
+    assert main.read_reply(f"HTTP/1.1 500 Bad\r\n\r\n{body}".encode(), SOCKET) == (1, text)
 
 
 @pytest.mark.parametrize(
@@ -131,16 +153,44 @@ def test_the_reply_is_printed_word_for_word() -> None:
     [
         (b"", 11, "the agent closed the connection without a reply"),
         (b"HTTP/1.1 200 OK\r\nConte", 11, "the agent closed the connection without a reply"),
-        (b"HTTP/1.1 200 OK\r\n\r\n{", 100, "the agent's reply makes no sense"),
-        (b"HTTP/1.1 404 Not Found\r\n\r\n404 page not found\n", 100, "makes no sense"),
+        (b"HTTP/1.1 200 OK\r\n\r\n{", 100, "the reply is not one of the agent"),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n404 page not found\n", 100, "page not found"),
         (b"HTTP/1.1 200 OK\r\n\r\n{}", 100, "the agent's reply has no CNI result"),
         (b'HTTP/1.1 500 X\r\n\r\n{"errmsg": "Error creating EP"}', 100, "Error creating EP"),
     ],
 )
 def test_a_broken_reply_is_an_error(reply: bytes, code: int, msg: str) -> None:
     with pytest.raises(main.CniError, match=msg) as caught:
-        main.read_reply(reply)
+        main.read_reply(reply, SOCKET)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "details"),
+    [
+        (
+            "403 Forbidden",
+            100,
+            "HTTP 403 Forbidden: no: run the plugin as root, or as the user of netplugin",
+        ),
+        (
+            "404 Not Found",
+            100,
+            f"HTTP 404 Not Found: no: {INSTALL} {SOCKET}",
+        ),
+        (
+            "408 Request Timeout",
+            11,
+            f"HTTP 408 Request Timeout: no: is {SOCKET} the socket of netplugin?",
+        ),
+        ("502 Bad Gateway", 11, f"HTTP 502 Bad Gateway: no: is {SOCKET} the socket of netplugin?"),
+        ("418 Teapot", 100, f"HTTP 418 Teapot: no: is {SOCKET} the socket of netplugin?"),
+    ],
+)
+def test_a_refusal_names_the_cause_and_the_remedy(status: str, code: int, details: str) -> None:
+    with pytest.raises(main.CniError) as caught:
+        main.read_reply(f"HTTP/1.1 {status}\r\n\r\nno\n".encode(), SOCKET)
+    assert (caught.value.code, caught.value.details) == (code, details)
 
 
 @given(

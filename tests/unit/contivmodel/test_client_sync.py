@@ -55,6 +55,36 @@ def test_reading_keeps_the_order_of_the_server(peer: Peer) -> None:
     assert peer.dialled == ("10.0.0.1", 9999)
 
 
+def test_a_list_in_pages_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = iter(
+        ['{"items": [{"key": "a"}], "next": "a"}', '{"items": [{"key": "b"}], "next": ""}']
+    )
+    peers: list[Peer] = []
+
+    def dial(*_: object) -> socket.socket:
+        peers.append(Peer())
+        peers[-1].will_answer(answer(next(pages)))
+        return peers[-1].near
+
+    monkeypatch.setattr("contivmodel.client_sync._dial", dial)
+    found = list(RestClient(BASE).endpoints([("label", "app=web")], limit=1))
+    assert [one["key"] for one in found] == ["a", "b"]
+    lines = [peer.request()[0] for peer in peers]
+    assert lines == [
+        "GET /api/v2/endpoints?label=app%3Dweb&limit=1 HTTP/1.1",
+        "GET /api/v2/endpoints?label=app%3Dweb&limit=1&after=a HTTP/1.1",
+    ]
+    for peer in peers:
+        peer.near.close()
+        peer.far.close()
+
+
+def test_a_problem_of_api_v2_is_told_in_its_own_words(peer: Peer) -> None:
+    peer.will_answer(answer('{"title": "x", "detail": "unknown parameter x"}', "400 Bad Request"))
+    with pytest.raises(MasterRefused, match=r"^unknown parameter x$"):
+        list(RestClient(BASE).endpoints([("x", "y")]))
+
+
 def test_paths_of_lists_and_inspection(peer: Peer) -> None:
     peer.will_answer(answer("[]"))
     assert RestClient(BASE).list_all("tenants") == []
@@ -113,7 +143,7 @@ def test_a_base_path_is_kept_and_its_last_slash_ignored(base: str, peer: Peer) -
         ("500 Internal Server Error", "tenant not found\n", "tenant not found\n"),
         ("502 Bad Gateway", "<html>", "502 Bad Gateway"),
         ("301 Moved Permanently", "", "301 Moved Permanently"),
-        ("200 OK", "null", "the answer is not an object"),
+        ("200 OK", "null", "GET /api/v1/tenants/nope/: netmaster's answer is not an object"),
         ("200 OK", "hello", "the answer is not JSON: Expecting value: line 1 column 1 (char 0)"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core.connections import ConnectionGuard, ConnectionLimits
+from core.guarded_protocols import guarded
 from tests.bed.waiting import eventually_async
 
 
@@ -126,7 +127,7 @@ async def test_who_sends_no_request_is_let_go() -> None:
 
 async def test_who_does_not_read_is_let_go() -> None:
     limited = guard(unread=0.01)
-    protocols = [limited.guarded(Recorded)() for _ in range(3)]
+    protocols = [guarded(limited, Recorded)() for _ in range(3)]
     reading, stuck, gone = transports = [Transport("a") for _ in range(3)]
     for protocol, transport in zip(protocols, transports, strict=True):
         protocol.connection_made(transport)
@@ -141,7 +142,7 @@ async def test_who_does_not_read_is_let_go() -> None:
 
 async def test_a_guarded_protocol_gets_every_event() -> None:
     inner = Recorded()
-    protocol = guard().guarded(lambda: inner)()
+    protocol = guarded(guard(), lambda: inner)()
     protocol.connection_made(Transport("a"))
     protocol.data_received(b"data")
     protocol.eof_received()
@@ -161,7 +162,7 @@ async def test_a_refused_connection_has_no_protocol() -> None:
         return made[-1]
 
     with limited.busy(kept):
-        protocol = limited.guarded(factory)()
+        protocol = guarded(limited, factory)()
         refused = Transport("a")
         protocol.connection_made(refused)
         protocol.data_received(b"data")

@@ -1,6 +1,6 @@
 """A netmaster in memory with the API of the REST client, and a way to run netctl against it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,9 @@ class MemoryMaster:
     host_states: Callable[[int], list[Json]] = lambda _look: []
     """The hosts at each look, by its number."""
     looks: int = 0
+    found: list[Json] = field(default_factory=list)
+    """The endpoints that any query finds."""
+    asked: list[tuple[str, str]] = field(default_factory=list)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
     drained: dict[str, bool] = field(default_factory=dict)
@@ -41,6 +44,11 @@ class MemoryMaster:
             return self.objects[plural][key]
         except KeyError as exc:
             raise MasterRefused(f"{plural[:-1]} not found\n") from exc
+
+    def endpoints(self, asked: Iterable[tuple[str, str]]) -> Iterator[Json]:
+        self._refuse()
+        self.asked = list(asked)
+        return iter(self.found)
 
     def hosts(self) -> list[Json]:
         self.looks += 1

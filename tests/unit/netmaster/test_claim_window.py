@@ -13,29 +13,104 @@ from netmaster.api.endpoints import CallContext, allocate_address, create_endpoi
 from netmaster.api.server import RestServer
 from netmaster.claim_window import ClaimWindow
 from objdb.memory import MemoryStore
+from ofnet.rpc.control import Node, Report
 from tests.bed.waiting import eventually_async
 from tests.unit.netmaster.scene import NOW, Scene, wanted
 from tests.unit.netmaster.test_leadership import Master, candidate
 
 WINDOW = CallContext(NOW, "kubernetes", claims_only=True)
-RESTORED = "the store was restored; hosts are claiming their endpoints, retry"
+RESTORED = "hosts are claiming the endpoints of their running pods, retry"
+ONE, OTHER = Node("192.0.2.1", 9002), Node("192.0.2.2", 9002)
 
 
-def test_it_opens_when_the_store_went_back_and_again_when_a_term_begins() -> None:
-    now = [100.0]
-    window = ClaimWindow(3.0, lambda: now[0])
-    window.term_begins()
-    assert not window.is_open()
-    window.store_went_back()
-    now[0] += 60.0
-    assert not window.is_open()
-    window.term_begins()
-    now[0] += 2.9
-    assert window.is_open()
-    now[0] += 0.2
-    assert not window.is_open()
-    window.term_begins()
-    assert not window.is_open()
+class Scenes:
+    """A window, its clock and what agents reported."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.reports: dict[Node, Report] = {}
+        self.window = ClaimWindow(self.reports, 3.0, lambda: self.now)
+
+    def begins(self, history: str, *agents: Node, restored: bool = False) -> None:
+        self.window.term_begins(history, restored=restored, agents=agents)
+
+    def says(self, agent: Node, history: str | None) -> None:
+        self.reports[agent] = Report(node=agent, host="h", history=history)
+
+    def lasts(self) -> float:
+        """Let the time of the window pass; return how long it was, at most 9 seconds."""
+        began = self.now
+        while self.window.is_open() and self.now < began + 9:
+            self.now += 0.125
+        return self.now - began
+
+
+@pytest.fixture
+def scene() -> Scenes:
+    return Scenes()
+
+
+def test_it_opens_when_the_store_went_back_and_again_when_a_term_begins(scene: Scenes) -> None:
+    scene.begins("t1")
+    assert not scene.window.is_open()
+    scene.window.store_went_back()
+    assert scene.lasts() == 3.0
+    scene.now += 60.0
+    scene.begins("t2")
+    assert scene.lasts() == 3.0
+    scene.begins("t3")
+    assert not scene.window.is_open()
+
+
+def test_it_opens_on_a_store_that_shows_that_it_was_restored(scene: Scenes) -> None:
+    scene.says(ONE, "t1")
+    scene.begins("t1", ONE, restored=True)
+    assert scene.lasts() == 3.0, "whoever else has pods is not registered yet"
+
+
+def test_a_master_that_knows_nothing_waits_for_the_word_of_each_agent(scene: Scenes) -> None:
+    scene.says(ONE, "t0")
+    scene.begins("t1", ONE, OTHER)
+    scene.now += 1.0
+    scene.says(ONE, "t1")
+    assert scene.window.is_open()
+    scene.says(OTHER, "t1")
+    assert not scene.window.is_open()
+    scene.says(OTHER, "")
+    assert not scene.window.is_open(), "once closed it is closed"
+
+
+def test_it_does_not_wait_for_long_for_an_agent_that_says_nothing(scene: Scenes) -> None:
+    scene.says(ONE, None)
+    scene.begins("t1", ONE, OTHER)
+    assert scene.lasts() == 3.0
+
+
+def test_a_master_that_saw_another_lead_does_not_wait(scene: Scenes) -> None:
+    scene.window.lock_held(7)
+    scene.now += 6.0
+    scene.window.lock_held(None)
+    scene.window.lock_held(9)
+    scene.begins("t2", ONE)
+    assert not scene.window.is_open()
+
+
+def test_leaders_that_were_short_lived_have_not_waited(scene: Scenes) -> None:
+    for holding in range(9):
+        scene.window.lock_held(holding)
+        scene.now += 2.0
+    scene.begins("t9", ONE)
+    assert scene.lasts() == 3.0
+
+
+def test_what_was_seen_before_the_store_went_back_counts_no_more(scene: Scenes) -> None:
+    scene.window.lock_held(7)
+    scene.now += 6.0
+    scene.window.store_went_back()
+    scene.begins("t2", ONE)
+    assert scene.lasts() == 3.0
+    scene.begins("t3", ONE)
+    assert scene.lasts() == 3.0, "the holder has not led for long in this history"
 
 
 def test_claims_and_what_exists_are_answered_and_new_addresses_are_not() -> None:

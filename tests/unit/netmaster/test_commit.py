@@ -26,7 +26,7 @@ from netmaster.commit import Committer, CommitTiming, WriteAuthority
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import group, netprofile, network, policy
 from netmaster.plan.show import inspect
-from netmaster.progress import unapplied_reason
+from netmaster.progress import Applicable, unapplied_reason
 from netmaster.stored import Write
 from netmaster.view import View
 from objdb.api import Change, Delete, Delta, Fence, Put, Snapshot
@@ -466,8 +466,8 @@ async def test_revisions_are_those_that_agents_reach(lead: Term) -> None:
             lead.committer.submit(lambda view: network.delete(view, "default:n2")),
         ):
             await change
-            assert unapplied_reason(marks, [said(reached)])
-            while unapplied_reason(marks, [said(reached)]):
+            assert unapplied_reason(Applicable(marks), [said(reached)])
+            while unapplied_reason(Applicable(marks), [said(reached)]):
                 events = await feed.take()
                 reached |= {e.prefix: e.rev for e in events if isinstance(e, Reached)}
     assert marks.keys() == {keys.MASTER_CONFIG, keys.NETWORKS, keys.ENDPOINTS}

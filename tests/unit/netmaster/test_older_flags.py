@@ -4,7 +4,8 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from netmaster.settings import FLAGS, ListenAddress, Settings, resolve
+from daemons.listen_address import ListenAddress
+from netmaster.settings import FLAGS, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 
 STORE = "--cluster-store=etcd://10.0.0.1:2379"

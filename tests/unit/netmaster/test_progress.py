@@ -1,5 +1,6 @@
 """What "applied" means."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from core.ids import HostLabel, NetworkId
 from netmaster.progress import (
     NO_AGENT,
     NOT_REPORTED,
+    OTHER_HISTORY,
+    Applicable,
     HostState,
     ObservedHost,
     PrefixRevisions,
@@ -64,11 +67,21 @@ def test_a_new_pod_waits_for_the_revisions_of_policies() -> None:
 def test_a_host_is_behind_until_all_its_reports_reach_every_revision(
     reports: list[Report | None], why: str
 ) -> None:
-    assert unapplied_reason(CHANGED, reports) == why
+    assert unapplied_reason(Applicable(CHANGED), reports) == why
 
 
 def test_without_changes_every_host_that_reported_has_applied_all() -> None:
-    assert unapplied_reason({}, [says(VXLAN, {})]) == ""
+    assert unapplied_reason(Applicable({}), [says(VXLAN, {})]) == ""
+
+
+@pytest.mark.parametrize(
+    ("history", "why"),
+    [("t2", ""), ("t1", OTHER_HISTORY), ("", OTHER_HISTORY), (None, "")],
+)
+def test_revisions_are_compared_in_one_history(history: str | None, why: str) -> None:
+    """An agent of a release without histories names none."""
+    report = dataclasses.replace(says(VXLAN, BOTH), history=history)
+    assert unapplied_reason(Applicable(CHANGED, "t2"), [report]) == why
 
 
 def test_a_host_as_it_is_shown() -> None:
@@ -90,7 +103,7 @@ def test_a_host_as_it_is_shown() -> None:
     reports = {VXLAN: says(VXLAN, BOTH, "a", "b"), VLAN: says(VLAN, BOTH, "b")}
     there = ObservedHost(record=record, registered=True, reports=reports)
     assert shown_host(
-        there, CHANGED, HostState(endpoints=4, drained=True, missing_since=3.0)
+        there, Applicable(CHANGED), HostState(endpoints=4, drained=True, missing_since=3.0)
     ) == shown | {
         "registered": True,
         "ends": ["192.0.2.1:9002", "192.0.2.1:9003"],
@@ -101,7 +114,7 @@ def test_a_host_as_it_is_shown() -> None:
         "drained": True,
     }
     gone = ObservedHost(record=record, registered=False, reports={})
-    assert shown_host(gone, CHANGED, HostState(missing_since=3.0)) == shown | {
+    assert shown_host(gone, Applicable(CHANGED), HostState(missing_since=3.0)) == shown | {
         "registered": False,
         "ends": [],
         "applied": False,
@@ -119,6 +132,6 @@ def test_agents_at_two_addresses_with_one_label_are_an_error() -> None:
     host = ObservedHost(
         record=record, registered=True, reports={VXLAN: says(VXLAN, BOTH), other: None}
     )
-    assert shown_host(host, CHANGED, HostState())["errors"] == [
+    assert shown_host(host, Applicable(CHANGED), HostState())["errors"] == [
         "agents at 192.0.2.1 and 192.0.2.9 have this label: give each host its own --host"
     ]

@@ -39,3 +39,13 @@ def test_an_address_that_is_reserved_again_has_its_whole_time_again() -> None:
     clock.at += GRACE
     (overdue,) = reservations.overdue(scene.view)
     assert overdue.endswith("10.1.1.9")
+
+
+def test_a_swarms_reservations_never_end_by_time() -> None:
+    scene, clock = Scene(), Clock()
+    scene.network("n1")
+    scene.allocate()
+    reservations = Reservations(clock, endless=True)
+    reservations.overdue(scene.view)
+    clock.at += 9 * GRACE
+    assert reservations.overdue(scene.view) == frozenset()

@@ -20,6 +20,8 @@ from netplugin.bridges.record_events import RecordEvents
 from netplugin.cni.request import PodRequest
 from netplugin.masters.progress import Progress
 from netplugin.ovsdb import PortSpec
+from netplugin.pods import mapping_rules
+from netplugin.pods.calls import CniCalls
 from netplugin.pods.endpoint_registry import EndpointRegistry
 from netplugin.pods.garbage_collection import GarbageCollector
 from netplugin.pods.handler import Pods
@@ -38,10 +40,12 @@ from netplugin.world.builder import WorldBuilder
 from objdb.api import Backend
 from objdb.memory import MemoryBackend
 from ofnet.world import Bridge, FwdMode
+from state.intents import Fact
 from state.records import NetworkRecord, Record
 from state.watch import Changed
 from tests.unit.bgp_router import FakeRouter
 from tests.unit.netplugin.fakes import (
+    FakeChains,
     FakeControl,
     FakeFirewall,
     FakeJournal,
@@ -66,11 +70,14 @@ class Outside:
     links: FakeLinks
     ovsdb: FakeOvsdb
     firewall: FakeFirewall
+    port_rules: FakeFirewall
+    chains: FakeChains
     master: FakeMaster
     switches: dict[Bridge, FakeSwitch]
     router: FakeRouter
     settings: Settings
     timing: Timing = field(default_factory=Timing)
+    routing_localnet: set[str] = field(default_factory=set)
 
     @classmethod
     def new(cls) -> "Outside":
@@ -82,6 +89,8 @@ class Outside:
             links=links,
             ovsdb=FakeOvsdb(faults, links),
             firewall=FakeFirewall(faults),
+            port_rules=FakeFirewall(faults),
+            chains=FakeChains(faults),
             master=FakeMaster(faults),
             switches={bridge: FakeSwitch(bridge, faults) for bridge in Bridge},
             router=FakeRouter(),
@@ -94,6 +103,14 @@ class Outside:
         """Change time limits of the agents that are built from now on."""
         self.timing = replace(self.timing, pods=replace(self.timing.pods, **pods))
 
+    def _firewall(self, chains: object) -> FakeFirewall:
+        if chains is pod_guard.CHAINS:
+            return FakeFirewall(self.faults)
+        return self.port_rules if chains is mapping_rules.CHAINS else self.firewall
+
+    async def _route_localnet(self, link: str) -> None:
+        self.routing_localnet.add(link)
+
     def clients(self, store: Backend) -> Clients:
         """Return what `netplugin.startup.clients` connects to, as fakes."""
         return Clients(
@@ -103,9 +120,9 @@ class Outside:
             links=self.links,
             journal=self.journal,
             host_ports=HostPorts(self.ovsdb, self.links),
-            iptables=lambda chains: (
-                FakeFirewall(self.faults) if chains is pod_guard.CHAINS else self.firewall
-            ),
+            iptables=self._firewall,
+            route_localnet=self._route_localnet,
+            chains=lambda _prefix: self.chains,
             dial_bgp=self.router.connect,
         )
 
@@ -164,6 +181,10 @@ class Agent:
         return self.pod_services.pods
 
     @property
+    def calls(self) -> CniCalls:
+        return self.pod_services.calls
+
+    @property
     def registry(self) -> EndpointRegistry:
         return self.pod_services.host.registry
 
@@ -187,7 +208,7 @@ class Agent:
     def host_interfaces(self) -> HostInterfaces:
         return self.pod_services.host_interfaces
 
-    def learn(self, key: str, record: Record) -> None:
+    def learn(self, key: str, record: Fact) -> None:
         """Have the store tell of a record."""
         self.records.apply(Changed(key, record, None))
 

@@ -18,6 +18,7 @@ SHORT = PodTiming(
     yield_to_add=0.05,
     port_gap=0.002,
     port_rescan=0.002,
+    collect_grace=0.0,
 )
 
 

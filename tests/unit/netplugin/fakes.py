@@ -6,18 +6,21 @@ about even if whoever asked for it has been cancelled meanwhile.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network, ip_address
 from pathlib import Path
 from typing import TypeVar
 
+from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest, UpdateEndpointRequest
 from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound, SwitchRefused
 from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.iptables import Iptables, IptablesRule
+from netplugin.kernel.iptables_chains import Chains, OwnChains
 from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
+from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
 from netplugin.masters.client import Granted, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
@@ -29,8 +32,9 @@ from ofnet.channel.wire import PacketIn
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
+from ofnet.translations import Translated
 from ofnet.world import Bridge
-from state.records import EndpointRecord
+from state.records import EndpointRecord, NetworkRecord
 from tests.unit.netplugin.records import NET, endpoint
 
 T = TypeVar("T")
@@ -119,6 +123,7 @@ class FakeJournal(Journal):
 
     def __init__(self, faults: Faults) -> None:
         self.entries: dict[EndpointKey, JournalEntry] = {}
+        self.staged: dict[EndpointKey, JournalEntry] = {}
         self._faults = faults
 
     async def load(self) -> list[JournalEntry]:
@@ -128,6 +133,20 @@ class FakeJournal(Journal):
         await self._faults.work(
             f"journal {entry.state}",
             lambda: self.entries.update({entry.key: entry}),
+            lane="journal",
+        )
+
+    async def stage(self, entry: JournalEntry) -> None:
+        await self._faults.work(
+            f"journal {entry.state}",
+            lambda: self.staged.update({entry.key: entry}),
+            lane="journal",
+        )
+
+    async def commit(self, key: EndpointKey) -> None:
+        await self._faults.work(
+            "journal commit",
+            lambda: self.entries.update({key: self.staged.pop(key)}),
             lane="journal",
         )
 
@@ -158,11 +177,17 @@ class FakeLinks(KernelLinks):
         self.own: dict[str, Inside] = {}
         """What the host's own links were given."""
         self.routes: dict[str, list[HostRoute]] = {}
+        self.neighbours: dict[str, dict[Address, str]] = {}
+        self.loose: set[str] = set()
         self.watchers: list[Callable[[], None]] = []
         self.underlay = {UNDERLAY_CARD: 1500}
         """The MTUs of the links that are not pods'."""
         self.changed = asyncio.Event()
         """Set: some link is another."""
+        self.down: set[tuple[str, str]] = set()
+        """Links of pods that somebody has set down, by namespace and name."""
+        self.peer_mtus: dict[str, tuple[str, int]] = {}
+        """What was set in which namespace, by the name of a link's end on the host."""
         self.dead: set[str] = set()
         """Namespaces that are gone, by their paths."""
         self._faults = faults
@@ -187,6 +212,20 @@ class FakeLinks(KernelLinks):
         inside = Inside(mac, list(addresses), list(gateways))
         await self._faults.work("inside", lambda: self._configure(netns_path, ifname, inside))
 
+    async def pod_link(self, netns_path: str, ifname: str) -> FoundLink | None:
+        if netns_path in self.dead:
+            raise HostError(f"namespace {netns_path}: No such file or directory")
+        inside = self.inside.get((netns_path, ifname))
+        if inside is None:
+            return None
+        return FoundLink(
+            up=(netns_path, ifname) not in self.down,
+            mac=inside.mac,
+            addresses=frozenset(inside.addresses),
+            gateways=frozenset(inside.gateways),
+            routes=frozenset({*(a.network for a in inside.addresses), *inside.routes}),
+        )
+
     async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
         given = self.inside[netns_path, ifname]
         routed = replace(given, routes=(*given.routes, subnet))
@@ -199,6 +238,12 @@ class FakeLinks(KernelLinks):
 
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
         await self._faults.work("routes", lambda: self.routes.update({name: list(routes)}))
+
+    async def loosen(self, name: str) -> None:
+        self.loose.add(name)
+
+    async def ensure_neighbours(self, name: str, macs: Mapping[Address, str]) -> None:
+        await self._faults.work("neighbours", lambda: self.neighbours.update({name: dict(macs)}))
 
     async def delete_links(self, names: Iterable[str]) -> None:
         gone = set(names)
@@ -232,6 +277,12 @@ class FakeLinks(KernelLinks):
             self.there[host_name] = replace(spec, mtu=mtu)
 
         await self._faults.work("mtu", change)
+
+    async def set_peer_mtu(self, host_name: str, netns_path: str, mtu: int) -> None:
+        spec = self.there[host_name]
+        assert spec is not None
+        self.there[host_name] = replace(spec, mtu=mtu)
+        self.peer_mtus[host_name] = netns_path, mtu
 
     async def changes(self) -> AsyncIterator[None]:
         while True:
@@ -476,12 +527,37 @@ class FakeFirewall(Iptables):
         self.rules: list[IptablesRule] = []
         self._faults = faults
 
+    async def found(self) -> list[str]:
+        return [str(rule) for rule in self.rules]
+
     async def keep(self, wanted: Collection[IptablesRule]) -> bool:
         return await self._faults.work("rules", lambda: self._replace(list(wanted)))
 
     def _replace(self, wanted: list[IptablesRule]) -> bool:
         before, self.rules = self.rules, wanted
         return before != wanted
+
+
+class FakeChains(OwnChains):
+    """The agent's own chains, by family and table."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__()
+        self.there: dict[tuple[int, str], dict[str, Sequence[str]]] = {}
+        self._faults = faults
+
+    async def replace(self, version: int, wanted: Chains) -> None:
+        made = {(version, table): dict(chains) for table, chains in wanted.items()}
+        await self._faults.work("chains", lambda: self.there.update(made))
+
+    async def remove(self, tables: Sequence[str], versions: Iterable[int] = (4, 6)) -> None:
+        gone = {
+            (version, table): dict[str, Sequence[str]]() for version in versions for table in tables
+        }
+        await self._faults.work("chains", lambda: self.there.update(gone))
+
+    async def rules(self, version: int, table: str, name: str) -> list[str]:
+        return list(self.there.get((version, table), {}).get(name, ()))
 
 
 class FakeMaster:
@@ -493,16 +569,48 @@ class FakeMaster:
         self.revisions: dict[str, int] = {}
         self._faults = faults
         self.last = 0
+        self.history = ""
+        self.reserved: set[tuple[str, str]] = set()
+        """Addresses, each after netmaster's name of its network."""
+        self.asked: list[AllocAddressRequest] = []
+        self.updates: list[UpdateEndpointRequest] = []
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         record = await self._faults.work("create", lambda: self._create(wanted))
-        return Granted(record, dict(self.revisions))
+        return Granted(record, dict(self.revisions), self.history)
 
     async def delete_endpoint(
         self, tenant: TenantName, network: NetworkName, endpoint_id: str
     ) -> None:
         gone = endpoint_key(network_id(network, tenant), endpoint_id)
         await self._faults.work("release", lambda: self.endpoints.pop(gone, None))
+
+    async def set_labels(self, record: EndpointRecord, network: NetworkRecord) -> None:
+        assert record.network == network.id
+        await self._faults.work("labels", lambda: self.endpoints.update({record.key: record}))
+
+    async def ready(self) -> None:
+        await self._faults.work("ready", lambda: None)
+
+    async def reserve_address(self, wanted: AllocAddressRequest) -> str:
+        return await self._faults.work("reserve", lambda: self._reserve(wanted))
+
+    async def release_address(self, held: ReleaseAddressRequest) -> None:
+        gone = held.network_id, held.ipv4_address
+        await self._faults.work("release address", lambda: self.reserved.discard(gone))
+
+    async def update_endpoint(self, update: UpdateEndpointRequest) -> None:
+        await self._faults.work("update", lambda: self.updates.append(update))
+
+    def _reserve(self, wanted: AllocAddressRequest) -> str:
+        self.asked.append(wanted)
+        subnet, _, length = wanted.address_pool.partition("/")
+        address = wanted.preferred
+        if not address:
+            self.last += 1
+            address = str(ip_address(subnet) + self.last)
+        self.reserved.add((wanted.network_id, address))
+        return f"{address}/{length}"
 
     def _create(self, wanted: WantedEndpoint) -> EndpointRecord:
         ask = wanted.request
@@ -515,14 +623,18 @@ class FakeMaster:
         if key not in self.endpoints:
             self.last += 1
             record = endpoint(self.last, nid=nid, container=ask.endpoint_id)
-            if ask.claim:
+            if ask.config.ip_address:
                 held = {one.ip_address for one in self.endpoints.values()}
                 if ask.config.ip_address in held:
                     raise Conflict(f"ip address {ask.config.ip_address} is not available")
-                number = int(ask.config.ip_address.rpartition(".")[2])
+                number = int(IPv4Address(ask.config.ip_address)) & 0xFFFF
                 record = endpoint(number, nid=nid, container=ask.endpoint_id)
             self.endpoints[key] = replace(
-                record, service_name=ask.service_name, common_name=ask.common_name
+                record,
+                service_name=ask.service_name,
+                common_name=ask.common_name,
+                mac_address=ask.config.mac_address or record.mac_address,
+                labels=dict(ask.labels) or None,
             )
         return self.endpoints[key]
 
@@ -531,17 +643,13 @@ class FakeSwitch(Switch):
     """A switch's flow table: adds replace by table, priority and match, deletes go by cookie."""
 
     def __init__(self, bridge: Bridge, faults: Faults) -> None:
-        super().__init__(bridge)
+        super().__init__(bridge, target=f"unix:/ovs/{bridge}.openflow")
         self.table: dict[object, Flow] = {}
         self._faults = faults
         self._online = True
         self._agent: SwitchObserver | None = None
         self.packets: list[bytes] = []
         """What was to be sent."""
-
-    @property
-    def port(self) -> int:
-        return 6633
 
     def attach(self, observer: SwitchObserver) -> None:
         self._agent = observer
@@ -570,6 +678,15 @@ class FakeSwitch(Switch):
 
     async def entries(self) -> list[flow_stats.FlowEntry]:
         return []
+
+    async def groups(self) -> list[int]:
+        return []
+
+    async def flow_count(self) -> int:
+        return len(self.table)
+
+    async def forget(self, ended: Collection[Translated]) -> None:
+        """Do nothing: there are no connections."""
 
     async def dump(self) -> list[FlowStamp]:
         return [FlowStamp(flow.table, flow.cookie) for flow in self.table.values()]

@@ -4,7 +4,8 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from core.ids import HostLabel
-from netplugin.settings import ListenAddress, Settings
+from daemons.listen_address import ListenAddress
+from netplugin.settings import Settings
 from objdb.api import Change, Put
 from objdb.connect import StoreAddress, StoreKind
 from objdb.memory import MemoryBackend
@@ -25,6 +26,7 @@ SETTINGS = Settings(
     uplinks=(),
     vxlan_port=4790,
     journal=Path("/data/endpoints"),
+    run_dir=Path("/run"),
     cni_socket=Path("/run/cni.sock"),
     ovsdb="unix:/db.sock",
     rest=ListenAddress("0.0.0.0", 9090),

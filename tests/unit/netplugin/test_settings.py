@@ -9,7 +9,8 @@ import pytest
 
 from core.errors import UsageError
 from daemons import flags
-from netplugin.settings import FLAGS, ListenAddress, Settings, resolve
+from daemons.listen_address import ListenAddress
+from netplugin.settings import FLAGS, DockerScope, DockerSettings, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 from ofnet.world import FwdMode, ManagementPort
 
@@ -64,7 +65,11 @@ def refusal_of(**changes: str) -> str:
         ({"vxlan_rpc_port": "65536"}, "netplugin vxlan-rpc-port is an integer between 0-65535"),
         ({"vlan_rpc_port": "x"}, "netplugin vlan-rpc-port is an integer"),
         ({"vxlan_openflow_port": "x"}, "netplugin vxlan-openflow-port is an integer"),
-        ({"vlan_openflow_port": ""}, "netplugin vlan-openflow-port is an integer"),
+        ({"vlan_openflow_port": "-1"}, "netplugin vlan-openflow-port is an integer"),
+        ({"dns-address": "ns"}, "invalid netplugin DNS address: ns"),
+        ({"dns-upstream": "10.0.0.1,ns"}, "invalid netplugin DNS upstream: ns"),
+        ({"cluster-domain": "a b"}, "cluster-domain must be a DNS name, got 'a b'"),
+        ({"dns-rate": "-1"}, "netplugin dns-rate is an integer between 0-1000000, got '-1'"),
         ({"mtu": "1279"}, "netplugin mtu is an integer between 1280-65535, got '1279'"),
         ({"probe_interval": "-1"}, "netplugin probe-interval is an integer between 0-86400"),
         ({"audit_interval": "0"}, "netplugin audit-interval is an integer between 1-86400"),
@@ -113,13 +118,14 @@ def test_what_is_not_given_has_the_originals_defaults() -> None:
         uplinks=(),
         vxlan_port=4789,
         journal=Path("/var/lib/contiv/netplugin/endpoints"),
+        run_dir=Path("/run/contiv"),
         cni_socket=Path("/run/contiv/contiv-cni.sock"),
         ovsdb="unix:/var/run/openvswitch/db.sock",
         rest=ListenAddress("192.0.2.7", 9090),
         vxlan_rpc_port=9002,
         vlan_rpc_port=9003,
-        vxlan_openflow_port=6633,
-        vlan_openflow_port=6634,
+        vxlan_openflow_port=None,
+        vlan_openflow_port=None,
         k8s_config=Path("/var/contiv/config/contiv.json"),
         mtu=None,
         probe_interval=300,
@@ -147,10 +153,17 @@ ALL = {
     "VXLAN_OPENFLOW_PORT": "2",
     "VLAN_OPENFLOW_PORT": "3",
     "K8S_CONFIG": "/k8s.json",
+    "CLUSTER_DOMAIN": "Cluster.Example.",
+    "DNS_ADDRESS": "10.96.0.2",
+    "DNS_UPSTREAM": "192.0.2.53, 192.0.2.54",
+    "DNS_RATE": "50",
     "MTU": "1400",
     "PROBE_INTERVAL": "6",
     "LEAK_GRACE": "4",
     "AUDIT_INTERVAL": "5",
+    "DOCKER_PLUGIN_SOCKET": "/p/contiv.sock",
+    "DOCKER_SOCKET": "/d.sock",
+    "DOCKER_SCOPE": "global",
 }
 MEANT: dict[str, Any] = {
     "mode": "docker",
@@ -162,6 +175,7 @@ MEANT: dict[str, Any] = {
     "uplinks": ("eth1", "eth10"),
     "vxlan_port": 4790,
     "journal": Path("/d/endpoints"),
+    "run_dir": Path("/r"),
     "cni_socket": Path("/r/contiv-cni.sock"),
     "ovsdb": "tcp:127.0.0.1:6640",
     "rest": ListenAddress("0.0.0.0", 0),
@@ -170,10 +184,20 @@ MEANT: dict[str, Any] = {
     "vxlan_openflow_port": 2,
     "vlan_openflow_port": 3,
     "k8s_config": None,
+    "cluster_domain": "cluster.example",
+    "dns_address": IPv4Address("10.96.0.2"),
+    "dns_upstream": (IPv4Address("192.0.2.53"), IPv4Address("192.0.2.54")),
+    "dns_rate": 50,
     "mtu": 1400,
     "probe_interval": 6,
     "leak_grace": 4,
     "audit_interval": 5,
+    "docker": DockerSettings(
+        plugin_socket=Path("/p/contiv.sock"),
+        engine=Path("/d.sock"),
+        scope=DockerScope.GLOBAL,
+        networks=Path("/d/docker-networks"),
+    ),
 }
 
 
@@ -188,6 +212,23 @@ def test_every_flag_is_read_by_its_aliases() -> None:
     by_variable = {flag.env: flag.names[-1] for flag in FLAGS}
     arguments = [text for name, value in ALL.items() for text in ("-" + by_variable[name], value)]
     assert settings_of(arguments) == Settings(**MEANT)
+
+
+@pytest.mark.parametrize(
+    ("flags", "vxlan", "vlan"),
+    [
+        ({}, None, None),
+        ({"ovsdb": "unix:/o/db.sock"}, None, None),
+        ({"ovsdb": "tcp:127.0.0.1:6640"}, 6633, 6634),
+        ({"vxlan_openflow_port": "6633"}, 6633, None),
+        ({"vlan_openflow_port": "0"}, None, 0),
+    ],
+)
+def test_openflow_is_a_unix_socket_where_ovsdb_is_unless_a_port_is_named(
+    flags: dict[str, str], vxlan: int | None, vlan: int | None
+) -> None:
+    found = resolved(**flags)
+    assert (found.vxlan_openflow_port, found.vlan_openflow_port) == (vxlan, vlan)
 
 
 def test_the_names_of_the_originals_flags_are_there() -> None:
@@ -214,6 +255,21 @@ def test_the_hosts_address_is_asked_for_only_where_it_is_needed() -> None:
         raise UsageError("no address")
 
     assert resolve(values, no_address).ctrl_ip == IPv4Address("192.0.2.1")
+
+
+def test_the_settings_of_docker() -> None:
+    """In mode docker alone; the agent serves docker then, and CNI not."""
+    assert resolved().docker is None
+    docker = resolved(mode="docker").docker
+    assert docker is not None
+    assert (docker.driver, docker.scope) == ("netplugin", DockerScope.LOCAL)
+    assert docker.plugin_socket == Path("/run/docker/plugins/netplugin.sock")
+    assert docker.engine == Path("/var/run/docker.sock")
+    assert "local or global" in refusal_of(mode="docker", docker_scope="swarm")
+
+
+def test_swarm_is_not_served() -> None:
+    assert "mode swarm-mode is not served" in refusal_of(mode="swarm-mode")
 
 
 def test_kubernetes_has_its_own_configuration() -> None:

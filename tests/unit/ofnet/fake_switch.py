@@ -2,10 +2,10 @@
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from core.errors import SwitchUnavailable
+from core.errors import SwitchRefused, SwitchUnavailable
 from ofnet.channel import flow_stats
 from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowEntry
 from ofnet.channel.requests import FlowsRefused
@@ -13,6 +13,7 @@ from ofnet.channel.switch import SMALL, Switch
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PacketAction
+from ofnet.translations import Translated
 
 
 def reply(flows: Iterable[Flow], counted: Mapping[int, tuple[int, int]]) -> bytes:
@@ -48,6 +49,9 @@ class FakeSwitch(Switch):
         self.dumps = 0
         self.failures: list[Exception] = []
         self.counted: dict[int, tuple[int, int]] = {}
+        self.held_groups: set[int] = set()
+        self.forgotten: list[Translated] = []
+        self.forgets = True
         self._present = connected
 
     @property
@@ -86,11 +90,27 @@ class FakeSwitch(Switch):
         found, _ = flow_stats.entries(reply(mine, self.counted))
         return found
 
+    async def groups(self) -> list[int]:
+        await self._answer()
+        return sorted(self.held_groups)
+
+    async def remove_groups(self, numbers: Collection[int]) -> None:
+        await self._answer()
+        self.held_groups -= set(numbers)
+
+    async def forget(self, ended: Collection[Translated]) -> None:
+        await self._answer()
+        if not self.forgets:
+            raise SwitchRefused("this switch is older than 3.1")
+        self.forgotten += sorted(ended, key=str)
+
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> None:
         self.packets.append((data, tuple(actions), in_port))
 
     def _change(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
         self.table.update((flow.key, flow) for flow in add)
+        used = (flow.instructions.group for flow in add)
+        self.held_groups.update(group.id for group in used if group is not None)
         gone = set(delete)
         self.foreign = [stamp for stamp in self.foreign if stamp not in gone]
         for key, flow in list(self.table.items()):

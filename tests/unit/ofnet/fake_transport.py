@@ -9,8 +9,8 @@ from ofnet.channel.session import SwitchSession
 class FakeTransport(asyncio.Transport):
     """Collects what a session writes; `abort` ends it as a real one does, on the next turn."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, socket: object = None) -> None:
+        super().__init__({"socket": socket})
         self.written = bytearray()
         self.wrote = asyncio.Event()
         self.unsent = 0

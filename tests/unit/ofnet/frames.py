@@ -1,7 +1,7 @@
 """Frames as pods send them."""
 
 import struct
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from ofnet.openflow.oxm import mac_bytes
 from ofnet.pipelines.stages import ROUTER_MAC
@@ -24,6 +24,17 @@ def arp(sender: int, target: bytes, *, operation: int = 1, sender_ip: bytes | No
         + bytes(6)
         + target
     )
+
+
+def advertisement(
+    mac_address: str, target: IPv6Address, *, hops: int = 255, options: bytes | None = None
+) -> bytes:
+    """Return the neighbour advertisement of a machine on the physical network."""
+    own = mac_bytes(mac_address)
+    said = b"\x02\x01" + own if options is None else options
+    message = struct.pack(">BBHI", 136, 0, 0, 0x60000000) + target.packed + said
+    header = struct.pack(">IHBB", 6 << 28, len(message), 58, hops) + target.packed + target.packed
+    return mac_bytes(ROUTER_MAC) + own + b"\x86\xdd" + header + message
 
 
 def udp(sender: int, target: int, port: int, payload: bytes = b"payload") -> bytes:

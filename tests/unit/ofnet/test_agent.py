@@ -20,7 +20,7 @@ from ofnet.flows import Flow
 from ofnet.inspection import AgentIdentity
 from ofnet.openflow.actions import DROP, Output
 from ofnet.openflow.match import Match
-from ofnet.openflow.packets import Arp
+from ofnet.openflow.packets import Neighbour
 from ofnet.tables import TableId
 from ofnet.world import Bridge, Router, Uplink, World
 from tests.unit.ofnet import frames
@@ -69,7 +69,7 @@ async def test_an_update_sends_only_its_own_flows() -> None:
     async with running(switch, world(here=(local(1),))) as agent:
         sent = switch.counters["flow_mods"]
         await agent.update(with_local(agent.world, local(2)), pod_change(2))
-        assert switch.counters["flow_mods"] - sent == 9
+        assert switch.counters["flow_mods"] - sent == 10
         assert switch.dumps == 2
 
 
@@ -110,6 +110,22 @@ async def test_nothing_is_deleted_before_the_world_is_complete() -> None:
         assert switch.table == agent.flows
 
 
+async def test_what_kubernetes_asked_for_stays_while_some_may_be_unknown() -> None:
+    """Those of a host that starts without Kubernetes; all else that is not wanted goes."""
+    switch = FakeSwitch()
+    kinds = (ObjectKind.SERVICE, ObjectKind.POLICY_ENTRY, ObjectKind.ROUTE)
+    flows = [Flow(kind, TableId.IP, 101, Match(in_port=9), DROP) for kind in kinds]
+    service, policy, route = (FlowStamp(flow.table, flow.cookie) for flow in flows)
+    switch.foreign = [service, policy, route]
+    partial = replace(world(), kubernetes_partial=True, learning=True)
+    async with running(switch, partial) as agent:
+        assert set(switch.foreign) == {service, policy, route}
+        await agent.update(replace(agent.world, learning=False), Changes.of(ObjectKind.ROUTER))
+        assert set(switch.foreign) == {service, policy}
+        await agent.update(replace(agent.world, kubernetes_partial=False), Changes())
+        assert not switch.foreign
+
+
 async def test_routes_stay_while_they_are_being_learned() -> None:
     """Those of a host that starts; all else that is not wanted goes."""
     switch = FakeSwitch()
@@ -125,13 +141,13 @@ async def test_an_observer_is_notified_of_worlds_and_neighbours() -> None:
     class Recorder:
         def __init__(self) -> None:
             self.worlds: list[World] = []
-            self.arps: list[Arp] = []
+            self.neighbours: list[Neighbour] = []
 
         def on_world(self, world: World) -> None:
             self.worlds.append(world)
 
-        def on_arp(self, arp: Arp) -> None:
-            self.arps.append(arp)
+        def on_neighbour(self, neighbour: Neighbour) -> None:
+            self.neighbours.append(neighbour)
 
     recorder, peer = Recorder(), address(200)
     router = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(201), peer=peer)
@@ -143,7 +159,7 @@ async def test_an_observer_is_notified_of_worlds_and_neighbours() -> None:
         assert recorder.worlds == [agent.world]
         agent.on_packet_in(PacketIn(0, 30, None, frames.arp(200, router.ip.packed, operation=2)))
         agent.on_packet_in(PacketIn(0, 101, None, frames.arp(1, router.ip.packed, operation=2)))
-        assert [arp.sender_ip for arp in recorder.arps] == [peer]
+        assert [one.address for one in recorder.neighbours] == [peer]
 
 
 async def test_an_audit_repairs_what_was_tampered_with() -> None:
@@ -178,6 +194,9 @@ async def test_refused_flows_fail_the_updates_they_belong_to(others: int) -> Non
         await agent.update(with_local(grown, local(10)), pod_change(10))
         with pytest.raises(FlowsRefused):
             await agent.update(agent.world, pod_change(9))
+        refused = await agent.unrealised(local(9).key)
+        assert refused.startswith(f"the switch refuses flows of endpoint {local(9).key}: ")
+        assert await agent.unrealised(local(10).key) == ""
         switch.refuses = lambda _: False
         await agent.update(without_local(agent.world, local(9).key), pod_change(9))
         assert not agent.refused

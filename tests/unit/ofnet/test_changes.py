@@ -70,9 +70,12 @@ def test_a_rule_concerns_itself_alone() -> None:
     assert affected(WORLD, Changes.of(ObjectKind.RULE, {"r"}), ()) == {rule}
 
 
-def test_the_host_port_concerns_the_local_endpoints() -> None:
+def test_the_host_port_concerns_all_that_hosts_and_pods_say_to_each_other() -> None:
     assert affected(WORLD, Changes.of(ObjectKind.HOST_PORT), ()) == {
         ObjectId(ObjectKind.HOST_PORT),
+        ObjectId(ObjectKind.VTEP, PEER),
+        ObjectId(ObjectKind.NETWORK, NET),
+        ObjectId(ObjectKind.REMOTE, POD3),
         ObjectId(ObjectKind.LOCAL, POD1),
         ObjectId(ObjectKind.LOCAL, POD2),
     }

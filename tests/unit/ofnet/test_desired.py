@@ -17,6 +17,7 @@ from ofnet.world import (
     Bridge,
     FwdMode,
     LocalEndpoint,
+    NamePort,
     RemoteEndpoint,
     Router,
     Rule,
@@ -93,6 +94,14 @@ def host_port(present: bool) -> Step:
     )
 
 
+def name_port(present: bool) -> Step:
+    port = NamePort(ofport=32574, mac="06:02:00:00:00:35")
+    return lambda before: (
+        replace(before, name_port=port if present else None),
+        Changes.of(ObjectKind.NAME_PORT),
+    )
+
+
 def uplinks(count: int) -> Step:
     links = tuple(Uplink(ofport=90 + index, mac="52:54:00:00:00:0a") for index in range(count))
     return lambda before: (replace(before, uplinks=links), Changes.of(ObjectKind.UPLINKS))
@@ -129,6 +138,7 @@ steps = st.one_of(
     ),
     st.builds(put, st.just(ObjectKind.VTEP), hosts, st.none()),
     st.builds(host_port, st.booleans()),
+    st.builds(name_port, st.booleans()),
     st.builds(uplinks, st.integers(0, 2)),
     st.builds(mode, st.sampled_from(FwdMode)),
     st.builds(some_rule, st.sampled_from("rs"), st.integers(1, 3), st.booleans()),

@@ -5,10 +5,19 @@ from hypothesis import given
 
 from ofnet.changes import ObjectKind
 from ofnet.flows import COOKIE_MAGIC, Flow, UndeclaredFlow
-from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
-from ofnet.openflow.fields import DESTINATION_GROUP, VRF
+from ofnet.openflow.actions import (
+    DROP,
+    Action,
+    Conntrack,
+    Instructions,
+    Load,
+    Output,
+    SetField,
+    goto,
+)
+from ofnet.openflow.fields import DESTINATION_GROUP, REASSEMBLED, VRF, Field
 from ofnet.openflow.match import Match
-from ofnet.tables import TableId
+from ofnet.tables import Table, TableId
 from tests.unit.ofnet.strategies import flows
 
 FLOW = Flow(ObjectKind.LOCAL, TableId.VLAN, 10, Match(in_port=3), goto(TableId.SRV_PROXY_DNAT))
@@ -31,6 +40,31 @@ def test_what_a_table_does_not_declare_cannot_be_built(
 ) -> None:
     with pytest.raises(UndeclaredFlow, match=f"table {table:d} does not"):
         Flow(ObjectKind.LOCAL, table, 1, match, instructions)
+
+
+def test_a_packet_resumes_after_tracking_in_a_declared_table_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tracking = Table(
+        id=TableId.POLICY, actions=frozenset({"ct"}), resumes=frozenset({TableId.DST_GRP})
+    )
+    monkeypatch.setattr("ofnet.flows.TABLES", {TableId.POLICY: tracking})
+    declared = Instructions((Conntrack(table=TableId.DST_GRP, zone=1),))
+    Flow(ObjectKind.PIPELINE, TableId.POLICY, 1, Match(), declared)
+    other = Instructions((Conntrack(table=TableId.IP, zone=1),))
+    with pytest.raises(UndeclaredFlow, match=r"table 5 does not ct\(table=7"):
+        Flow(ObjectKind.PIPELINE, TableId.POLICY, 1, Match(), other)
+
+
+def test_metadata_is_loaded_only_where_it_may_be_written() -> None:
+    mark = Conntrack(table=TableId.SRV_PROXY_SNAT, zone=1)
+    Flow(ObjectKind.PIPELINE, TableId.SRV_PROXY_SNAT, 1, Match(), loaded(REASSEMBLED, mark))
+    with pytest.raises(UndeclaredFlow, match="table 6 does not load"):
+        Flow(ObjectKind.PIPELINE, TableId.SRV_PROXY_SNAT, 1, Match(), loaded(VRF, mark))
+
+
+def loaded(field: Field, *more: Action) -> Instructions:
+    return Instructions((Load(field, 1), *more))
 
 
 @pytest.mark.parametrize(

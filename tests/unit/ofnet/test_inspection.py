@@ -16,7 +16,7 @@ IDENTITY = AgentIdentity(local_ip="10.77.0.1", port=9002, masters={"10.77.0.1": 
 
 def report(of: World, mode: Mode = Mode.VROUTER) -> dict[str, Any]:
     stats = {"PktRcvd": 2, "ArpPktRcvd": 1}
-    made = bridge_report(of, mode, IDENTITY, connected=True, stats=stats, clients={})
+    made = bridge_report(of, mode, IDENTITY, connected=True, stats=stats, counters={})
     again: dict[str, Any] = json.loads(json.dumps(made))
     return again
 

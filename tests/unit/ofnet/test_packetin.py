@@ -1,18 +1,19 @@
 """What packets lead to: who is answered, who is not, and what is counted."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.ids import NetworkId
 from ofnet.changes import EVERYTHING
 from ofnet.channel.wire import PacketIn
 from ofnet.directory import Directory
+from ofnet.names import Outcome, Question
 from ofnet.openflow import packets
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
+from ofnet.openflow.packets import Neighbour
 from ofnet.packetin import PacketOut, Reaction, react
 from ofnet.tables import Mode
 from ofnet.uplink_choice import choose_uplink
@@ -203,9 +204,9 @@ def test_replies_are_counted_only(directory: Directory) -> None:
     assert react(reply, Mode.VROUTER, directory, FULL) == Reaction(("ArpPktRcvd", "ArpRespRcvd"))
 
 
-def parrot(network: NetworkId, message: bytes) -> bytes:
+def parrot(question: Question) -> Outcome:
     """Answer a message with its network and its text."""
-    return f"{network} asks ".encode() + message
+    return f"{question.network} asks ".encode() + question.message
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -256,6 +257,7 @@ def test_no_packet_raises(port: int, mode: Mode, noise: bytes, ethertype: bytes)
 
 ROUTER = Router(ofport=80, mac="06:02:32:01:01:01", ip=address(250), peer=OUTSIDER)
 SPEAKING = replace(FULL, router=ROUTER)
+HOP6 = IPv6Address("fe80::2")
 
 
 @pytest.mark.parametrize("operation", [1, 2])
@@ -264,9 +266,8 @@ def test_arp_from_the_bgp_peers_network_is_reported(operation: int) -> None:
     for of, heard in ((SPEAKING, True), (FULL, False)):
         said = react(
             PacketIn(0, UPLINK, None, frame), Mode.VLROUTER, directory_of(of), of, parrot
-        ).uplink_arp
-        assert (said is not None) is heard
-        assert said is None or (said.sender_ip, said.sender_mac) == (OUTSIDER, mac(200))
+        ).neighbour
+        assert said == (Neighbour(address=OUTSIDER, mac=mac(200)) if heard else None)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,22 @@ def test_arp_from_the_bgp_peers_network_is_reported(operation: int) -> None:
     ],
 )
 def test_other_arp_is_not_reported(packet: PacketIn) -> None:
-    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).uplink_arp is None
+    assert react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot).neighbour is None
+
+
+@pytest.mark.parametrize(
+    ("port", "tagged", "heard"),
+    [(UPLINK, False, True), (UPLINK, True, False), (POD, False, False)],
+)
+def test_advertisements_from_the_bgp_peers_network_are_reported(
+    *, port: int, tagged: bool, heard: bool
+) -> None:
+    frame = frames.advertisement(mac(200), HOP6)
+    packet = PacketIn(0, port, None, packets.tagged(frame, 5) if tagged else frame)
+    said = react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot)
+    expected = Neighbour(address=HOP6, mac=mac(200)) if heard else None
+    assert said == Reaction(neighbour=expected)
+    assert react(packet, Mode.VLROUTER, directory_of(FULL), FULL, parrot) == Reaction()
 
 
 def test_requests_of_the_bgp_port_for_unknown_addresses_are_not_answered() -> None:

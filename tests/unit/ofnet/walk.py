@@ -6,15 +6,44 @@ has no tag.
 
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
+from typing import Any, Final
 
 from ofnet.changes import EVERYTHING
 from ofnet.desired import Desired
 from ofnet.flows import Flow
-from ofnet.openflow.actions import Action, Move, Output, OutputFirst, PopVlan, PushVlan, SetField
-from ofnet.openflow.fields import Bits, Flags
+from ofnet.openflow.actions import (
+    Action,
+    Conjunction,
+    Conntrack,
+    ConntrackCommit,
+    Deal,
+    Learn,
+    Load,
+    LoadFirst,
+    Lookup,
+    Move,
+    Output,
+    OutputFirst,
+    PopVlan,
+    PushVlan,
+    SelectGroup,
+    SetField,
+)
+from ofnet.openflow.fields import CT_NEW, CT_TRACKED, Bits, CtState, Flags, Fragment
 from ofnet.openflow.oxm import mac_bytes
 from ofnet.world import Bridge, World
+
+_UNSET: Final = {
+    "metadata": 0,
+    "ip_frag": 0,
+    "ct_state": 0,
+    "ct_zone": 0,
+    "tracked_as": CT_TRACKED | CT_NEW,
+}
+"""The fields that every packet has on its way and that are left out when it has left.
+
+`tracked_as` is what connection tracking will find.
+"""
 
 Packet = dict[str, Any]
 Sent = tuple[int, Packet]
@@ -36,20 +65,36 @@ def send(world: World, bridge: Bridge, packet: Packet) -> list[Sent]:
 
 def walk(flows: Iterable[Flow], packet: Packet) -> list[Sent]:
     """Return where a packet goes that comes in at its `in_port`."""
-    packet = {"metadata": 0, **packet}
+    sent, _ = _walk(flows, packet)
+    return sent
+
+
+def tracked(flows: Iterable[Flow], packet: Packet) -> list[Conntrack]:
+    """Return how a packet is sent through connection tracking on its way."""
+    _, met = _walk(flows, packet)
+    acts = [action for flow in met for action in flow.instructions.actions]
+    return [action for action in acts if isinstance(action, Conntrack)]
+
+
+def _walk(flows: Iterable[Flow], packet: Packet) -> tuple[list[Sent], list[Flow]]:
+    packet = {**_UNSET, **packet}
     sent: list[Sent] = []
+    met: list[Flow] = []
     table: int | None = 0
     while table is not None:
         flow = _best([each for each in flows if each.table == table], packet)
         if flow is None:
             break
+        met.append(flow)
         for action in flow.instructions.actions:
             _apply(action, packet, sent)
         written = flow.instructions.metadata
         if written is not None:
             packet["metadata"] = packet["metadata"] & ~written.mask | written.value
-        table = flow.instructions.goto
-    return sent
+        actions = flow.instructions.actions
+        resumed = [each.table for each in actions if isinstance(each, Conntrack | Lookup)]
+        table = resumed[0] if resumed else flow.instructions.goto
+    return sent, met
 
 
 def _best(flows: list[Flow], packet: Packet) -> Flow | None:
@@ -69,7 +114,7 @@ def _fits(flow: Flow, packet: Packet) -> bool:
 
 def _is(value: Any, wanted: Any) -> bool:
     match wanted:
-        case Bits() | Flags():
+        case Bits() | Flags() | CtState() | Fragment():
             return bool(value & wanted.mask == wanted.value)
         case IPv4Network() | IPv6Network():
             return value in wanted
@@ -80,12 +125,18 @@ def _is(value: Any, wanted: Any) -> bool:
             return bool(value == wanted)
 
 
+def _leaving(packet: Packet) -> Packet:
+    return {name: value for name, value in packet.items() if name not in _UNSET}
+
+
 def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
     match action:
         case Output():
-            sent.append((action.port, {k: v for k, v in packet.items() if k != "metadata"}))
+            sent.append((action.port, _leaving(packet)))
         case OutputFirst():
-            sent.append((action.ports[0], {k: v for k, v in packet.items() if k != "metadata"}))
+            sent.append((action.ports[0], _leaving(packet)))
+        case LoadFirst():
+            raise AssertionError(f"{action}: not in the worlds that are walked")
         case PushVlan():
             packet["vlan_vid"] = 0
         case PopVlan():
@@ -94,3 +145,13 @@ def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
             packet[action.name] = action.value
         case Move():
             packet[action.destination] = packet[action.source]
+        case Lookup() | Conjunction() | ConntrackCommit():
+            pass  # the way on, a part of a match, or a note to connection tracking
+        case Conntrack():
+            packet["ct_state"] = packet["tracked_as"]
+            packet["ct_zone"] = action.zone
+        case Load():
+            marked = action.field.put(action.value)
+            packet["metadata"] = packet["metadata"] & ~marked.mask | marked.value
+        case SelectGroup() | Learn() | Deal():
+            raise AssertionError(f"{action} is not walked: services have tests on a real switch")

@@ -14,9 +14,19 @@ from core.ids import EndpointKey, HostLabel
 from core.tasks import background
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend, MemoryStore
-from state import codec
+from state import codec, lineage
+from state.lineage import Lineage, Term
 from state.records import EndpointRecord, GlobalRecord, HostRecord, Record
-from state.watch import AGENT_PREFIXES, Changed, Event, Reached, RecordFeed, Removed, Rewound
+from state.watch import (
+    AGENT_PREFIXES,
+    Changed,
+    Doubted,
+    Event,
+    Reached,
+    RecordFeed,
+    Removed,
+    Rewound,
+)
 from tests.unit.state.test_codec import ENDPOINT, HOST, NETWORK
 
 HOST_KEY = keys.host(HOST.label)
@@ -261,8 +271,68 @@ async def test_many_endpoints_do_not_hold_the_loop(
     assert max(decoded.values()) <= 500, "records decoded in one turn of the loop"
 
 
+FOLLOWED = (keys.MASTER_CONFIG, keys.HOSTS)
+
+
+def begin(store: MemoryStore, *terms: Term) -> None:
+    store.apply([Change((), (Put(keys.LINEAGE, lineage.encode(Lineage(terms))),))])
+
+
+async def test_what_was_read_further_than_the_next_term_shares_is_read_anew(
+    store: MemoryStore,
+) -> None:
+    begin(store, Term("a", 0))
+    store.apply([put(HOST_KEY, HOST)])
+    async with running(store, *FOLLOWED) as feed:
+        await take_until_complete(feed)
+        begin(store, Term("a", 0), Term("b", store.snapshot(keys.HOSTS).rev - 1))
+        events = await take_reached(feed, store, keys.HOSTS)
+    assert Doubted(keys.HOSTS) in events[:2], "before anything else of the new history"
+    assert {event.key for event in events if isinstance(event, Changed)} == {keys.LINEAGE}
+
+
+async def test_what_the_next_term_shares_is_kept(store: MemoryStore) -> None:
+    begin(store, Term("a", 0))
+    async with running(store, *FOLLOWED) as feed:
+        await take_until_complete(feed)
+        begin(store, Term("a", 0), Term("b", store.snapshot(keys.HOSTS).rev))
+        events = await take_all(feed, store, keys.MASTER_CONFIG)
+    assert [type(event) for event in events] == [Changed]
+
+
+@pytest.mark.parametrize("terms", [(Term("c", 0, loaded=True),), (Term("c", 0), Term("d", 9))])
+async def test_a_lineage_without_the_last_term_shares_nothing(
+    store: MemoryStore, terms: tuple[Term, ...]
+) -> None:
+    """Also what the watch of the settings itself has read is doubted."""
+    begin(store, Term("a", 0))
+    async with running(store, *FOLLOWED) as feed:
+        await take_until_complete(feed)
+        begin(store, *terms)
+        events = await take_reached(feed, store, *FOLLOWED)
+        assert {event.prefix for event in events if isinstance(event, Doubted)} == set(FOLLOWED)
+        store.apply([put(HOST_KEY, HOST)])
+        assert await take_all(feed, store) == [Changed(HOST_KEY, HOST, None)]
+
+
+async def test_the_first_lineage_of_a_store_casts_no_doubt(store: MemoryStore) -> None:
+    async with running(store, *FOLLOWED) as feed:
+        await take_until_complete(feed)
+        begin(store, Term("a", 0))
+        events = await take_all(feed, store, keys.MASTER_CONFIG)
+    assert [type(event) for event in events] == [Changed]
+
+
+async def take_reached(feed: RecordFeed, store: MemoryStore, *prefixes: str) -> list[Event]:
+    """Return the events until prefixes are reached as the store holds them now."""
+    events = list[Event]()
+    while any(reached(store, prefix) not in events for prefix in prefixes):
+        events += await take(feed)
+    return events
+
+
 def _about(event: Event) -> str:
-    return event.prefix if isinstance(event, Reached | Rewound) else event.key
+    return event.prefix if isinstance(event, Reached | Rewound | Doubted) else event.key
 
 
 async def _delivered(feed: RecordFeed, key: str) -> None:

@@ -20,3 +20,33 @@ def test_inspect_prints_all_but_the_echoed_id(name: str, netctl: Netctl) -> None
 def test_one_id_is_required(words: list[str], netctl: Netctl) -> None:
     done = netctl("endpoint", "inspect", *words)
     assert (done.code, done.message) == (1, '"Endpoint name required"')
+
+
+FOUND = {
+    "key": "n1.default-ep1",
+    "tenant": "default",
+    "network": "n1",
+    "group": "web",
+    "host": "h1",
+    "addresses": ["10.1.1.1", "fd00::1"],
+    "mac": "02:02:0a:01:01:01",
+    "container": "0123456789abcdef",
+    "containerName": "shop/web-1",
+}
+
+
+def test_a_list_shows_where_endpoints_are(netctl: Netctl) -> None:
+    netctl.master.found = [FOUND]
+    done = netctl("endpoint", "ls")
+    assert done.out.splitlines()[2].split() == [
+        *("default", "n1", "web", "h1", "10.1.1.1,fd00::1", "02:02:0a:01:01:01"),
+        *("0123456789ab", "shop/web-1"),
+    ]
+    assert netctl("endpoint", "ls", "-q").out == "n1.default-ep1\n"
+    assert netctl.master.asked == [("tenant", "default")]
+
+
+def test_a_list_is_of_what_was_asked_for(netctl: Netctl) -> None:
+    done = netctl("endpoint", "ls", "-a", "--host", "h1", "-l", "app=web", "-l", "tier", "-j")
+    assert done.out == "[]\n"
+    assert netctl.master.asked == [("host", "h1"), ("label", "app=web"), ("label", "tier")]

@@ -1,5 +1,6 @@
 """The leader's role: what it says while it leads, it says no more when it may have been deposed."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from core.errors import NotLeader, NotSupported, PreconditionFailed
+from core.errors import Invalid, NotLeader, NotSupported, PreconditionFailed
 from core.ids import HostLabel
 from netmaster.api.leader import Leader
 from netmaster.api.route_table import ROUTES
@@ -59,6 +60,21 @@ async def test_a_dry_run_is_refused(leading: Leading, query: str) -> None:
         await leading.leader.answer(make_mocked_request("DELETE", path))
     assert await leading.status(path) == 200
     assert set(leading.lead.view.drains) == {"h1"}
+
+
+async def test_endpoints_are_listed_by_a_query(leading: Leading) -> None:
+    async def listed(query: str) -> list[str]:
+        path = f"/api/v2/endpoints?{query}"
+        reply = await leading.leader.answer(make_mocked_request("GET", path))
+        assert isinstance(reply, web.Response)
+        assert isinstance(reply.body, bytes)
+        return [one["endpointID"] for one in json.loads(reply.body)["items"]]
+
+    assert await listed("tenant=default&host=h1") == ["c1"]
+    assert await listed("host=h%32") == []
+    for wrong in ("colour=red", "host=%ff", "&".join(["label=a"] * 65)):
+        with pytest.raises(Invalid):
+            await listed(wrong)
 
 
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "If-Unmodified-Since"])

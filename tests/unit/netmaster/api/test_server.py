@@ -1,5 +1,6 @@
 """The outermost edge turns every failure into an answer."""
 
+import json
 import logging
 
 import pytest
@@ -14,6 +15,7 @@ from core.errors import (
     NotLeader,
     StoreUnavailable,
 )
+from daemons.health import Health
 from netmaster.api.bodies import MAX_BODY
 from netmaster.api.server import RestServer, Role, read_body
 
@@ -31,6 +33,22 @@ def failing(exc: BaseException) -> Role:
         raise exc
 
     return role
+
+
+@pytest.mark.parametrize("role", [None, failing(Conflict("not asked"))])
+async def test_health_is_answered_in_any_role(role: Role | None) -> None:
+    async def no_leader() -> None:
+        raise NotLeader("no netmaster leads")
+
+    server = RestServer(health=Health({"leader": no_leader}))
+    if role is not None:
+        server.role = role
+    reply = await server._handle(make_mocked_request("GET", "/readyz"))
+    assert isinstance(reply, web.Response)
+    assert (reply.status, reply.content_type) == (503, "application/json")
+    assert reply.text is not None
+    assert json.loads(reply.text)["checks"] == {"leader": "no netmaster leads"}
+    assert (await server._handle(make_mocked_request("GET", "/healthz"))).status == 200
 
 
 async def test_without_a_role_there_is_no_leader() -> None:

@@ -72,7 +72,7 @@ def test_what_is_no_record(value: bytes) -> None:
         ({"name": "a/b"}, "user name 'a/b'"),
         ({"name": ""}, "user name ''"),
         ({"role": Role.AGENT, "tenants": frozenset()}, "role agent is for daemons"),
-        ({"role": Role.ADMIN}, "role admin has no tenants"),
+        ({"role": Role.ADMIN}, "role admin is for all tenants"),
     ],
 )
 def test_what_is_no_user(change: dict[str, Any], said: str) -> None:

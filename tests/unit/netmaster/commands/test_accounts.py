@@ -94,7 +94,7 @@ async def test_keys_are_rotated(backend: MemoryBackend) -> None:
         (("set-user", "--name=a"), UsageError, "--role is one of admin, operator, reader"),
         (("set-user", "--name=a", "--role=agent"), UsageError, "--role is one of"),
         (("set-user", "--name=a/b", "--role=admin"), Invalid, "user name 'a/b'"),
-        (("set-user", "--name=a", "--role=reader", "--tenant=b"), Invalid, "has no tenants"),
+        (("set-user", "--name=a", "--role=reader", "--tenant=b"), Invalid, "is for all tenants"),
     ],
 )
 async def test_a_wrong_command_line_changes_nothing(

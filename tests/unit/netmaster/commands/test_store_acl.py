@@ -9,8 +9,7 @@ from netmaster.commands.store_acl import AGENT_READS
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert dispatch.is_command(["store-acl", *words])
-    dispatch.run(["store-acl", *words], {})
+    dispatch.COMMANDS["store-acl"](words, {})
     return capsys.readouterr().out.splitlines()
 
 
@@ -48,4 +47,4 @@ def test_agents_read_no_accounts() -> None:
 )
 def test_wrong_words_are_a_usage_error(words: list[str]) -> None:
     with pytest.raises(UsageError, match=r"netmaster store-acl etcd\|consul"):
-        dispatch.run(["store-acl", *words], {})
+        dispatch.COMMANDS["store-acl"](words, {})

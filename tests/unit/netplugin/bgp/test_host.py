@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 from os_ken.lib.packet import bgp as packets
 
 from core import keys
 from core.tasks import background, supervisor
-from netplugin.bgp import host
 from netplugin.bgp.host import BgpTiming
+from netplugin.bgp.router_port import router_interface
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.startup.context import Timing
@@ -44,6 +44,7 @@ PEER_MAC, THIRD_MAC = "02:02:0a:01:00:c8", "02:02:0a:01:00:c9"
 """As `frames.arp` has them of pods 200 and 201."""
 NET = "60.1.1.0/24"
 THIRD = "50.1.1.9"
+NET6, HOP6 = "2001:db8:1::/48", "fe80::9"
 QUICK = BgpTiming(arp_interval=0.001, session=SessionTiming(first_pause=0.001))
 
 
@@ -70,13 +71,13 @@ async def speaking(outside: Outside) -> AsyncIterator[Agent]:
 
 
 @asynccontextmanager
-async def established(outside: Outside) -> AsyncIterator[Agent]:
+async def established(outside: Outside, *, ipv6: bool = False) -> AsyncIterator[Agent]:
     """Have a session with a peer that answers questions for it."""
     async with speaking(outside) as agent:
         learn(agent)
         await asked(outside, ROUTER)
         answer(outside, 200, ROUTER)
-        await outside.router.greet()
+        await outside.router.greet(ipv6=ipv6)
         yield agent
 
 
@@ -90,6 +91,18 @@ async def asked(outside: Outside, address: str) -> None:
     """Wait until an address is asked for beyond the uplink, from now on."""
     outside.switches[Bridge.VLAN].packets.clear()
     await eventually(lambda: address in questions(outside))
+
+
+async def solicited(outside: Outside, address: str) -> None:
+    """Wait until an IPv6 address is asked for, from the host's own one."""
+    wanted = IPv6Address(address).packed
+
+    def asks(frame: bytes) -> bool:
+        source, target = frame[22:38], frame[62:78]
+        return target == wanted and IPv6Address(source) == IPv6Address("fe80::402:32ff:fe01:101")
+
+    sent = outside.switches[Bridge.VLAN].packets
+    await eventually(lambda: any(map(asks, sent)))
 
 
 def answer(outside: Outside, machine: int, address: str) -> None:
@@ -128,7 +141,11 @@ async def test_a_host_with_a_peer_has_an_interface(outside: Outside) -> None:
             HostRoute(subnet=IPv4Network("50.1.1.0/24"), source=IPv4Address("50.1.1.1"))
         ]
         assert world_of(agent).router == Router(
-            ofport=port_names.ROUTER_OFPORT, mac=MAC, ip=address.ip, peer=IPv4Address(ROUTER)
+            ofport=port_names.ROUTER_OFPORT,
+            mac=MAC,
+            ip=address.ip,
+            ip6=IPv6Address("fe80::402:32ff:fe01:101"),
+            peer=IPv4Address(ROUTER),
         )
         await eventually(lambda: bool(flows(outside, ObjectKind.ROUTER)))
 
@@ -168,6 +185,32 @@ async def test_the_peer_is_told_of_pods_ipv4_addresses(outside: Outside) -> None
         assert [route.addr for route in gone.withdrawn_routes] == ["10.1.0.1"]
 
 
+async def test_the_peer_is_told_of_pods_ipv6_addresses(outside: Outside) -> None:
+    async with established(outside, ipv6=True) as agent:
+        one = replace(endpoint(1), ipv6_address="2001:db8::11")
+        await agent.reconciler.put_port(key("c1"), LocalPort(record=one, ofport=1))
+        reach = (await outside.router.hear_attribute(14)).pathattr_map[14]
+        assert [(route.addr, route.length) for route in reach.nlri] == [("2001:db8::11", 128)]
+        assert reach.next_hop == "fe80::402:32ff:fe01:101"
+        await agent.reconciler.remove_port(key("c1"))
+        gone = (await outside.router.hear_attribute(15)).pathattr_map[15]
+        assert [route.addr for route in gone.withdrawn_routes] == ["2001:db8::11"]
+
+
+async def test_ipv6_routes_wait_for_their_next_hop(outside: Outside) -> None:
+    async with established(outside, ipv6=True) as agent:
+        outside.router.announce6(NET6, hop=HOP6)
+        await solicited(outside, HOP6)
+        assert routes(agent) == {}
+        outside.switches[Bridge.VLAN].hear(
+            UPLINK.ofport, frames.advertisement(THIRD_MAC, IPv6Address(HOP6))
+        )
+        await eventually(lambda: routes(agent) == {NET6: THIRD_MAC})
+        await eventually(lambda: any(NET6 in str(one) for one in flows(outside, ObjectKind.ROUTE)))
+        outside.router.withdraw6(NET6)
+        await eventually(lambda: routes(agent) == {})
+
+
 async def test_the_peer_is_told_of_pods_that_are_there_already(outside: Outside) -> None:
     async with speaking(outside) as agent:
         await agent.reconciler.put_port(key("c1"), LocalPort(record=endpoint(1), ofport=1))
@@ -198,7 +241,7 @@ async def test_many_routes_are_taken_over_together(
         looks: list[int] = []
         take_over = agent.world.vlan.set_routes
 
-        def counted(told: Mapping[IPv4Network, str]) -> None:
+        def counted(told: Mapping[IPv4Network | IPv6Network, str]) -> None:
             looks.append(len(told))
             take_over(told)
 
@@ -362,7 +405,7 @@ async def test_routes_stay_over_a_restart_until_they_are_told_again(outside: Out
 async def test_nothing_is_removed_before_it_is_known_what_there_is(outside: Outside) -> None:
     async with supervisor() as sup:
         agent = await build_agent(outside, sup)
-        await outside.ovsdb.add_port(Bridge.VLAN, host.router_interface(peering_of(RECORD)).spec())
+        await outside.ovsdb.add_port(Bridge.VLAN, router_interface(peering_of(RECORD)).spec())
         await agent.bgp.converge()
         assert port_names.ROUTER_PORT in outside.ovsdb.ports()
         agent.world.set_complete()

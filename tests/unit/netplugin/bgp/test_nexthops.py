@@ -8,7 +8,7 @@ import pytest
 
 from core.tasks import background
 from netplugin.bgp import nexthops
-from netplugin.bgp.nexthops import NextHops
+from netplugin.bgp.nexthops import Address, NextHops
 from tests.unit.netplugin.agent import eventually
 
 ONE, TWO = IPv4Address("50.1.1.2"), IPv4Address("50.1.1.3")
@@ -18,7 +18,7 @@ MAC, OTHER = "52:54:00:00:00:0c", "52:54:00:00:00:0d"
 FAST = 0.001
 
 
-def ignore(_address: IPv4Address) -> None:
+def ignore(_address: Address) -> None:
     """Send no request."""
 
 
@@ -62,7 +62,7 @@ def test_an_address_no_longer_wanted_is_removed() -> None:
 
 
 async def test_unresolved_addresses_are_requested_in_every_round_and_others_now_and_then() -> None:
-    asked: Counter[IPv4Address] = Counter()
+    asked: Counter[Address] = Counter()
     hops = NextHops(lambda address: asked.update([address]), interval=FAST)
     hops.want(frozenset({ONE, TWO}))
     hops.put(ONE, MAC)
@@ -72,7 +72,7 @@ async def test_unresolved_addresses_are_requested_in_every_round_and_others_now_
 
 
 async def test_requests_of_one_round_are_limited() -> None:
-    asked: list[IPv4Address] = []
+    asked: list[Address] = []
     hops = NextHops(asked.append, interval=60.0)
     hops.want(frozenset(IPv4Address(number) for number in range(1, 1000)))
     async with background("next hops", hops.run()):
@@ -82,7 +82,7 @@ async def test_requests_of_one_round_are_limited() -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 async def test_each_has_its_turn_however_many_there_are(*, known: bool) -> None:
-    asked: list[IPv4Address] = []
+    asked: list[Address] = []
     hops = NextHops(asked.append, interval=FAST)
     wanted = frozenset(IPv4Address(number) for number in range(1, 5 * nexthops.AT_ONCE))
     hops.want(wanted)

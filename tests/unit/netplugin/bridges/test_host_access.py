@@ -1,5 +1,6 @@
 """The host's own port: made once, kept, and following the settings."""
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from netplugin.bridges.host_access import masquerade, warn_unless_forwarding
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
+from netplugin.world.conversion import LocalPort
+from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.world import Bridge, HostPort, World
 from state.records import GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 from tests.unit.netplugin.fakes import Inside
-from tests.unit.netplugin.records import key
+from tests.unit.netplugin.records import endpoint, key, network
 
 
 def settings(subnet: str = "172.19.0.0/16") -> GlobalRecord:
@@ -35,17 +38,77 @@ async def test_the_port_is_made_with_address_and_rule(outside: Outside) -> None:
         assert row.external_ids == {"endpoint-id": "hostcontivh0"}
         address = IPv4Interface("172.19.255.254/16")
         assert outside.links.own[port_names.HOST_PORT] == Inside("02:02:ac:13:ff:fe", [address], [])
+        source = IPv4Address("192.168.2.10")
         assert outside.links.routes[port_names.HOST_PORT] == [
-            HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=IPv4Address("192.168.2.10"))
+            HostRoute(subnet=IPv4Network("172.19.0.0/16"), source=source),
+            HostRoute(
+                subnet=IPv4Network("10.1.0.0/16"),
+                source=source,
+                via=IPv4Address("172.19.255.253"),
+                metric=512,
+            ),
         ]
-        (rule,) = map(str, outside.firewall.rules)
+        rule, back, *guards = map(str, outside.firewall.rules)
+        assert back.startswith("nat POSTROUTING -s 172.19.0.0/16 -o contivh0 -m conntrack")
+        assert back.endswith("-j SNAT --to-source 192.168.2.10")
         assert rule.startswith("nat POSTROUTING -s 172.19.0.0/16 '!' -o contivh0 -m comment")
         assert rule.endswith("-j MASQUERADE")
+        for guard, port in zip(guards, ("contivh0", "contivv0"), strict=True):
+            assert guard.startswith(f"mangle FORWARD -o {port} -m conntrack --ctstate NEW")
+            assert guard.endswith("-j DROP")
         assert world_of(agent).host_port == HostPort(
             ofport=port_names.HOST_OFPORT,
             mac="02:02:ac:13:ff:fe",
             subnet=IPv4Network("172.19.0.0/16"),
+            sources=frozenset({IPv4Address("192.168.2.10")}),
         )
+        vlan_port = agent.world.take(Bridge.VLAN)[0].host_port
+        assert vlan_port is not None
+        row = outside.ovsdb.ports(Bridge.VLAN)[port_names.VLAN_HOST_PORT]
+        assert (row.tag, row.ofport) == (4093, vlan_port.ofport)
+
+
+async def test_a_pod_has_a_route_as_long_as_it_runs(outside: Outside) -> None:
+    def routed() -> list[str]:
+        found = outside.links.routes.get(port_names.HOST_PORT, [])
+        return [str(route.subnet) for route in found if route.subnet.prefixlen == 32]
+
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.sup.supervise("host access", agent.host_access.run())
+        await agent.pods.add(request())
+        address = world_of(agent).local[key("c1")].ip
+        await eventually(lambda: routed() == [f"{address}/32"])
+        assert set(outside.links.neighbours[port_names.HOST_PORT].values()) == {ROUTER_MAC}
+        await agent.pods.delete(request())
+        await eventually(lambda: routed() == [])
+
+
+async def test_routes_of_ipv6_have_a_guard_of_their_own(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.learn(keys.network(network().id), network())
+        record = endpoint(v6=True)
+        port = LocalPort(record=record, ofport=1, number=1)
+        agent.world.endpoints.put_port(record.key, port)
+        await agent.host_access.converge()
+        six = [str(one) for one in outside.firewall.rules if "ip6tables" in str(one)]
+        assert [one.startswith("ip6tables mangle FORWARD -o contiv") for one in six] == [True, True]
+
+
+async def test_pods_of_one_address_are_a_fault_of_the_host(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        agent.learn(keys.network(network().id), network())
+        for number, record in enumerate((endpoint(), replace(endpoint(), key=key("c2"))), 1):
+            port = LocalPort(record=record, ofport=number, number=number)
+            agent.world.endpoints.put_port(record.key, port)
+        await agent.host_access.converge_routes()
+        (fault,) = agent.progress.standing.errors
+        assert "reaches n1.default-c1, not n1.default-c2" in fault
+        agent.world.endpoints.remove_port(key("c1"))
+        await agent.host_access.converge_routes()
+        assert agent.progress.standing.errors == ()
 
 
 async def test_a_second_look_changes_nothing(outside: Outside) -> None:
@@ -53,7 +116,7 @@ async def test_a_second_look_changes_nothing(outside: Outside) -> None:
         agent.learn(keys.GLOBAL_CONFIG, settings())
         for _ in range(2):
             await agent.host_access.converge()
-        assert outside.faults.reached["row"] == 1
+        assert outside.faults.reached["row"] == 2, "one on each bridge"
 
 
 async def test_without_settings_there_is_no_port(outside: Outside) -> None:
@@ -140,7 +203,7 @@ async def test_another_private_subnet_replays_everything(outside: Outside) -> No
         assert world_of(agent).local[key("c1")].nat_ip == IPv4Address("172.19.0.1")
         agent.learn(keys.GLOBAL_CONFIG, settings("172.22.0.0/16"))
         other = masquerade(IPv4Network("172.22.0.0/16"))
-        await eventually(lambda: outside.firewall.rules == [other])
+        await eventually(lambda: other in outside.firewall.rules)
         own = outside.links.own[port_names.HOST_PORT]
         assert (own.mac, own.addresses) == (
             "02:02:ac:16:ff:fe",

@@ -1,7 +1,7 @@
 """Infra networks: an interface of the host on each, and routes by `contivh1`."""
 
 from dataclasses import replace
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Network
 
 import pytest
 
@@ -87,13 +87,14 @@ async def test_by_contivh1_the_host_reaches_the_vxlan_networks_of_its_tenant(
         granted(outside, agent, replace(infra("other"), subnet="10.8.0.0"), "10.8.0.1")
         await agent.infra.converge()
 
-        def routes(name: str) -> set[IPv4Network]:
+        def routes(name: str) -> set[IPv4Network | IPv6Network]:
             found = outside.links.routes[name]
             assert len({route.source for route in found}) == 1
             return {route.subnet for route in found}
 
         nets = {"10.1.0.0/16", "10.2.0.0/16", "10.9.0.0/16"}
         assert routes("contivh1") == set(map(IPv4Network, nets))
+        assert outside.links.loose == {"contivh1", "other"}
         assert routes("other") == {IPv4Network("10.8.0.0/16")}
         ofports = [outside.ovsdb.ports()[name].ofport for name in ("contivh1", "other")]
         assert len(set(ofports)) == 2

@@ -25,6 +25,7 @@ class Net:
         self.peers = dict(PEERS)
         self.found: Mapping[HostLabel, str] | None = None
         self.reports = 0
+        self.silent: list[HostLabel] = []
 
     async def probe(self, address: IPv4Address, size: int) -> bool:
         await asyncio.sleep(0)
@@ -43,6 +44,7 @@ class Net:
             probe=self.probe,
             timing=ProbeTiming(interval=interval, check=0.001),
             report_faults=self.take,
+            on_silence=self.silent.append,
         )
 
 
@@ -54,6 +56,7 @@ async def test_each_host_is_judged(caplog: pytest.LogCaptureFixture) -> None:
     await paths.probe_all()
     assert net.found is not None
     assert net.found.keys() == {"h2", "h4"}
+    assert net.silent == ["h3"]
     assert net.found[HostLabel("h2")].startswith(f"packets of 1500 bytes do not pass to {two}")
     assert "--mtu" in net.found[HostLabel("h2")]
     assert net.found[HostLabel("h4")] == f"cannot send an echo request to {four}: no"

@@ -1,9 +1,11 @@
 """The pod guard knows masters, store and this host, follows them, and can be opened."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
@@ -34,9 +36,17 @@ class Kernel:
 
     held: set[str] = field(default_factory=lambda: {"192.0.2.1", "192.0.2.255"})
     notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
+    readings: int = 0
+    most: int = 0
+    """How many readings there are now, and how many there were at once."""
 
     async def current(self) -> set[str]:
-        return set(self.held)
+        self.readings += 1
+        self.most = max(self.most, self.readings)
+        read = set(self.held)
+        await asyncio.sleep(0.001)  # the kernel is asked in another thread
+        self.readings -= 1
+        return read
 
     async def changes(self) -> AsyncIterator[None]:
         while True:
@@ -105,6 +115,21 @@ async def test_masters_come_and_go() -> None:
         await eventually(lambda: "192.0.2.11/32" not in scene.addresses())
         assert 9301 not in scene.ports()
         assert 9001 in scene.ports()
+
+
+def _has(scene: Scene, address: str) -> bool:
+    return address in scene.addresses()
+
+
+async def test_addresses_are_read_once_at_a_time() -> None:
+    # of two readings side by side, the older one could be set last
+    async with running(replace(GUARDED, audit_interval=0)) as scene:
+        for number in range(20):
+            address = f"192.0.2.{number + 100}"
+            scene.kernel.held = {address}
+            scene.kernel.notifier.notify()
+            await eventually(partial(_has, scene, f"{address}/32"))
+        assert scene.kernel.most == 1
 
 
 async def test_an_address_that_this_host_gets_later() -> None:

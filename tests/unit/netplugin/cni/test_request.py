@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT
-from netplugin.cni.request import BadCall, PodRequest, parse
+from netplugin.cni.errors import BadCall
+from netplugin.cni.request import (
+    PodRequest,
+    Verb,
+    container_of,
+    parse,
+    parse_gc,
+    parse_status,
+)
 
 CONFIG = {"cniVersion": "0.3.1", "name": "contiv-net", "type": "contivk8s"}
 ARGS = [
@@ -32,12 +40,12 @@ def body(config: Any = CONFIG, **members: Any) -> bytes:
 
 
 def add(raw: bytes) -> PodRequest:
-    return parse(raw, adding=True)
+    return parse(raw, Verb.ADD)
 
 
-def refusal(raw: bytes, *, adding: bool = True) -> BadCall:
+def refusal(raw: bytes, verb: Verb = Verb.ADD) -> BadCall:
     with pytest.raises(BadCall) as caught:
-        parse(raw, adding=adding)
+        parse(raw, verb)
     return caught.value
 
 
@@ -62,6 +70,8 @@ def test_the_whole_request() -> None:
         network=DEFAULT_NETWORK,
         group=None,
         cni_version="0.3.1",
+        network_name="contiv-net",
+        attachment_id="abc123",
     )
 
 
@@ -99,12 +109,12 @@ def test_placement_comes_from_the_configuration() -> None:
     assert (request.tenant, request.network, request.group) == ("default", "n2", None)
 
 
-@pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0"])
+@pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 def test_versions_we_speak(version: str) -> None:
     assert add(body(CONFIG | {"cniVersion": version})).cni_version == version
 
 
-@pytest.mark.parametrize("version", ["0.1.0", "0.3.0", "1.1.0", "", None, 1, ["0.3.1"]])
+@pytest.mark.parametrize("version", ["0.1.0", "0.3.0", "1.2.0", "", None, 1, ["0.3.1"]])
 def test_other_versions_are_code_1(version: object) -> None:
     assert refusal(body(CONFIG | {"cniVersion": version})).code == 1
 
@@ -150,18 +160,74 @@ def test_a_wrong_contiv_object_is_code_7(ours: object) -> None:
 
 def test_a_refusal_knows_the_version_to_answer_in() -> None:
     assert refusal(body(CONFIG | {"cniVersion": "0.4.0"}, CNI_IFNAME="")).version == "0.4.0"
-    assert refusal(body("{")).version == "1.0.0"
+    assert refusal(body("{")).version == "1.1.0"
 
 
 def test_a_del_needs_no_namespace_and_no_good_arguments() -> None:
-    request = parse(body(CNI_NETNS="", CNI_ARGS="garbage"), adding=False)
+    request = parse(body(CNI_NETNS="", CNI_ARGS="garbage"), Verb.DEL)
     assert (request.container_id, request.netns) == ("abc123", "")
-    assert refusal(body(CNI_NETNS="relative"), adding=False).code == 4
+    assert refusal(body(CNI_NETNS="relative"), Verb.DEL).code == 4
 
 
-def outcome(raw: bytes, *, adding: bool = True) -> int:
+def test_each_interface_has_an_endpoint_id() -> None:
+    first, second = add(body()), add(body(CNI_IFNAME="net1"))
+    assert (first.endpoint_id, second.endpoint_id) == ("abc123", "abc123@net1")
+    assert container_of(first.endpoint_id) == container_of(second.endpoint_id) == "abc123"
+    assert (first.routes_default, second.routes_default) == (True, False)
+
+
+def test_the_configuration_gives_the_default_route() -> None:
+    ours = {"contiv": {"defaultRoute": True}}
+    assert add(body(CONFIG | ours, CNI_IFNAME="net1")).routes_default
+    assert not add(body(CONFIG | {"contiv": {"defaultRoute": False}})).routes_default
+    assert refusal(body(CONFIG | {"contiv": {"defaultRoute": "yes"}})).code == 7
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "1.0.0", "1.1.0"])
+def test_a_check_has_the_result_of_the_add(version: str) -> None:
+    config = CONFIG | {"cniVersion": version}
+    previous: dict[str, Any] = {"interfaces": [], "ips": []}
+    assert parse(body(config | {"prevResult": previous}), Verb.CHECK).previous == previous
+    assert refusal(body(config), Verb.CHECK).code == 7
+    assert refusal(body(config | {"prevResult": []}), Verb.CHECK).code == 7
+    assert refusal(body(config | {"prevResult": previous}, CNI_NETNS=""), Verb.CHECK).code == 4
+
+
+def test_versions_have_verbs() -> None:
+    assert refusal(body(), Verb.CHECK).code == 1
+    for version in ("0.3.1", "0.4.0", "1.0.0"):
+        old = body(CONFIG | {"cniVersion": version})
+        for read in (parse_gc, parse_status):
+            with pytest.raises(BadCall) as caught:
+                read(old)
+            assert (caught.value.code, caught.value.version) == (1, version)
+    assert parse_status(body(LATEST)) == "1.1.0"
+
+
+LATEST = CONFIG | {"cniVersion": "1.1.0"}
+VALID = "cni.dev/valid-attachments"
+
+
+def test_a_gc_lists_what_to_keep() -> None:
+    listed = [{"containerID": "c1", "ifname": "eth0"}, {"containerID": "c1", "ifname": "net1"}]
+    request, version = parse_gc(
+        json.dumps({"netconf": json.dumps(LATEST | {VALID: listed})}).encode()
+    )
+    assert version == "1.1.0"
+    assert request.network_name == "contiv-net"
+    assert request.keep == {("c1", "eth0"), ("c1", "net1")}
+
+
+@pytest.mark.parametrize("listed", [None, {}, "c1", ["c1"], [{"containerID": "c1"}], [{}], [None]])
+def test_a_gc_without_a_list_releases_nothing(listed: object) -> None:
+    with pytest.raises(BadCall, match=VALID) as caught:
+        parse_gc(body(LATEST | {VALID: listed}))
+    assert (caught.value.code, caught.value.version) == (7, "1.1.0")
+
+
+def outcome(raw: bytes, verb: Verb = Verb.ADD) -> int:
     try:
-        parse(raw, adding=adding)
+        parse(raw, verb)
     except BadCall as exc:
         return exc.code
     return 0
@@ -170,7 +236,7 @@ def outcome(raw: bytes, *, adding: bool = True) -> int:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_request_or_a_refusal(raw: bytes) -> None:
     assert outcome(raw) in {0, 1, 4, 6, 7}
-    assert outcome(raw, adding=False) in {0, 1, 4, 6, 7}
+    assert outcome(raw, Verb.DEL) in {0, 1, 4, 6, 7}
 
 
 JSON = st.recursive(

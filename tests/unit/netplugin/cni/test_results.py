@@ -10,7 +10,8 @@ import pytest
 from core import errors
 from core.ids import NetworkName, TenantName
 from netplugin.cni import results
-from netplugin.cni.request import BadCall, PodRequest
+from netplugin.cni.errors import BadCall, InterfaceDiffers, NotReady
+from netplugin.cni.request import PodRequest
 from netplugin.cni.results import PodResult
 
 REQUEST = PodRequest(
@@ -84,6 +85,36 @@ def test_without_a_gateway_there_is_no_route() -> None:
     assert "gateway" not in result["ips"][0]
 
 
+def test_1_1_0_has_the_mtu() -> None:
+    result = printed(results.added(RESULT, replace(REQUEST, cni_version="1.1.0")))
+    assert [one["mtu"] for one in result["interfaces"]] == [1450, 1450]
+    assert "version" not in result["ips"][0]
+
+
+def test_a_further_interface_has_a_gateway_and_no_default_route() -> None:
+    result = printed(results.added(replace(DUAL, default_route=False), REQUEST))
+    assert result["routes"] == []
+    assert [ip["gateway"] for ip in result["ips"]] == ["10.1.1.1", "2001:db8::1"]
+
+
+def test_dns_of_the_configuration_is_passed_on() -> None:
+    dns = {"nameservers": ["10.1.1.53"], "search": ["a.b"]}
+    assert printed(results.added(RESULT, replace(REQUEST, dns=dns)))["dns"] == dns
+
+
+@pytest.mark.parametrize(
+    ("verb", "text"),
+    [
+        ("CHECK", "Error checking EP"),
+        ("GC", "Error collecting EPs"),
+        ("STATUS", "Not ready"),
+    ],
+)
+def test_newer_verbs_have_words_of_their_own(verb: str, text: str) -> None:
+    assert results.failed(errors.HostError("x"), "1.1.0", verb)["errmsg"] == text
+    assert results.done() == {"cni": ""}
+
+
 def test_a_del_prints_nothing() -> None:
     assert results.deleted(REQUEST)["cni"] == ""
 
@@ -103,14 +134,17 @@ def test_a_del_prints_nothing() -> None:
         (errors.Exhausted("x"), 102),
         (errors.ContivError("x"), 100),
         (BadCall(4, "x"), 4),
+        (NotReady("x"), 50),
+        (NotReady("x", code=51), 51),
+        (InterfaceDiffers("x"), 103),
     ],
 )
 def test_each_error_has_its_code(error: errors.ContivError, code: int) -> None:
-    assert printed(results.failed(error, "0.4.0", adding=True))["code"] == code
+    assert printed(results.failed(error, "0.4.0", "ADD"))["code"] == code
 
 
 def test_an_error_keeps_the_original_words() -> None:
-    reply = results.failed(errors.Conflict("boom"), "0.3.1", adding=True)
+    reply = results.failed(errors.Conflict("boom"), "0.3.1", "ADD")
     assert reply["result"] == 1
     assert (reply["errmsg"], reply["errinfo"]) == ("Error creating EP", "Err: boom")
     assert reply["cni"] == (
@@ -120,13 +154,9 @@ def test_an_error_keeps_the_original_words() -> None:
 
 def test_where_it_failed_is_said() -> None:
     host = errors.HostError("x")
-    assert results.failed(host, "1.0.0", adding=True)["errmsg"] == (
-        "Error setting interface attributes"
-    )
-    assert results.failed(host, "1.0.0", adding=False)["errmsg"] == "Error deleting EP"
-    assert results.failed(BadCall(4, "x"), "1.0.0", adding=True)["errmsg"] == (
-        "Error parsing request"
-    )
+    assert results.failed(host, "1.0.0", "ADD")["errmsg"] == ("Error setting interface attributes")
+    assert results.failed(host, "1.0.0", "DEL")["errmsg"] == "Error deleting EP"
+    assert results.failed(BadCall(4, "x"), "1.0.0", "ADD")["errmsg"] == ("Error parsing request")
 
 
 def test_a_crash_is_like_no_other_error() -> None:

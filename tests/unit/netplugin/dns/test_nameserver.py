@@ -1,20 +1,30 @@
 """DNS messages: what is answered, how, and what is left to others."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import IPv4Address
 
 import dns.flags
 import dns.message
 import dns.opcode
+import dns.rcode
+import dns.rrset
 import dns.tsig
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netplugin.dns.nameserver import MAX_PARTS, MAX_QUESTION, NameServer
+from netplugin.dns.messages import MAX_PARTS, MAX_QUESTION, PAYLOAD
+from netplugin.dns.nameserver import ClusterDns, NameServer
+from netplugin.dns.rate_limit import RateLimit
 from netplugin.world.dns_records import DnsRecords
-from tests.unit.netplugin.records import NET, PEER, endpoint
+from ofnet.names import Deferred, Question, Verdict
+from tests.unit.netplugin.records import NET, PEER, endpoint, key, nid_of
 from tests.unit.netplugin.world.test_dns_records import service
+from tests.unit.netplugin.world.test_kube_names import DB, OUTSIDE, WEB, member
+
+SERVER = IPv4Address("10.1.0.53")
 
 
 @pytest.fixture
@@ -27,12 +37,21 @@ def server() -> NameServer:
     for number in range(20, 40):
         book.put_endpoint(endpoint(number, group="twenty", v6=number != 20))
     book.put_service(service())
-    return NameServer(book)
+    return served(book)
+
+
+def served(book: DnsRecords, own: ClusterDns | None = None, rate: int = 0) -> NameServer:
+    """Return a server whose clock stands still."""
+    return NameServer(book, RateLimit(rate, lambda: 1.0), own)
+
+
+def question(message: bytes, *, server: IPv4Address = SERVER, tcp: bool = False) -> Question:
+    return Question(pod=key("c1"), network=NET, server=server, message=message, tcp=tcp)
 
 
 def asked(server: NameServer, query: dns.message.Message) -> dns.message.Message | None:
-    reply = server.resolve(NET, query.to_wire())
-    return None if reply is None else dns.message.from_wire(reply)
+    reply = server.resolve(question(query.to_wire()))
+    return dns.message.from_wire(reply) if isinstance(reply, bytes) else None
 
 
 def told(server: NameServer, name: str, rdtype: str = "A") -> list[str] | None:
@@ -81,7 +100,7 @@ def test_names(server: NameServer, name: str, rdtype: str, addresses: list[str] 
 def test_any_is_answered_by_ipv6_addresses_where_there_are_no_others() -> None:
     book = DnsRecords()
     book.put_endpoint(replace(endpoint(1, v6=True), ip_address=""))
-    assert told(NameServer(book), "c1", "ANY") == ["2001:db8::1"]
+    assert told(served(book), "c1", "ANY") == ["2001:db8::1"]
 
 
 @pytest.mark.parametrize("rdtype", ["A", "AAAA"])
@@ -107,7 +126,7 @@ def test_all_questions_of_a_message_are_looked_at(server: NameServer) -> None:
 def test_who_speaks_edns_is_answered_so(server: NameServer) -> None:
     reply = asked(server, dns.message.make_query("one", "A", use_edns=0, payload=4096))
     assert reply is not None
-    assert (reply.edns, reply.payload) == (0, MAX_QUESTION)
+    assert (reply.edns, reply.payload) == (0, PAYLOAD)
 
 
 def query_of(**changes: object) -> bytes:
@@ -153,7 +172,7 @@ def crowded(questions: int) -> bytes:
     ],
 )
 def test_what_is_no_question_is_left_to_others(server: NameServer, message: bytes) -> None:
-    assert server.resolve(NET, message) is None
+    assert server.resolve(question(message)) is Verdict.FORWARD
     assert counters(server) == {"invalidQuery": 1}
 
 
@@ -176,10 +195,10 @@ MESSAGES = [
 def test_no_message_raises(message: bytes, at: int, noise: bytes, end: int) -> None:
     book = DnsRecords()
     book.put_endpoint(endpoint(1, group="one", v6=True))
-    server = NameServer(book)
+    server = served(book)
     changed = message[:at] + noise + message[at + len(noise) :]
     for sent in (changed, changed[:end], noise):
-        server.resolve(NET, sent)
+        server.resolve(question(sent))
 
 
 def test_what_is_shown(server: NameServer) -> None:
@@ -194,3 +213,208 @@ def test_what_is_shown(server: NameServer) -> None:
     assert records["default"]["services"] == {"shop": ["ipv4:10.1.9.1 ipv6:<nil>"]}
     assert records["default"]["commonNames"]["c1"] == ["ipv4:10.1.0.1 ipv6:2001:db8::1"]
     assert len(records["default"]["endpointGroups"]["twenty"]) == 20
+
+
+# -- Kubernetes, and the agent as the cluster's only name server ---------------------------------
+
+OWN = IPv4Address("10.96.0.2")
+
+
+class Servers:
+    """Name servers outside that are asked, and answer when the test wants."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[dns.message.Message, bool]] = []
+        self._waiting: list[Callable[[bytes | None], None]] = []
+
+    def ask(
+        self, message: bytes, done: Callable[[bytes | None], None], *, tcp: bool = False
+    ) -> None:
+        self.asked.append((dns.message.from_wire(message), tcp))
+        self._waiting.append(done)
+
+    def answer(self, *records: str) -> None:
+        query, _ = self.asked[-1]
+        reply = dns.message.make_response(query)
+        for record in records:
+            name, *rest = record.split()
+            reply.answer.append(dns.rrset.from_text(name, 60, "IN", *rest))
+        self._waiting.pop()(reply.to_wire())
+
+    def fail(self) -> None:
+        self._waiting.pop()(None)
+
+
+@pytest.fixture
+def outside() -> Servers:
+    return Servers()
+
+
+@pytest.fixture
+def cluster(outside: Servers) -> NameServer:
+    """Return the only name server of a cluster whose services are known."""
+    book = DnsRecords()
+    for one in (WEB, DB, OUTSIDE):
+        book.put_kube_service(one)
+    book.put_endpoint(endpoint(9))
+    made = served(book, ClusterDns(OWN, outside))
+    made.follow(lambda: True)
+    return made
+
+
+def reply_of(
+    server: NameServer, name: str, rdtype: str = "A", *, to: IPv4Address = OWN
+) -> dns.message.Message | None:
+    query = dns.message.make_query(name, rdtype, use_edns=0, payload=4096)
+    outcome = server.resolve(question(query.to_wire(), server=to))
+    return dns.message.from_wire(outcome) if isinstance(outcome, bytes) else None
+
+
+def lines(reply: dns.message.Message | None) -> list[str]:
+    assert reply is not None
+    return sorted(line for records in reply.answer for line in records.to_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("name", "rdtype", "wanted"),
+    [
+        ("web.shop.svc.cluster.local", "A", ["10.96.0.10"]),
+        ("web.shop.svc.cluster.local", "AAAA", ["fd00::10"]),
+        ("_http._tcp.web.shop.svc.cluster.local", "SRV", ["0 100 80 web.shop.svc.cluster.local."]),
+        ("10.0.96.10.in-addr.arpa", "PTR", ["web.shop.svc.cluster.local."]),
+        ("db.shop.svc.cluster.local", "A", ["10.1.0.1", "10.1.0.2"]),
+        ("db-0.db.shop.svc.cluster.local", "AAAA", ["2001:db8::1"]),
+        (
+            "_sql._tcp.db.shop.svc.cluster.local",
+            "SRV",
+            [
+                "0 50 15432 10-1-0-2.db.shop.svc.cluster.local.",
+                "0 50 15432 db-0.db.shop.svc.cluster.local.",
+            ],
+        ),
+        ("pay.shop.svc.cluster.local", "CNAME", ["pay.example.com."]),
+        ("dns-version.cluster.local", "TXT", ['"1.1.0"']),
+        ("10-1-0-7.shop.pod.cluster.local", "A", ["10.1.0.7"]),
+    ],
+)
+def test_names_of_kubernetes(
+    cluster: NameServer, name: str, rdtype: str, wanted: list[str]
+) -> None:
+    reply = reply_of(cluster, name, rdtype)
+    assert lines(reply) == [f"{name}. 5 IN {rdtype} {value}" for value in wanted]
+    assert lines(reply_of(cluster, name, rdtype, to=SERVER)) == lines(reply)
+
+
+def test_a_name_without_the_type_exists_and_another_does_not(cluster: NameServer) -> None:
+    for name, rdtype in (("web.shop.svc.cluster.local", "TXT"), ("svc.cluster.local", "A")):
+        nodata = reply_of(cluster, name, rdtype)
+        assert nodata is not None
+        assert (nodata.rcode(), nodata.answer) == (dns.rcode.NOERROR, [])
+        assert [records.rdtype.name for records in nodata.authority] == ["SOA"]
+    for server in (OWN, SERVER):
+        nothing = reply_of(cluster, "www.example.com.shop.svc.cluster.local", to=server)
+        assert nothing is not None
+        assert nothing.rcode() == dns.rcode.NXDOMAIN
+        assert [records.name.to_text() for records in nothing.authority] == ["cluster.local."]
+
+
+def test_services_that_are_not_known_yet_are_no_error_of_the_name(
+    cluster: NameServer, outside: Servers
+) -> None:
+    cluster.follow(lambda: False)
+    reply = reply_of(cluster, "new.shop.svc.cluster.local")
+    assert reply is not None
+    assert reply.rcode() == dns.rcode.SERVFAIL
+    assert outside.asked == []
+    assert reply_of(cluster, "new.shop.svc.cluster.local", to=SERVER) is None
+
+
+def test_beside_another_name_server_it_knows_what_is_not_known_here() -> None:
+    book = DnsRecords()
+    book.put_kube_service(OUTSIDE)
+    server = served(book)
+    server.follow(lambda: True)
+    for name in ("new.shop.svc.cluster.local", "pay.shop.svc.cluster.local"):
+        message = dns.message.make_query(name, "A").to_wire()
+        assert server.resolve(question(message)) is Verdict.FORWARD
+
+
+def told_later(
+    server: NameServer, name: str, *, to: IPv4Address = OWN, tcp: bool = False
+) -> list[dns.message.Message]:
+    """Ask for a name that takes time; return the list into which the answer will come."""
+    query = dns.message.make_query(name, "A")
+    outcome = server.resolve(question(query.to_wire(), server=to, tcp=tcp))
+    assert isinstance(outcome, Deferred)
+    replies: list[dns.message.Message] = []
+    outcome.ask(lambda reply: replies.append(dns.message.from_wire(reply)))
+    assert replies == []
+    return replies
+
+
+@pytest.mark.parametrize("tcp", [True, False])
+def test_names_outside_are_asked_of_servers_outside(
+    cluster: NameServer, outside: Servers, tcp: bool
+) -> None:
+    replies = told_later(cluster, "www.example.com", tcp=tcp)
+    assert outside.asked[0][1] == tcp
+    outside.answer("www.example.com. A 192.0.2.1")
+    assert lines(replies[0]) == ["www.example.com. 60 IN A 192.0.2.1"]
+    replies = told_later(cluster, "www.example.com")
+    outside.fail()
+    assert replies[0].rcode() == dns.rcode.SERVFAIL
+    assert reply_of(cluster, "www.example.com", to=SERVER) is None, "another server is asked"
+
+
+def test_a_service_of_type_external_name_is_followed(cluster: NameServer, outside: Servers) -> None:
+    replies = told_later(cluster, "pay.shop.svc.cluster.local")
+    outside.answer("pay.example.com. A 192.0.2.2")
+    assert lines(replies[0]) == [
+        "pay.example.com. 60 IN A 192.0.2.2",
+        "pay.shop.svc.cluster.local. 5 IN CNAME pay.example.com.",
+    ]
+    replies = told_later(cluster, "pay.shop.svc.cluster.local")
+    outside.fail()
+    assert replies[0].rcode() == dns.rcode.SERVFAIL
+
+
+def test_a_tenant_sees_its_own_pods_behind_a_headless_service() -> None:
+    book = DnsRecords()
+    book.put_kube_service(DB)
+    book.put_endpoint(replace(endpoint(1), key=key("ours"), common_name="db-0"))
+    theirs = replace(endpoint(2, nid=nid_of("n1", "blue")), common_name="db-1")
+    book.put_endpoint(theirs)
+    assert lines(reply_of(served(book), "db.shop.svc.cluster.local", to=SERVER)) == [
+        "db.shop.svc.cluster.local. 5 IN A 10.1.0.1"
+    ]
+    assert len(lines(reply_of(served(book), "_sql._tcp.db.shop.svc.cluster.local", "SRV"))) == 1
+
+
+def test_an_answer_is_as_large_as_its_asker_takes() -> None:
+    many = frozenset(member(f"10.1.{number // 250}.{number % 250 + 1}") for number in range(300))
+    book = DnsRecords()
+    book.put_kube_service(replace(DB, members=many))
+    server = served(book)
+    name = "db.shop.svc.cluster.local"
+    plain = dns.message.make_query(name, "A").to_wire()
+    large = dns.message.make_query(name, "A", use_edns=0, payload=4096).to_wire()
+    for message, limit in ((plain, 512), (large, PAYLOAD)):
+        outcome = server.resolve(question(message))
+        assert isinstance(outcome, bytes)
+        assert len(outcome) <= limit
+        assert dns.message.from_wire(outcome).flags & dns.flags.TC
+    whole = server.resolve(question(plain, tcp=True))
+    assert isinstance(whole, bytes)
+    reply = dns.message.from_wire(whole)
+    assert not reply.flags & dns.flags.TC
+    assert len(lines(reply)) == 300
+
+
+def test_a_pod_that_asks_too_much_is_not_answered(server: NameServer) -> None:
+    limited = served(server._records, rate=1)
+    message = query_of()
+    outcomes = [limited.resolve(question(message)) for _ in range(5)]
+    assert [outcome is Verdict.DROP for outcome in outcomes] == [False, False, True, True, True]
+    other = replace(question(message), pod=key("c2"))
+    assert isinstance(limited.resolve(other), bytes)
+    assert counters(limited) == {"foundNameRecord": 3, "limited": 3}

@@ -6,6 +6,8 @@ import pytest
 
 from core.errors import OrchestratorUnavailable
 from netplugin.kube import api
+from netplugin.kube.access import KubeAccess
+from netplugin.kube.resources import SERVICES
 
 
 @pytest.mark.parametrize(
@@ -20,11 +22,22 @@ from netplugin.kube import api
     ],
 )
 def test_a_line_that_makes_no_sense_ends_the_watch(line: str) -> None:
-    with pytest.raises(OrchestratorUnavailable, match="url: "), api._request_errors("url"):
-        api._event(line.encode("latin-1"))
+    client = api.KubeApi(KubeAccess(servers=("http://192.0.2.1",)))
+    errors = client._request_errors("url", 1.0)
+    with pytest.raises(OrchestratorUnavailable, match="url: "), errors:
+        api._event(SERVICES, line.encode("latin-1"))
 
 
 def test_a_line_that_does() -> None:
     said = {"metadata": {"resourceVersion": "7"}}
     line = json.dumps({"type": "DELETED", "object": said}).encode()
-    assert api._event(line) == ("7", api.KubeChange(said, deleted=True))
+    assert api._event(SERVICES, line) == api.KubeChange(SERVICES, "7", said, deleted=True)
+
+
+@pytest.mark.parametrize(("code", "status"), [(410, 410), (None, 0), ("x", 0)])
+def test_an_error_has_its_status(code: object, status: int) -> None:
+    said = {"kind": "Status", "code": code, "message": "too old resource version"}
+    line = json.dumps({"type": "ERROR", "object": said}).encode()
+    with pytest.raises(api.KubeRefused, match="services: too old") as refused:
+        api._event(SERVICES, line)
+    assert refused.value.status == status

@@ -1,12 +1,13 @@
 """The file that says how Kubernetes is reached."""
 
 import json
+import socket
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
-from core.errors import OrchestratorUnavailable, UsageError
+from core.errors import UsageError
 from netplugin.kube.config import KubeConfig, load
 
 
@@ -30,13 +31,27 @@ def test_the_originals_file_is_read(tmp_path: Path) -> None:
         SVC_SUBNET="10.96.0.0/12",
     )
     found = load(file)
-    assert (found.server, found.ca, found.token) == ("https://10.96.0.1:443", "/ca.crt", "secret")
+    assert found.servers == ("https://10.96.0.1:443",)
+    assert (found.ca, found.token) == ("/ca.crt", "secret")
     assert found.services == IPv4Network("10.96.0.0/12")
 
 
 def test_without_the_file_there_is_no_kubernetes(tmp_path: Path) -> None:
     found = load(tmp_path / "contiv.json")
-    assert (found.server, found.services) == ("", None)
+    assert (found.servers, found.services) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("named", "servers"),
+    [
+        ("", ()),
+        ("http://a:1/", ("http://a:1",)),
+        ("https://a:1,https://b:1", ("https://a:1", "https://b:1")),
+        (" https://a , https://[fd00::1]:6443/ ,", ("https://a", "https://[fd00::1]:6443")),
+    ],
+)
+def test_several_servers_may_be_named(named: str, servers: tuple[str, ...]) -> None:
+    assert config(K8S_API_SERVER=named).servers == servers
 
 
 @pytest.mark.parametrize(
@@ -59,6 +74,7 @@ def test_the_subnet_is_named_or_the_default(tmp_path: Path, text: str, subnet: s
     [
         *("", "{", "[1]", "1", "null"),
         '{"K8S_API_SERVER": "10.96.0.1"}',
+        '{"K8S_API_SERVER": "https://a,b"}',
         '{"K8S_API_SERVER": 1}',
         '{"SVC_SUBNET": "10.96"}',
         '{"SVC_SUBNET": "fd00::/64"}',
@@ -74,24 +90,7 @@ def test_what_cannot_be_read_is_a_wrong_start(tmp_path: Path, text: str) -> None
         load(tmp_path)
 
 
-def test_a_token_of_ones_own_is_shown_else_the_accounts_as_it_is_now(tmp_path: Path) -> None:
-    account = tmp_path / "token"
-    account.write_text("first\n")
-    assert config(K8S_TOKEN=" own ").bearer(account) == "own"
-    assert config(K8S_CERT="/c", K8S_KEY="/k").bearer(account) == ""
-    assert config().bearer(account) == "first"
-    account.write_text("second\n")
-    assert config().bearer(account) == "second"
-    account.unlink()
-    with pytest.raises(OrchestratorUnavailable, match="token"):
-        config().bearer(account)
-
-
-def test_without_tls_there_are_no_certificates() -> None:
-    assert config().tls() is None
-
-
-@pytest.mark.parametrize("authority", ["", "/nowhere", __file__])
-def test_over_tls_an_authority_must_be_there(authority: str) -> None:
-    with pytest.raises(UsageError, match="certificates"):
-        config(K8S_API_SERVER="https://192.0.2.1", K8S_CA=authority).tls()
+def test_a_node_is_named_or_has_its_hosts_name() -> None:
+    assert config(K8S_NODE_NAME="n1").node_name({"NODE_NAME": "n2"}) == "n1"
+    assert config().node_name({"NODE_NAME": "n2"}) == "n2"
+    assert config().node_name({}) == socket.gethostname().lower()

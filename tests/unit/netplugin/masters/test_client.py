@@ -13,7 +13,7 @@ from core import keys
 from core.errors import Exhausted, MasterUnavailable, NotFound, NotLeader
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from core.tasks import background
-from netplugin.masters.client import LeaderClient, LeaderTiming, WantedEndpoint, record_of
+from netplugin.masters.client import Granted, LeaderClient, LeaderTiming, WantedEndpoint, record_of
 from objdb.api import Change, Delete, Put
 from objdb.memory import MemoryBackend
 from tests.unit.netplugin.agent import eventually, stays
@@ -112,7 +112,7 @@ async def test_the_leader_is_asked() -> None:
         scene.client.behaviour["a:1"] = None
         await scene.lead("a:1")
         granted = await scene.masters.create_endpoint(WANTED)
-        assert granted == (record_of(REPLY), {"p/": 7})
+        assert granted == Granted(record_of(REPLY), {"p/": 7})
         (request,) = scene.client.requests
         assert isinstance(request, CreateEndpointRequest)
         assert (request.tenant_name, request.network_name) == ("blue", "n1")
@@ -163,6 +163,14 @@ async def test_the_next_leader_is_asked_after_a_failure(failure: Exception) -> N
         assert scene.client.asked[-1] == "b:2"
 
 
+async def test_ready_once_somebody_leads() -> None:
+    async with following() as scene:
+        asked = asyncio.gather(scene.masters.ready())
+        await scene.lead("a:1")
+        await asked
+        assert not scene.client.asked
+
+
 async def test_nobody_is_asked_while_nobody_leads() -> None:
     async with following(SHORT) as scene:
         scene.client.behaviour = {"a:1": MasterUnavailable("refused")}
@@ -194,6 +202,8 @@ async def test_who_waits_in_vain_is_told_why_in_time(
             lambda: scene.masters.create_endpoint(WANTED),
             lambda: scene.masters.delete_endpoint(*DELETE),
         ]
+        if leader is None:
+            calls.append(scene.masters.ready)
         for call in calls:
             async with asyncio.timeout(2):
                 with pytest.raises(MasterUnavailable, match=says):

@@ -124,7 +124,7 @@ async def test_a_pod_need_not_wait_for_the_flows_of_others(outside: Outside) -> 
         agent.learn("/nets/n2", network("n2", tag=9))
         agent.records.apply(Reached(keys.NETWORKS, 5))
         agent.records.apply(Reached(keys.ENDPOINTS, 6))
-        await agent.records.caught_up({keys.ENDPOINTS: 6}, 5)
+        await agent.records.caught_up({keys.ENDPOINTS: 6}, "", 5)
         assert agent.progress.late({keys.NETWORKS: 5})
         assert agent.progress.late({keys.ENDPOINTS: 7}) == f"{keys.ENDPOINTS} at 6 of 7"
 

@@ -12,7 +12,8 @@ from core.ids import EndpointKey
 from core.tasks import background
 from netplugin.pods.claims import Claims, ClaimTiming
 from netplugin.pods.garbage_collection import GarbageCollector
-from state.watch import Changed, Reached, Removed, Rewound
+from state.lineage import Lineage, Position, Term
+from state.watch import Changed, Doubted, Reached, Removed, Rewound
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running, stays
 from tests.unit.netplugin.bridges.test_reconciler import flows_of
 from tests.unit.netplugin.records import PEER, endpoint, key
@@ -29,6 +30,7 @@ async def claiming(agent: Agent) -> AsyncIterator[None]:
         agent.pod_services.host,
         agent.pod_ports,
         lambda faults: agent.progress.show("claims", faults),
+        agent.progress.claimed,
         ClaimTiming(first=0.01, longest=0.01),
     )
     async with background("claims", claims.run()):
@@ -65,6 +67,20 @@ async def test_a_running_pod_is_claimed_with_its_address(outside: Outside) -> No
         await eventually(lambda: not outside.journal.entries[one].claiming)
         assert not agent.registry.claiming()
         assert agent.progress.standing.errors == ()
+
+
+async def test_a_further_interface_is_claimed_with_the_addresses_it_asked_for(
+    outside: Outside,
+) -> None:
+    asked = replace(request(ifname="net1"), mac="02:aa:00:00:00:01")
+    async with running(outside) as agent, claiming(agent):
+        await agent.pods.add(asked)
+        one = key(asked.endpoint_id)
+        before = outside.master.endpoints[one]
+        agent.learn("k", before)
+        go_back(agent, one)
+        await eventually(lambda: one in outside.master.endpoints)
+        assert outside.master.endpoints[one] == before
 
 
 async def test_a_claim_waits_for_netmaster(outside: Outside) -> None:
@@ -121,6 +137,85 @@ async def test_what_the_leader_deletes_in_the_same_history_is_not_claimed(outsid
         agent.records.apply(Removed("k", outside.master.endpoints.pop(one)))
         agent.records.apply(Reached(keys.ENDPOINTS, 9))
         await stays(lambda: not agent.registry.claiming() and not outside.master.endpoints)
+
+
+async def test_what_was_lost_while_no_agent_ran_is_claimed_at_the_start(outside: Outside) -> None:
+    outside.master.history, outside.master.revisions = "a", {keys.ENDPOINTS: 5}
+    async with running(outside) as agent:
+        follow(agent, Term("a", 0))
+        one = await add(agent)
+        assert outside.journal.entries[one].position == Position("a", 5)
+    del outside.master.endpoints[one]
+    async with running(outside) as agent, claiming(agent):
+        follow(agent, Term("a", 0), Term("b", 3))
+        await eventually(lambda: one in outside.master.endpoints)
+        agent.learn("k", outside.master.endpoints[one])
+        agent.records.apply(Reached(keys.ENDPOINTS, 7))
+        await eventually(lambda: outside.journal.entries[one].position == Position("b", 7))
+        await eventually(lambda: agent.progress.standing.history == "b")
+
+
+async def test_what_the_leader_reclaimed_while_no_agent_ran_is_not_claimed(
+    outside: Outside,
+) -> None:
+    outside.master.history, outside.master.revisions = "a", {keys.ENDPOINTS: 5}
+    async with running(outside) as agent:
+        follow(agent, Term("a", 0))
+        one = await add(agent)
+    del outside.master.endpoints[one]
+    async with running(outside) as agent, claiming(agent):
+        follow(agent, Term("a", 0), Term("b", 6))
+        await stays(lambda: not agent.registry.claiming() and not outside.master.endpoints)
+        assert agent.progress.standing.history == "b"
+        assert one in outside.journal.entries
+
+
+async def test_an_entry_of_an_older_agent_is_claimed_only_once_it_has_a_position(
+    outside: Outside,
+) -> None:
+    async with running(outside) as agent, claiming(agent):
+        one = await add(agent)
+        assert outside.journal.entries[one].position.term == ""
+        follow(agent, Term("a", 0))
+        await eventually(lambda: outside.journal.entries[one].position == Position("a", 5))
+
+
+async def test_nothing_is_claimed_while_what_was_read_is_in_doubt(outside: Outside) -> None:
+    outside.master.history, outside.master.revisions = "a", {keys.ENDPOINTS: 5}
+    async with running(outside) as agent, claiming(agent):
+        follow(agent, Term("a", 0))
+        one = await add(agent)
+        agent.records.apply(Doubted(keys.ENDPOINTS))
+        agent.records.apply(Removed("k", outside.master.endpoints.pop(one)))
+        follow(agent, Term("a", 0), Term("b", 3), read=False)
+        await stays(lambda: not agent.registry.claiming())
+        assert agent.progress.standing.history == "", "nobody may rely on this host's claims"
+        agent.records.apply(Reached(keys.ENDPOINTS, 7))
+        await eventually(lambda: one in outside.master.endpoints)
+
+
+async def test_claims_nobody_answers_are_not_reported_as_made(
+    outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with running(outside) as agent, claiming(agent):
+        follow(agent, Term("a", 0))
+        one = await add(agent)
+        outside.faults.failing["create"] = MasterUnavailable("no netmaster leads")
+        go_back(agent, one)
+        follow(agent, Term("a", 0), Term("b", 3))
+        await stays(lambda: agent.progress.standing.history != "b")
+        attempts = [said for said in caplog.messages if said == "claims not answered, retrying"]
+        assert 1 <= len(attempts) <= 2, "once for each history, not for each attempt"
+        outside.faults.failing.clear()
+        await eventually(lambda: agent.progress.standing.history == "b")
+
+
+def follow(agent: Agent, *terms: Term, read: bool = True) -> None:
+    """Have the agent learn the store's lineage, and read its endpoints."""
+    agent.learn(keys.LINEAGE, Lineage(terms))
+    if read:
+        agent.records.apply(Reached(keys.ENDPOINTS, 5))
 
 
 async def test_the_next_agent_goes_on_with_a_claim(outside: Outside) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
@@ -15,6 +16,7 @@ from core.errors import (
     SwitchRefused,
     SwitchUnavailable,
 )
+from core.ids import TenantName
 from core.tasks import supervisor
 from netplugin.pods.journal import EntryState
 from ofnet.world import Bridge
@@ -44,6 +46,7 @@ STEPS: dict[str, ContivError] = {
     FLOWS: SwitchUnavailable("no answer"),
     "inside": HostError("no such device"),
     "journal present": HostError("disk full"),
+    "journal commit": HostError("disk failure"),
 }
 """Every step of an ADD that may fail, with how it does."""
 
@@ -169,20 +172,40 @@ async def test_a_release_survives_a_restart(outside: Outside) -> None:
         await left_nothing(agent)
 
 
-async def test_an_add_cut_short_by_a_restart_is_undone(outside: Outside) -> None:
+@pytest.mark.parametrize("step", ["inside", "journal commit"])
+async def test_an_add_that_dies_with_the_agent_is_undone_and_done_again(
+    outside: Outside, step: str
+) -> None:
     async with running(outside) as agent:
         base = agent.base
-        outside.faults.stop("inside")
-        asked = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
-        await outside.faults.until("inside")
-        await eventually(lambda: key("c1") in outside.journal.entries)
-        dead = replace(outside.journal.entries[key("c1")], state=EntryState.ADDING)
-        outside.faults.stopped["inside"].set()
-        await asked
+        gate = outside.faults.stop(step)
+        call = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
+        await outside.faults.until(step)
+        await outside.faults.quiet()  # the others go as far as they can
+        dead = outside.journal.entries[key("c1")]
+        assert dead.state is EntryState.ADDING
+        gate.set()
+        await call
+    # What a killed agent leaves: its journal as it was, and a namespace that lacks something.
     outside.journal.entries[key("c1")] = dead
+    outside.links.inside.clear()
     async with running(outside) as agent:
         agent.base = base
+        result = await agent.pods.add(request())
+        assert outside.links.inside["/run/netns/c1", "eth0"].addresses == [result.ipv4]
+        await agent.pods.delete(request())
         await left_nothing(agent)
+
+
+async def test_a_pod_is_present_while_the_switch_is_still_programmed(outside: Outside) -> None:
+    outside.ovsdb.port_ready = 5.0
+    async with running(outside) as agent:
+        gate = outside.faults.stop(FLOWS)
+        call = asyncio.gather(agent.pods.add(request()))
+        await eventually(lambda: outside.journal.entries.get(key("c1")) is not None)
+        await eventually(lambda: outside.journal.entries[key("c1")].state is EntryState.PRESENT)
+        gate.set()
+        await call
 
 
 async def test_an_add_that_meets_the_agents_end_is_undone_by_the_next(outside: Outside) -> None:
@@ -196,7 +219,7 @@ async def test_an_add_that_meets_the_agents_end_is_undone_by_the_next(outside: O
         outside.faults.stop("inside")
         call = asyncio.gather(agent.pods.add(request()), return_exceptions=True)
         await outside.faults.until("inside")
-        await eventually(lambda: outside.journal.entries[key("c1")].state is EntryState.PRESENT)
+        await outside.faults.until("journal present")
         sup.stop()
         outside.faults.failing["inside"] = HostError("no such device")
         outside.faults.stopped["inside"].set()
@@ -409,15 +432,79 @@ async def test_the_old_interface_is_gone_before_the_new_one_comes(outside: Outsi
         assert outside.links.there.keys() == {result.host_ifname}
 
 
-async def test_a_second_interface_on_the_same_network_is_refused(outside: Outside) -> None:
+async def test_each_interface_of_a_pod_is_an_endpoint(outside: Outside) -> None:
+    """Also two on one network: container id and interface name are the key."""
+    outside.master.networks.add(nid_of("n1", "blue"))
+    blue = replace(request(ifname="net2"), tenant=TenantName("blue"))
+    async with running(outside, (network(), network(tenant="blue", tag=2))) as agent:
+        first = await agent.pods.add(request())
+        before = agent.traces()
+        second = await agent.pods.add(request(ifname="net1"))
+        third = await agent.pods.add(blue)
+        assert outside.master.endpoints.keys() == {
+            "n1.default-c1",
+            "n1.default-c1@net1",
+            "n1.blue-c1@net2",
+        }
+        assert len({first.ipv4, second.ipv4, third.ipv4}) == 3
+        inside = outside.links.inside
+        assert {ifname for _, ifname in inside} == {"eth0", "net1", "net2"}
+        # The pod's default route goes by the first interface alone.
+        gateways = {ifname: len(found.gateways) for (_, ifname), found in inside.items()}
+        assert gateways == {"eth0": 1, "net1": 0, "net2": 0}
+        assert (first.default_route, second.default_route) == (True, False)
+
+        assert await agent.pods.add(request(ifname="net1")) == second
+        await agent.pods.delete(request(ifname="net1"))
+        await agent.pods.delete(blue)
+        await agent.pods.delete(request(ifname="net3"))
+        await eventually(lambda: agent.traces() == before)
+        await agent.pods.delete(request())
+        await left_nothing(agent)
+
+
+async def test_the_configuration_says_which_interface_has_the_default_route(
+    outside: Outside,
+) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(replace(request(), default_route=False))
+        await agent.pods.add(replace(request(ifname="net1"), default_route=True))
+        inside = outside.links.inside
+        gateways = {ifname: len(found.gateways) for (_, ifname), found in inside.items()}
+        assert gateways == {"eth0": 0, "net1": 1}
+
+
+async def test_a_further_interface_survives_a_restart(outside: Outside) -> None:
     async with running(outside) as agent:
         await agent.pods.add(request())
-        before = agent.traces()
-        with pytest.raises(Conflict, match="eth0"):
-            await agent.pods.add(request(ifname="net1"))
-        assert agent.traces() == before
+        result = await agent.pods.add(request(ifname="net1"))
+    async with running(outside) as agent:
+        assert await agent.pods.add(request(ifname="net1")) == result
         await agent.pods.delete(request(ifname="net1"))
-        assert agent.traces() == before
+        await eventually(lambda: outside.master.endpoints.keys() == {key("c1")})
+
+
+async def test_the_addresses_asked_for_are_granted_or_the_add_fails(outside: Outside) -> None:
+    asked = replace(request(), ipv4=IPv4Address("10.1.1.77"), mac="02:aa:00:00:00:01")
+    async with running(outside) as agent:
+        result = await agent.pods.add(asked)
+        assert (str(result.ipv4.ip), result.mac) == ("10.1.1.77", "02:aa:00:00:00:01")
+        assert await agent.pods.add(asked) == result
+        with pytest.raises(Conflict, match=r"10\.1\.1\.77 is not available"):
+            await agent.pods.add(replace(request("c2"), ipv4=asked.ipv4))
+        # A network without IPv6 grants none, and says nothing of it.
+        with pytest.raises(Conflict, match=r"2001:db8::7 was not granted to n1\.default-c3"):
+            await agent.pods.add(replace(request("c3"), ipv6=IPv6Address("2001:db8::7")))
+        await agent.pods.delete(asked)
+        await left_nothing(agent)
+
+
+async def test_another_address_is_another_interface(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.pods.add(request())
+        again = await agent.pods.add(replace(request(), ipv4=IPv4Address("10.1.1.77")))
+        assert str(again.ipv4.ip) == "10.1.1.77"
+        assert len(outside.master.endpoints) == len(outside.journal.entries) == 1
 
 
 async def test_an_endpoint_that_was_reclaimed_is_made_anew(outside: Outside) -> None:

@@ -30,9 +30,26 @@ def test_an_entry_reads_as_it_was_written(entry: JournalEntry) -> None:
 
 
 def test_an_entry_of_an_older_agent_lacks_name_and_addresses() -> None:
-    later = ("name", "ip_address", "ipv6_address", "claiming")
+    later = (
+        *(
+            "name",
+            "ip_address",
+            "ipv6_address",
+            "claiming",
+            "labels",
+            "endpoint_id",
+            "network_name",
+        ),
+        *("attachment_id", "mac_address", "default_route", "rate", "burst"),
+        *("receive_rate", "receive_burst"),
+    )
     text = {name: value for name, value in asdict(ENTRY).items() if name not in later}
     assert parse(json.dumps(text)) == ENTRY
+
+
+def test_labels_are_kept() -> None:
+    labelled = replace(ENTRY, labels={"app": "web"})
+    assert parse(json.dumps(asdict(labelled))) == labelled
 
 
 def test_members_of_a_newer_agent_are_passed_over() -> None:

@@ -77,7 +77,7 @@ async def test_what_does_not_fit_is_refused_with_a_remedy(
 async def test_without_its_links_an_agent_does_not_start(outside: Outside) -> None:
     async with running(outside) as agent:
         mtus = pod_mtus(agent, uplinks=("eth7",))
-        with pytest.raises(HostError, match="link eth7: no such link"):
+        with pytest.raises(HostError, match="no link eth7: correct --vtep-ip"):
             await mtus.read()
         outside.links.underlay.clear()
         with pytest.raises(HostError, match="no link of this host has the address"):

@@ -8,6 +8,7 @@ import pytest
 from core.errors import (
     SwitchRefused,
 )
+from netplugin.cni.net_config import RateLimit
 from netplugin.pods.journal import EntryState
 from netplugin.pods.pod_ports import RECLAIMED
 from netplugin.world import port_names
@@ -180,6 +181,17 @@ async def test_a_pod_of_a_group_has_its_limits_from_the_start(outside: Outside) 
         assert limits(agent) == (10485, 2000)
         assert limits(agent, "vvport2") == (0, 0)
         assert not outside.faults.reached["policing"]
+
+
+async def test_a_pod_has_the_stricter_of_its_groups_limit_and_its_own(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await agent.pods.add(replace(in_group(request(), "web"), limit=RateLimit(1000, 100)))
+        await agent.pods.add(replace(in_group(request("c2"), "web"), limit=RateLimit(90_000, 9)))
+        await agent.pods.add(replace(request("c3"), limit=RateLimit(5, 1)))
+        assert limits(agent) == (1000, 100)
+        assert limits(agent, "vvport2") == (10485, 2000)
+        assert limits(agent, "vvport3") == (5, 1)
 
 
 async def test_a_change_of_the_group_reaches_running_pods(outside: Outside) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netplugin.pods.rate_limits import MAX_RATE, rate_of
+from netplugin.pods.rate_limits import MAX_RATE, rate_of, stricter
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,19 @@ from netplugin.pods.rate_limits import MAX_RATE, rate_of
 )
 def test_a_bandwidth_is_a_rate(bandwidth: str, rate: int) -> None:
     assert rate_of(bandwidth) == rate
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "counts"),
+    [
+        ((0, 0), (0, 7), (0, 7)),
+        ((100, 5), (0, 7), (100, 5)),
+        ((0, 0), (100, 7), (100, 7)),
+        ((100, 5), (200, 1), (100, 5)),
+        ((200, 1), (100, 5), (100, 5)),
+    ],
+)
+def test_the_stricter_limit_counts(
+    one: tuple[int, int], other: tuple[int, int], counts: tuple[int, int]
+) -> None:
+    assert stricter(one, other) == counts

@@ -1,16 +1,23 @@
 """What `:9090` answers, in the original's shapes."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from core import keys
 from core.errors import HostError
 from core.ids import EndpointKey
+from core.tasks import background
+from daemons.health import Health
 from netplugin.dns.nameserver import NameServer
+from netplugin.dns.rate_limit import RateLimit
+from netplugin.startup import inspect, large_json
 from netplugin.startup.inspect import Inspector
 from netplugin.world.conversion import LocalPort
 from ofnet.inspection import AgentIdentity
@@ -29,14 +36,16 @@ def identity(bridge: Bridge) -> AgentIdentity:
 
 
 def application(agent: Agent) -> web.Application:
-    app = Inspector(
+    inspector = Inspector(
         agents=agent.reconciler._agents,
         identity=identity,
-        names=NameServer(agent.world.names),
+        names=NameServer(agent.world.names, RateLimit(0, lambda: 0.0)),
         pods=agent.pods,
         bgp=agent.bgp,
         collected={"pod gone": 2},
-    ).application()
+        kubernetes=lambda: {"complete": True},
+    )
+    app = inspect.application(Health({}), inspector)
     app.freeze()
     return app
 
@@ -44,19 +53,51 @@ def application(agent: Agent) -> web.Application:
 MASTER = "192.0.2.10"
 
 
+class Writer(AbstractStreamWriter):
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    async def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        self.sent += bytes(chunk)
+
+    async def write_eof(self, chunk: bytes = b"") -> None:
+        self.sent += chunk
+
+    async def drain(self) -> None:
+        """Nothing waits."""
+
+    def enable_compression(self, encoding: str = "deflate", strategy: int | None = None) -> None:
+        raise AssertionError(f"{encoding} was not asked for: {strategy}")
+
+    def enable_chunking(self) -> None:
+        raise AssertionError("the length is known")
+
+    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
+        assert status_line.endswith(" 200 OK")
+        assert int(headers["Content-Length"]) > 2
+
+
+async def answered(app: web.Application, request: web.Request, peer: str) -> web.StreamResponse:
+    asked = request.clone(remote=peer)
+    asked._match_info = await app.router.resolve(asked)
+    return await app._handle(asked)
+
+
 async def ask(app: web.Application, method: str, path: str, *, peer: str = MASTER) -> web.Response:
-    request = make_mocked_request(method, path, app=app).clone(remote=peer)
-    request._match_info = await app.router.resolve(request)
-    answer = await app._handle(request)
+    answer = await answered(app, make_mocked_request(method, path, app=app), peer)
     assert isinstance(answer, web.Response)
     return answer
 
 
-async def driver(app: web.Application) -> Any:
-    answer = await ask(app, "GET", "/inspect/driver")
-    assert answer.status == 200
-    assert answer.text is not None
-    return json.loads(answer.text)
+async def driver(app: web.Application, *, peer: str = MASTER) -> Any:
+    writer = Writer()
+    request = make_mocked_request("GET", "/inspect/driver", app=app, writer=writer)
+    answer = await answered(app, request, peer)
+    assert (answer.status, answer.content_length) == (200, len(writer.sent))
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    return json.loads(writer.sent)
 
 
 async def test_bgp_is_shown(outside: Outside) -> None:
@@ -84,6 +125,30 @@ async def test_both_bridges_are_shown(outside: Outside) -> None:
         text = json.dumps(vxlan)
         assert all(address in text for address in ("10.1.0.1", "10.1.0.2", "192.0.2.2"))
         assert "10.1.0.1" not in json.dumps(vlan)
+
+
+async def test_many_endpoints_leave_time_for_others(
+    outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_json, "PORTION", 10)
+    async with running(outside) as agent:
+        for number in range(2, 202):
+            agent.learn("k", endpoint(number, host=PEER))
+        await agent.reconciler.flush()
+        app, turns = application(agent), 0
+        bridge = agent.reconciler._agents[Bridge.VXLAN]
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with background("other work", count()):
+            report = await driver(app)
+        assert report["vxlan"] == bridge.inspect(identity(Bridge.VXLAN))
+        assert len(report["vxlan"]["EndpointDb"]) >= 200
+        assert turns >= 20
 
 
 async def test_names_are_shown(outside: Outside) -> None:
@@ -154,7 +219,13 @@ async def test_only_a_registered_master_changes_anything(outside: Outside) -> No
             answer = await ask(app, "DELETE", path, peer=peer)
             assert answer.status == 403
             assert "is not the address of a registered netmaster" in str(answer.text)
-            assert (await ask(app, "GET", "/inspect/driver", peer=peer)).status == 200
+            assert await driver(app, peer=peer)
         assert len(agent.pods.keys()) == 1
         assert (await ask(app, "DELETE", path, peer="127.0.0.1")).status == 200, "known by name"
         assert agent.pods.keys() == frozenset()
+
+
+async def test_kubernetes_is_shown(outside: Outside) -> None:
+    async with running(outside) as agent:
+        answer = await ask(application(agent), "GET", "/inspect/kubernetes")
+        assert answer.text == '{"complete":true}'

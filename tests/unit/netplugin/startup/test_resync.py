@@ -86,7 +86,8 @@ async def test_a_restart_changes_no_flow(outside: Outside) -> None:
         assert {b: s.table for b, s in outside.switches.items()} == before
         assert (dict(outside.ovsdb.ports()), dict(outside.links.there)) == (rows, links)
         changed = {step for step, times in outside.faults.reached.items() if times}
-        assert changed == {"bridge", "own link", "routes", "rules"}, "these are only checked"
+        checked = {"bridge", "own link", "neighbours", "routes", "rules"}
+        assert changed == checked, "these are only checked"
 
 
 async def test_nothing_goes_before_all_has_been_read(outside: Outside) -> None:
@@ -112,7 +113,7 @@ async def test_what_went_while_the_agent_was_away_goes_now(outside: Outside) -> 
         assert "nw_dst=10.1.0.1 " in text
         assert f"nw_dst={gone.ip_address} " not in text, "cut off until its runtime deletes it"
         assert "nw_dst=10.1.0.9 " not in text
-        left = {"vvport1", "vvport2", "contivh0"}
+        left = {"vvport1", "vvport2", "contivh0", "contivv0"}
         await eventually(lambda: outside.ovsdb.ports().keys() == left)
         assert outside.links.there.keys() == left
 
@@ -135,7 +136,7 @@ async def test_rows_and_links_no_journal_knows_are_swept(outside: Outside) -> No
         result = await agent.pods.add(request("c3"))
         assert result.host_ifname not in {"vvport7", "vvport8", "vvport9"}
         outside.faults.stopped["unlink"].set()
-        ours = {"vvport1", "vvport2", result.host_ifname, "contivh0"}
+        ours = {"vvport1", "vvport2", result.host_ifname, "contivh0", "contivv0"}
         await eventually(lambda: outside.links.there.keys() == {*ours, "eth0"})
         await eventually(lambda: outside.ovsdb.ports().keys() == ours)
 

@@ -1,7 +1,7 @@
 """Records in a switch's terms."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 
@@ -12,14 +12,11 @@ from netplugin.world.conversion import (
     check_endpoint,
     check_host,
     check_network,
-    kube_service_of,
     local_of,
     network_of,
     peering_of,
     remote_of,
 )
-from netplugin.world.kube_services import KubePort, KubeService
-from ofnet.world import Service, ServicePort
 from state.records import BgpRecord, Encap
 from tests.unit.netplugin.records import PEER, endpoint, group, host, network
 
@@ -30,6 +27,32 @@ def test_a_network_without_gateways_has_none() -> None:
     both = network_of(network(v6=True), 3)
     assert both.gateway == IPv4Address("10.1.255.254")
     assert both.gateway6 == IPv6Address("2001:db8::1")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "bounded", "blocks"),
+    [
+        ("10.1.0.0", "10.1.255.255", False, ["10.1.0.0/16"]),
+        ("10.1.0.77", "10.1.255.255", False, ["10.1.0.0/16"]),
+        ("10.1.255.254", "10.1.255.255", True, ["10.1.255.254/31"]),
+        ("10.1.0.10", "10.1.0.13", True, ["10.1.0.10/31", "10.1.0.12/31"]),
+        ("10.1.0.9", "10.1.0.9", False, ["10.1.0.9/32"]),
+    ],
+)
+def test_a_network_grants_its_range(
+    first: str, last: str, blocks: list[str], *, bounded: bool
+) -> None:
+    ranged = replace(network(), first=first, last=last, bounded=bounded)
+    assert network_of(ranged, 1).granted == tuple(map(IPv4Network, blocks))
+
+
+def test_a_network_grants_all_of_its_ipv6_subnet() -> None:
+    assert network_of(network(v6=True), 1).granted[1:] == (IPv6Network("2001:db8::/64"),)
+
+
+def test_a_network_whose_range_makes_no_sense_is_refused() -> None:
+    with pytest.raises(Invalid, match="record of n1"):
+        check_network(replace(network(), first="10.1.0.9", last="10.1.0.8", bounded=True))
 
 
 def test_a_local_endpoint_has_its_groups_mark() -> None:
@@ -82,53 +105,3 @@ def test_what_cannot_be_read_is_named() -> None:
         check_network(network(gateway="10.1"))
     with pytest.raises(Invalid, match="record of host h2: "):
         check_host(host(vtep_ip="10.1"))
-
-
-def kube_port(port: int, *targets: tuple[str, int], protocol: str = "TCP") -> KubePort:
-    serving = frozenset((IPv4Address(ip), number) for ip, number in targets)
-    return KubePort(protocol=protocol, port=port, targets=serving)
-
-
-def kube(*ports: KubePort, address: str = "10.96.0.10") -> KubeService:
-    four = IPv4Address(address) if address else None
-    return KubeService(namespace="shop", name="web", address=four, ports=ports)
-
-
-def test_a_service_of_kubernetes_is_every_tenants() -> None:
-    one, two = ("10.1.0.1", 8080), ("10.1.0.2", 8080)
-    dns = kube_port(53, ("10.1.0.1", 5353), ("10.1.0.2", 5353), protocol="UDP")
-    assert kube_service_of(kube(kube_port(80, one, two), dns)) == Service(
-        key="shop/web",
-        vrf=0,
-        address=IPv4Address("10.96.0.10"),
-        ports=(ServicePort(6, 80, 8080), ServicePort(17, 53, 5353)),
-        providers=frozenset({IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")}),
-    )
-
-
-def test_who_serves_all_ports_where_most_do_serves_a_service_of_kubernetes() -> None:
-    usual = [("10.1.0.2", 8080), ("10.1.0.3", 8080)]
-    found = kube_service_of(
-        kube(
-            kube_port(80, ("10.1.0.1", 80), *usual),
-            kube_port(81, ("10.1.0.3", 81), ("10.1.0.1", 81)),
-            kube_port(82),
-            kube_port(83, ("10.1.0.3", 83), protocol="SCTP"),
-        )
-    )
-    assert found is not None
-    assert found.ports == (ServicePort(6, 80, 8080), ServicePort(6, 81, 81))
-    assert found.providers == frozenset({IPv4Address("10.1.0.3")})
-
-
-@pytest.mark.parametrize(
-    "service",
-    [
-        kube(),
-        kube(kube_port(80)),
-        kube(kube_port(80, ("10.1.0.1", 80), protocol="SCTP")),
-        kube(kube_port(80, ("10.1.0.1", 80)), address=""),
-    ],
-)
-def test_a_service_nobody_serves_is_no_switchs_business(service: KubeService) -> None:
-    assert kube_service_of(service) is None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from core.ids import NetworkId, NetworkName, TenantName
 from netplugin.world.dns_records import Address, DnsRecords
@@ -157,8 +157,7 @@ def kube(
     return KubeService(
         namespace=namespace,
         name=name,
-        address=IPv4Address(four) if four else None,
-        address6=IPv6Address(six) if six else None,
+        addresses=tuple(ip_address(one) for one in (four, six) if one),
     )
 
 

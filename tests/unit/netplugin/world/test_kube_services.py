@@ -1,18 +1,20 @@
 """Services of Kubernetes, from what its API server says of them."""
 
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, ip_address
 from typing import Any
 
 import pytest
 
 from core.errors import Invalid
+from netplugin.world.kube_objects import key_of
 from netplugin.world.kube_services import (
     ENDPOINTS,
     SERVICES,
+    SLICES,
     KubePort,
     KubeService,
     KubeServices,
-    key_of,
+    KubeTarget,
 )
 from tests.bed.kubernetes import endpoints, service
 
@@ -25,6 +27,10 @@ def said(body: dict[str, Any], name: str = "web", namespace: str = "shop") -> di
 
 def ip(text: str) -> IPv4Address:
     return IPv4Address(text)
+
+
+def targets(*served: tuple[str, int]) -> frozenset[KubeTarget]:
+    return frozenset(KubeTarget(address=ip_address(one), port=port) for one, port in served)
 
 
 WEB = said(
@@ -50,15 +56,21 @@ SERVING = said(
 SERVED = KubeService(
     namespace="shop",
     name="web",
-    address=ip("10.96.0.10"),
+    addresses=(ip("10.96.0.10"),),
     ports=(
         KubePort(
+            name="http",
             protocol="TCP",
             port=80,
             node_port=30080,
-            targets=frozenset({(ip("10.1.0.1"), 8080), (ip("10.1.0.2"), 8081)}),
+            targets=targets(("10.1.0.1", 8080), ("2001:db8::1", 8080), ("10.1.0.2", 8081)),
         ),
-        KubePort(protocol="UDP", port=53, targets=frozenset({(ip("10.1.0.1"), 5353)})),
+        KubePort(
+            name="dns",
+            protocol="UDP",
+            port=53,
+            targets=targets(("10.1.0.1", 5353), ("2001:db8::1", 5353)),
+        ),
     ),
 )
 
@@ -120,22 +132,124 @@ def test_services_of_one_name_are_told_apart_by_namespace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "four", "six"),
+    ("spec", "addresses", "headless"),
     [
-        ({"clusterIP": "None", "clusterIPs": ["None"]}, None, None),
-        ({"clusterIP": ""}, None, None),
-        ({"clusterIP": None, "clusterIPs": None, "ports": None}, None, None),
-        ({"type": "ExternalName", "externalName": "contiv.example"}, None, None),
-        ({"clusterIP": "10.96.0.9"}, "10.96.0.9", None),
-        ({"clusterIP": "fd00::9", "clusterIPs": ["fd00::9", "10.96.0.9"]}, "10.96.0.9", "fd00::9"),
+        ({"clusterIP": "None", "clusterIPs": ["None"]}, [], True),
+        ({"clusterIP": "None"}, [], True),
+        ({"clusterIP": ""}, [], False),
+        ({"clusterIP": None, "clusterIPs": None, "ports": None}, [], False),
+        ({"type": "ExternalName", "externalName": "contiv.example"}, [], False),
+        ({"clusterIP": "10.96.0.9"}, ["10.96.0.9"], False),
+        (
+            {"clusterIP": "fd00::9", "clusterIPs": ["fd00::9", "10.96.0.9"]},
+            ["fd00::9", "10.96.0.9"],
+            False,
+        ),
     ],
 )
-def test_addresses(spec: dict[str, Any], four: str | None, six: str | None) -> None:
+def test_addresses(spec: dict[str, Any], addresses: list[str], headless: bool) -> None:
+    found = read({"spec": spec})
+    assert [str(one) for one in found.addresses] == addresses
+    assert found.headless == headless
+
+
+def read(body: dict[str, Any]) -> KubeService:
+    """Return the service of one object, without endpoints."""
     book = KubeServices()
-    book.put(SERVICES, said({"spec": spec}))
-    found = book.services[KEY]
-    assert found.address == (four and ip(four))
-    assert found.address6 == (six and IPv6Address(six))
+    book.put(SERVICES, said(body))
+    return book.services[KEY]
+
+
+def test_a_service_says_from_where_and_how_it_is_reached() -> None:
+    found = read(
+        {
+            "spec": {
+                "type": "LoadBalancer",
+                "clusterIP": "10.96.0.9",
+                "externalIPs": ["192.0.2.7"],
+                "externalTrafficPolicy": "Local",
+                "internalTrafficPolicy": "Local",
+                "healthCheckNodePort": 30123,
+                "publishNotReadyAddresses": True,
+            },
+            "status": {
+                "loadBalancer": {
+                    "ingress": [
+                        {"ip": "198.51.100.1"},
+                        {"ip": "198.51.100.2", "ipMode": "Proxy"},
+                        {"ip": "198.51.100.3", "ipMode": "VIP"},
+                        {"hostname": "balancer.example"},
+                        {"ip": "", "hostname": "balancer.example"},
+                    ]
+                }
+            },
+        }
+    )
+    assert found == KubeService(
+        namespace="shop",
+        name="web",
+        addresses=(ip("10.96.0.9"),),
+        external_ips=(ip("192.0.2.7"),),
+        load_balancer_ips=(ip("198.51.100.1"), ip("198.51.100.3")),
+        external_local=True,
+        internal_local=True,
+        health_check_node_port=30123,
+        publish_not_ready=True,
+    )
+
+
+def test_only_a_service_of_its_type_has_an_external_name() -> None:
+    spec = {"externalName": "contiv.example"}
+    assert read({"spec": {**spec, "type": "ExternalName"}}).external_name == "contiv.example"
+    assert read({"spec": {**spec, "type": "ClusterIP"}}).external_name == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        ({}, 0),
+        ({"sessionAffinity": "None"}, 0),
+        ({"sessionAffinity": "None", "sessionAffinityConfig": {"clientIP": {}}}, 0),
+        ({"sessionAffinity": "ClientIP"}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": None}, 10800),
+        (
+            {
+                "sessionAffinity": "ClientIP",
+                "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
+            },
+            60,
+        ),
+    ],
+)
+def test_session_affinity(spec: dict[str, Any], seconds: int) -> None:
+    assert read({"spec": spec}).affinity_seconds == seconds
+
+
+def test_a_target_says_where_it_runs() -> None:
+    pod = {"kind": "Pod", "namespace": "shop", "name": "web-1"}
+    node = {"kind": "Node", "name": "n1"}
+    addresses = [
+        {"ip": "10.1.0.1", "nodeName": "n1", "targetRef": pod},
+        {"ip": "10.1.0.2", "targetRef": node},
+    ]
+    book = KubeServices()
+    book.put(SERVICES, said(service("10.96.0.10", {"port": 80})))
+    book.put(ENDPOINTS, said({"subsets": [{"addresses": addresses, "ports": [{"port": 8080}]}]}))
+    (port,) = book.services[KEY].ports
+    assert port.targets == {
+        KubeTarget(address=ip("10.1.0.1"), port=8080, node="n1", pod="shop/web-1"),
+        KubeTarget(address=ip("10.1.0.2"), port=8080),
+    }
+
+
+def test_a_port_is_served_by_targets_of_its_protocol() -> None:
+    both = ({"name": "dns", "port": 53, "protocol": one} for one in ("TCP", "UDP"))
+    book = KubeServices()
+    book.put(SERVICES, said(service("10.96.0.10", *both)))
+    served = [{"name": "dns", "port": 5353, "protocol": "UDP"}]
+    book.put(ENDPOINTS, said(endpoints((["10.1.0.1"], served))))
+    tcp, udp = book.services[KEY].ports
+    assert (tcp.targets, udp.targets) == (frozenset(), targets(("10.1.0.1", 5353)))
 
 
 def test_what_is_not_listed_is_forgotten() -> None:
@@ -166,3 +280,170 @@ def test_what_cannot_be_read_changes_nothing(resource: str, bad: dict[str, Any])
     with pytest.raises(Invalid, match=key_of(bad)):
         book.put(resource, bad)
     assert book.services == {KEY: SERVED}
+
+
+# -- EndpointSlices --------------------------------------------------------------------------------
+
+POD = {"kind": "Pod", "namespace": "shop", "name": "web-1"}
+HTTP = {"name": "http", "port": 8080, "protocol": "TCP"}
+
+
+def piece(
+    name: str,
+    *served: dict[str, Any],
+    ports: list[dict[str, Any]] | None = None,
+    family: str = "IPv4",
+    of: str = "web",
+) -> dict[str, Any]:
+    """Return a slice of a service."""
+    meta = {"name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": of}}
+    return {
+        "metadata": meta,
+        "addressType": family,
+        "endpoints": list(served),
+        "ports": [HTTP] if ports is None else ports,
+    }
+
+
+def at(address: str, **conditions: bool | None) -> dict[str, Any]:
+    return {"addresses": [address], "conditions": conditions}
+
+
+def of_slices(*pieces: dict[str, Any], service_port: str = "http") -> KubePort:
+    """Return the one port of a service that has these slices."""
+    book = KubeServices()
+    book.put(SERVICES, said(service("10.96.0.10", {"name": service_port, "port": 80})))
+    for one in pieces:
+        book.put(SLICES, one)
+    (port,) = book.services[KEY].ports
+    return port
+
+
+def addresses(found: frozenset[KubeTarget]) -> set[str]:
+    return {f"{one.address}:{one.port}" for one in found}
+
+
+def test_slices_of_a_service_add_up_with_a_target_port_each() -> None:
+    port = of_slices(
+        piece("web-a", at("10.1.0.1")),
+        piece("web-b", at("10.1.0.2"), ports=[{**HTTP, "port": 8081}]),
+        piece("web-6", at("fd00::1"), family="IPv6"),
+        piece("db-a", at("10.1.0.9"), of="db"),
+        piece("web-f", at("web.example"), family="FQDN"),
+    )
+    assert addresses(port.targets) == {"10.1.0.1:8080", "10.1.0.2:8081", "fd00::1:8080"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready", "draining"),
+    [
+        ({}, True, False),
+        ({"ready": None}, True, False),
+        ({"ready": True}, True, False),
+        ({"ready": True, "serving": True, "terminating": False}, True, False),
+        ({"ready": False}, False, False),
+        ({"ready": False, "serving": True}, False, False),
+        ({"ready": False, "serving": False, "terminating": True}, False, False),
+        ({"ready": False, "serving": None, "terminating": True}, False, False),
+        ({"ready": False, "serving": True, "terminating": True}, False, True),
+        ({"ready": True, "serving": True, "terminating": True}, True, False),
+    ],
+)
+def test_readiness(conditions: dict[str, bool | None], ready: bool, draining: bool) -> None:
+    # The last: a server counts terminating pods as ready where a service publishes all addresses.
+    other = at("10.1.0.9")
+    port = of_slices(piece("web-a", at("10.1.0.1", **conditions), other))
+    assert ("10.1.0.1:8080" in addresses(port.targets)) == ready
+    assert ("10.1.0.1:8080" in addresses(port.draining)) == draining
+
+
+def test_without_a_ready_target_the_draining_ones_serve() -> None:
+    last = at("10.1.0.1", ready=False, serving=True, terminating=True)
+    port = of_slices(piece("web-a", last, at("10.1.0.2", ready=False)))
+    assert addresses(port.targets) == addresses(port.draining) == {"10.1.0.1:8080"}
+
+
+def test_an_address_in_two_slices_counts_once_and_ready_wins() -> None:
+    draining = at("10.1.0.1", ready=False, serving=True, terminating=True)
+    named = {**at("10.1.0.1"), "nodeName": "n1", "targetRef": POD, "hostname": "web-1"}
+    pieces = [piece("web-a", at("10.1.0.1")), piece("web-b", named), piece("web-c", draining)]
+    target = KubeTarget(
+        address=ip("10.1.0.1"), port=8080, node="n1", pod="shop/web-1", hostname="web-1"
+    )
+    for order in (pieces, pieces[::-1]):
+        port = of_slices(*order)
+        assert port.targets == {target}
+        assert port.draining == frozenset()
+
+
+def test_an_older_server_names_the_node_in_the_topology() -> None:
+    old = {**at("10.1.0.1"), "topology": {"kubernetes.io/hostname": "n2"}}
+    (target,) = of_slices(piece("web-a", old)).targets
+    assert target.node == "n2"
+
+
+def test_of_the_addresses_of_one_endpoint_the_first_counts() -> None:
+    both = {"addresses": ["10.1.0.1", "10.1.0.2"], "conditions": {}}
+    assert addresses(of_slices(piece("web-a", both, {"addresses": []})).targets) == {
+        "10.1.0.1:8080"
+    }
+
+
+@pytest.mark.parametrize(
+    "ports", [[], [{"name": "http", "port": None}], [{"name": "x", "port": 1}]]
+)
+def test_a_slice_without_the_port_serves_it_not(ports: list[dict[str, Any]]) -> None:
+    assert of_slices(piece("web-a", at("10.1.0.1"), ports=ports)).targets == frozenset()
+
+
+def test_a_port_without_a_name_is_found() -> None:
+    unnamed = [{"name": "", "port": 8080}]
+    port = of_slices(piece("web-a", at("10.1.0.1"), ports=unnamed), service_port="")
+    assert addresses(port.targets) == {"10.1.0.1:8080"}
+
+
+def test_a_slice_comes_moves_and_goes() -> None:
+    book = KubeServices()
+    for name in ("web", "db"):
+        book.put(SERVICES, said(service("10.96.0.10", {"name": "http", "port": 80}), name))
+    assert book.put(SLICES, piece("s", at("10.1.0.1"))) == {KEY}
+    assert book.put(SLICES, piece("s", at("10.1.0.1"))) == set()
+    assert book.put(SLICES, piece("s", at("10.1.0.1"), of="db")) == {KEY, "shop/db"}
+    assert book.put(SLICES, piece("t", at("10.1.0.2"), of="db")) == {"shop/db"}
+    assert book.retain(SLICES, {"shop/s"}) == {"shop/db"}
+    assert book.remove(SLICES, "shop/s") == {"shop/db"}
+    assert book.remove(SLICES, "shop/s") == set()
+
+
+def test_a_slice_of_no_service_serves_nobody() -> None:
+    stray = {**piece("s", at("10.1.0.1")), "metadata": {"name": "s", "namespace": "shop"}}
+    assert of_slices(stray).targets == frozenset()
+
+
+def test_a_headless_service_has_members_also_without_ports() -> None:
+    book = KubeServices()
+    book.put(SERVICES, said({"spec": {"clusterIP": "None"}}))
+    book.put(SLICES, piece("s", {**at("10.1.0.1"), "hostname": "a"}, at("10.1.0.2"), ports=[]))
+    assert book.services[KEY].members == {
+        KubeTarget(address=ip("10.1.0.1"), port=0, hostname="a"),
+        KubeTarget(address=ip("10.1.0.2"), port=0),
+    }
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        piece("s", at("10.1")),
+        piece("s", at("fd00::1")),
+        piece("s", at("10.1.0.1"), ports=[{"port": 0}]),
+        piece("s", {"addresses": "10.1.0.1"}),
+    ],
+)
+def test_a_slice_that_cannot_be_read_changes_nothing(bad: dict[str, Any]) -> None:
+    book = KubeServices()
+    book.put(SERVICES, WEB)
+    book.put(SLICES, piece("s", at("10.1.0.1")))
+    before = book.services[KEY]
+    with pytest.raises(Invalid, match="shop/s"):
+        book.put(SLICES, bad)
+    assert book.services[KEY] == before

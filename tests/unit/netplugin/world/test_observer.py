@@ -16,7 +16,7 @@ from core.ids import NetworkName, TenantName
 from netplugin.world.bridge_state import BridgeState
 from netplugin.world.builder import WorldBuilder
 from netplugin.world.endpoints import Endpoints
-from netplugin.world.kube_services import KubePort, KubeService
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from netplugin.world.networks import Networks
 from netplugin.world.peers import Peers
 from netplugin.world.services import Services
@@ -26,6 +26,7 @@ from ofnet.world import (
     HostPort,
     LocalEndpoint,
     ManagementPort,
+    NamePort,
     Router,
     Service,
     Uplink,
@@ -52,12 +53,15 @@ SERVED: Final = ServiceRecord(
 KUBE: Final = KubeService(
     namespace="shop",
     name="web",
-    address=IP,
-    ports=(KubePort(protocol="TCP", port=80, targets=frozenset({(IP, 8080)})),),
+    addresses=(IP,),
+    ports=(
+        KubePort(protocol="TCP", port=80, targets=frozenset({KubeTarget(address=IP, port=8080)})),
+    ),
 )
-ON_SWITCH: Final = Service(key="s", vrf=1, address=IP, ports=(), providers=frozenset())
+ON_SWITCH: Final = Service(key="s", vrf=1, address=IP, ports=())
 POD: Final = LocalEndpoint(key=key("c1"), network=NET, ofport=5, mac=MAC, ip=IP, group_id=7)
 HOST_PORT: Final = HostPort(ofport=1, mac=MAC, subnet=PREFIX)
+NAME_PORT: Final = NamePort(ofport=9, mac=MAC)
 ROUTER: Final = Router(ofport=9, mac=MAC, ip=IP, peer=IP)
 VTEP: Final = Vtep(host=PEER, ip=IP, ofport=7)
 ACCESS: Final = AccessPort(ofport=8, mac=MAC, ip=IP)
@@ -104,6 +108,9 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     WorldBuilder.remove_kube_service: Change(
         lambda w: w.remove_kube_service(KUBE.key), lambda w: w.put_kube_service(KUBE)
     ),
+    WorldBuilder.put_port: Change(lambda w: w.put_port(LOCAL.key, port(LOCAL))),
+    WorldBuilder.remove_port: Change(lambda w: w.remove_port(LOCAL.key), local),
+    WorldBuilder.set_kubernetes_partial: Change(lambda w: w.set_kubernetes_partial(partial=True)),
     WorldBuilder.set_complete: Change(lambda w: w.set_complete()),
     WorldBuilder.set_revision: Change(lambda w: w.set_revision("/networks/", 5)),
     WorldBuilder.forget_revision: Change(lambda w: w.forget_revision("/networks/")),
@@ -146,11 +153,13 @@ CHANGES: Final[dict[Callable[..., object], Change]] = {
     ),
     BridgeState.announce: Change(lambda w: w.vxlan.announce(7), local),
     BridgeState.alter_rules: Change(lambda w: w.vxlan.alter_rules(["r"])),
+    BridgeState.alter_kube_policies: Change(lambda w: w.vxlan.alter_kube_policies(["e"], ["s"])),
     BridgeState.alter_everything: Change(lambda w: w.vxlan.alter_everything()),
     BridgeState.set_access: Change(lambda w: w.vxlan.set_access(POD.key, ACCESS)),
     BridgeState.set_vteps: Change(lambda w: w.vxlan.set_vteps({PEER: VTEP})),
     BridgeState.set_host_port: Change(lambda w: w.vxlan.set_host_port(HOST_PORT)),
     BridgeState.set_uplinks: Change(lambda w: w.vlan.set_uplinks([Uplink(ofport=9, mac=MAC)])),
+    BridgeState.set_name_port: Change(lambda w: w.vlan.set_name_port(NAME_PORT)),
     BridgeState.set_router: Change(lambda w: w.vlan.set_router(ROUTER)),
     BridgeState.set_routes: Change(lambda w: w.vlan.set_routes({PREFIX: MAC})),
     BridgeState.set_learning: Change(lambda w: w.vlan.set_learning(learning=True)),
@@ -162,13 +171,18 @@ QUERIES: Final[set[Callable[..., object]]] = {
     WorldBuilder.private_addresses,
     WorldBuilder.take,
     WorldBuilder.take_changed,
+    Endpoints.contested,
     Endpoints.get,
     Endpoints.group,
+    Endpoints.groups,
     Endpoints.here,
+    Endpoints.of_id,
     Endpoints.on,
     Endpoints.port,
     Endpoints.private_addresses,
     Endpoints.revoked,
+    Endpoints.routed,
+    Endpoints.routed_of,
     Networks.all,
     Networks.get,
     Networks.on_bridge,

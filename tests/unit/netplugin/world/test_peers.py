@@ -1,7 +1,7 @@
 """Hosts: the ends of tunnels, what uplinks send by, and whom this one speaks BGP with."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 
 import pytest
 
@@ -77,6 +77,7 @@ def test_whom_this_host_speaks_bgp_with(hosts: Peers) -> None:
         asn=65001,
         peer=IPv4Address("192.0.2.254"),
         peer_asn=65002,
+        next_hop6=IPv6Address("fe80::402:c0ff:fe00:201"),
     )
     with pytest.raises(Invalid, match="h1"):
         hosts.put_bgp(bgp(neighbor="nobody"))

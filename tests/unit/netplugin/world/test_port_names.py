@@ -126,6 +126,11 @@ def test_a_private_network_of_another_size_is_refused() -> None:
         port_names.private_address(IPv4Network("172.19.0.0/24"), 1)
 
 
+def test_the_routers_link_local_address_is_that_of_its_mac() -> None:
+    address = port_names.router_link_local(IPv4Address("50.1.1.1"))
+    assert str(address) == "fe80::402:32ff:fe01:101"
+
+
 def test_the_routers_mac_is_none_that_a_pod_may_have() -> None:
     mac = port_names.router_mac(IPv4Address("50.1.1.1"))
     assert mac == "06:02:32:01:01:01"

@@ -3,20 +3,19 @@
 from ipaddress import IPv4Address
 
 from netplugin.world.builder import WorldBuilder
-from netplugin.world.conversion import kube_service_of
-from netplugin.world.kube_services import KubePort, KubeService
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
 from ofnet.changes import ObjectKind
-from ofnet.world import Bridge
+from ofnet.world import Bridge, Provider, Service, ServicePort
 from tests.unit.netplugin.world.test_dns_records import service
 from tests.unit.netplugin.worlds import built, now
 
 
 def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> None:
-    target = frozenset({(IPv4Address("10.1.0.1"), 8080)})
+    target = frozenset({KubeTarget(address=IPv4Address("10.1.0.1"), port=8080)})
     served = KubeService(
         namespace="shop",
         name="web",
-        address=IPv4Address("10.96.0.10"),
+        addresses=(IPv4Address("10.96.0.10"),),
         ports=(KubePort(protocol="TCP", port=80, targets=target),),
     )
     for bridge in Bridge:
@@ -24,7 +23,14 @@ def test_both_bridges_serve_services_of_kubernetes(builder: WorldBuilder) -> Non
     builder.put_kube_service(served)
     for bridge in Bridge:
         world, changes = builder.take(bridge)
-        assert world.services == {"shop/web": kube_service_of(served)}
+        assert world.services == {
+            "shop/web": Service(
+                key="shop/web",
+                vrf=0,
+                address=IPv4Address("10.96.0.10"),
+                ports=(ServicePort(6, 80, frozenset({Provider(IPv4Address("10.1.0.1"), 8080)})),),
+            )
+        }
         assert changes.names(ObjectKind.SERVICE) == {"shop/web"}
     builder.put_kube_service(served)
     assert not any(builder.dirty(bridge) for bridge in Bridge)

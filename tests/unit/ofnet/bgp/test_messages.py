@@ -1,12 +1,12 @@
 """Encoded messages are those that an independent library (os-ken) decodes."""
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 from os_ken.lib.packet import bgp
 
 from ofnet.bgp import messages
-from ofnet.bgp.messages import Open, Restart
+from ofnet.bgp.messages import Family, Open, Restart
 
 HOP = IPv4Address("50.1.1.1")
 
@@ -18,7 +18,8 @@ def read(data: bytes) -> Any:
 
 
 def test_open() -> None:
-    restart = Restart(seconds=120, restarting=True, forwarding=True)
+    ipv4 = frozenset({Family.IPV4})
+    restart = Restart(seconds=120, restarting=True, families=ipv4, forwarding=ipv4)
     who = Open(asn=70_000, hold_time=90, router_id=HOP, restart=restart)
     said = read(messages.open_message(who))
     assert (said.version, said.my_as, said.hold_time) == (4, messages.AS_TRANS, 90)
@@ -30,6 +31,16 @@ def test_open() -> None:
     assert (found[64].flags, found[64].time, found[64].tuples) == (8, 120, [(1, 1, 0x80)])
     plain = read(messages.open_message(Open(asn=65002, hold_time=9, router_id=HOP)))
     assert (plain.my_as, plain.opt_param_cap_map.keys()) == (65002, {1, 2, 65})
+
+
+def test_an_open_of_both_families() -> None:
+    families = frozenset(Family)
+    restart = Restart(seconds=5, families=families, forwarding=frozenset({Family.IPV6}))
+    who = Open(asn=65002, hold_time=9, router_id=HOP, families=families, restart=restart)
+    said = read(messages.open_message(who))
+    options = [option for option in said.opt_param if option.cap_code == 1]
+    assert [(option.afi, option.safi) for option in options] == [(1, 1), (2, 1)]
+    assert said.opt_param_cap_map[64].tuples == [(1, 1, 0), (2, 1, 0x80)]
 
 
 def test_keepalive_and_notification() -> None:
@@ -67,7 +78,7 @@ def test_many_routes_are_split_into_several_messages() -> None:
     everything = hosts(5000)
     for packed in (
         [*messages.announcements(everything, HOP, [65002], four_octets=True)],
-        [*messages.withdrawals(everything)],
+        [*messages.withdrawals(everything, Family.IPV4)],
     ):
         assert len(packed) > 1
         assert all(len(message) <= messages.MAX_LENGTH for message in packed)
@@ -78,6 +89,48 @@ def test_many_routes_are_split_into_several_messages() -> None:
 
 def test_no_routes_make_no_messages() -> None:
     assert [*messages.announcements([], HOP, [1], four_octets=True)] == []
-    assert [*messages.withdrawals([])] == []
-    end = read(messages.end_of_rib())
+    assert [*messages.withdrawals([], Family.IPV4)] == []
+    assert [*messages.withdrawals([], Family.IPV6)] == []
+    end = read(messages.end_of_rib(Family.IPV4))
     assert (end.nlri, end.withdrawn_routes, end.path_attributes) == ([], [], [])
+    end6 = read(messages.end_of_rib(Family.IPV6)).pathattr_map
+    assert end6.keys() == {15}
+    assert (end6[15].afi, end6[15].safi, end6[15].withdrawn_routes) == (2, 1, [])
+
+
+HOP6 = IPv6Address("fe80::402:32ff:fe01:101")
+
+
+def hosts6(count: int) -> list[IPv6Network]:
+    first = IPv6Address("2001:db8::")
+    return [IPv6Network(first + number) for number in range(count)]
+
+
+def test_ipv6_routes_are_in_an_attribute() -> None:
+    (packed,) = messages.announcements(hosts6(2), HOP6, [65002], four_octets=True)
+    said = read(packed)
+    assert (said.nlri, said.path_attributes[0].type) == ([], 14)
+    found = said.pathattr_map
+    assert found.keys() == {1, 2, 14}
+    assert (found[14].afi, found[14].safi, found[14].next_hop) == (2, 1, str(HOP6))
+    assert [(route.addr, route.length) for route in found[14].nlri] == [
+        ("2001:db8::", 128),
+        ("2001:db8::1", 128),
+    ]
+    (gone,) = messages.withdrawals(hosts6(1), Family.IPV6)
+    assert [route.addr for route in read(gone).pathattr_map[15].withdrawn_routes] == ["2001:db8::"]
+
+
+def test_many_ipv6_routes_are_split_into_several_messages() -> None:
+    everything = hosts6(1000)
+    for kind, packed in (
+        (14, [*messages.announcements(everything, HOP6, [65002, 7], four_octets=True)]),
+        (14, [*messages.announcements(everything, HOP6, [], four_octets=True)]),
+        (15, [*messages.withdrawals(everything, Family.IPV6)]),
+    ):
+        assert max(map(len, packed)) in range(messages.MAX_LENGTH - 17, messages.MAX_LENGTH + 1)
+        found = [read(message).pathattr_map[kind] for message in packed]
+        routes = [
+            route for one in found for route in getattr(one, "nlri", None) or one.withdrawn_routes
+        ]
+        assert [route.addr for route in routes] == [str(one.network_address) for one in everything]

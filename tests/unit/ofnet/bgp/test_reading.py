@@ -2,7 +2,7 @@
 
 import struct
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 import pytest
@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from os_ken.lib.packet import bgp
 
 from ofnet.bgp import messages, reading
-from ofnet.bgp.messages import Keepalive, MalformedBgp, Message, Notification, Open, Refresh, Update
+from ofnet.bgp.messages import (
+    Family,
+    Keepalive,
+    MalformedBgp,
+    Message,
+    Notification,
+    Open,
+    Refresh,
+    Restart,
+    Update,
+)
 
 MARKER = b"\xff" * 16
 
@@ -37,12 +47,20 @@ def refused(data: bytes) -> tuple[int, int]:
 
 
 def test_what_we_say_is_read_as_it_was_meant() -> None:
-    restart = messages.Restart(seconds=120, restarting=True, forwarding=True)
-    who = Open(asn=70_000, hold_time=90, router_id=IPv4Address("1.2.3.4"), restart=restart)
+    families, ipv6 = frozenset(Family), frozenset({Family.IPV6})
+    restart = Restart(seconds=120, restarting=True, families=families, forwarding=ipv6)
+    router = IPv4Address("1.2.3.4")
+    who = Open(asn=70_000, hold_time=90, router_id=router, families=families, restart=restart)
     assert read(messages.open_message(who)) == who
     assert read(messages.keepalive()) == Keepalive()
     assert read(messages.notification(6, 3)) == Notification(6, 3)
-    assert read(messages.end_of_rib()) == Update()
+    for family in Family:
+        assert read(messages.end_of_rib(family)) == Update(end_of=family)
+    pod, hop = IPv6Network("2001:db8::7"), IPv6Address("fe80::1")
+    (told,) = messages.announcements([pod], hop, [65002], four_octets=True)
+    assert read(told) == Update(announced=(pod,), next_hop6=hop, as_path=(65002,))
+    (gone,) = messages.withdrawals([pod], Family.IPV6)
+    assert read(gone) == Update(withdrawn=(pod,))
     assert read(packed(5, b"\0\1\0\1")) == Refresh()
 
 
@@ -70,6 +88,60 @@ def test_routes() -> None:
         next_hop=IPv4Address("50.1.1.2"),
         as_path=(70_000, 500, 7),
     )
+
+
+PATH = bytes((0x40, 1, 1, 0, 0x40, 2, 0))
+"""ORIGIN and an empty AS path, which an announcement must have."""
+
+
+def reach(
+    hop: bytes,
+    prefixes: bytes = b"\x20\x20\x01\x0d\xb8",
+    family: bytes = b"\0\2\1",
+    rest: bytes = PATH,
+) -> bytes:
+    """Return an UPDATE that announces 2001:db8::/32."""
+    value = family + bytes((len(hop),)) + hop + b"\0" + prefixes
+    attributes = struct.pack(">BBB", 0x80, 14, len(value)) + value + rest
+    return packed(2, b"\0\0" + len(attributes).to_bytes(2, "big") + attributes)
+
+
+GLOBAL, LINK_LOCAL = IPv6Address("2001:db8:1::2"), IPv6Address("fe80::2")
+
+
+@pytest.mark.parametrize(
+    ("sent", "hop"),
+    [
+        ((GLOBAL,), GLOBAL),
+        ((LINK_LOCAL,), LINK_LOCAL),
+        ((GLOBAL, LINK_LOCAL), LINK_LOCAL),
+        ((IPv6Address("::"), LINK_LOCAL), LINK_LOCAL),
+        ((GLOBAL, IPv6Address("::")), GLOBAL),
+    ],
+)
+def test_next_hops_of_both_forms(sent: tuple[IPv6Address, ...], hop: IPv6Address) -> None:
+    update = read(reach(b"".join(one.packed for one in sent)))
+    assert update == Update(announced=(IPv6Network("2001:db8::/32"),), next_hop6=hop)
+
+
+def test_other_families_are_passed_over() -> None:
+    vpn = reach(bytes(24), b"\x70" + bytes(14), b"\0\2\x80")
+    assert read(vpn) == Update()
+    assert read(packed(2, b"\0\0\0\6\x80\x0f\3\0\1\x80")) == Update()
+
+
+def test_a_peer_of_ipv6_alone() -> None:
+    family = bgp.BGPOptParamCapabilityMultiprotocol(afi=2, safi=1)
+    opened = said(bgp.BGPOpen(my_as=5, hold_time=9, bgp_identifier="1.2.3.4", opt_param=[family]))
+    assert isinstance(opened, Open)
+    assert opened.families == {Family.IPV6}
+
+
+def test_a_peer_that_keeps_the_routes_of_others_alone() -> None:
+    helper = bgp.BGPOptParamCapabilityGracefulRestart(flags=0, time=120, tuples=[])
+    opened = said(bgp.BGPOpen(my_as=5, hold_time=9, bgp_identifier="1.2.3.4", opt_param=[helper]))
+    assert isinstance(opened, Open)
+    assert opened.restart == Restart(seconds=120)
 
 
 def test_as_numbers_are_of_the_size_that_was_agreed_on() -> None:
@@ -103,6 +175,10 @@ OPEN_HEAD = struct.pack(">BHH4s", 4, 500, 90, b"\1\2\3\4")
         pytest.param(2, b"\0\2\x21\1\0\0", (3, 10), id="33 bits"),
         pytest.param(2, b"\0\2\x18\1\0\0", (3, 10), id="prefix cut off"),
         pytest.param(2, b"\0\0\0\5\x40\2\2\2\1", (3, 11), id="path cut off"),
+        pytest.param(2, reach(bytes(8))[19:], (3, 5), id="IPv6 next hop"),
+        pytest.param(2, b"\0\0\0\7\x80\x0e\4\0\2\1\x10", (3, 5), id="IPv6 next hop cut off"),
+        pytest.param(2, reach(bytes(16), b"\x81" + bytes(17))[19:], (3, 10), id="129 bits"),
+        pytest.param(2, reach(bytes(16), rest=b"")[19:], (3, 3), id="IPv6 without attributes"),
         pytest.param(3, b"\6", (1, 2), id="short notification"),
         pytest.param(9, b"", (1, 3), id="unknown message"),
     ],

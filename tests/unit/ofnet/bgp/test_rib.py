@@ -1,17 +1,24 @@
 """The routes kept of a peer's UPDATEs."""
 
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 
-from ofnet.bgp.messages import MalformedBgp, Update
+from ofnet.bgp.messages import Family, MalformedBgp, Update
 from ofnet.bgp.peering import Peering
 from ofnet.bgp.rib import Rib
 
+OWN6, HOP6 = IPv6Address("fe80::1"), IPv6Address("fe80::2")
+NET6 = IPv6Network("2001:db8::/32")
 PEERING = Peering(
-    router=IPv4Interface("50.1.1.1/24"), asn=65002, peer=IPv4Address("50.1.1.2"), peer_asn=500
+    router=IPv4Interface("50.1.1.1/24"),
+    asn=65002,
+    peer=IPv4Address("50.1.1.2"),
+    peer_asn=500,
+    next_hop6=OWN6,
 )
 HOP, OTHER = IPv4Address("50.1.1.2"), IPv4Address("50.1.1.9")
+BOTH = frozenset(Family)
 NET, SECOND = IPv4Network("60.1.1.0/24"), IPv4Network("0.0.0.0/0")
 
 
@@ -72,7 +79,7 @@ def test_there_are_only_so_many(rib: Rib) -> None:
 
 def test_stale_routes_not_announced_again_are_removed(rib: Rib) -> None:
     rib.apply(announced(NET, SECOND))
-    rib.mark_stale()
+    rib.mark_stale(BOTH)
     assert rib.routes == {NET: HOP, SECOND: HOP}
     rib.apply(announced(NET))
     assert rib.drop_stale()
@@ -89,9 +96,54 @@ def test_everything_can_be_forgotten(rib: Rib) -> None:
 
 def test_routes_not_announced_between_two_restarts_are_removed(rib: Rib) -> None:
     rib.apply(announced(NET, SECOND))
-    rib.mark_stale()
+    rib.mark_stale(BOTH)
     rib.apply(announced(NET))
-    rib.mark_stale()
+    rib.mark_stale(BOTH)
     assert rib.routes == {NET: HOP}
-    rib.mark_stale()
+    rib.mark_stale(BOTH)
+    assert rib.routes == {}
+
+
+def announced6(*prefixes: IPv6Network, hop: IPv6Address = HOP6) -> Update:
+    return Update(announced=prefixes, next_hop6=hop, as_path=(500,))
+
+
+def test_ipv6_routes_come_and_go(rib: Rib) -> None:
+    rib.apply(announced(NET))
+    rib.apply(announced6(NET6))
+    assert rib.routes == {NET: HOP, NET6: HOP6}
+    rib.apply(Update(withdrawn=(NET6,)))
+    assert rib.routes == {NET: HOP}
+
+
+@pytest.mark.parametrize("hop", [OWN6, *map(IPv6Address, ("::", "::1", "ff02::1"))])
+def test_an_unusable_ipv6_next_hop_withdraws_the_route(rib: Rib, hop: IPv6Address) -> None:
+    rib.apply(announced6(NET6))
+    rib.apply(announced6(NET6, hop=hop))
+    assert rib.routes == {}
+
+
+@pytest.mark.parametrize("prefix", ["::1", "::", "fe80::/64", "ff02::/16"])
+def test_routes_to_reserved_ipv6_prefixes_are_ignored(rib: Rib, prefix: str) -> None:
+    rib.apply(announced6(IPv6Network(prefix)))
+    assert rib.routes == {}
+
+
+def test_each_family_outlasts_a_restart_for_itself(rib: Rib) -> None:
+    rib.apply(announced(NET, SECOND))
+    rib.apply(announced6(NET6))
+    rib.mark_stale({Family.IPV6})
+    assert rib.routes == {NET6: HOP6}
+    rib.apply(announced(NET))
+    rib.mark_stale(BOTH)
+    assert rib.routes == {NET: HOP}, "what was stale before is gone"
+    assert not rib.drop_stale({Family.IPV6})
+    assert rib.drop_stale({Family.IPV4})
+    assert rib.routes == {}
+
+
+def test_an_ipv6_next_hop_with_an_ipv4_address_in_it_is_that_one(rib: Rib) -> None:
+    rib.apply(announced6(NET6, hop=IPv6Address(f"::ffff:{HOP}")))
+    assert rib.routes == {NET6: HOP}
+    rib.apply(announced6(NET6, hop=IPv6Address(f"::ffff:{PEERING.router.ip}")))
     assert rib.routes == {}

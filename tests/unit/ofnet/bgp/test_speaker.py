@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv4Interface
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import Any
 
 import pytest
@@ -24,6 +25,9 @@ PEERING = Peering(
     peer_asn=ROUTER_AS,
 )
 NET, SECOND = "60.1.1.0/24", "0.0.0.0/0"
+NET6, HOP6, OWN6 = "2001:db8:1::/48", "fe80::2", IPv6Address("fe80::1")
+PEERING6 = replace(PEERING, next_hop6=OWN6)
+POD6 = IPv6Address("2001:db8::11")
 POD, OTHER = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
 
 
@@ -38,7 +42,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 async def speaking(router: FakeRouter, **options: Any) -> AsyncIterator[Speaker]:
     """Run the speaker of a host with one pod."""
     options = {"timing": QUICK, **options}
-    host = Speaker(PEERING, lambda: None, connect=router.connect, **options)
+    host = Speaker(options.pop("peering", PEERING), lambda: None, connect=router.connect, **options)
     host.announce(frozenset({POD}))
     async with background("speaker", host.run()):
         yield host
@@ -141,6 +145,80 @@ async def test_routes_of_a_peer_that_does_not_return_are_removed() -> None:
         await eventually(lambda: not host.established)
         assert prefixes(host) == {NET}
         await eventually(lambda: not host.routes)
+
+
+async def speaking6(router: FakeRouter, host: Speaker, **options: Any) -> None:
+    """Have a session about both families, with a route of each."""
+    await router.greet(ipv6=True, **options)
+    router.announce(NET)
+    router.announce6(NET6, hop=HOP6)
+    await eventually(lambda: prefixes(host) == {NET, NET6})
+
+
+async def test_pods_of_both_families_come_and_go() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=PEERING6) as host:
+        host.announce(frozenset({POD, POD6}))
+        said = await router.greet(ipv6=True)
+        assert [option.afi for option in said.opt_param if option.cap_code == 1] == [1, 2]
+        assert said.opt_param_cap_map[64].tuples == [(1, 1, 0x80), (2, 1, 0x80)]
+        reach = (await router.hear_attribute(14)).pathattr_map[14]
+        assert ([one.addr for one in reach.nlri], reach.next_hop) == ([str(POD6)], str(OWN6))
+        await router.hear(bgp.BGPUpdate)
+        end6 = (await router.hear(bgp.BGPUpdate)).pathattr_map
+        assert (end6.keys(), end6[15].withdrawn_routes) == ({15}, [])
+        assert host.announced == {POD, POD6}
+        host.announce(frozenset({POD}))
+        gone = (await router.hear_attribute(15)).pathattr_map[15]
+        assert [one.addr for one in gone.withdrawn_routes] == [str(POD6)]
+
+
+async def test_a_peer_without_ipv6_is_told_of_ipv4_alone() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=PEERING6) as host:
+        host.announce(frozenset({POD, POD6}))
+        await router.greet()
+        update = await router.hear(bgp.BGPUpdate)
+        assert [one.addr for one in update.nlri] == [str(POD)]
+        await eventually(lambda: host.announced == {POD})
+        router.end_of_rib()
+        await eventually(lambda: host.routes_complete)
+
+
+async def test_routes_are_complete_when_those_of_both_families_are() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=PEERING6) as host:
+        await speaking6(router, host, restart=60)
+        router.end_of_rib()
+        router.announce6("2001:db8:2::/48", hop=HOP6)
+        await eventually(lambda: len(host.routes) == 3)
+        assert not host.routes_complete
+        router.withdraw6()
+        await eventually(lambda: host.routes_complete)
+
+
+async def test_each_family_survives_a_restart_of_the_peer_for_itself() -> None:
+    router = FakeRouter()
+    async with speaking(router, peering=PEERING6) as host:
+        await speaking6(router, host, restart=60)
+        router.hang_up()
+        await eventually(lambda: not host.established)
+        assert prefixes(host) == {NET, NET6}
+        await router.greet(restart=60)
+        await eventually(lambda: prefixes(host) == {NET})
+
+
+async def test_a_peer_of_another_family_is_refused() -> None:
+    router = FakeRouter()
+    async with speaking(router) as host:
+        ipv6 = [bgp.BGPOptParamCapabilityMultiprotocol(afi=2, safi=1)]
+        said = bgp.BGPOpen(my_as=ROUTER_AS, hold_time=90, bgp_identifier="50.1.1.2", opt_param=ipv6)
+        await router.accept()
+        router.say(said)
+        end = await router.hear(bgp.BGPNotification)
+        assert (end.error_code, end.error_subcode) == (2, 7)
+        fault = "the peer has no address family in common with this host"
+        await eventually(lambda: host.fault == fault)
 
 
 async def test_a_notification_ends_the_routes() -> None:

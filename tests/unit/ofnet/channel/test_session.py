@@ -33,6 +33,11 @@ class Recorder:
         self.events: list[str] = []
         self.packets: list[wire.PacketIn] = []
         self.gone = asyncio.Event()
+        self.refused = ""
+
+    def refusal(self, transport: asyncio.BaseTransport) -> str:
+        assert not transport.is_closing()
+        return self.refused
 
     def on_ready(self, session: SwitchSession) -> None:
         self.events.append(f"ready {session.datapath_id:#x}")
@@ -88,6 +93,17 @@ async def test_handshake() -> None:
     assert not peer.recorder.events
     peer.says(wire.FEATURES_REPLY, body=FEATURES)
     assert peer.recorder.events == ["ready 0xabc"]
+    assert [message.type for message in peer.transport.sent()] == [wire.SET_CONFIG]
+
+
+async def test_a_peer_that_is_refused_is_told_nothing() -> None:
+    recorder, transport = Recorder(), FakeTransport()
+    recorder.refused = "another user"
+    transport.connect(SwitchSession(recorder, Timing()))
+    assert transport.is_closing()
+    assert not transport.sent()
+    await recorder.gone.wait()
+    assert recorder.events == ["lost: another user"]
 
 
 async def test_echo_is_answered() -> None:

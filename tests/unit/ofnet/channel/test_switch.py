@@ -1,5 +1,7 @@
 """The endpoint of a bridge: which connection is used, and which events are passed on."""
 
+import asyncio
+import socket
 import struct
 
 import pytest
@@ -39,8 +41,8 @@ class Recorder:
 class Dialler:
     """A switch that dials in."""
 
-    def __init__(self, switch: Switch) -> None:
-        self.transport = FakeTransport()
+    def __init__(self, switch: Switch, peer: "Peer | None" = None) -> None:
+        self.transport = FakeTransport(peer)
         self.session: SwitchSession = switch._accept()
         self.transport.connect(self.session)
 
@@ -116,6 +118,36 @@ async def test_only_the_expected_datapath_is_let_in(recorder: Recorder) -> None:
     assert stranger.transport.is_closing()
     assert not recorder.events
     Dialler(switch).ready(7)
+    assert up(switch)
+
+
+class Peer:
+    """A socket whose other end is a process of a user."""
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert (level, option, size) == (socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return struct.pack("3i", 1, self._uid, 1)
+
+
+@pytest.mark.parametrize(
+    ("peer", "reason"),
+    [(Peer(1000), "not the switch's user: 1000"), (None, "not the switch's user: unknown")],
+)
+async def test_another_user_is_dropped_before_the_handshake(
+    recorder: Recorder, peer: Peer | None, reason: str
+) -> None:
+    switch = Switch("test", users={0, 106})
+    switch.attach(recorder)
+    for uid in (0, 106):
+        assert not Dialler(switch, Peer(uid)).ready().transport.is_closing()
+    stranger = Dialler(switch, peer)
+    assert stranger.transport.is_closing()
+    assert not stranger.transport.sent()
+    await asyncio.sleep(0)  # the loop reports the loss
+    assert switch.counters[f"lost: {reason.partition(':')[0]}"] == 1
     assert up(switch)
 
 

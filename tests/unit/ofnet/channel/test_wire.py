@@ -44,6 +44,12 @@ def test_add_is_that_of_os_ken() -> None:
     assert wire.flow_add(FLOW, 7) == packed(reference_add(FLOW), 7)
 
 
+def test_fragments_are_to_be_matched_as_open_vswitch_names_it() -> None:
+    """OFPC_FRAG_NX_MATCH is 3 (openflow-common.h); os-ken has no name for it."""
+    expected = reference.OFPSetConfig(DATAPATH, flags=3, miss_send_len=0xFFFF)
+    assert wire.set_config(7) == packed(expected, 7)
+
+
 def test_delete_is_that_of_os_ken() -> None:
     expected = reference.OFPFlowMod(
         DATAPATH,

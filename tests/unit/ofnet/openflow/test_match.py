@@ -8,7 +8,19 @@ from hypothesis import given
 from os_ken.ofproto import ofproto_v1_3_parser as reference
 
 from ofnet.openflow import oxm
-from ofnet.openflow.fields import Bits
+from ofnet.openflow.fields import (
+    CT_ESTABLISHED,
+    CT_INVALID,
+    CT_NEW,
+    CT_TRACKED,
+    FRAGMENT_ANY,
+    FRAGMENT_FIRST,
+    FRAGMENT_LATER,
+    FRAGMENT_NONE,
+    Bits,
+    CtState,
+    Fragment,
+)
 from ofnet.openflow.match import Match
 from tests.unit.ofnet.strategies import matches
 
@@ -24,7 +36,7 @@ def reference_bytes(match: Match) -> bytes:
 def reference_value(name: str, value: Any) -> Any:
     if name == "vlan_vid":
         return value | 0x1000
-    if isinstance(value, Bits):
+    if isinstance(value, Bits | CtState | Fragment):
         return tuple(value)
     if isinstance(value, IPv4Network):
         return str(value.network_address), str(value.netmask)
@@ -36,6 +48,37 @@ def reference_value(name: str, value: Any) -> Any:
 @given(matches(frozenset(oxm.FIELDS)))
 def test_bytes_are_those_of_os_ken(match: Match) -> None:
     assert match.wire == reference_bytes(match)
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        Match(ct_state=CtState(CT_TRACKED | CT_NEW, CT_TRACKED | CT_NEW)),
+        Match(ct_state=CtState(0, CT_TRACKED)),
+        Match(ct_zone=65001),
+        Match(ip_frag=FRAGMENT_LATER),
+    ],
+    ids=str,
+)
+def test_open_vswitchs_own_fields_have_the_bytes_of_os_ken(match: Match) -> None:
+    assert match.wire == reference_bytes(match)
+
+
+@pytest.mark.parametrize(
+    ("match", "own"),
+    [
+        (Match(ct_nw_proto=17), "0001 ee 01 11"),
+        (Match(ct_tp_src=4789), "0001 f8 02 12b5"),
+        (Match(ct_tp_dst=53), "0001 fa 02 0035"),
+    ],
+    ids=str,
+)
+def test_fields_that_os_ken_lacks_have_the_numbers_of_open_vswitch(match: Match, own: str) -> None:
+    """The numbers are those of its `meta-flow.h`: NXM_NX_CT_NW_PROTO 119, CT_TP_SRC 124, DST 125.
+
+    That the switch reads them as meant is shown by `tests/integration/ofnet/test_shapes.py`.
+    """
+    assert match.wire[4:].startswith(bytes.fromhex(own))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +105,31 @@ def test_bytes_are_those_of_os_ken(match: Match) -> None:
         (
             Match(eth_type=0x86DD, ipv6_dst=IPv6Address("2016::1:1")),
             "ipv6,ipv6_dst=2016::1:1",
+        ),
+        (
+            Match(
+                eth_type=0x0800,
+                metadata=Bits(2, 2),
+                ct_state=CtState(CT_TRACKED | CT_ESTABLISHED, CT_TRACKED | CT_ESTABLISHED | CT_NEW),
+            ),
+            "ct_state=-new+est+trk,ip,metadata=0x2/0x2",
+        ),
+        (
+            Match(
+                eth_type=0x0800,
+                ip_frag=FRAGMENT_LATER,
+                ct_state=CtState(CT_TRACKED, CT_TRACKED | CT_INVALID),
+                ct_nw_proto=17,
+                ct_tp_src=1024,
+                ct_tp_dst=53,
+            ),
+            "ct_state=-inv+trk,ct_nw_proto=17,ct_tp_src=1024,ct_tp_dst=53,ip,nw_frag=later",
+        ),
+        (Match(eth_type=0x0800, ip_frag=FRAGMENT_ANY), "ip,nw_frag=yes"),
+        (Match(eth_type=0x0800, ip_frag=FRAGMENT_NONE), "ip,nw_frag=no"),
+        (
+            Match(eth_type=0x0800, ip_proto=17, ip_frag=FRAGMENT_FIRST, udp_dst=53),
+            "udp,nw_frag=first,tp_dst=53",
         ),
     ],
 )

@@ -1,13 +1,13 @@
 """ARP and UDP packets taken apart and built, as another library reads them."""
 
 import struct
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from os_ken.lib.packet import arp as reference
-from os_ken.lib.packet import packet
+from os_ken.lib.packet import icmpv6, ipv6, packet
 
 from ofnet.openflow import packets
 from tests.unit.ofnet import frames
@@ -174,3 +174,42 @@ def test_no_arp_body_raises(body: bytes) -> None:
     request = packets.parse_arp(REQUEST[:22] + body)
     assert request is not None
     assert packets.parse_arp(packets.arp_reply(request, "00:00:11:11:11:11")) is not None
+
+
+OWN6, HOP6 = IPv6Address("fe80::1"), IPv6Address("fe80::12:3456")
+
+
+def test_a_solicitation_is_multicast_to_those_who_may_have_the_address() -> None:
+    frame = packet.Packet(packets.solicitation(mac(1), OWN6, HOP6))
+    ethernet, header = frame.protocols[0], frame.get_protocol(ipv6.ipv6)
+    message = frame.get_protocol(icmpv6.icmpv6)
+    assert (ethernet.dst, ethernet.src) == ("33:33:ff:12:34:56", mac(1))
+    assert (header.src, header.dst, header.hop_limit) == (str(OWN6), "ff02::1:ff12:3456", 255)
+    assert (message.type_, message.data.dst) == (icmpv6.ND_NEIGHBOR_SOLICIT, str(HOP6))
+    assert message.data.option.hw_src == mac(1)
+
+
+def test_an_advertisement_names_the_targets_mac() -> None:
+    told = packets.Neighbour(address=HOP6, mac=mac(2))
+    own = b"\x02\x01" + bytes.fromhex(mac(2).replace(":", ""))
+    nonce = b"\x0e\x01" + bytes(6)
+    for options in (own, nonce + own):
+        frame = frames.advertisement(mac(9), HOP6, options=options)
+        assert packets.parse_advertisement(frame) == told
+        assert packets.parse_advertisement(frame + bytes(6)) == told, "short frames are padded"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(frames.advertisement(mac(2), HOP6, hops=254), id="forwarded"),
+        pytest.param(frames.advertisement(mac(2), HOP6, options=b""), id="without a MAC"),
+        pytest.param(frames.advertisement(mac(2), HOP6, options=b"\x02\0" * 4), id="no length"),
+        pytest.param(frames.advertisement(mac(2), HOP6)[:-1], id="cut off"),
+        pytest.param(packets.solicitation(mac(1), OWN6, HOP6), id="solicitation"),
+        pytest.param(REQUEST, id="ARP"),
+        pytest.param(b"", id="empty"),
+    ],
+)
+def test_other_frames_are_no_advertisements(frame: bytes) -> None:
+    assert packets.parse_advertisement(frame) is None

@@ -1,7 +1,7 @@
 """Two pods here, one on another host, an uplink and a tunnel; and the packets they send."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from core.ids import EndpointKey, NetworkId
 from ofnet.openflow import oxm
@@ -47,8 +47,10 @@ def world(
     """Return the World of one of the bridges."""
     here, there = network(NET, number=1), network(OTHER, number=2)
     networks = {
-        each.id: replace(each, gateway6=GATEWAY6, vni=each.vni if vxlan else 0)
-        for each in (here, there)
+        each.id: replace(
+            each, gateway6=GATEWAY6, vni=each.vni if vxlan else 0, granted=granted(number)
+        )
+        for number, each in enumerate((here, there), start=1)
     }
     return World(
         fwd_mode=mode,
@@ -64,6 +66,10 @@ def world(
         guard=guard,
         complete=True,
     )
+
+
+def granted(number: int) -> tuple[IPv4Network | IPv6Network, ...]:
+    return IPv4Network(f"10.{number}.0.0/16"), IPv6Network(f"2001:db8:{number - 1:x}::/64")
 
 
 def deny_all(group: int) -> Rule:

@@ -22,7 +22,7 @@ PORTS = (ManagementPort(oxm.PROTO_TCP, 9999), ManagementPort(oxm.PROTO_UDP, 4789
 GATEWAY_MAC = "52:54:00:00:00:09"
 PIPELINES = [(bridge, mode) for bridge in Bridge for mode in FwdMode]
 in_every_mode = pytest.mark.parametrize(("bridge", "mode"), PIPELINES)
-ROUTE = {IPv4Network("0.0.0.0/0"): GATEWAY_MAC}
+ROUTE = {ip_network("0.0.0.0/0"): GATEWAY_MAC}
 """Sends what is for addresses outside into the physical network, where vlan networks are routed."""
 
 

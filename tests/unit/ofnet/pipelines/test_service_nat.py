@@ -1,173 +1,252 @@
-"""Flows of services in all four pipelines: where packets go, and under which name they come."""
+"""The flows of services; what they do to packets is tested on a real switch."""
 
 from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
 
-from ofnet.openflow import oxm
-from ofnet.openflow.actions import PORT_CONTROLLER, PORT_IN_PORT, PORT_NORMAL
-from ofnet.pipelines.service_nat import service_mac
-from ofnet.tables import Mode
-from ofnet.world import ArpMode, Bridge, FwdMode, LocalEndpoint, World
-from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, UPLINK, arp, deny_all, world
-from tests.unit.ofnet.serving import HTTP, UDP, VIP, Site, having, service, talk
-from tests.unit.ofnet.walk import Packet
+from core.ids import NetworkId
+from ofnet.changes import Changes, ObjectKind
+from ofnet.desired import Desired
+from ofnet.flows import Flow
+from ofnet.openflow.actions import PORT_CONTROLLER, Conntrack, Output
+from ofnet.pipelines.service_nat import HASHES, weights_of
+from ofnet.tables import Mode, TableId, zone_of
+from ofnet.translations import Translated, answered, begun
+from ofnet.world import Bridge, FwdMode, Network, Provider, Service, ServicePort
+from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, v6, world
+from tests.unit.ofnet.serving import VIP, VIP6, flows_of_services, having, lines, service
 
-TUNNEL = 2
-BRIDGE_OF = {
-    Mode.VLAN: (Bridge.VLAN, FwdMode.BRIDGE),
-    Mode.VXLAN: (Bridge.VXLAN, FwdMode.BRIDGE),
-    Mode.VLROUTER: (Bridge.VLAN, FwdMode.ROUTING),
-    Mode.VROUTER: (Bridge.VXLAN, FwdMode.ROUTING),
-}
-MODES = pytest.mark.parametrize("mode", Mode)
+ZONE = 49153
+VRF = "metadata=0x100000000/0xff00000000"
+ALL = (TableId.SRV_PROXY_DNAT, TableId.SERVICES, TableId.SRV_PROXY_SNAT)
 
 
-def scene(mode: Mode, *providers: IPv4Address, **more: object) -> Site:
-    bridge, fwd_mode = BRIDGE_OF[mode]
-    before = world(fwd_mode, vxlan=bridge is Bridge.VXLAN, **more)  # type: ignore[arg-type] # rules
-    return Site(bridge, having(before, service(*providers)))
+def owned(flows: list[Flow], kind: ObjectKind = ObjectKind.SERVICE) -> list[Flow]:
+    return [one for one in flows if one.owner is kind]
 
 
-def back(mode: Mode, sender: LocalEndpoint, port: int) -> Packet:
-    """Return a provider's answer to Ann, on its own host or as it comes from another one."""
-    answer = talk(sender, ANN.ip, 40000, source_port=port, eth_dst=ANN.mac)
-    if sender is BOB:
-        return answer
-    if mode in {Mode.VXLAN, Mode.VROUTER}:
-        return {**answer, "in_port": TUNNEL, "tunnel_id": 10001}
-    return {**answer, "in_port": UPLINK.ofport, "vlan_vid": 1}
+def test_a_service_in_whole_lines() -> None:
+    flows = owned(flows_of_services(service(BOB.ip)))
+    group = next(one.instructions.group for one in flows if one.instructions.group is not None)
+    assert (
+        "\n".join(lines(flows, *ALL))
+        == f"""\
+table=12, priority=100,ct_state=+new-inv+trk,ct_nw_proto=6,ct_tp_dst=80,tcp,{VRF},nw_dst={VIP} \
+actions=group:{group.id}
+table=3, priority=100,tcp,{VRF},nw_dst={VIP},tp_dst=80 actions=ct(table=12,zone={ZONE},nat)
+table=3, priority=9,tcp,{VRF},nw_dst={VIP} \
+actions=move:NXM_OF_IP_SRC[]->NXM_OF_IP_DST[],move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],\
+set_field:00:00:11:11:11:11->eth_src,ct(table=15,zone={ZONE},nat)
+table=3, priority=98,tcp,{VRF},nw_dst={BOB.ip},tp_dst=8080 \
+actions=ct(commit,table=4,zone={ZONE},nat(src))
+table=6, priority=100,tcp,{VRF},nw_src={BOB.ip},tp_src=8080 actions=ct(table=7,zone={ZONE},nat)"""
+    )
+    assert list(map(str, group.buckets)) == [
+        f"bucket=weight:1,actions=ct(commit,table=12,zone={ZONE},nat(dst={BOB.ip}:8080))"
+    ]
 
 
-@MODES
-def test_packets_for_a_service_go_to_the_controller(mode: Mode) -> None:
-    site = scene(mode, BOB.ip)
-    for port in (HTTP, UDP):
-        [(where, _)] = site.send(talk(ANN, VIP, port.port, protocol=port.protocol))
-        assert where == PORT_CONTROLLER
+def test_a_datagram_is_dealt_out_by_its_ports() -> None:
+    flows = owned(flows_of_services(service(BOB.ip, FAR.ip, protocol=17, port=53)))
+    found = lines(flows, TableId.SERVICES)
+    assert found[0].endswith(
+        "actions=multipath(symmetric_l3l4+udp,0,modulo_n,2,0,NXM_NX_REG0[]),goto_table:14"
+    )
+    assert not any(one.instructions.group for one in flows)
+    chosen = [one for one in flows if one.table == TableId.CHOICE and "ct_tp_dst" in str(one)]
+    assert [dict(one.match.fields)["reg0"] for one in chosen] == [0, 1]
 
 
-@MODES
-def test_what_is_for_no_port_ends_in_the_switch(mode: Mode) -> None:
-    site = scene(mode, BOB.ip)
-    for protocol in (oxm.PROTO_TCP, oxm.PROTO_UDP):
-        assert site.send(talk(ANN, VIP, 81, protocol=protocol)) == []
+def test_ports_have_providers_of_their_own() -> None:
+    ports = (
+        ServicePort(6, 80, frozenset({Provider(BOB.ip, 8080, 1)})),
+        ServicePort(6, 81, frozenset({Provider(FAR.ip, 9090, 1), Provider(BOB.ip, 9091, 1)})),
+    )
+    flows = flows_of_services(replace(service(), ports=ports))
+    assert set(begun(flows)) == {
+        Translated(ZONE, 6, BOB.ip, 8080, VIP, 80),
+        Translated(ZONE, 6, FAR.ip, 9090, VIP, 81),
+        Translated(ZONE, 6, BOB.ip, 9091, VIP, 81),
+    }
 
 
-@MODES
-def test_without_providers_there_is_nothing(mode: Mode) -> None:
-    assert scene(mode).lines(3, 6) == set()
-    assert not any("arp_tpa=10.254.0.10" in line for line in scene(mode).lines(10))
+def refused(flows: list[Flow]) -> list[Flow]:
+    controller = Output(PORT_CONTROLLER)
+    return [
+        one
+        for one in flows
+        if one.table == TableId.SRV_PROXY_DNAT and controller in one.instructions.actions
+    ]
 
 
-@MODES
-def test_flows_of_a_client_here_and_there(mode: Mode) -> None:
-    """A pair for each port, and the same for the next packets; nothing comes up any more."""
-    site = scene(mode, BOB.ip)
-    site.asks(ANN)
-    [(port, packet)] = site.send(talk(ANN, VIP, 80))
-    assert (port, packet["ipv4_dst"], packet["tcp_dst"]) == (out(mode, BOB), BOB.ip, 8080)
-    assert packet["ipv4_src"] == ANN.ip
-    assert packet["eth_dst"] == BOB.mac
-    [(port, packet)] = site.send(back(mode, BOB, 8080))
-    assert (port, packet["ipv4_src"], packet["tcp_src"]) == (out(mode, ANN), VIP, 80)
-    [(_, packet)] = site.send(talk(ANN, VIP, 5601, protocol=oxm.PROTO_UDP))
-    assert (packet["ipv4_dst"], packet["udp_dst"]) == (BOB.ip, 9600)
+def test_a_port_without_providers_is_refused() -> None:
+    (found,) = refused(flows_of_services(service()))
+    assert dict(found.match.fields)["tcp_dst"] == 80
 
 
-def out(mode: Mode, pod: LocalEndpoint) -> int:
-    return PORT_NORMAL if mode is Mode.VLAN else pod.ofport
+def test_a_client_gets_no_other_tenants_pod() -> None:
+    """Both tenants have a pod of this address; the service is everybody's."""
+    red, blue = network_pair()
+    here = world(FwdMode.ROUTING)
+    here = replace(here, networks={**here.networks, red.id: red, blue.id: blue})
+    shared = replace(
+        service(vrf=0), ports=(ServicePort(6, 80, frozenset({Provider(BOB.ip, 8080, 2)})),)
+    )
+    desired = Desired(Bridge.VXLAN)
+    desired.update(having(here, shared), Changes(everything=True))
+    flows = list(desired.flows.values())
+    assert set(begun(flows)) == {Translated(zone_of(Mode.VROUTER, 2), 6, BOB.ip, 8080, VIP, 80)}
+    zones = {dict(one.match.fields)["metadata"].value >> 32 for one in refused(flows)}
+    assert zones == {1, 3}, "to the others nobody serves it"
 
 
-@MODES
-def test_a_provider_elsewhere(mode: Mode) -> None:
-    site = scene(mode, FAR.ip)
-    site.asks(ANN)
-    [(port, packet)] = site.send(talk(ANN, VIP, 80))
-    ways = {Mode.VLAN: PORT_NORMAL, Mode.VLROUTER: UPLINK.ofport}
-    assert port == ways.get(mode, TUNNEL)
-    assert (packet["ipv4_dst"], packet["tcp_dst"]) == (FAR.ip, 8080)
-    answer = back(mode, replace(BOB, ip=FAR.ip, mac=FAR.mac), 8080)
-    [(port, packet)] = site.send(answer)
-    assert (port, packet["ipv4_src"], packet["tcp_src"]) == (out(mode, ANN), VIP, 80)
+def network_pair() -> tuple[Network, Network]:
+    one = next(iter(world(FwdMode.ROUTING).networks.values()))
+    red, blue = (replace(one, id=NetworkId(f"a.{name}")) for name in ("red", "blue"))
+    return replace(red, vrf=2), replace(blue, vrf=3)
 
 
-@MODES
-def test_other_ports_and_other_pods_are_left_alone(mode: Mode) -> None:
-    site = scene(mode, BOB.ip)
-    site.asks(ANN)
-    [(_, packet)] = site.send(back(mode, BOB, 22))
-    assert (packet["ipv4_src"], packet["tcp_src"]) == (BOB.ip, 22)
-    [(_, packet)] = site.send(talk(BOB, FAR.ip, 40000, source_port=8080, eth_dst=FAR.mac))
-    assert packet["ipv4_src"] == BOB.ip
+def test_who_is_no_pod_serves_every_tenant() -> None:
+    outside = IPv4Address("192.0.2.1")
+    ports = (ServicePort(6, 80, frozenset({Provider(outside, 443)})),)
+    flows = flows_of_services(replace(service(vrf=0), ports=ports))
+    assert set(begun(flows)) == {Translated(ZONE, 6, outside, 443, VIP, 80)}
 
 
-@MODES
-def test_policies_see_the_provider(mode: Mode) -> None:
-    site = scene(mode, BOB.ip, rules=(deny_all(BOB.group_id),))
-    site.asks(ANN)
-    assert site.send(talk(ANN, VIP, 80)) == []
-    site = scene(mode, BOB.ip, rules=(deny_all(ANN.group_id),))
-    site.asks(ANN)
-    assert site.send(back(mode, BOB, 8080)) == []
+@pytest.mark.parametrize("bridge", Bridge)
+def test_a_bridged_client_gets_a_provider_beside_it_if_there_is_one(bridge: Bridge) -> None:
+    away = IPv4Address("10.2.0.3")
+    flows = flows_of_services(service(BOB.ip, away), mode=FwdMode.BRIDGE, bridge=bridge)
+    choices = [one for one in flows if one.table == TableId.SERVICES and one.instructions.group]
+    found = {
+        str(dict(one.match.fields).get("ipv4_src")): {to.provider for to in begun([one])}
+        for one in choices
+    }
+    assert found["None"] == {BOB.ip, away}
+    assert found["10.2.0.0/16"] == {away}
+    assert found["10.1.0.0/16"] == {BOB.ip}
 
 
-@MODES
-def test_a_client_that_is_its_own_provider_hears_from_the_service(mode: Mode) -> None:
-    site = scene(mode, ANN.ip)
-    site.asks(ANN)
-    [(port, asked)] = site.send(talk(ANN, VIP, 80))
-    assert port == PORT_IN_PORT
-    assert (asked["ipv4_src"], asked["tcp_src"]) == (VIP, 40000)
-    assert (asked["ipv4_dst"], asked["tcp_dst"]) == (ANN.ip, 8080)
-    assert (asked["eth_src"], asked["eth_dst"]) == (service_mac(VIP), ANN.mac)
-    assert "vlan_vid" not in asked
-    [(port, answer)] = site.send(talk(ANN, VIP, 40000, source_port=8080))
-    assert port == PORT_IN_PORT
-    assert (answer["ipv4_src"], answer["tcp_src"]) == (VIP, 80)
-    assert (answer["ipv4_dst"], answer["tcp_dst"]) == (ANN.ip, 40000)
-    assert (answer["eth_src"], answer["eth_dst"]) == (service_mac(VIP), ANN.mac)
-    assert "vlan_vid" not in answer
+def test_ipv6_in_the_same_way() -> None:
+    flows = owned(flows_of_services(service(v6(2), address=VIP6)))
+    assert set(begun(flows)) == {Translated(ZONE, 6, v6(2), 8080, VIP6, 80)}
+    asked = [str(one) for one in flows if one.table == TableId.NEIGHBOURS]
+    assert len(asked) == 1
+    assert f"nd_target={VIP6}" in asked[0]
 
 
-@MODES
-def test_a_provider_on_the_clients_network_is_sent_to_by_its_mac(mode: Mode) -> None:
-    site = scene(mode, BOB.ip)
-    site.asks(ANN)
-    assert any(f"set_field:{BOB.mac}->eth_dst" in line for line in site.lines(3))
+def test_affinity_remembers_the_provider_of_each_client() -> None:
+    flows = owned(flows_of_services(service(BOB.ip, FAR.ip, affinity=10800)))
+    (new,) = lines([one for one in flows if "ct_tp_dst" in str(one)], TableId.SERVICES)
+    dealt = "multipath(nw_src,0,modulo_n,2,0,NXM_NX_REG0[])"
+    assert new.endswith(f"actions={dealt},resubmit(,13),goto_table:14")
+    chosen = [dict(one.match.fields) for one in flows if one.table == TableId.CHOICE]
+    assert {one["reg0"] for one in chosen if "reg0" in one} == {0, 1}
+    assert len({one["reg1"] for one in chosen if "reg1" in one}) == 2
+    learning = lines(flows, TableId.CHOICE)
+    assert all("learn(table=13,idle_timeout=10800" in one for one in learning)
 
 
-@MODES
-def test_a_provider_on_another_network_is_not(mode: Mode) -> None:
-    site = scene(mode, EVE.ip)
-    site.asks(ANN)
-    assert site.provider(ANN) == EVE.ip
-    assert not any("eth_dst" in line for line in site.lines(3))
+def test_the_flows_of_a_client_do_not_depend_on_how_many_clients_there_are() -> None:
+    """Nothing is there for a client but what its port needs in case it serves itself."""
+    flows = owned(flows_of_services(service(BOB.ip)), ObjectKind.LOCAL)
+    own = [one for one in flows if one.table == TableId.SERVICES]
+    assert len(own) == 2 * len((ANN, BOB, EVE))
 
 
-@MODES
-@pytest.mark.parametrize("arp_mode", ArpMode)
-def test_a_service_has_a_mac_address(mode: Mode, arp_mode: ArpMode) -> None:
-    site = scene(mode, BOB.ip, arp_mode=arp_mode)
-    sent = site.send(arp(ANN, VIP))
-    if BRIDGE_OF[mode][1] is FwdMode.BRIDGE and arp_mode is ArpMode.FLOOD:
-        assert not any("arp_tpa=10.254.0.10" in line for line in site.lines(10))
-        return
-    [(port, answer)] = sent
-    assert (port, answer["arp_sha"]) == (PORT_IN_PORT, "02:02:0a:fe:00:0a")
-    assert (answer["arp_spa"], answer["arp_tpa"]) == (VIP, ANN.ip)
+@pytest.mark.parametrize("mode", FwdMode)
+def test_a_provider_that_goes_ends_its_connections(mode: FwdMode) -> None:
+    here = world(mode)
+    desired = Desired(Bridge.VXLAN)
+    desired.update(having(here, service(BOB.ip, FAR.ip)), Changes(everything=True))
+    changed = Changes.of(ObjectKind.SERVICE, ["web:default"])
+    grown = desired.update(having(here, service(BOB.ip, FAR.ip, ANN.ip)), changed)
+    assert not grown.ended, "a provider that comes moves nobody"
+    shrunk = desired.update(having(here, service(BOB.ip, ANN.ip)), changed)
+    assert shrunk.ended == {Translated(ZONE, 6, FAR.ip, 8080, VIP, 80)}
 
 
-@MODES
-def test_a_service_of_all_tenants(mode: Mode) -> None:
-    bridge, fwd_mode = BRIDGE_OF[mode]
-    before: World = world(fwd_mode, vxlan=bridge is Bridge.VXLAN)
-    site = Site(bridge, having(before, service(BOB.ip, vrf=0)))
-    [(where, _)] = site.send(talk(ANN, VIP, 80))
-    assert where == PORT_CONTROLLER
-    [(where, _)] = site.send(arp(ANN, VIP))
-    assert where == PORT_IN_PORT
-    site.asks(ANN)
-    [(where, packet)] = site.send(talk(ANN, VIP, 80))
-    assert (where, packet["ipv4_dst"]) == (out(mode, BOB), BOB.ip)
+def test_a_draining_provider_keeps_its_connections_and_gets_no_new_ones() -> None:
+    here = world(FwdMode.ROUTING)
+    desired = Desired(Bridge.VXLAN)
+    changed = Changes.of(ObjectKind.SERVICE, ["web:default"])
+    far = Translated(ZONE, 6, FAR.ip, 8080, VIP, 80)
+
+    def with_services(*services: Service) -> frozenset[Translated]:
+        return desired.update(having(here, *services), changed).ended
+
+    desired.update(having(here, service(BOB.ip, FAR.ip)), Changes(everything=True))
+    assert not with_services(service(BOB.ip, draining=[FAR.ip]))
+    assert far not in set(begun(desired.flows.values()))
+    assert far[:4] in {one[:4] for one in answered(desired.flows.values())}
+    assert not with_services(service(BOB.ip, FAR.ip)), "it is ready again"
+    assert not with_services(service(BOB.ip, draining=[FAR.ip]))
+    assert with_services(service(BOB.ip)) == {far}
+    assert not with_services(service(BOB.ip, draining=[FAR.ip]))
+    assert with_services() == {far, Translated(ZONE, 6, BOB.ip, 8080, VIP, 80)}
+
+
+def test_groups_follow_their_flows() -> None:
+    here = world(FwdMode.ROUTING)
+    desired = Desired(Bridge.VXLAN)
+    desired.update(having(here, service(BOB.ip)), Changes(everything=True))
+    (before,) = desired.groups()
+    changed = Changes.of(ObjectKind.SERVICE, ["web:default"])
+    delta = desired.update(having(here, service(BOB.ip, FAR.ip)), changed)
+    used = {one.instructions.group.id for one in delta.add if one.instructions.group}
+    assert used == desired.groups()
+    assert before not in used
+
+
+def test_a_group_whose_number_is_taken_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ofnet.openflow.actions.blake2b", _no_digest)
+    desired = Desired(Bridge.VXLAN)
+    services = [service(one, key=f"{name}:default", port=port) for one, name, port in TWO]
+    desired.update(having(world(FwdMode.ROUTING), *services), Changes(everything=True))
+    assert list(map(str, desired.faults.values())) == ["group 1 has the number of another"]
+
+
+TWO = ((BOB.ip, "one", 80), (FAR.ip, "two", 81))
+
+
+class _no_digest:  # noqa: N801 - stands for a function
+    def __init__(self, _data: bytes, *, digest_size: int) -> None:
+        self._size = digest_size
+
+    def digest(self) -> bytes:
+        return (1).to_bytes(self._size, "big")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 16, 40, 100, 128])
+def test_providers_get_even_shares(count: int) -> None:
+    """As Open vSwitch deals out: a power of two of values, not less than the sum of weights."""
+    shares = weights_of(count)
+    assert len(shares) == count
+    assert len({sum(one) for one in shares}) <= 2
+    values = 16
+    while values < sum(map(sum, shares)) / min(min(shares)):
+        values *= 2
+    assert values <= HASHES
+    assert count == 1 or values >= min(8 * count, HASHES / 2)
+
+
+def test_bridges_have_zones_of_their_own() -> None:
+    zones = {zone_of(mode, vrf) for mode in (Mode.VROUTER, Mode.VLROUTER) for vrf in range(256)}
+    assert len(zones) == 512
+    assert max(zones) < 0xFFF0
+    assert all(
+        action.zone in zones
+        for flow in flows_of_services(service(BOB.ip), bridge=Bridge.VLAN)
+        for action in flow.instructions.actions
+        if isinstance(action, Conntrack) and action.nat is not None
+    )
+
+
+def test_two_services_of_one_address() -> None:
+    """A port belongs to the first of them that has it."""
+    one = service(BOB.ip, key="a:default")
+    two: Service = service(FAR.ip, key="b:default")
+    assert {to.provider for to in begun(flows_of_services(one, two))} == {BOB.ip}
+    nobody = service(key="a:default")
+    assert {to.provider for to in begun(flows_of_services(nobody, two))} == {FAR.ip}

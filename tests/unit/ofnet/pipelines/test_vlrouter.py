@@ -1,12 +1,12 @@
 """vlan networks, routed: every host is the router between its pods and the VLANs outside."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 
 import pytest
 
 from ofnet.changes import ObjectKind
-from ofnet.openflow.actions import PORT_IN_PORT, OutputFirst
+from ofnet.openflow.actions import PORT_CONTROLLER, PORT_IN_PORT, OutputFirst
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
 from ofnet.world import Bridge, FwdMode, LocalEndpoint, Router, Rule, Uplink, World
@@ -122,8 +122,10 @@ def test_the_routers_own_questions_do_not_come_up() -> None:
     assert not sent(arp(ANN, address(99), eth_src=ROUTER_MAC))
 
 
+OWN6 = IPv6Address("fe80::402:32ff:fe01:101")
 ROUTER = Router(
     ofport=80,
+    ip6=OWN6,
     mac="06:02:32:01:01:01",
     ip=IPv4Address("50.1.1.1"),
     peer=IPv4Address("50.1.1.2"),
@@ -131,10 +133,11 @@ ROUTER = Router(
 )
 THIRD_MAC = "52:54:00:00:00:0d"
 OUTSIDE = IPv4Address("60.1.1.7")
+OUTSIDE6 = IPv6Address("2001:db8:9::7")
 
 
 def speaking(routes: dict[str, str] | None = None, *, uplinks: tuple[Uplink, ...]) -> World:
-    learned = {IPv4Network(prefix): mac for prefix, mac in (routes or {}).items()}
+    learned = {ip_network(prefix): mac for prefix, mac in (routes or {}).items()}
     return replace(routed(), router=ROUTER, routes=learned, uplinks=uplinks)
 
 
@@ -200,6 +203,79 @@ def test_the_longer_prefix_wins() -> None:
     assert sent(ip(ANN, BOB), of) == delivered(ip(ANN, BOB), BOB)
     [(_, elsewhere)] = sent(ip(ANN, FAR), of)
     assert elsewhere["eth_dst"] == PEER_MAC
+
+
+@CARDS
+def test_the_router_and_its_neighbours_resolve_each_other_by_nd(
+    uplinks: tuple[Uplink, ...],
+) -> None:
+    of = speaking(uplinks=uplinks)
+    request: Packet = {
+        "eth_type": 0x86DD,
+        "ip_proto": 58,
+        "icmpv6_type": 135,
+        "eth_src": THIRD_MAC,
+        "eth_dst": "33:33:ff:01:01:01",
+        "nd_target": OWN6,
+        "ipv6_src": IPv6Address("fe80::2"),
+        "ipv6_dst": IPv6Address("ff02::1:ff01:101"),
+    }
+    for card in uplinks:
+        asked = {**request, "in_port": card.ofport}
+        [(port, answer)] = sent(asked, of)
+        assert (port, answer["icmpv6_type"], answer["nd_tll"]) == (PORT_IN_PORT, 136, UPLINK.mac)
+        assert (answer["ipv6_src"], answer["eth_dst"]) == (OWN6, THIRD_MAC)
+        assert not sent({**asked, "nd_target": v6(1)}, of)
+        [(port, _)] = sent({**asked, "icmpv6_type": 136}, of)
+        assert port == PORT_CONTROLLER
+    pod = {**request, "in_port": ANN.ofport, "eth_src": ANN.mac, "ipv6_src": ANN.ip6}
+    [(_, answer)] = sent({**pod, "nd_target": BOB.ip6}, of)
+    assert answer["nd_tll"] == ROUTER_MAC, "pods learn the router's MAC as before"
+
+
+def test_without_an_ipv6_next_hop_there_is_no_nd() -> None:
+    of = replace(speaking(uplinks=(UPLINK,)), router=replace(ROUTER, ip6=None))
+    owned = [flow for flow in flows_of(of, Bridge.VLAN) if flow.owner is ObjectKind.ROUTER]
+    assert not any("icmp6" in str(flow) for flow in owned)
+
+
+@CARDS
+def test_pods_reach_learned_ipv6_prefixes(uplinks: tuple[Uplink, ...]) -> None:
+    packet = ip6(ANN, BOB, ipv6_dst=OUTSIDE6, eth_dst=ROUTER_MAC)
+    for prefix in ("2001:db8:9::/64", "2001:db8:8::/47", "::/0"):
+        of = speaking({prefix: THIRD_MAC}, uplinks=uplinks)
+        assert sent(packet, of) == by(THIRD_MAC, packet)
+        for card in uplinks:
+            outside = {**arrival(card.ofport, BOB), **packet, "in_port": card.ofport}
+            assert {port for port, _ in sent(outside, of)} <= {card.ofport}
+        assert not sent(packet, replace(of, uplinks=()))
+    assert not sent(packet, speaking(uplinks=uplinks))
+
+
+def test_the_longer_ipv6_prefix_wins_at_every_length() -> None:
+    macs = {
+        str(IPv6Network((OUTSIDE6, length), strict=False)): f"52:54:00:00:02:{length:02x}"
+        for length in range(129)
+    }
+    assert len(macs) == 129
+    packet = ip6(ANN, BOB, ipv6_dst=OUTSIDE6)
+    for prefix in reversed(macs):
+        [(_, out)] = sent(packet, speaking(macs, uplinks=(UPLINK,)))
+        assert out["eth_dst"] == macs[prefix]
+        macs = {other: mac for other, mac in macs.items() if other != prefix}
+
+
+def test_ipv6_pods_win_over_every_prefix_they_are_in() -> None:
+    assert FAR.ip6 is not None
+    assert BOB.ip6 is not None
+    for length in range(128):
+        routes = {
+            str(IPv6Network((pod, length), strict=False)): THIRD_MAC for pod in (FAR.ip6, BOB.ip6)
+        }
+        of = speaking(routes, uplinks=(UPLINK,))
+        assert sent(ip6(ANN, BOB), of) == delivered(ip6(ANN, BOB), BOB)
+        [(_, elsewhere)] = sent(ip6(ANN, FAR), of)
+        assert elsewhere["eth_dst"] == PEER_MAC
 
 
 def test_a_route_to_a_pod_elsewhere_is_taken() -> None:

@@ -1,104 +1,54 @@
-"""What is proxy_state of services: counters of clients, and the proxy's state."""
+"""State and counters of services in the original's shapes."""
 
 from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import FlowEntry
-from ofnet.services.stats import client_counters, proxy_state
-from ofnet.world import Bridge, FwdMode
+from ofnet.services.stats import proxy_state, service_counters
+from ofnet.world import FwdMode
 from tests.unit.ofnet.fake_switch import reply
-from tests.unit.ofnet.pipelines.scene import ANN, BOB, FAR, world
-from tests.unit.ofnet.serving import VIP, Site, having, of_two_tenants, service
+from tests.unit.ofnet.pipelines.scene import BOB, FAR, world
+from tests.unit.ofnet.serving import VIP, flows_of_services, having, service
 
-NAMES = {1: "default", 2: "blue"}
-
-
-def site() -> Site:
-    here = Site(Bridge.VXLAN, having(world(FwdMode.ROUTING), service(BOB.ip, FAR.ip)))
-    here.asks(ANN)
-    return here
+SERVICE = service(BOB.ip, FAR.ip)
+WORLD = having(world(FwdMode.ROUTING), SERVICE)
 
 
-def entries(here: Site) -> list[FlowEntry]:
-    """Return the switch's report; of table 3 each flow has 3 packets, of table 6 5."""
-    flows = [flow for flow in here.desired.flows.values() if flow.owner is ObjectKind.SERVED]
-    counts = {
-        flow.cookie: (flow.table if flow.table == 3 else 5, 10 * flow.table) for flow in flows
+def test_services_and_providers_are_counted() -> None:
+    flows = [one for one in flows_of_services(SERVICE) if one.owner is ObjectKind.SERVICE]
+    entries, _ = flow_stats.entries(reply(flows, {flow.cookie: (7, 700) for flow in flows}))
+    found = service_counters(WORLD, entries, {1: "default"})
+    counted = found["default"]["SvcStats"][str(VIP)]
+    assert found["default"]["VrfName"] == "default"
+    assert (counted["SvcPort"], counted["ProvPort"], counted["Protocol"]) == ("80", "8080", "TCP")
+    assert counted["SvcStats"] == {
+        "PacketsIn": 14,
+        "BytesIn": 1400,
+        "PacketsOut": 7,
+        "BytesOut": 700,
     }
-    found, _ = flow_stats.entries(reply(flows, counts))
-    return found
+    assert {name: one["PacketsIn"] for name, one in counted["ProvStats"].items()} == {
+        str(BOB.ip): 7,
+        str(FAR.ip): 7,
+    }
 
 
-def test_a_client_has_counters_by_service_and_provider() -> None:
-    clients = client_counters(entries(site()), NAMES)
-    assert clients.keys() == {"10.1.0.1"}
-    client = clients["10.1.0.1"]
-    assert (client["EndpointIP"], client["VrfName"]) == ("10.1.0.1", "default")
-    none = {"PacketsIn": 0, "BytesIn": 0, "PacketsOut": 0, "BytesOut": 0}
-    assert client["PortStats"] == none
-    [of_service] = client["SvcStats"].values()
-    assert client["SvcStats"].keys() == {str(VIP)}
-    assert of_service["SvcStats"] == none
-    assert of_service["ProvStats"] == {
-        "10.1.0.2": {
-            "ProviderIP": "10.1.0.2",
-            "ServiceIP": str(VIP),
-            "ServiceVrf": "default",
-            "PacketsOut": 6,
-            "BytesOut": 60,
-            "PacketsIn": 10,
-            "BytesIn": 120,
+def test_without_flows_nothing_is_counted() -> None:
+    assert service_counters(WORLD, [], {1: "default"}) == {}
+
+
+def test_the_state_has_services_and_providers() -> None:
+    state = proxy_state(WORLD, {})
+    assert state["Catalogue"]["SvcMap"] == {
+        "web:default": {
+            "IpAddress": str(VIP),
+            "Ports": [{"Protocol": "TCP", "SvcPort": 80, "ProvPort": 8080}],
         }
-    }, "both ports added up, under the provider"
-    assert of_service["SvcPort"] in {"80", "5601"}
-    assert of_service["ProvPort"] in {"8080", "9600"}
-
-
-def test_tenants_with_the_same_addresses_are_distinguished() -> None:
-    before, theirs = of_two_tenants()
-    services = (service(BOB.ip), service(FAR.ip, key="web:blue", vrf=2))
-    here = Site(Bridge.VXLAN, having(before, *services))
-    here.asks(ANN)
-    here.asks(theirs)
-    clients = client_counters(entries(here), NAMES)
-    assert clients.keys() == {"10.1.0.1", "10.1.0.1:blue"}
-    assert list(clients["10.1.0.1:blue"]["SvcStats"][str(VIP)]["ProvStats"]) == ["10.1.0.4"]
-
-
-def test_the_state_of_the_proxy() -> None:
-    idle = service(key="idle:default")
-    here = site()
-    here.becomes(having(here.world, service(BOB.ip, FAR.ip), idle))
-    ports = [
-        {"Protocol": "TCP", "SvcPort": 80, "ProvPort": 8080},
-        {"Protocol": "UDP", "SvcPort": 5601, "ProvPort": 9600},
-    ]
-    assert proxy_state(here.world, {"a": {}}) == {
-        "Catalogue": {
-            "SvcMap": {
-                "idle:default": {"IpAddress": str(VIP), "Ports": ports},
-                "web:default": {"IpAddress": str(VIP), "Ports": ports},
-            },
-            "ProvMap": {
-                "idle:default": {"Providers": {}},
-                "web:default": {"Providers": {"10.1.0.2": True, "10.1.0.4": True}},
-            },
-        },
-        "OperState": {
-            str(VIP): {
-                "Ports": ports,
-                "ProvHdl": {
-                    "10.1.0.2": {"ClientEPs": {"10.1.0.1": True}},
-                    "10.1.0.4": {"ClientEPs": {}},
-                },
-            }
-        },
-        "EpStats": {"a": {}},
     }
-
-
-def test_two_services_with_one_address_are_both_shown() -> None:
-    both = (service(BOB.ip), service(BOB.ip, key="web:blue", vrf=2))
-    assert proxy_state(having(world(FwdMode.ROUTING), *both), {})["OperState"].keys() == {
-        str(VIP),
-        f"{VIP}:1",
+    assert state["Catalogue"]["ProvMap"]["web:default"]["Providers"] == {
+        str(BOB.ip): True,
+        str(FAR.ip): True,
     }
+    assert state["OperState"][str(VIP)]["ProvHdl"][str(BOB.ip)] == {"ClientEPs": {}}
+
+
+def test_a_service_without_providers_is_not_active() -> None:
+    assert proxy_state(having(world(FwdMode.ROUTING), service()), {})["OperState"] == {}

@@ -223,6 +223,18 @@ def test_netmaster_that_tells_something_else_than_the_store(tale: Tale) -> None:
     ]
 
 
+def test_a_long_history_is_judged_as_a_short_one(tale: Tale) -> None:
+    """One life of 30 000 requests, and as many lives of a few: minutes if time grew squared."""
+    tale.says(Verb.CREATE, "long", A).endpoint("long", A)
+    for _ in range(30_000):
+        tale.says(Verb.LOOK, "long", A)
+    for number in range(30_000):
+        tale.says(Verb.CREATE, f"e{number}", B).says(Verb.DELETE, f"e{number}", B)
+    assert tale.ends() == []
+    tale.says(Verb.LOOK, "long", B)
+    assert tale.ends() == [f"long on n has {A}, but look was told {B}"]
+
+
 def test_an_inspection_is_read() -> None:
     oper = {
         "allocatedAddressesCount": 3,

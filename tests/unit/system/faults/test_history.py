@@ -50,3 +50,5 @@ def test_events_are_in_order() -> None:
     history.end(second, Done("10.1.0.1"))
     assert first.invoked < second.invoked < second.ended < first.ended
     assert history.count(Verb.LOOK, Done) == 1
+    assert history.count(Verb.CREATE, Done) == 0
+    assert history.done == 1

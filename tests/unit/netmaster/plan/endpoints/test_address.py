@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
+from core.errors import Exhausted, Invalid
 from core.ids import NetworkId
 from netmaster.plan.endpoints import address
 from netmaster.plan.endpoints.address import split_alloc_id
@@ -99,11 +100,13 @@ def test_what_cannot_be_reserved(scene: Scene, asked: dict[str, Any], text: str)
 
 
 def test_an_address_is_reserved_once(scene: Scene) -> None:
-    scene.allocate(preferred="10.1.1.77")
+    """What is reserved is granted to nobody who does not ask for it, nor what an endpoint has."""
+    scene.allocate(preferred="10.1.1.1")
+    assert scene.allocate() == "10.1.1.2/24"
+    scene.endpoint("c1", ip_address="10.1.1.77")
     asked = AllocAddressRequest(network_id="n1.default", preferred="10.1.1.77")
     assert scene.refused(address.allocate, asked, NOW) == "ip address 10.1.1.77 is not available"
-    assert scene.allocate() == "10.1.1.1/24"
-    assert scene.lists()[2] == 2
+    assert scene.lists()[2] == 3
 
 
 def test_the_gateway_is_answered_and_not_reserved(scene: Scene) -> None:
@@ -246,3 +249,47 @@ def test_in_a_swarm_what_is_no_pool_is_refused(scene: Scene, pool: str) -> None:
     request = AllocAddressRequest(address_pool=pool)
     text = f"invalid address pool {pool!r}, expected <subnet>/<length>"
     assert scene.refused(address.allocate_in_swarm, request, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers"),
+    [
+        ({"network_id": "n1.default", "range": "10.1.1.128/30"}, ["128", "129", "130", "131"]),
+        ({"network_id": "n1:gp.default", "range": "10.1.1.100/31"}, ["100", "101"]),
+    ],
+)
+def test_an_address_of_a_range(scene: Scene, asked: dict[str, str], answers: list[str]) -> None:
+    request = AllocAddressRequest(**asked)
+    given = [scene.do(address.allocate, request, NOW) for _ in answers]
+    assert given == [f"10.1.1.{last}/24" for last in answers]
+    with pytest.raises(Exhausted, match="address exhaustion in range"):
+        address.allocate(scene.view, request, NOW)
+
+
+def test_an_ipv6_address_of_a_range(scene: Scene) -> None:
+    asked = {"network_id": "v6.default", "address_pool": "2001:db8::/120"}
+    request = AllocAddressRequest(**asked, range="2001:db8::80/127")
+    given = [scene.do(address.allocate, request, NOW) for _ in range(2)]
+    assert given == ["2001:db8::80/120", "2001:db8::81/120"]
+    with pytest.raises(Exhausted, match="address exhaustion in range"):
+        address.allocate(scene.view, request, NOW)
+
+
+@pytest.mark.parametrize("text", ["10.9.0.0/24", "10.1.0.0/16", "x", "2001:db8::/64"])
+def test_ranges_that_are_none(scene: Scene, text: str) -> None:
+    with pytest.raises(Invalid):
+        address.allocate(scene.view, AllocAddressRequest(network_id="n1.default", range=text), NOW)
+
+
+@pytest.mark.parametrize(
+    ("pool", "preferred"), [("", "10.1.1.7"), ("2001:db8::/120", "2001:db8::7")]
+)
+def test_a_reservation_is_answered_again(scene: Scene, pool: str, preferred: str) -> None:
+    """And is a new one: its time begins anew. An endpoint's address is no reservation's."""
+    network_id = "v6.default" if pool else "n1.default"
+    request = AllocAddressRequest(network_id=network_id, address_pool=pool, preferred=preferred)
+    first = scene.do(address.allocate, request, NOW)
+    (before,) = scene.view.reservations.values()
+    assert scene.do(address.allocate, request, NOW) == first
+    (after,) = scene.view.reservations.values()
+    assert after.seq > before.seq

@@ -297,3 +297,39 @@ def test_refused_updates(scene: Scene, asked: dict[str, str], text: str) -> None
         labels={"app": "web"},
     )
     assert scene.refused(endpoint.update, request.model_copy(update=asked)) == text
+
+
+def relabel(scene: Scene, **labels: str) -> None:
+    request = UpdateEndpointRequest(
+        event="labels", tenant="default", network="n1", endpoint_id="c1", labels=labels
+    )
+    scene.do(endpoint.update, request)
+
+
+def test_an_endpoint_may_be_created_with_labels(scene: Scene) -> None:
+    request = wanted("c1").model_copy(update={"labels": {"app": "web"}})
+    record = scene.do(endpoint.create, request, NOW)
+    assert (record.labels, record.container_id) == ({"app": "web"}, "")
+    assert scene.endpoint("c2").labels is None
+    many = wanted("c3").model_copy(update={"labels": {str(n): "" for n in range(1025)}})
+    assert "1024 of 65536 bytes are allowed" in scene.refused(endpoint.create, many, NOW)
+
+
+def test_labels_are_replaced(scene: Scene) -> None:
+    scene.endpoint("c1")
+    relabel(scene, app="web", tier="front")
+    relabel(scene, app="db")
+    one = scene.view.endpoints[EndpointKey("n1.default-c1")]
+    assert (one.labels, one.container_id) == ({"app": "db"}, "")
+    request = UpdateEndpointRequest(
+        event="labels", tenant="default", network="n1", endpoint_id="c1", labels={"app": "db"}
+    )
+    assert endpoint.update(scene.view, request).writes == ()
+    assert endpoint.hosts_of_update(scene.view, request) == {"h1"}
+    relabel(scene)
+    assert scene.view.endpoints[EndpointKey("n1.default-c1")].labels == {}
+    lost = request.model_copy(update={"endpoint_id": "nope"})
+    assert scene.refused(endpoint.update, lost) == "key not found"
+    assert endpoint.hosts_of_update(scene.view, lost) == frozenset()
+    many = request.model_copy(update={"labels": {str(n): "" for n in range(1025)}})
+    assert "1024 of 65536 bytes are allowed" in scene.refused(endpoint.update, many)

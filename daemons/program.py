@@ -1,0 +1,78 @@
+"""The program of a daemon: command line and environment in, an exit code out.
+
+In comes a `Program`: the daemon's flags, its settings, its commands and what serves. One that ends
+by an error says why, as a sentence on standard error before the logs are set up, as a log event
+afterwards. Next: `netmaster.daemon`, `netplugin.startup.daemon`, and the commands of both.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from core.errors import ContivError
+from core.version import VERSION
+from daemons import flags
+from daemons.collector import tune_garbage_collector
+from daemons.flags import Flag, Values
+from daemons.host_address import default_host_address
+from daemons.open_files import raise_open_files_limit
+
+log = logging.getLogger(__name__)
+
+Command = Callable[[Sequence[str], Mapping[str, str]], None]
+"""Gets the words after its name, and the environment. Raises ContivError or OSError."""
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program(Generic[S]):
+    """A daemon. `resolve` makes its settings of flags and of what returns the host's address.
+
+    `serve` runs it until it is told to end. `ended` is the log event of an end by an error, with
+    the error as its argument. `help` has a line for each command that the help lists.
+    """
+
+    name: str
+    flags: Sequence[Flag]
+    commands: Mapping[str, Command]
+    help: Mapping[str, str]
+    resolve: Callable[[Values, Callable[[], str]], S]
+    serve: Callable[[S], None]
+    ended: str
+
+    def start(self, arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+        """Run a command, or the daemon until it is told to end; return the exit code."""
+        try:
+            command = self.commands.get(arguments[0]) if arguments else None
+            if command is not None:
+                command(arguments[1:], environ)
+                return 0
+            settings = self._settings(arguments, environ)
+        except (ContivError, OSError) as exc:
+            sys.stderr.write(f"{exc}\n")
+            return _exit_code(exc)
+        if settings is None:
+            return 0
+        tune_garbage_collector()
+        raise_open_files_limit()
+        try:
+            self.serve(settings)
+        except (ContivError, OSError) as exc:
+            log.critical(self.ended, exc)
+            return _exit_code(exc)
+        return 0
+
+    def _settings(self, arguments: Sequence[str], environ: Mapping[str, str]) -> S | None:
+        """Set up the logs and return the settings; None if only help or version was asked for."""
+        values = flags.read(self.name, self.flags, arguments, environ, VERSION, commands=self.help)
+        if values is None:
+            return None
+        flags.set_up_logs(values)
+        return self.resolve(values, default_host_address)
+
+
+def _exit_code(exc: ContivError | OSError) -> int:
+    return exc.exit_code if isinstance(exc, ContivError) else 1

@@ -1,0 +1,211 @@
+"""The metrics of a master: what its parts have counted, and what a leader's view holds.
+
+In come the parts that `netmaster.daemon` composed; out go readings for `daemons.metrics_page`, on
+each scrape. A follower has no view: it leaves out what only a leader knows, so that a sum over all
+masters is the cluster's. Reads nothing from the store, and so answers while there is none.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from core.metrics import Kind, Metric, Reading, labelled, single
+from daemons.request_stats import RequestStats
+from netmaster.commit_stats import CommitStats
+from netmaster.election import ElectionState
+from netmaster.leadership import Leadership
+from netmaster.progress import Applicable, unapplied_reason
+from netmaster.view import View
+from objdb.registration import Registration
+from ofnet.rpc.control import Node, Report
+
+_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_REQUEST = ("method", "route")
+_NETWORK = ("tenant", "network", "family")
+
+BUILD: Final = Metric(
+    "contiv_netmaster_build_info", _G, "1; the version is in the label.", ("version",)
+)
+REQUESTS: Final = Metric(
+    "contiv_netmaster_http_requests_total",
+    _C,
+    "REST requests answered, by the pattern of their route. `forwarded`: by a follower to the "
+    "leader; `unknown`: no such route.",
+    (*_REQUEST, "code"),
+)
+REQUEST_SECONDS: Final = Metric(
+    "contiv_netmaster_http_request_duration_seconds",
+    _H,
+    "Time from a request's head to its answer.",
+    _REQUEST,
+)
+COMMITS: Final = Metric(
+    "contiv_netmaster_commits_total",
+    _C,
+    "Transactions sent to the store. `refused`: another writer had changed a key; `fenced`: the "
+    "leader lock was lost; `failed`: the store did not answer or refused all of it.",
+    ("outcome",),
+)
+COMMIT_SECONDS: Final = Metric(
+    "contiv_netmaster_commit_duration_seconds", _H, "Time of one transaction at the store."
+)
+COMMIT_GROUP: Final = Metric(
+    "contiv_netmaster_commit_group_size_changes", _H, "Changes that share one transaction."
+)
+PENDING: Final = Metric(
+    "contiv_netmaster_changes_pending", _G, "Changes decided and not committed yet; leader only."
+)
+REBUILDS: Final = Metric(
+    "contiv_netmaster_view_rebuilds_total",
+    _C,
+    "How often the view was read from the store again, since it and the store differed.",
+)
+WATCH_LAG: Final = Metric(
+    "contiv_netmaster_watch_lag_seconds",
+    _H,
+    "Time from the answer to one of the leader's commits to its report by the store's watch.",
+)
+LEADER: Final = Metric("contiv_netmaster_leader", _G, "1 on the master that leads, else 0.")
+STATE: Final = Metric(
+    "contiv_netmaster_election_state", _G, "1 for the state of the election, else 0.", ("state",)
+)
+ELECTIONS: Final = Metric(
+    "contiv_netmaster_election_inputs_total",
+    _C,
+    "What happened to the candidacy: the lock acquired or lost, the view loaded, leading failed.",
+    ("input",),
+)
+LOCK: Final = Metric(
+    "contiv_netmaster_lock_remaining_seconds",
+    _G,
+    "For how long the leader lock is certainly held, without another renewal; leader only.",
+)
+REGISTERED: Final = Metric(
+    "contiv_netmaster_service_registered",
+    _G,
+    "1 while the service is registered in the store under a lease that holds.",
+    ("service",),
+)
+LEASES_LOST: Final = Metric(
+    "contiv_netmaster_service_leases_lost_total",
+    _C,
+    "How often the lease of a registration was lost.",
+    ("service",),
+)
+AGENTS: Final = Metric(
+    "contiv_netmaster_agents",
+    _G,
+    "Bridges of agents (two for each host) known on the control channel. `behind`: not all "
+    "changes applied; `faulty`: with faults to report. Leader only.",
+    ("state",),
+)
+HOSTS: Final = Metric(
+    "contiv_netmaster_hosts",
+    _G,
+    "Hosts that are drained, or without agent; leader only.",
+    ("state",),
+)
+OBJECTS: Final = Metric(
+    "contiv_netmaster_objects", _G, "REST objects by kind; leader only.", ("kind",)
+)
+ENDPOINTS: Final = Metric("contiv_netmaster_endpoints", _G, "Endpoints; leader only.")
+ADDRESSES: Final = Metric(
+    "contiv_netmaster_network_addresses",
+    _G,
+    "Addresses that a network could assign in all; leader only.",
+    _NETWORK,
+)
+ADDRESSES_FREE: Final = Metric(
+    "contiv_netmaster_network_addresses_free",
+    _G,
+    "Addresses that are free, groups' pools and resting ones included; leader only.",
+    _NETWORK,
+)
+RELEASED: Final = Metric(
+    "contiv_netmaster_orphans_released_total",
+    _C,
+    "Endpoints and grants released, since their host or owner was gone.",
+    ("cause",),
+)
+
+METRICS: Final = (
+    *(BUILD, REQUESTS, REQUEST_SECONDS, COMMITS, COMMIT_SECONDS, COMMIT_GROUP, PENDING, REBUILDS),
+    *(WATCH_LAG, LEADER, STATE, ELECTIONS, LOCK, REGISTERED, LEASES_LOST, AGENTS, HOSTS, OBJECTS),
+    *(ENDPOINTS, ADDRESSES, ADDRESSES_FREE, RELEASED),
+)
+"""In the order of docs/metrics.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterMetrics:
+    """A `core.metrics.Source`: the parts of one master. `clock` is monotonic."""
+
+    version: str
+    requests: RequestStats
+    commits: CommitStats
+    leadership: Leadership
+    registrations: Mapping[str, Registration]
+    reports: Mapping[Node, Report]
+    clock: Callable[[], float] = time.monotonic
+
+    async def read(self) -> Iterable[Reading]:
+        """Return the metrics of this moment."""
+        return [*self._own(), *self._of_leader()]
+
+    def _own(self) -> Iterator[Reading]:
+        yield labelled(BUILD, {self.version: 1})
+        yield Reading(REQUESTS, dict(self.requests.answered))
+        yield Reading(REQUEST_SECONDS, self.requests.seconds.copy())
+        yield labelled(COMMITS, self.commits.outcomes)
+        yield single(COMMIT_SECONDS, self.commits.seconds.copy())
+        yield single(COMMIT_GROUP, self.commits.group_sizes.copy())
+        yield single(REBUILDS, self.commits.rebuilds)
+        yield single(WATCH_LAG, self.commits.watch_lag.copy())
+        state = self.leadership.state
+        yield single(LEADER, float(state is ElectionState.LEADER))
+        yield labelled(STATE, {one.name.lower(): float(one is state) for one in ElectionState})
+        yield labelled(ELECTIONS, self.leadership.inputs)
+        services = self.registrations.items()
+        yield labelled(REGISTERED, {name: float(one.registered) for name, one in services})
+        yield labelled(LEASES_LOST, {name: float(one.losses) for name, one in services})
+        yield labelled(RELEASED, self.leadership.repaired)
+
+    def _of_leader(self) -> Iterator[Reading]:
+        committer = self.leadership.committer
+        if committer is None or self.leadership.state is not ElectionState.LEADER:
+            return
+        view = committer.view
+        yield single(PENDING, committer.pending)
+        yield single(LOCK, max(0.0, self.leadership.lock_valid_until - self.clock()))
+        wanted = Applicable(committer.revisions, view.lineage.current)
+        yield labelled(AGENTS, _agents(self.reports.values(), wanted))
+        yield labelled(HOSTS, {"drained": len(view.drains), "absent": len(view.absences)})
+        yield labelled(OBJECTS, {kind: len(objects) for kind, objects in view.objects.items()})
+        yield single(ENDPOINTS, len(view.endpoints))
+        yield from _addresses(view)
+
+
+def _agents(reports: Iterable[Report], wanted: Applicable) -> dict[str, float]:
+    known = list(reports)
+    return {
+        "known": len(known),
+        "behind": sum(1 for one in known if unapplied_reason(wanted, [one])),
+        "faulty": sum(1 for one in known if one.errors),
+    }
+
+
+def _addresses(view: View) -> Iterator[Reading]:
+    sizes: dict[tuple[str, ...], float] = {}
+    free: dict[tuple[str, ...], float] = {}
+    for key, network in view.networks.items():
+        addresses = view.addresses.get(key)
+        if addresses is None:
+            continue
+        labels = network.tenant, network.name
+        if addresses.v4 is not None:
+            sizes[*labels, "ipv4"], free[*labels, "ipv4"] = addresses.v4.size, addresses.v4.free
+        if addresses.v6 is not None:
+            sizes[*labels, "ipv6"], free[*labels, "ipv6"] = addresses.v6.hosts, addresses.v6.free
+    yield Reading(ADDRESSES, sizes)
+    yield Reading(ADDRESSES_FREE, free)

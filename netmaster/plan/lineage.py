@@ -1,0 +1,13 @@
+"""The decision to begin a term: it is added to the store's lineage."""
+
+from core import keys
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
+from netmaster.view import View
+from state.lineage import Term
+
+
+def begin(view: View, term: Term) -> Plan:
+    """Add a term; a new leader does so before it grants anything."""
+    write = Write(keys.LINEAGE, view.lineage.begin(term), new=not view.lineage.terms)
+    return Plan((write,), reply=None)

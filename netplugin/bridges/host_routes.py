@@ -1,0 +1,74 @@
+"""The host's routes to pods, by its port on each bridge (pure).
+
+Each pod of this host has a route of its own, an address of the host as source, and all of one
+family share a next hop: a neighbour that is set for good, so that the host resolves nothing. What
+answers to that MAC address are the flows of `ofnet.pipelines.host_paths`. Which pod has the route,
+if tenants' addresses overlap, is decided by `netplugin.world.host_routes`. Routed vxlan networks
+have a route each, for the pods of other hosts. `netplugin.bridges.host_access` sets the routes.
+"""
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final
+
+from netplugin.kernel.host_links import HostRoute
+from netplugin.kernel.netlink import Address
+from netplugin.world import port_names
+from netplugin.world.host_routes import Contested
+from ofnet.pipelines.stages import ROUTER_MAC
+
+METRIC: Final = 512
+"""Of routes to networks: more than that of any other route to the same subnet, as a rule 0."""
+NEXT_HOP6: Final = IPv6Address("fe80::1")
+
+
+def routes(
+    pods: Iterable[Address], private: IPv4Network, source: IPv4Address
+) -> Iterator[HostRoute]:
+    """Yield the routes to addresses of pods.
+
+    For IPv6 the kernel chooses the source: the host may have no such address, or several.
+    """
+    for pod in sorted(pods, key=lambda one: (one.version, int(one))):
+        yield HostRoute(
+            subnet=_only(pod),
+            source=source if pod.version == 4 else None,
+            via=_next_hop(pod, private),
+        )
+
+
+def network_routes(
+    subnets: Iterable[IPv4Network], private: IPv4Network, source: IPv4Address
+) -> Iterator[HostRoute]:
+    """Yield the routes to networks, for the pods of other hosts there.
+
+    An infra network's routes to the same subnets are taken before these.
+    """
+    for subnet in sorted(set(subnets)):
+        via = port_names.private_address(private, port_names.PEER_NUMBER).ip
+        yield HostRoute(subnet=subnet, source=source, via=via, metric=METRIC)
+
+
+def neighbours(pods: Iterable[Address], private: IPv4Network) -> dict[Address, str]:
+    """Return the next hops of the routes to addresses of pods, with their MAC address."""
+    return {_next_hop(pod, private): ROUTER_MAC for pod in pods}
+
+
+def faults(contested: Iterable[Contested]) -> Iterator[str]:
+    """Yield what is wrong where several pods of this host have one address."""
+    for address, reached, others in contested:
+        others_named = ", ".join(others)
+        yield (
+            f"{address} is the address of several pods here: the host reaches {reached}, not "
+            f"{others_named}, whose probes fail: give tenants of one host other subnets"
+        )
+
+
+def _next_hop(pod: Address, private: IPv4Network) -> Address:
+    if pod.version == 4:
+        return port_names.private_address(private, port_names.PEER_NUMBER).ip
+    return NEXT_HOP6
+
+
+def _only(address: Address) -> IPv4Network | IPv6Network:
+    return ip_network((address, address.max_prefixlen))

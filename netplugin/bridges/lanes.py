@@ -1,0 +1,187 @@
+"""Sees to it that tunnels know where to send: the lanes between this host and its peers.
+
+The userspace datapath needs the MAC of a tunnel's next hop, as ARP tells it. If that exchange is
+lost, it keeps a decision to drop for as long as packets come, and asks no more: a lane closes for
+good. So the agent looks which next hops are unknown, asks for them, and has this host announce its
+own address, since a lane that is closed here may be so at the other end. What is still unknown
+afterwards is a fault of this host.
+
+In come the tunnel ends (`netplugin.world.peers`), and what Open vSwitch knows; out go ARP frames
+(`netplugin.kernel.arp`). The kernel's datapath needs none of it: there the kernel keeps asking.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final, NamedTuple, Protocol
+
+from core.errors import ContivError, HostError, SwitchRefused
+from core.ids import HostLabel
+from core.logs import fields
+
+log = logging.getLogger(__name__)
+
+NO_GATEWAY: Final = IPv4Address(0)
+
+
+class Control(Protocol):
+    """What is used of `netplugin.ovsdb.control_socket.ControlSocket`."""
+
+    async def call(self, command: str, *arguments: str) -> str:
+        """Return the answer to a command. Raises SwitchUnavailable or SwitchRefused."""
+        ...
+
+
+class Arp(Protocol):
+    """What is used of `netplugin.kernel.arp`. Both raise HostError."""
+
+    def ask(self, link: str, address: IPv4Address, target: IPv4Address) -> None:
+        """Ask by a link who has `target`."""
+        ...
+
+    def announce(self, link: str, address: IPv4Address) -> None:
+        """Announce `address` by a link."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTiming:
+    """Seconds between two checks, and from a question to the check whether it was answered."""
+
+    check: float = 10.0
+    answer: float = 1.0
+
+
+class Route(NamedTuple):
+    """How tunnel packets leave: the next hop, the link, and this host's address on it."""
+
+    next_hop: IPv4Address
+    link: str
+    source: IPv4Address
+
+
+def known_neighbours(text: str) -> frozenset[IPv4Address]:
+    """Return the addresses in an answer to `tnl/neigh/show`: a table of address, MAC, bridge."""
+    found = set()
+    for line in text.splitlines():
+        first, _, rest = line.partition(" ")
+        if rest.strip().count(":") >= 5 and ":" not in first:
+            found.add(IPv4Address(first))
+    return frozenset(found)
+
+
+def route_of(text: str, peer: IPv4Address) -> Route:
+    """Return the route in an answer to `ovs/route/lookup`. Raises ValueError for another text."""
+    said = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    if not said.keys() >= {"src", "dev"}:
+        raise ValueError(f"no route: {text!r}")
+    gateway = said.get("gateway", "::")
+    next_hop = NO_GATEWAY if gateway == "::" else IPv4Address(gateway)
+    return Route(
+        peer if next_hop == NO_GATEWAY else next_hop, said["dev"], IPv4Address(said["src"])
+    )
+
+
+class Lanes:
+    """The lanes to all peers. One per agent with a userspace datapath.
+
+    `report_faults` is given all faults after each check, by host.
+    """
+
+    def __init__(
+        self,
+        *,
+        peers: Callable[[], Mapping[HostLabel, IPv4Address]],
+        control: Control,
+        arp: Arp,
+        report_faults: Callable[[Mapping[HostLabel, str]], None],
+        timing: LaneTiming | None = None,
+    ) -> None:
+        self._peers = peers
+        self._control = control
+        self._arp = arp
+        self._report_faults = report_faults
+        self._timing = timing or LaneTiming()
+        self._before: Mapping[HostLabel, IPv4Address] = {}
+        self._next_hops: dict[IPv4Address, IPv4Address] = {}
+        self._suspected: set[HostLabel] = set()
+        self._closed: set[HostLabel] = set()
+
+    def suspect(self, host: HostLabel) -> None:
+        """Have the next check ask for a peer anew, because it does not answer this host."""
+        self._suspected.add(host)
+
+    async def run(self) -> None:
+        """Check on the interval, for ever."""
+        while True:
+            await self.check()
+            await asyncio.sleep(self._timing.check)
+
+    async def check(self) -> None:
+        """Check all lanes once, ask for what is unknown; log and report the faults."""
+        try:
+            faults = await self._heal(dict(self._peers()))
+        except ContivError as exc:
+            # a switch that is away has errors of its own (`netplugin.bridges.bridge_keeper`)
+            log.debug("lanes not checked", extra=fields(error=exc))
+            return
+        for host, fault in faults.items():
+            if host not in self._closed:
+                log.warning("lane closed", extra=fields(peer=host, error=fault))
+        for host in self._closed - faults.keys():
+            log.info("lane open again", extra=fields(peer=host))
+        self._closed = set(faults)
+        self._report_faults(faults)
+
+    async def _heal(self, peers: Mapping[HostLabel, IPv4Address]) -> dict[HostLabel, str]:
+        if not peers:
+            return {}
+        unresolved = await self._unresolved(peers)
+        # Peers that came since the last check are told of this host: they may have asked for it
+        # when it, or its Open vSwitch, was not up.
+        new = {host for host, address in peers.items() if self._before.get(host) != address}
+        suspected, self._suspected = self._suspected & peers.keys(), set()
+        self._before = peers
+        routes: dict[HostLabel, Route] = {}
+        faults: dict[HostLabel, str] = {}
+        for host in sorted(unresolved | new | suspected):
+            try:
+                routes[host] = await self._route(peers[host])
+            except (SwitchRefused, ValueError) as exc:
+                faults[host] = f"Open vSwitch has no route to its tunnel end {peers[host]}: {exc}"
+        try:
+            self._send(routes)
+        except HostError as exc:
+            faults |= dict.fromkeys(routes, str(exc))
+        if unresolved & routes.keys():
+            await asyncio.sleep(self._timing.answer)
+            for host in await self._unresolved({host: peers[host] for host in routes}):
+                faults.setdefault(host, _closed(routes[host]))
+        return faults
+
+    async def _unresolved(self, peers: Mapping[HostLabel, IPv4Address]) -> set[HostLabel]:
+        """Return the peers that packets cannot be sent to, for want of the next hop's MAC."""
+        known = known_neighbours(await self._control.call("tnl/neigh/show"))
+        hops = self._next_hops
+        return {host for host, address in peers.items() if hops.get(address, address) not in known}
+
+    async def _route(self, peer: IPv4Address) -> Route:
+        route = route_of(await self._control.call("ovs/route/lookup", str(peer)), peer)
+        self._next_hops[peer] = route.next_hop
+        return route
+
+    def _send(self, routes: Mapping[HostLabel, Route]) -> None:
+        """Ask for each next hop, and announce this host on each link, once."""
+        for route in sorted(set(routes.values())):
+            self._arp.ask(route.link, route.source, route.next_hop)
+        for link, source in sorted({(route.link, route.source) for route in routes.values()}):
+            self._arp.announce(link, source)
+
+
+def _closed(route: Route) -> str:
+    return (
+        f"Open vSwitch does not know the MAC of {route.next_hop} on {route.link} and drops what "
+        f"tunnels send there: see that ARP passes between the hosts"
+    )

@@ -1,0 +1,207 @@
+"""Keeps the rules by which this host and the outside reach services of Kubernetes.
+
+In come the services (`netplugin.kube.feed`) and this host's pods (the World); out go the chains of
+`netplugin.bridges.service_rules`, the rules that lead to them, and answers to health checks
+(`netplugin.bridges.health_checks`). Beside kube-proxy all of this is left to kube-proxy, and what
+an earlier run made is removed.
+"""
+
+# Rules of an earlier run are left alone until all services have been listed: a service that has
+# not been listed yet looks like one that was deleted.
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Final
+
+from core.errors import HostError
+from core.logs import fields
+from netplugin.bridges.health_checks import Health, HealthChecks
+from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.bridges.reconciler import Reconciler
+from netplugin.bridges.service_rules import REFUSED, SERVICES, SOURCES, Here, Rules, rules
+from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
+from netplugin.kernel.iptables_chains import OwnChains
+from netplugin.kube.feed import KubeFeed
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.kube_services import KubeService
+from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
+
+MARK: Final = "contiv-services"
+TABLES: Final = ("nat", "filter")
+_LOOPBACK: Final = "127.0.0.0/8"
+ALL_LINKS: Final = "all"
+"""The kernel's name for the setting of all links."""
+_ROUTE_LOCALNET: Final = Path("/proc/sys/net/ipv4/conf")
+
+
+def _chain(version: int, table: str, name: str) -> Chain:
+    return Chain(table=table, name=name, version=version, mark=MARK)
+
+
+_FROM: Final = {
+    ("nat", "PREROUTING"): SERVICES,
+    ("nat", "OUTPUT"): SERVICES,
+    ("nat", "POSTROUTING"): SOURCES,
+    ("filter", "INPUT"): REFUSED,
+    ("filter", "FORWARD"): REFUSED,
+    ("filter", "OUTPUT"): REFUSED,
+}
+"""Which of the agent's chains the kernel's chains lead to."""
+
+_RAW: Final = _chain(4, "raw", "PREROUTING")
+CHAINS: Final = (_RAW, *(_chain(version, *where) for version in (4, 6) for where in _FROM))
+
+
+def hooks(version: int) -> list[IptablesRule]:
+    """Return the rules that lead to the agent's chains of a family."""
+    new = ("-m", "conntrack", "--ctstate", "NEW")
+    return [
+        IptablesRule(
+            chain=_chain(version, table, name),
+            match=new if table == "filter" else (),
+            target=("-j", target),
+        )
+        for (table, name), target in _FROM.items()
+    ]
+
+
+def loopback_guards() -> list[IptablesRule]:
+    """Return the rules that keep everybody but the host from loopback addresses.
+
+    The host's own connections from such an address to a node port leave by any of its links, which
+    therefore route these addresses (`route_localnet`), as with kube-proxy. The kernel would take
+    others' packets to them too, and from them.
+    """
+    return [
+        IptablesRule(chain=_RAW, match=(end, _LOOPBACK, "!", "-i", "lo"), target=("-j", "DROP"))
+        for end in ("-d", "-s")
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRules:
+    """The clients that rules and answers are made by, and the file to set for a link's loopback."""
+
+    iptables: Iptables
+    chains: OwnChains
+    health: HealthChecks
+    route_localnet: Callable[[str], Awaitable[None]]
+
+
+class ServiceAccess:
+    """The rules of services. One per agent; `replace`: in the place of kube-proxy."""
+
+    def __init__(
+        self,
+        *,
+        feed: KubeFeed,
+        host_rules: HostRules,
+        world: WorldBuilder,
+        reconciler: Reconciler,
+        address: IPv4Address,
+        interval: float,
+        replace: bool,
+    ) -> None:
+        self._feed = feed
+        self._host = host_rules
+        self._world = world
+        self._reconciler = reconciler
+        self._address = address
+        self._interval = interval
+        self._replace = replace
+
+    async def run(self) -> None:
+        """Reconcile the rules, for ever; beside kube-proxy remove them once."""
+        await ReconcileLoop(
+            name="services",
+            converge=self.converge if self._replace else self._withdraw,
+            observe=self._observe if self._replace else _nothing,
+            triggers=(self._feed.changed, self._reconciler.ports_changed),
+            interval=self._interval,
+        ).run()
+
+    async def _withdraw(self) -> object:
+        await withdraw(self._host.iptables, self._host.chains)
+        return _nothing()
+
+    def _observe(self) -> object:
+        if not self._feed.complete:
+            return None
+        return dict(self._world.services.kube), self._here()
+
+    def _here(self) -> Here:
+        endpoints = self._world.endpoints
+        pods = endpoints.routed(Bridge.VXLAN) | endpoints.routed(Bridge.VLAN)
+        return Here(
+            address=self._address,
+            targets=frozenset({self._address, *pods}),
+            private=self._world.forwarding.private_subnet,
+        )
+
+    async def converge(self) -> object:
+        """Replace the chains, once; return what `observe` then returns. Raises HostError."""
+        observed = self._observe()
+        if observed is None:
+            return observed
+        services, here = list(self._world.services.kube.values()), self._here()
+        versions = [4, 6] if any(_has6(service) for service in services) else [4]
+        for version in versions:
+            made: Rules = rules(services, version, here)
+            await self._host.chains.replace(version, {"nat": made.nat, "filter": made.filter})
+        wanted = [rule for version in versions for rule in hooks(version)]
+        if await self._host.iptables.keep([*loopback_guards(), *wanted]):
+            log.info("rules of services added", extra=fields(count=len(services)))
+        # After the guards: until these are there, others would reach what listens on the loopback.
+        await self._host.route_localnet(ALL_LINKS)
+        await self._host.health.keep(health_checks(services, here))
+        return observed
+
+
+def health_checks(services: Iterable[KubeService], here: Here) -> dict[int, Health]:
+    """Return what is to be answered at the health check ports of services."""
+    return {
+        service.health_check_node_port: Health(
+            service.namespace,
+            service.name,
+            len(_on_host(service, here)),
+        )
+        for service in services
+        if service.health_check_node_port
+    }
+
+
+def _on_host(service: KubeService, here: Here) -> set[str]:
+    """Return the ready targets here: a balancer shall send nothing new to one that terminates."""
+    targets = (target for port in service.ports for target in port.targets - port.draining)
+    return {str(one.address) for one in targets if one.address in here.targets}
+
+
+async def withdraw(iptables: Iptables, chains: OwnChains) -> None:
+    """Remove all rules of services. Raises HostError."""
+    await iptables.keep(())
+    await chains.remove(TABLES)
+
+
+async def route_localnet(link: str) -> None:
+    """Have a link of the host route loopback addresses. Raises HostError."""
+    switch = _ROUTE_LOCALNET / link / "route_localnet"
+    try:
+        await asyncio.to_thread(switch.write_text, "1\n", encoding="ascii")
+    except OSError as exc:
+        raise HostError(f"{switch}: {exc.strerror}") from exc
+
+
+def _has6(service: KubeService) -> bool:
+    named = (*service.addresses, *service.external_ips, *service.load_balancer_ips)
+    return any(isinstance(address, ipaddress.IPv6Address) for address in named)
+
+
+def _nothing() -> object:
+    return None

@@ -1,0 +1,205 @@
+"""Services of Kubernetes for what is no pod: the host itself and the outside. Pure.
+
+Pods reach services by the switch. Connections of the host (with them those of pods in its network)
+to a service's address, and of anybody to a node port or an external address, are translated by the
+host's kernel, whose connection tracking knows every target alike: pods here and elsewhere, hosts,
+outside addresses. In come the services and what this host is; out come chains for
+`netplugin.kernel.iptables_chains`, with kube-proxy's rules:
+
+* a connection goes to one of the targets, each with the same probability; with ClientIP affinity
+  to that of the client's last connection, as long as that is not older than the service says;
+* from outside it gets an address of this host as source, so that the answer comes back here; with
+  externalTrafficPolicy Local it keeps its own and goes to targets of this host alone;
+* where the targets of this host alone may be used and none is ready, those that terminate but still
+  serve are;
+* a port without targets refuses; one without targets here, if these alone may be used, is silent.
+"""
+
+# The order in CONTIV-SERVICES: addresses first, then node ports, which are a port of any address of
+# this host. A chain of a port is named by a digest of what it is for, so that the names of the
+# other chains stay while services come and go, and a client's affinity with them.
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from typing import Final
+
+from netplugin.kernel.iptables_chains import PREFIX
+from netplugin.world import port_names
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+
+Address = IPv4Address | IPv6Address
+
+SERVICES: Final = f"{PREFIX}SERVICES"
+NODE_PORTS: Final = f"{PREFIX}NODEPORTS"
+SOURCES: Final = f"{PREFIX}SOURCES"
+REFUSED: Final = f"{PREFIX}REFUSED"
+
+MARK: Final = "0x2000/0x2000"
+"""Of connections that get this host's address as source; kube-proxy has 0x4000 and 0x8000."""
+
+_PROTOCOLS: Final = frozenset({"tcp", "udp", "sctp"})
+_PORTS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+_HERE: Final = "-m addrtype --src-type LOCAL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """What this host is: its address, those of targets that run on it, and its private network."""
+
+    address: IPv4Address
+    targets: frozenset[Address]
+    private: IPv4Network | None
+
+
+@dataclass(slots=True)
+class Rules:
+    """The rules of each chain, by table."""
+
+    nat: dict[str, list[str]] = field(default_factory=dict)
+    filter: dict[str, list[str]] = field(default_factory=dict)
+
+
+def rules(services: Iterable[KubeService], version: int, here: Here) -> Rules:
+    """Return the chains of a family, 4 or 6."""
+    made = Rules(
+        nat={SERVICES: [], NODE_PORTS: [], SOURCES: list(_sources(version, here))},
+        filter={REFUSED: []},
+    )
+    ours = sorted(services, key=lambda service: service.key)
+    for service in ours:
+        for port in service.ports:
+            if port.protocol.lower() in _PROTOCOLS:
+                _Port(service, port, version, here, made).add()
+    made.nat[SERVICES].append(f"-m addrtype --dst-type LOCAL -j {NODE_PORTS}")
+    return made
+
+
+def _sources(version: int, here: Here) -> Iterator[str]:
+    """Yield the rules that give connections an address of this host as source."""
+    # Towards pods it is the address that the routes name, whichever the connection was begun with:
+    # other hosts accept no other one from this host's tunnel.
+    for port in _PORTS if version == 4 else ():
+        translated = f"-o {port} -m conntrack --ctstate DNAT"
+        for whose in (_HERE, f"-m mark --mark {MARK}"):
+            yield f"{translated} {whose} -j SNAT --to-source {here.address}"
+    yield f"-m mark --mark {MARK} -j MASQUERADE"
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """One port of a service, for one family."""
+
+    service: KubeService
+    port: KubePort
+    version: int
+    here: Here
+    made: Rules
+
+    def add(self) -> None:
+        """Add the port's chains, and what leads to them."""
+        everywhere = [one for one in self.port.targets if one.address.version == self.version]
+        on_host = self._on_host(self.port.targets) or self._on_host(self.port.draining)
+        inside = on_host if self.service.internal_local else everywhere
+        for address in self._of_family(self.service.addresses):
+            self._lead(SERVICES, self._to(address), "S", inside)
+        outside = (*self.service.external_ips, *self.service.load_balancer_ips)
+        ways = [(SERVICES, self._to(address)) for address in self._of_family(outside)]
+        if self.port.node_port and (not self.service.addresses or self._has_family()):
+            ways.append((NODE_PORTS, self._at(self.port.node_port)))
+        for chain, match in ways:
+            self._lead_from_outside(chain, match, everywhere, on_host)
+
+    def _on_host(self, targets: Iterable[KubeTarget]) -> list[KubeTarget]:
+        here = (one for one in targets if one.address in self.here.targets)
+        return [one for one in here if one.address.version == self.version]
+
+    def _has_family(self) -> bool:
+        return any(True for _ in self._of_family(self.service.addresses))
+
+    def _of_family(self, addresses: Iterable[Address]) -> Iterator[Address]:
+        return (address for address in addresses if address.version == self.version)
+
+    def _at(self, number: int) -> str:
+        protocol = self.port.protocol.lower()
+        return f"-p {protocol} -m {protocol} --dport {number}"
+
+    def _to(self, address: Address) -> str:
+        return f"-d {address}/{address.max_prefixlen} {self._at(self.port.port)}"
+
+    def _lead(self, chain: str, match: str, kind: str, targets: list[KubeTarget]) -> None:
+        if targets:
+            self.made.nat[chain].append(f"{match} -j {self._spread(kind, targets)}")
+        else:
+            self.made.filter[REFUSED].append(f"{match} {self._refusal()}")
+
+    def _lead_from_outside(
+        self, chain: str, match: str, everywhere: list[KubeTarget], on_host: list[KubeTarget]
+    ) -> None:
+        local_address = "-m addrtype --dst-type LOCAL " if chain == NODE_PORTS else ""
+        if not everywhere:
+            self.made.filter[REFUSED].append(f"{local_address}{match} {self._refusal()}")
+            return
+        entrance = self._name("X")
+        spread = self._spread("E", everywhere)
+        if not self.service.external_local:
+            lines = [f"-j MARK --set-xmark {MARK}", f"-j {spread}"]
+        else:
+            # what is inside the cluster is not held to the policy for the outside
+            lines = [line for who in self._inside() for line in self._marked(who, spread)]
+            if on_host:
+                lines.append(f"-j {self._spread('L', on_host)}")
+            else:
+                silent = f"{local_address}{match} -m addrtype ! --src-type LOCAL -j DROP"
+                self.made.filter[REFUSED].append(silent)
+        self.made.nat[entrance] = lines
+        self.made.nat[chain].append(f"{match} -j {entrance}")
+
+    def _inside(self) -> Iterator[str]:
+        yield _HERE
+        if self.version == 4 and self.here.private is not None:
+            yield f"-s {self.here.private}"
+
+    def _marked(self, who: str, spread: str) -> tuple[str, str]:
+        return f"{who} -j MARK --set-xmark {MARK}", f"{who} -j {spread}"
+
+    def _refusal(self) -> str:
+        if self.port.protocol.lower() == "tcp":
+            return "-j REJECT --reject-with tcp-reset"
+        return "-j REJECT"
+
+    def _spread(self, kind: str, targets: list[KubeTarget]) -> str:
+        """Add the chain that chooses a target; return its name."""
+        name = self._name(kind)
+        ordered = sorted(targets, key=lambda one: (int(one.address), one.port))
+        chosen = [self._target(name, target) for target in ordered]
+        lines = []
+        if self.service.affinity_seconds:
+            seconds = f"--rcheck --seconds {self.service.affinity_seconds} --reap"
+            lines = [f"-m recent --name {chain} {seconds} -j {chain}" for chain in chosen]
+        for left, chain in zip(range(len(chosen), 0, -1), chosen, strict=True):
+            share = f"-m statistic --mode random --probability {1 / left:.10f} "
+            lines.append(f"{share if left > 1 else ''}-j {chain}")
+        self.made.nat[name] = lines
+        return name
+
+    def _target(self, of: str, target: KubeTarget) -> str:
+        """Add the chain that translates to a target; return its name."""
+        name = _digest("T", of, str(target.address), str(target.port))
+        to = f"[{target.address}]" if self.version == 6 else str(target.address)
+        protocol = self.port.protocol.lower()
+        remember = [f"-m recent --name {name} --set"] if self.service.affinity_seconds else []
+        itself = f"-s {target.address} -j MARK --set-xmark {MARK}"
+        translate = f"-p {protocol} -m {protocol} -j DNAT --to-destination {to}:{target.port}"
+        self.made.nat[name] = [itself, *remember, translate]
+        return name
+
+    def _name(self, kind: str) -> str:
+        port = self.port
+        return _digest(kind, self.service.key, port.name, port.protocol, str(port.port))
+
+
+def _digest(kind: str, *what: str) -> str:
+    digest = hashlib.sha256("/".join(what).encode()).hexdigest()[:16].upper()
+    return f"{PREFIX}{kind}-{digest}"

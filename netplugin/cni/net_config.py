@@ -1,0 +1,239 @@
+"""The network configuration of a CNI call: what the plugin reads from its standard input (pure).
+
+In comes the JSON object, whose form is the CNI specification's; out go the parts that a call needs,
+or BadCall with the specification's code. `runtimeConfig` has what a runtime passes for the
+capabilities that the configuration declares, `contiv` is the project's own (docs/cni.md).
+"""
+
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_interface
+from typing import Any, Final, NamedTuple
+
+from contivk8s.main import DEFAULT_VERSION, SUPPORTED
+from core.ids import DEFAULT_NETWORK, DEFAULT_TENANT, GroupName, NetworkName, TenantName
+from netplugin.cni.errors import INCOMPATIBLE_VERSION, INVALID_CONFIG, BadCall
+
+_MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_MULTICAST: Final = 0x01
+_MOST_BITS: Final = (2**32 - 1) * 1000
+"""What Open vSwitch can be told, in bits."""
+_DNS_LISTS: Final = ("nameservers", "search", "options")
+_ATTACHMENTS: Final = "cni.dev/valid-attachments"
+
+
+class Place(NamedTuple):
+    """Where a configuration puts an interface: the `contiv` object.
+
+    `default_route` is None where it does not say whether the interface has the default routes.
+    """
+
+    tenant: TenantName
+    network: NetworkName
+    group: GroupName | None
+    default_route: bool | None
+
+
+class RateLimit(NamedTuple):
+    """What a pod may send or receive: kbit/s, beyond bursts of kbit; a rate of 0 is no limit."""
+
+    rate: int
+    burst: int
+
+
+NO_LIMIT: Final = RateLimit(0, 0)
+
+
+def version_of(config: Mapping[str, Any]) -> str:
+    """Return the protocol version of a configuration. Raises BadCall."""
+    version = config.get("cniVersion", DEFAULT_VERSION)
+    if isinstance(version, str) and version in SUPPORTED:
+        return version
+    raise BadCall(
+        INCOMPATIBLE_VERSION,
+        f"incompatible CNI versions: config is {version!r}, we speak {', '.join(SUPPORTED)}",
+    )
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """Return the name of the network, "" for a configuration without one. Raises BadCall."""
+    return _text(config, "name", "")
+
+
+def place_of(config: Mapping[str, Any]) -> Place:
+    """Return where a configuration puts an interface. Raises BadCall."""
+    contiv = _object(config, "contiv", "")
+    group = _text(contiv, "group", "contiv")
+    default_route = contiv.get("defaultRoute")
+    if default_route is not None and not isinstance(default_route, bool):
+        raise _wrong("contiv.defaultRoute", "true or false")
+    return Place(
+        tenant=TenantName(_text(contiv, "tenant", "contiv") or DEFAULT_TENANT),
+        network=NetworkName(_text(contiv, "network", "contiv") or DEFAULT_NETWORK),
+        group=GroupName(group) if group else None,
+        default_route=default_route,
+    )
+
+
+def asked_addresses(
+    config: Mapping[str, Any],
+) -> tuple[IPv4Address | None, IPv6Address | None]:
+    """Return the addresses asked for: `runtimeConfig.ips`, else `args.cni.ips`. Raises BadCall.
+
+    A prefix length is read and not used: an address has that of its network.
+    """
+    asked, where = _asked(config, "ips")
+    asked = [] if asked is None else asked
+    if not isinstance(asked, list):
+        raise _wrong(where, "a list of addresses")
+    found: dict[int, IPv4Address | IPv6Address] = {}
+    for text in asked:
+        try:
+            if not isinstance(text, str):
+                raise ValueError("not a string")  # noqa: TRY004, TRY301 - one refusal for both
+            address = ip_interface(text).ip
+        except ValueError as exc:
+            raise _wrong(where, f"a list of addresses: {text!r}") from exc
+        if found.setdefault(address.version, address) != address:
+            raise BadCall(
+                INVALID_CONFIG,
+                f"{where} asks for two IPv{address.version} addresses; an interface has one",
+            )
+    ipv4, ipv6 = found.get(4), found.get(6)
+    return (
+        ipv4 if isinstance(ipv4, IPv4Address) else None,
+        ipv6 if isinstance(ipv6, IPv6Address) else None,
+    )
+
+
+def asked_mac(config: Mapping[str, Any]) -> str:
+    """Return the MAC address asked for: `runtimeConfig.mac`, else `args.cni.mac`; "" for none.
+
+    Raises BadCall for one that no interface can have.
+    """
+    asked, where = _asked(config, "mac")
+    if asked is None or asked == "":
+        return ""
+    mac = asked.lower() if isinstance(asked, str) else ""
+    if (
+        not _MAC.fullmatch(mac)
+        or int(mac[:2], 16) & _MULTICAST
+        or not int(mac.replace(":", ""), 16)
+    ):
+        raise _wrong(where, f"a unicast MAC address: {asked!r}")
+    return mac
+
+
+def dns_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `dns` object, which results pass on unchanged. Raises BadCall."""
+    given = _object(config, "dns", "")
+    dns: dict[str, Any] = {}
+    for name in _DNS_LISTS:
+        value = given.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, list) or any(not isinstance(one, str) for one in value):
+            raise _wrong(f"dns.{name}", "a list of strings")
+        dns[name] = value
+    domain = _text(given, "domain", "dns")
+    return dns | ({"domain": domain} if domain else {})
+
+
+def asked_limit(config: Mapping[str, Any]) -> RateLimit:
+    """Return the limit of `runtimeConfig.bandwidth` on what a pod sends. Raises BadCall."""
+    return _rate_limit(config, "egress")
+
+
+def asked_receive_limit(config: Mapping[str, Any]) -> RateLimit:
+    """Return the limit of `runtimeConfig.bandwidth` on what a pod receives. Raises BadCall."""
+    return _rate_limit(config, "ingress")
+
+
+def _rate_limit(config: Mapping[str, Any], direction: str) -> RateLimit:
+    asked = _object(_object(config, "runtimeConfig", ""), "bandwidth", "runtimeConfig")
+    rate, burst = _bits(asked, f"{direction}Rate"), _bits(asked, f"{direction}Burst")
+    if not rate:
+        return NO_LIMIT
+    return RateLimit(max(rate // 1000, 1), burst // 1000)
+
+
+def refuse_chained(config: Mapping[str, Any]) -> None:
+    """Raise BadCall for an ADD that another plugin of its list has come before."""
+    # The result of a plugin must have all that the ones before it made (CNI specification,
+    # "Plugin composition"). What they made is on an interface, with addresses, that Contiv neither
+    # chose nor knows: to pass it on as if it were a pod's network would hide a wrong list.
+    if config.get("prevResult") is not None:
+        raise BadCall(
+            INVALID_CONFIG,
+            "prevResult in the network configuration of an ADD: contivk8s makes the interface, "
+            "name it first in the list of plugins",
+        )
+
+
+def previous_result(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the result of the ADD that a CHECK is about. Raises BadCall if there is none."""
+    if config.get("prevResult") is None:
+        raise BadCall(INVALID_CONFIG, "CHECK without prevResult in the network configuration")
+    return _object(config, "prevResult", "")
+
+
+def valid_attachments(config: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Return the container ids and interface names that a GC is to keep. Raises BadCall."""
+    # A list that is missing must not be read as an empty one: that would release every pod.
+    listed = config.get(_ATTACHMENTS)
+    if not isinstance(listed, list):
+        raise _wrong(_ATTACHMENTS, "a list of attachments, which GC needs")
+    kept = set()
+    for one in listed:
+        members = one if isinstance(one, dict) else {}
+        container, ifname = members.get("containerID"), members.get("ifname")
+        if not isinstance(container, str) or not isinstance(ifname, str):
+            raise _wrong(_ATTACHMENTS, "a list of objects with containerID and ifname")
+        kept.add((container, ifname))
+    return frozenset(kept)
+
+
+def _asked(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
+    """Return what a runtime asks for, and where it does so."""
+    # Multus passes both; what a runtime passes for a declared capability is the newer convention.
+    runtime = _object(config, "runtimeConfig", "")
+    if runtime.get(name) is not None:
+        return runtime[name], f"runtimeConfig.{name}"
+    cni = _object(_object(config, "args", ""), "cni", "args")
+    return cni.get(name), f"args.cni.{name}"
+
+
+def _object(config: Mapping[str, Any], name: str, within: str) -> Mapping[str, Any]:
+    value = config.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong(_path(within, name), "an object")
+    return value
+
+
+def _text(config: Mapping[str, Any], name: str, within: str) -> str:
+    # null means absent; other empty values (0, false, []) are type errors.
+    value = config.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _wrong(_path(within, name), "a string")
+    return value
+
+
+def _bits(bandwidth: Mapping[str, Any], name: str) -> int:
+    value = bandwidth.get(name)
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BITS:
+        raise _wrong(f"runtimeConfig.bandwidth.{name}", f"a number of bits up to {_MOST_BITS}")
+    return value
+
+
+def _path(within: str, name: str) -> str:
+    return f"{within}.{name}" if within else name
+
+
+def _wrong(path: str, kind: str) -> BadCall:
+    return BadCall(INVALID_CONFIG, f"{path} in the network configuration is not {kind}")

@@ -1,0 +1,40 @@
+"""ARP frames that this host sends by a link of its own: requests and announcements (RFC 826, 5227).
+
+Nothing is received: who asks reads the answer elsewhere, such as in Open vSwitch. Needs the
+capability to open raw sockets.
+"""
+
+import socket
+import struct
+from ipaddress import IPv4Address
+from typing import Final
+
+from core.errors import HostError
+
+_BROADCAST: Final = b"\xff" * 6
+_UNKNOWN: Final = bytes(6)
+_ETH_ARP: Final = 0x0806
+_HEADER: Final = struct.Struct(">6s6sHHHBBH")
+
+
+def ask(link: str, address: IPv4Address, target: IPv4Address) -> None:
+    """Broadcast by a link who has `target`, for the owner of `address`. Raises HostError."""
+    try:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as door:
+            door.setblocking(False)  # noqa: FBT003 - the name says it
+            door.bind((link, 0))
+            mac: bytes = door.getsockname()[4]
+            door.send(request(mac, address, target))
+    except OSError as exc:
+        raise HostError(f"cannot send ARP by {link}: {exc}") from exc
+
+
+def announce(link: str, address: IPv4Address) -> None:
+    """Broadcast by a link that `address` is at its MAC (gratuitous ARP). Raises HostError."""
+    ask(link, address, address)
+
+
+def request(mac: bytes, address: IPv4Address, target: IPv4Address) -> bytes:
+    """Return the frame of an ARP request."""
+    header = _HEADER.pack(_BROADCAST, mac, _ETH_ARP, 1, 0x0800, 6, 4, 1)
+    return header + mac + address.packed + _UNKNOWN + target.packed

@@ -1,0 +1,190 @@
+"""Where the API servers are, and with what the agent identifies itself there.
+
+In come the agent's configuration (`netplugin.kube.config`), the environment of a pod and the files
+of its service account; out come the servers' URLs, a TLS context and a bearer token for
+`netplugin.kube.api`. Kubernetes replaces tokens and certificates in place: a token is read for each
+request, and a context is built anew when a file of it has changed.
+"""
+
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from core.errors import OrchestratorUnavailable
+from netplugin.kube.config import KubeConfig
+
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where Kubernetes puts token and CA of a pod's service account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """A certificate or key: the path of its file, or its text."""
+
+    path: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.path or self.text)
+
+    def stamp(self) -> object:
+        """Return what differs when the file was replaced. Raises OSError."""
+        if not self.path:
+            return self.text
+        found = Path(self.path).stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What identifies both sides; each may be absent. `source` says where they are named."""
+
+    ca: Pem = Pem()
+    cert: Pem = Pem()
+    key: Pem = Pem()
+    token: str = ""
+    token_file: str = ""
+    server_name: str = ""
+    """The name in the server's certificate, where it is not that of the URL."""
+
+    source: str = "K8S_CA"
+
+
+@dataclass(kw_only=True)
+class KubeAccess:
+    """Servers and credentials of one cluster."""
+
+    servers: tuple[str, ...]
+    credentials: Credentials = Credentials()
+    _context: ssl.SSLContext | None = field(default=None, init=False)
+    _stamps: tuple[object, ...] = field(default=(), init=False)
+
+    @property
+    def identity(self) -> str:
+        """What the agent identifies itself with, in words."""
+        held = self.credentials
+        if held.token:
+            return "the configured token"
+        if held.token_file:
+            return f"the token in {held.token_file}"
+        return f"the certificate {held.cert.path}" if held.cert else "a request without credentials"
+
+    @property
+    def authority(self) -> str:
+        """The authority that a server's certificate must be from, in words."""
+        return self.credentials.ca.path or self.credentials.source
+
+    def bearer(self) -> str:
+        """Return the bearer token of this moment, "" for none. Raises OrchestratorUnavailable."""
+        held = self.credentials
+        if held.token or not held.token_file:
+            return held.token
+        try:
+            token = Path(held.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as exc:
+            raise OrchestratorUnavailable(
+                f"no token for Kubernetes: {_why(exc)}: name one with K8S_TOKEN, or mount the "
+                f"service account at {ACCOUNT}"
+            ) from exc
+        if not token:
+            raise OrchestratorUnavailable(f"no token for Kubernetes: {held.token_file} is empty")
+        return token
+
+    def tls(self, server: str) -> ssl.SSLContext | None:
+        """Return the TLS context for a server; None without TLS.
+
+        Raises OrchestratorUnavailable if a file is missing or is no certificate.
+        """
+        if not server.startswith("https://"):
+            return None
+        held = self.credentials
+        try:
+            stamps = tuple(pem.stamp() for pem in (held.ca, held.cert, held.key))
+        except OSError as exc:
+            raise OrchestratorUnavailable(self._unreadable(exc)) from exc
+        if self._context is None or stamps != self._stamps:
+            self._context, self._stamps = self._build(), stamps
+        return self._context
+
+    def _build(self) -> ssl.SSLContext:
+        held = self.credentials
+        if not held.ca:
+            raise OrchestratorUnavailable(
+                f"no CA for Kubernetes: {held.source} must name the file with the certificate of "
+                "the cluster's authority"
+            )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(held.ca.path or None, cadata=held.ca.text or None)
+        except (OSError, ValueError) as exc:  # SSLError is an OSError: not a certificate
+            raise OrchestratorUnavailable(self._unreadable(exc, held.ca)) from exc
+        if held.cert:
+            try:
+                _load_pair(context, held.cert, held.key)
+            except (OSError, ValueError) as exc:
+                raise OrchestratorUnavailable(self._unreadable(exc, held.cert)) from exc
+        return context
+
+    def _unreadable(self, exc: Exception, pem: Pem | None = None) -> str:
+        if isinstance(exc, ssl.SSLError):
+            named = (pem.path if pem else "") or self.credentials.source
+            return f"certificates for Kubernetes: {named} is no certificate or key in PEM"
+        return f"certificates for Kubernetes: {_why(exc)}: mend {self.credentials.source}"
+
+
+def access_of(
+    config: KubeConfig, environ: Mapping[str, str], account: Path = ACCOUNT
+) -> KubeAccess | None:
+    """Return the access that the configuration names, else that of a pod in the cluster.
+
+    None if there is neither. Raises UsageError for a kubeconfig that cannot be used.
+    """
+    if config.kubeconfig:
+        from netplugin.kube import kubeconfig  # noqa: PLC0415 - YAML, which others need not load
+
+        return kubeconfig.load(Path(config.kubeconfig))
+    servers = config.servers or _in_cluster(environ)
+    if not servers:
+        return None
+    own_ca = config.ca or (str(account / "ca.crt") if _in_pod(account) else "")
+    own_token = "" if config.token.strip() or config.cert else str(account / "token")
+    credentials = Credentials(
+        ca=Pem(own_ca),
+        cert=Pem(config.cert),
+        key=Pem(config.key or config.cert) if config.cert else Pem(),
+        token=config.token.strip(),
+        token_file=own_token,
+    )
+    return KubeAccess(servers=servers, credentials=credentials)
+
+
+def _in_pod(account: Path) -> bool:
+    return (account / "ca.crt").exists()
+
+
+def _in_cluster(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the server that Kubernetes names to every pod."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        return ()
+    return (f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",)
+
+
+def _load_pair(context: ssl.SSLContext, cert: Pem, key: Pem) -> None:
+    if cert.path:
+        context.load_cert_chain(cert.path, key.path or None)
+        return
+    # The ssl module reads certificates of its own from files only.
+    with tempfile.NamedTemporaryFile("w", encoding="ascii") as file:
+        file.write(f"{cert.text}\n{key.text}\n")
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+def _why(exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.filename is not None:
+        return f"{exc.filename}: {exc.strerror}"
+    return str(exc)

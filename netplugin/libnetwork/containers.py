@@ -1,0 +1,86 @@
+"""Tells netmaster which containers run, with their names and labels.
+
+In comes the engine's state; out go the original's two updates (docs/original/netplugin-agent.md
+§10): a started container makes its endpoints providers of the services that select its labels, and
+gives them its name; one that ended provides nothing. Both follow from a comparison with the records
+in the store, so an event that nobody heard is made up for by the next look.
+"""
+
+import logging
+from collections.abc import Iterator
+
+from contivmodel.rpc import UpdateEndpointRequest
+from core.errors import Invalid, MasterRefused, NotFound
+from core.ids import EndpointKey
+from core.logs import fields
+from netplugin.libnetwork.engine import Container, EngineState
+from netplugin.masters.client import MasterApi
+from netplugin.pods.endpoint_registry import EndpointRegistry
+from netplugin.pods.journal import JournalEntry
+from netplugin.world.builder import WorldBuilder
+from state.records import EndpointRecord
+
+log = logging.getLogger(__name__)
+
+
+class Containers:
+    """The containers that netmaster has been told of. One per agent."""
+
+    def __init__(self, registry: EndpointRegistry, world: WorldBuilder, master: MasterApi) -> None:
+        self._registry = registry
+        self._world = world
+        self._master = master
+        self._sent: dict[EndpointKey, UpdateEndpointRequest] = {}
+
+    async def converge(self, state: EngineState) -> None:
+        """Send what differs from the records, once. Raises ContivError."""
+        wanted = dict(self._updates(state))
+        self._sent = {key: sent for key, sent in self._sent.items() if wanted.get(key) == sent}
+        for key, update in wanted.items():
+            if self._sent.get(key) == update:  # its record may be on the way
+                continue
+            try:
+                await self._master.update_endpoint(update)
+            except (Invalid, MasterRefused, NotFound) as exc:
+                log.warning("container not recorded", extra=fields(endpoint=key, error=exc))
+            self._sent[key] = update
+
+    def _updates(self, state: EngineState) -> Iterator[tuple[EndpointKey, UpdateEndpointRequest]]:
+        running = {
+            endpoint: container
+            for container in state.containers
+            for endpoint in container.endpoints
+        }
+        for entry in self._registry.idle():
+            record = self._world.endpoints.get(entry.key)
+            if not entry.handed_over or record is None:
+                continue
+            container = running.get(entry.endpoint)
+            if container is not None and not _tells(record, container):
+                yield entry.key, _started(entry, record, container)
+            elif container is None and record.container_id:
+                yield (
+                    entry.key,
+                    UpdateEndpointRequest(event="die", container_id=record.container_id),
+                )
+
+
+def _tells(record: EndpointRecord, container: Container) -> bool:
+    """Return whether a record has what a container is."""
+    same = (record.container_id, record.common_name) == (container.docker_id, container.name)
+    return same and container.labels.items() <= (record.labels or {}).items()
+
+
+def _started(
+    entry: JournalEntry, record: EndpointRecord, container: Container
+) -> UpdateEndpointRequest:
+    return UpdateEndpointRequest(
+        event="start",
+        ip_address=record.ip_address,
+        container_id=container.docker_id,
+        labels=dict(container.labels),
+        tenant=entry.tenant,
+        network=entry.network,
+        endpoint_id=entry.endpoint,
+        common_name=container.name,
+    )

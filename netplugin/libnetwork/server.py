@@ -1,0 +1,167 @@
+"""The plugin socket: HTTP on a unix socket of this host, which docker finds in its plugin folder.
+
+In come libnetwork's calls, each from a process of root; out goes what the drivers answer. The
+socket is opened first of all, before the store is known: an engine that starts at the same time
+gives a driver up that does not answer its handshake. What shows no state is answered at once, all
+other calls when the agent is ready. This module knows HTTP and nothing of endpoints.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from core.connections import ConnectionGuard, ConnectionLimits
+from core.errors import ContivError
+from core.logs import fields
+from core.tasks import guard
+from core.unix_socket import listen, peer_uid
+from daemons.http import GuardedSite
+from netplugin.libnetwork.calls import BadBody
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[bytes], Awaitable[Mapping[str, object]]]
+
+WHAT: Final = "docker plugin"
+MAX_BODY: Final = 1024 * 1024
+LIMITS: Final = ConnectionLimits(total=2048, per_peer=2048, first_request=10.0, unread=60.0)
+BODY_TIME: Final = 10.0
+"""Seconds for a request to arrive; the engine sends it in one piece."""
+READY_WAIT: Final = 25.0
+"""Seconds for which a call waits until the agent is ready; an engine waits longer."""
+TYPE: Final = "application/vnd.docker.plugins.v1.2+json"
+_BACKLOG: Final = 512
+_SHUTDOWN: Final = 1.0
+
+
+class PluginServer:
+    """Answers the engine. `scope` is what docker is told of this driver's networks."""
+
+    # A connection is closed after each answer: the engine keeps idle ones, and would write the next
+    # request into one that a restarted agent has closed. It repeats such a request without body.
+
+    def __init__(self, scope: str, *, ready_wait: float = READY_WAIT) -> None:
+        self._scope = scope
+        self._ready_wait = ready_wait
+        self._handlers: Mapping[str, Handler] = {}
+        self._ready = asyncio.Event()
+        self._shown: dict[str, dict[str, object]] = {
+            "Plugin.Activate": {"Implements": ["NetworkDriver", "IpamDriver"]},
+            "Plugin.Deactivate": {},
+            "NetworkDriver.GetCapabilities": {"Scope": scope},
+            "NetworkDriver.DiscoverNew": {},
+            "NetworkDriver.DiscoverDelete": {},
+            "IpamDriver.GetCapabilities": {
+                "RequiresMACAddress": False,
+                "RequiresRequestReplay": False,
+            },
+            "IpamDriver.GetDefaultAddressSpaces": {
+                "LocalDefaultAddressSpace": "contivLocal",
+                "GlobalDefaultAddressSpace": "contivGlobal",
+            },
+        }
+
+    def serve_calls(self, handlers: Mapping[str, Handler]) -> None:
+        """Have the calls answered that need an agent which is ready, by their names."""
+        self._handlers = handlers
+        self._ready.set()
+
+    @asynccontextmanager
+    async def listening(
+        self, path: Path, limits: ConnectionLimits = LIMITS, body_time: float = BODY_TIME
+    ) -> AsyncIterator[None]:
+        """Answer calls on the socket at `path` for the length of the body.
+
+        Raises Invalid for a path that is too long, HostError when the socket cannot be created.
+        """
+        connections = ConnectionGuard(WHAT, limits)
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            with connections.busy(request.transport):
+                response = await self._answer(request, connections, body_time)
+                response.force_close()
+                return response
+
+        runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=_SHUTDOWN)
+        await runner.setup()
+        try:
+            site = GuardedSite(runner, connections, listen(path, WHAT), backlog=_BACKLOG)
+            await site.start()
+            log.info("docker plugin listening", extra=fields(path=path))
+            yield
+        finally:
+            await runner.cleanup()
+
+    async def _answer(
+        self, request: web.BaseRequest, connections: ConnectionGuard, body_time: float
+    ) -> web.StreamResponse:
+        # The socket's mode keeps other users out already; this check does not depend on it.
+        if peer_uid(request.transport) not in {0, os.geteuid()}:
+            return _failure("access denied", HTTPStatus.FORBIDDEN)
+        name = request.path.removeprefix("/")
+        if request.method != "POST" or not self._is_call(name):
+            return _failure(f"no such call: {request.method} {name[:128]}", HTTPStatus.NOT_FOUND)
+        try:
+            with connections.waiting(request.transport):
+                async with asyncio.timeout(body_time):
+                    body = await request.clone(client_max_size=MAX_BODY).read()
+        except TimeoutError:
+            return _failure("request not received in time", HTTPStatus.REQUEST_TIMEOUT)
+        except web.HTTPRequestEntityTooLarge:
+            large = f"{name}: request is larger than {MAX_BODY} bytes"
+            return _failure(large, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return await guard(lambda: self._call(name, body), lambda exc: _crash(exc, name))
+
+    def _is_call(self, name: str) -> bool:
+        # Before the agent is ready no call is known; the prefix says enough until then.
+        if name in self._shown or name in self._handlers:
+            return True
+        return not self._ready.is_set() and name.startswith(("NetworkDriver.", "IpamDriver."))
+
+    async def _call(self, name: str, body: bytes) -> web.Response:
+        if (shown := self._shown.get(name)) is not None:
+            return _json({**shown, "Err": ""}, HTTPStatus.OK)
+        try:
+            async with asyncio.timeout(self._ready_wait):
+                await self._ready.wait()
+        except TimeoutError:
+            log.warning("docker call refused, the agent is starting", extra=fields(method=name))
+            starting = "netplugin is starting: it waits for its store, netmaster or Open vSwitch"
+            return _failure(f"{starting}, see its log", HTTPStatus.SERVICE_UNAVAILABLE)
+        handler = self._handlers.get(name)
+        if handler is None:
+            return _failure(f"no such call: {name[:128]}", HTTPStatus.NOT_FOUND)
+        try:
+            reply = await handler(body)
+        except ContivError as exc:
+            log.warning("docker call failed", extra=fields(method=name, error=exc))
+            bad = isinstance(exc, BadBody)
+            return _failure(
+                str(exc), HTTPStatus.BAD_REQUEST if bad else HTTPStatus.INTERNAL_SERVER_ERROR
+            )
+        error = "Error" if name.startswith("IpamDriver.") else "Err"
+        return _json({error: "", **reply}, HTTPStatus.OK)
+
+
+def _crash(exc: BaseException, name: str) -> web.Response:
+    log.error("docker call crashed", exc_info=exc, extra=fields(method=name))
+    return _failure(
+        "unexpected failure in netplugin, see its log", HTTPStatus.INTERNAL_SERVER_ERROR
+    )
+
+
+def _failure(text: str, status: HTTPStatus) -> web.Response:
+    """Return an error by both of its names, that of the network driver and that of IPAM."""
+    return _json({"Err": text, "Error": text}, status)
+
+
+def _json(reply: Mapping[str, object], status: HTTPStatus) -> web.Response:
+    return web.Response(body=json.dumps(reply).encode(), status=status, content_type=TYPE)

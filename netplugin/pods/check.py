@@ -1,0 +1,145 @@
+"""CHECK: compares a pod's interface with what its ADD made.
+
+In comes the request with the result of the ADD; the text of the error that goes out names all that
+differs: in the journal, the store, Open vSwitch, the flows, the host ports, the pod's namespace,
+and the runtime's memory of the ADD (`netplugin.cni.previous_result`). It changes nothing: what this
+host can correct is corrected by `netplugin.pods.pod_ports`, `netplugin.pods.port_mappings` and the
+audit of the flows.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from core.ids import network_id
+from netplugin.cni import previous_result
+from netplugin.cni.errors import InterfaceDiffers
+from netplugin.cni.request import PodRequest
+from netplugin.cni.results import PodResult
+from netplugin.kernel.pod_link_state import FoundLink
+from netplugin.pods.addressing import result_of
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.mtu import PodMtus
+from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.port_mappings import PortMappings
+from netplugin.world import port_names
+from ofnet.world import Bridge
+from state.records import NetworkRecord
+
+
+class PodCheck:
+    """Carries out CHECKs. One per agent."""
+
+    def __init__(
+        self, host: PodHost, mtus: PodMtus, pod_ports: PodPorts, mappings: PortMappings
+    ) -> None:
+        self._host = host
+        self._mtus = mtus
+        self._ports = pod_ports
+        self._mappings = mappings
+
+    async def check(self, request: PodRequest) -> None:
+        """Return if an interface is as its ADD left it.
+
+        Raises InterfaceDiffers, or another ContivError if that cannot be told.
+        """
+        # Under the container's lock an ADD or DEL is over, and nothing it works on seems amiss.
+        async with self._host.registry.lock(request.container_id):
+            found = [fault async for fault in self._faults(request)]
+        if found:
+            about = f"{request.ifname} of container {request.container_id}"
+            raise InterfaceDiffers(f"{about}: {'; '.join(found)}")
+
+    async def _faults(self, request: PodRequest) -> AsyncIterator[str]:
+        entry = self._host.registry.find(request.container_id, request.ifname)
+        if entry is None or entry.state is not EntryState.PRESENT:
+            yield "this host has no such interface: delete the pod"
+            return
+        record = self._host.world.endpoints.get(entry.key)
+        network = self._host.world.networks.get(network_id(entry.network, entry.tenant))
+        if record is None or network is None:
+            yield f"the store does not know endpoint {entry.key}"
+            return
+        if record.homing_host != self._host.label:
+            yield f"endpoint {entry.key} is on host {record.homing_host} now"
+        result = result_of(entry, record, network, self._mtus.of(Bridge(entry.bridge)))
+        for fault in previous_result.differences(request, result):
+            yield fault
+        for fault in self._port_faults(entry, network):
+            yield fault
+        if fault := await self._flow_fault(entry):
+            yield fault
+        for fault in await self._mapping_faults(request, entry):
+            yield fault
+        for fault in await self._link_faults(request, entry, network, result):
+            yield fault
+
+    def _port_faults(self, entry: JournalEntry, network: NetworkRecord) -> Iterator[str]:
+        name = port_names.switch_name(entry.port)
+        row = self._host.ovsdb.ports(entry.bridge).get(name)
+        if row is None:
+            yield f"port {name} is missing on {entry.bridge}"
+            return
+        tag = self._ports.tag(entry, network)
+        if row.ofport != entry.port:
+            reason = f": {row.error}" if row.error else ""
+            yield f"port {name} has number {row.ofport} instead of {entry.port}{reason}"
+        if row.tag != tag:
+            yield f"port {name} has VLAN {row.tag} instead of {tag}"
+        if row.external_ids.get(port_names.ENDPOINT_ID) != entry.key:
+            yield f"port {name} is not marked as that of {entry.key}"
+        if self._has_host_interface(entry, network):
+            access = port_names.access_name(entry.port)
+            if access not in self._host.ovsdb.ports(Bridge.VXLAN):
+                yield f"port {access} is missing on {Bridge.VXLAN}"
+
+    async def _flow_fault(self, entry: JournalEntry) -> str:
+        """Return what keeps the endpoint's flows from the switch, "" for nothing."""
+        try:
+            async with asyncio.timeout(self._host.timing.flows_checked):
+                return await self._host.reconciler.unrealised(Bridge(entry.bridge), entry.key)
+        except TimeoutError:
+            return f"the flows of {entry.bridge} differ from what they should be"
+
+    async def _mapping_faults(self, request: PodRequest, entry: JournalEntry) -> list[str]:
+        if request.mappings != entry.mappings:
+            return ["runtimeConfig.portMappings are not those of the ADD"]
+        return await self._mappings.faults(entry)
+
+    async def _link_faults(
+        self, request: PodRequest, entry: JournalEntry, network: NetworkRecord, result: PodResult
+    ) -> list[str]:
+        links = self._host.links
+        faults = []
+        if result.host_ifname not in await links.links():
+            faults.append(f"link {result.host_ifname} is missing")
+        inside = await links.pod_link(request.netns, entry.ifname)
+        if inside is None:
+            return [*faults, f"link {entry.ifname} is missing in {request.netns}"]
+        faults.extend(_inside_faults(entry.ifname, inside, result))
+        if self._has_host_interface(entry, network):
+            access = await links.pod_link(request.netns, port_names.ACCESS_IFNAME)
+            if access is None or not access.gateways:
+                faults.append(f"{port_names.ACCESS_IFNAME} has no default route to the host")
+        return faults
+
+    def _has_host_interface(self, entry: JournalEntry, network: NetworkRecord) -> bool:
+        return entry.default_route and not network.gateway
+
+
+def _inside_faults(ifname: str, found: FoundLink, result: PodResult) -> Iterator[str]:
+    """Yield what a pod's link lacks. Another plugin of the chain may have added to it."""
+    if not found.up:
+        yield f"link {ifname} is down"
+    if found.mac.lower() != result.mac.lower():
+        yield f"link {ifname} has MAC address {found.mac} instead of {result.mac}"
+    for address in (result.ipv4, result.ipv6):
+        if address is None:
+            continue
+        if address not in found.addresses:
+            yield f"link {ifname} has no address {address}"
+        elif address.network.num_addresses > 1 and address.network not in found.routes:
+            yield f"link {ifname} has no route to {address.network}"
+    for gateway in (result.gateway, result.gateway6):
+        if result.default_route and gateway is not None and gateway not in found.gateways:
+            yield f"link {ifname} has no default route by {gateway}"

@@ -1,0 +1,193 @@
+"""Keeps the host ports of this host's pods: what a runtime asks for by `portMappings`.
+
+In come the endpoints of this host (`netplugin.pods.endpoint_registry`), whose journal entries have
+the mappings, and the addresses by which the host reaches them (the World); out go the chains of
+`netplugin.pods.mapping_rules`. An ADD sets them before it is answered, a DEL before the endpoint's
+address is released; a loop corrects what others changed.
+"""
+
+# A host port leads to a pod only as long as the pod has a port in the World: what is cut off from
+# the network (an endpoint that netmaster reclaimed) may have lost its address to another pod. For
+# the same reason an address that several tenants' pods have on this host counts only for the pod
+# that the host's route leads to.
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_network
+from typing import Final
+
+from core.errors import Conflict, Invalid
+from core.tasks import unbroken
+from netplugin.bridges.reconcile_loop import ReconcileLoop
+from netplugin.kernel.iptables import Iptables
+from netplugin.kernel.iptables_chains import OwnChains
+from netplugin.pods import mapping_rules
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.mapping_rules import Block, MappedPod
+from netplugin.world import port_names
+
+FAMILIES: Final = (4, 6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappingTools:
+    """What rules are made by, and the host's address; see `ServiceAccess` for `route_localnet`."""
+
+    iptables: Iptables
+    chains: OwnChains
+    route_localnet: Callable[[str], Awaitable[None]]
+    address: IPv4Address
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    pods: tuple[MappedPod, ...] = ()
+    blocks: frozenset[Block] = frozenset()
+
+
+class PortMappings:
+    """The host ports of pods. One per agent."""
+
+    def __init__(self, host: PodHost, tools: MappingTools, *, interval: float) -> None:
+        self._registry = host.registry
+        self._world = host.world
+        self._reconciler = host.reconciler
+        self._tools = tools
+        self._interval = interval
+        self._lock = asyncio.Lock()
+        self._applied: _Wanted | None = None
+
+    def claim(self, entry: JournalEntry) -> None:
+        """Return if all host ports of a new endpoint are free.
+
+        They are the endpoint's as soon as it is in the registry. Raises Conflict, or Invalid where
+        this host cannot have host ports.
+        """
+        if entry.mappings and self._world.forwarding.private_subnet is None:
+            raise Invalid(
+                "host ports need the cluster's private network: set it by netctl global set "
+                "--private-subnet, or leave hostPort out"
+            )
+        for other in self._registry.entries():
+            if other.key == entry.key or other.state is EntryState.REMOVING:
+                continue
+            for mine in entry.mappings:
+                for theirs in other.mappings:
+                    if mine.collides(theirs):
+                        raise Conflict(
+                            f"host port {mine} is taken by endpoint {other.key}: use another "
+                            "hostPort, or delete that pod first"
+                        )
+
+    async def apply(self, entry: JournalEntry) -> None:
+        """Return when the host ports of an endpoint lead to it, or to nothing if it is removed.
+
+        Raises HostError; Conflict if the host cannot reach the pod at its addresses.
+        """
+        if not entry.mappings:
+            return
+        async with self._lock:
+            # Calls that waited find their work done by the first of them.
+            if (wanted := self._wanted()) != self._applied:
+                # An abandoned thread could set older rules after a later call's newer ones.
+                await unbroken(self._set(wanted))
+        if self._is_mapped(entry):
+            self._check_reachable(entry)
+
+    async def run(self) -> None:
+        """Reconcile the rules, for ever."""
+        await ReconcileLoop(
+            name="host ports",
+            converge=self.converge,
+            observe=self._wanted,
+            triggers=(
+                self._reconciler.ports_changed,
+                self._reconciler.records.records_changed,
+            ),
+            interval=self._interval,
+        ).run()
+
+    async def converge(self) -> object:
+        """Set all rules, once; return what they were made for. Raises HostError."""
+        async with self._lock:
+            wanted = self._wanted()
+            if wanted.pods or wanted != self._applied:
+                await unbroken(self._set(wanted))
+        return wanted
+
+    async def faults(self, entry: JournalEntry) -> list[str]:
+        """Return what keeps an endpoint's host ports from leading to it. Raises HostError."""
+        pod = self._mapped(entry)
+        if pod is None:
+            return []
+        versions = sorted({one.version for one in pod.addresses})
+        chains, table = self._tools.chains, mapping_rules.TABLE
+        rules: dict[int, list[str]] = {}
+        for one in versions:
+            rules[one] = await chains.rules(one, table, mapping_rules.PORTS)
+        there = await self._tools.iptables.found()
+        hooks = [str(rule) for version in versions for rule in mapping_rules.hooks(version)]
+        return [
+            *mapping_rules.missing(pod, rules),
+            *(f"rule {hook} is missing" for hook in hooks if hook not in there),
+        ]
+
+    async def _set(self, wanted: _Wanted) -> None:
+        self._applied = None
+        made = {version: self._chains(version, wanted) for version in FAMILIES}
+        for version, chains in made.items():
+            if chains:
+                await self._tools.chains.replace(version, {mapping_rules.TABLE: chains})
+        used = [version for version in FAMILIES if made[version]]
+        hooks = [rule for version in used for rule in mapping_rules.hooks(version)]
+        await self._tools.iptables.keep(hooks)
+        unused = [version for version in FAMILIES if not made[version]]
+        await self._tools.chains.remove(mapping_rules.TABLES, unused)
+        # After the guards: until these are there, pods would reach what listens on the loopback.
+        for link in (port_names.HOST_PORT, port_names.VLAN_HOST_PORT) if made[4] else ():
+            await self._tools.route_localnet(link)
+        self._applied = wanted
+
+    def _chains(self, version: int, wanted: _Wanted) -> dict[str, list[str]]:
+        return mapping_rules.chains(version, wanted.pods, self._tools.address, wanted.blocks)
+
+    def _wanted(self) -> _Wanted:
+        pods = tuple(pod for entry in self._registry.entries() if (pod := self._mapped(entry)))
+        if not pods:
+            return _Wanted()
+        return _Wanted(tuple(sorted(pods, key=lambda pod: pod.key)), frozenset(self._blocks()))
+
+    def _mapped(self, entry: JournalEntry) -> MappedPod | None:
+        addresses = self._world.endpoints.routed_of(entry.key)
+        if not self._is_mapped(entry) or not addresses:
+            return None
+        return MappedPod(
+            key=entry.key,
+            addresses=tuple(sorted(addresses, key=str)),
+            mappings=entry.mappings,
+        )
+
+    def _is_mapped(self, entry: JournalEntry) -> bool:
+        here = self._registry.get(entry.key)
+        return bool(entry.mappings) and here is not None and here.state is not EntryState.REMOVING
+
+    def _check_reachable(self, entry: JournalEntry) -> None:
+        reached = {one.version for one in self._world.endpoints.routed_of(entry.key)}
+        for mapping in entry.mappings:
+            if not reached & {block.version for block in mapping.blocks}:
+                raise Conflict(
+                    f"host port {mapping} cannot lead to endpoint {entry.key}: the pod has no "
+                    "such address, or the host reaches another tenant's pod by it"
+                )
+
+    def _blocks(self) -> Iterator[Block]:
+        """Yield the addresses that pods may have, here or on other hosts."""
+        if (private := self._world.forwarding.private_subnet) is not None:
+            yield private
+        for network in self._world.networks.all():
+            if network.subnet:
+                yield ip_network((network.subnet, network.subnet_len), strict=False)
+            if network.ipv6_subnet:
+                yield ip_network((network.ipv6_subnet, network.ipv6_subnet_len), strict=False)

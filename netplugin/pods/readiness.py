@@ -1,0 +1,80 @@
+"""Tells whether an ADD can be carried out now: the CNI verb STATUS, and the checks of `/readyz`.
+
+An ADD needs Open vSwitch, the store and a leading netmaster. Without Open vSwitch existing pods may
+lack what the agent answers for them (ARP, DNS, first packets to services), which has a code of its
+own.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from core import keys
+from core.errors import ContivError
+from daemons.health import Check
+from netplugin.cni.errors import LIMITED, NotReady
+from netplugin.masters.client import MasterApi
+from netplugin.ovsdb import Ovsdb
+from objdb.api import Backend
+from ofnet.agent import BridgeAgent
+from ofnet.world import Bridge
+
+STORE_ANSWER: Final = 3.0
+"""Seconds for the store to answer; runtimes ask every few seconds."""
+
+
+class Readiness:
+    """What an ADD needs. One per agent; `store_answer` in seconds."""
+
+    def __init__(
+        self,
+        store: Backend,
+        master: MasterApi,
+        ovsdb: Ovsdb,
+        bridges: Mapping[Bridge, BridgeAgent],
+        store_answer: float = STORE_ANSWER,
+    ) -> None:
+        self._store = store
+        self._master = master
+        self._ovsdb = ovsdb
+        self._bridges = bridges
+        self._store_answer = store_answer
+
+    async def status(self) -> None:
+        """Return if an ADD can be carried out. Raises NotReady."""
+        for check in self.checks().values():
+            await check()
+
+    def checks(self) -> Mapping[str, Check]:
+        """Return what an ADD needs, one by one; each check raises NotReady."""
+        return {
+            "ovsdb": self._ovsdb_answers,
+            **{f"openflow {one}": partial(self._bridge_answers, one) for one in self._bridges},
+            # The last known leader is kept while the store is away, so the store is asked as well.
+            "store": self._store_answers,
+            "netmaster": self._master_leads,
+        }
+
+    async def _ovsdb_answers(self) -> None:
+        if not self._ovsdb.connected:
+            raise NotReady("OVSDB does not answer: is Open vSwitch running?", code=LIMITED)
+
+    async def _bridge_answers(self, bridge: Bridge) -> None:
+        if not self._bridges[bridge].connected:
+            raise NotReady(f"bridge {bridge} has no OpenFlow session", code=LIMITED)
+
+    async def _store_answers(self) -> None:
+        try:
+            async with asyncio.timeout(self._store_answer):
+                await self._store.get(keys.LEADER_LOCK)
+        except TimeoutError as exc:
+            raise NotReady(f"the store does not answer within {self._store_answer:g} s") from exc
+        except ContivError as exc:
+            raise NotReady(str(exc)) from exc
+
+    async def _master_leads(self) -> None:
+        try:
+            await self._master.ready()
+        except ContivError as exc:
+            raise NotReady(str(exc)) from exc

@@ -1,0 +1,86 @@
+"""Builds what serves docker: the plugin socket, both drivers, and what follows the engine.
+
+The socket opens first of all (`open_plugin`); the calls that need an agent are answered once it is
+ready (`start_docker`). Mode docker only: all others have no driver.
+"""
+
+from functools import partial
+
+from netplugin.libnetwork.census import Census
+from netplugin.libnetwork.containers import Containers
+from netplugin.libnetwork.docknets import Docknets
+from netplugin.libnetwork.endpoints import NetworkDriver
+from netplugin.libnetwork.engine import Engine
+from netplugin.libnetwork.network_file import NetworkFiles
+from netplugin.libnetwork.networks import Networks
+from netplugin.libnetwork.pools import IpamDriver
+from netplugin.libnetwork.server import Handler, PluginServer
+from netplugin.libnetwork.sync import EngineSync, Followers
+from netplugin.settings import DockerScope, DockerSettings
+from netplugin.startup.context import Context
+from netplugin.startup.dataplane import Dataplane
+from netplugin.startup.pod_services import PodServices
+
+
+async def open_plugin(context: Context) -> PluginServer | None:
+    """Open the plugin socket; return its server, None in a mode without docker.
+
+    Raises HostError, Invalid.
+    """
+    docker = context.settings.docker
+    if docker is None:
+        return None
+    server = PluginServer(docker.scope)
+    await context.stack.enter_async_context(server.listening(docker.plugin_socket))
+    return server
+
+
+async def start_docker(
+    context: Context,
+    docker: DockerSettings,
+    server: PluginServer,
+    dataplane: Dataplane,
+    pod_services: PodServices,
+) -> None:
+    """Have the server answer all calls, and follow the engine. Raises HostError."""
+    files = NetworkFiles(docker.networks)
+    await files.load()
+    host, world = pod_services.host, dataplane.world
+    engine = Engine(str(docker.engine), docker.driver)
+    names = Networks(files, world, dataplane.records, engine)
+    ipam = IpamDriver(host.master, world, in_swarm=False)
+    driver = NetworkDriver(pod_services.pods, names, ipam, world)
+    faults = dataplane.progress.show
+    own = docker.scope is DockerScope.LOCAL
+    followers = Followers(
+        containers=Containers(host.registry, world, host.master),
+        census=Census(
+            host.registry,
+            pod_services.pods.release,
+            partial(faults, "docker endpoints"),
+            grace=context.settings.leak_grace,
+        ),
+        docknets=Docknets(engine, world, partial(faults, "docker networks")) if own else None,
+    )
+    server.serve_calls(handlers(driver, ipam))
+    sync = EngineSync(engine, names, driver, followers, dataplane.records)
+    context.supervisor.supervise("docker engine", sync.run())
+
+
+def handlers(driver: NetworkDriver, ipam: IpamDriver) -> dict[str, Handler]:
+    """Return what carries out each call that needs an agent which is ready."""
+    return {
+        "NetworkDriver.CreateNetwork": driver.create_network,
+        "NetworkDriver.DeleteNetwork": driver.delete_network,
+        "NetworkDriver.CreateEndpoint": driver.create_endpoint,
+        "NetworkDriver.EndpointOperInfo": driver.endpoint_oper_info,
+        "NetworkDriver.Join": driver.join,
+        "NetworkDriver.Leave": driver.leave,
+        "NetworkDriver.DeleteEndpoint": driver.delete_endpoint,
+        "NetworkDriver.ProgramExternalConnectivity": driver.told,
+        "NetworkDriver.RevokeExternalConnectivity": driver.told,
+        "IpamDriver.RequestPool": ipam.request_pool,
+        "IpamDriver.ReleasePool": ipam.release_pool,
+        "IpamDriver.RequestAddress": ipam.request_address,
+        "IpamDriver.ReleaseAddress": ipam.release_address,
+    }

@@ -1,0 +1,180 @@
+"""The metrics of an agent: names, kinds, labels, and what they mean.
+
+`netplugin.startup.metrics` reads their values; docs/metrics.md is written from this table.
+"""
+
+from typing import Final
+
+from core.metrics import Kind, Metric
+
+_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_PREFIX: Final = "contiv_netplugin_"
+_BRIDGE: Final = ("bridge",)
+
+
+def _metric(name: str, kind: Kind, text: str, *labels: str) -> Metric:
+    return Metric(f"{_PREFIX}{name}", kind, text, labels)
+
+
+BUILD: Final = _metric("build_info", _G, "1; the version is in the label.", "version")
+REQUESTS: Final = _metric(
+    "http_requests_total",
+    _C,
+    "REST requests answered, by the pattern of their route.",
+    *("method", "route", "code"),
+)
+REQUEST_SECONDS: Final = _metric(
+    "http_request_duration_seconds", _H, "Time of REST requests.", "method", "route"
+)
+CALLS: Final = _metric(
+    "cni_calls_total", _C, "CNI calls answered, by the status of the answer.", "verb", "code"
+)
+CALL_SECONDS: Final = _metric("cni_call_duration_seconds", _H, "Time of whole CNI calls.", "verb")
+STAGES: Final = _metric(
+    "add_stage_duration_seconds",
+    _H,
+    "Time of each stage of ADDs that did not fail: `place` (Kubernetes asked), `lock` (earlier "
+    "calls of the container), `journal adding`, `grant` (netmaster), `records` (store watched up "
+    "to the grant), `link` (veth pair), `port` (OVSDB), `flows` (acknowledged), `namespace` "
+    "(configured), `journal present`. Some run side by side.",
+    "stage",
+)
+ENDPOINTS: Final = _metric(
+    "endpoints",
+    _G,
+    "Endpoints that a bridge knows: of this host, of other hosts.",
+    "bridge",
+    "side",
+)
+COLLECTED: Final = _metric(
+    "leaks_collected_total", _C, "Objects released by garbage collection.", "cause"
+)
+WANTED: Final = _metric("flows_wanted", _G, "Flows that the bridge must have.", *_BRIDGE)
+INSTALLED: Final = _metric(
+    "flows_installed",
+    _G,
+    "Flows that the switch says it has, asked on this scrape; absent while it does not answer.",
+    *_BRIDGE,
+)
+REFUSED: Final = _metric("flows_refused", _G, "Wanted flows that the switch refuses.", *_BRIDGE)
+SYNCED: Final = _metric(
+    "flows_synced", _G, "1 while every wanted flow is acknowledged, else 0.", *_BRIDGE
+)
+COMPARISONS: Final = _metric(
+    "flow_comparisons_total", _C, "Comparisons of all flows with those of the switch.", *_BRIDGE
+)
+DIFFERENCES: Final = _metric(
+    "flow_differences_total",
+    _C,
+    "Flows that a comparison found missing, different or unwanted, and corrected.",
+    *_BRIDGE,
+)
+FLOW_MODS: Final = _metric("flow_mods_total", _C, "Changes of flows sent to the switch.", *_BRIDGE)
+CONNECTED: Final = _metric(
+    "switch_connected", _G, "1 while ovs-vswitchd is connected, else 0.", *_BRIDGE
+)
+SESSIONS: Final = _metric(
+    "switch_sessions_total", _C, "OpenFlow connections that completed a handshake.", *_BRIDGE
+)
+SWITCH_ERRORS: Final = _metric(
+    "switch_errors_total", _C, "Errors of the switch that answer no request.", *_BRIDGE
+)
+PACKET_INS: Final = _metric("packet_ins_total", _C, "Packets sent to the agent.", *_BRIDGE)
+PACKET_OUTS: Final = _metric(
+    "packet_outs_total", _C, "Packets sent by the agent, or dropped for a busy switch.",
+    *("bridge", "outcome"),
+)  # fmt: skip
+EVENTS: Final = _metric(
+    "packet_events_total",
+    _C,
+    "What became of packets, by the counters of `/inspect/driver` (the original's names).",
+    *("bridge", "event"),
+)
+REALISED: Final = _metric(
+    "realised_revision",
+    _G,
+    "Revision of the store up to which everything below a prefix is in force on this host.",
+    "prefix",
+)
+REALISE_SECONDS: Final = _metric(
+    "realise_duration_seconds",
+    _H,
+    "Time from the reading of a revision until the switches forward by it, sampled.",
+)
+BEHIND: Final = _metric(
+    "realise_behind_seconds",
+    _G,
+    "Age of the revision that was read and is not in force yet; 0 while all are.",
+)
+WAITING: Final = _metric(
+    "watch_waiting_keys", _G, "Keys of the store that were read and not applied yet."
+)
+UNDECODABLE: Final = _metric(
+    "records_undecodable_total", _C, "Records of the store that could not be decoded."
+)
+FAULTS: Final = _metric(
+    "faults", _G, "Present faults by subject, as `netctl host inspect` lists them.", "subject"
+)
+SERVICES: Final = _metric("services", _G, "Services on a bridge.", *_BRIDGE)
+SERVICE_PORTS: Final = _metric(
+    "service_ports",
+    _G,
+    "Ports of services on a bridge, with (`served`) and without (`unserved`) a provider.",
+    *("bridge", "state"),
+)
+TUNNELS: Final = _metric(
+    "tunnels", _G, "Hosts to which a tunnel is wanted, and to which one is ready.", "state"
+)
+POD_MTU: Final = _metric("pod_mtu_bytes", _G, "MTU of the bridge's pods.", *_BRIDGE)
+PATHS: Final = _metric(
+    "path_mtu_faulty_peers",
+    _G,
+    "Hosts to which short packets pass and those of the tunnels' full size do not.",
+)
+BGP_UP: Final = _metric(
+    "bgp_session_up", _G, "1 while the session with the BGP peer is up; absent without a peer."
+)
+BGP_ROUTES: Final = _metric("bgp_routes", _G, "Routes received from the BGP peer.")
+BGP_ANNOUNCED: Final = _metric("bgp_announced_addresses", _G, "Addresses told to the BGP peer.")
+BGP_SESSIONS: Final = _metric(
+    "bgp_sessions_total", _C, "Sessions that were established, and those that were lost.", "event"
+)
+DNS: Final = _metric(
+    "dns_queries_total", _C, "DNS queries of pods by outcome, of all tenants.", "outcome"
+)
+LEADER_KNOWN: Final = _metric(
+    "master_leader_known", _G, "1 while a netmaster is known to lead, else 0."
+)
+REGISTERED: Final = _metric(
+    "services_registered",
+    _G,
+    "Services of this agent in the store under a lease that holds, and all it has.",
+    "state",
+)
+LEASES_LOST: Final = _metric(
+    "service_leases_lost_total", _C, "Leases of these registrations that were lost."
+)
+TASKS: Final = _metric("task_failures_total", _C, "Background tasks that failed; see the log.")
+KUBE_OBJECTS: Final = _metric(
+    "kubernetes_objects", _G, "Objects known of a Kubernetes resource.", "resource"
+)
+KUBE_LISTED: Final = _metric(
+    "kubernetes_listed",
+    _G,
+    "1 once the API server has listed the resource to this process; 0 while known from disk.",
+    "resource",
+)
+KUBE_SILENT: Final = _metric(
+    "kubernetes_last_event_seconds",
+    _G,
+    "Seconds since the API server last said something about the resource.",
+    "resource",
+)
+KUBE_FAULTY: Final = _metric(
+    "kubernetes_faulty", _G, "1 while the watch of the resource has a fault, else 0.", "resource"
+)
+
+METRICS: Final[tuple[Metric, ...]] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Metric)
+)
+"""In the order of docs/metrics.md."""

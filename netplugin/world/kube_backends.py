@@ -1,0 +1,135 @@
+"""The backends of one service of Kubernetes, from its EndpointSlices or its Endpoints. Pure.
+
+`netplugin.world.kube_services` asks for those of a service and of each of its ports. Both sources
+become `Backends`, groups of endpoints that serve the same ports. One address may be in several
+slices while the server moves it from one to another; it counts once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+
+from core.errors import Invalid
+from netplugin.world.kube_objects import EndpointsObject, Ip, Port, SliceObject
+
+_FAMILIES: Final[Mapping[str, int]] = {"IPv4": 4, "IPv6": 6}
+"""IP versions by `addressType`; slices of type FQDN have no addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeTarget:
+    """A backend of one port of a service: an address and a port, and where it runs."""
+
+    address: Ip
+    port: int
+    node: str = ""
+    """The name of its node, "" if the server does not name one."""
+
+    pod: str = ""
+    """`<namespace>/<name>` of the pod, "" for what is no pod (an outside address)."""
+
+    hostname: str = ""
+    """The name it has below that of a headless service, "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backends:
+    """Endpoints that serve the same ports, each with port 0; `ports` by name and protocol."""
+
+    ready: tuple[KubeTarget, ...]
+    draining: tuple[KubeTarget, ...]
+    ports: Mapping[tuple[str, str], int]
+
+
+def of_endpoints(received: EndpointsObject) -> tuple[Backends, ...]:
+    """Return the backends of an Endpoints object, which has no draining ones."""
+    return tuple(
+        Backends(
+            tuple(
+                KubeTarget(
+                    address=one.ip,
+                    port=0,
+                    node=one.node,
+                    pod=one.target.pod,
+                    hostname=one.hostname,
+                )
+                for one in subset.addresses
+            ),
+            (),
+            {(port.name, port.protocol): port.port for port in subset.ports},
+        )
+        for subset in received.subsets
+    )
+
+
+def of_slice(received: SliceObject) -> Backends:
+    """Return the backends of a slice. Raises Invalid for an address that cannot be read."""
+    version = _FAMILIES.get(received.family)
+    ready, draining = [], []
+    for one in received.endpoints if version else ():
+        # The API has lists of addresses that stand for one another; kube-proxy takes the first.
+        for text in one.addresses[:1]:
+            target = KubeTarget(
+                address=_address(received, text, version),
+                port=0,
+                node=one.node,
+                pod=one.target.pod,
+                hostname=one.hostname,
+            )
+            if one.ready:
+                ready.append(target)
+            elif one.draining:
+                draining.append(target)
+    ports = {(p.name, p.protocol): p.port for p in received.ports if p.port is not None}
+    return Backends(tuple(ready), tuple(draining), ports)
+
+
+def targets(port: Port, backends: Iterable[Backends]) -> tuple[frozenset[KubeTarget], ...]:
+    """Return the ready and the draining targets of a service's port."""
+    served = [
+        (number, one)
+        for one in backends
+        if (number := one.ports.get((port.name, port.protocol))) is not None
+    ]
+    ready = _once(_at(number, one.ready) for number, one in served)
+    draining = _once(_at(number, one.draining) for number, one in served)
+    return frozenset(ready.values()), frozenset(
+        one for place, one in draining.items() if place not in ready
+    )
+
+
+def members(backends: Iterable[Backends]) -> frozenset[KubeTarget]:
+    """Return all ready endpoints, whatever ports they serve."""
+    return frozenset(_once(one.ready for one in backends).values())
+
+
+def _at(port: int, backends: Iterable[KubeTarget]) -> Iterator[KubeTarget]:
+    for one in backends:
+        yield KubeTarget(
+            address=one.address, port=port, node=one.node, pod=one.pod, hostname=one.hostname
+        )
+
+
+def _once(groups: Iterable[Iterable[KubeTarget]]) -> dict[tuple[Ip, int], KubeTarget]:
+    """Return one target for each address and port: of several the one with the larger names."""
+    # Which one is kept must not depend on the order in which slices arrived.
+    found: dict[tuple[Ip, int], KubeTarget] = {}
+    for group in groups:
+        for one in group:
+            place = one.address, one.port
+            other = found.get(place, one)
+            found[place] = max(one, other, key=lambda it: (it.pod, it.node, it.hostname))
+    return found
+
+
+def _address(received: SliceObject, text: str, version: int | None) -> Ip:
+    try:
+        address = ip_address(text)
+    except ValueError as exc:
+        raise Invalid(f"endpointslices {received.metadata.key} of Kubernetes: {exc}") from exc
+    if address.version != version:
+        raise Invalid(
+            f"endpointslices {received.metadata.key} of Kubernetes: {text} is not {received.family}"
+        )
+    return address

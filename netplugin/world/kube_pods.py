@@ -1,0 +1,146 @@
+"""Pods and namespaces of Kubernetes, and the labels that mean something to Contiv. Pure.
+
+`netplugin.kube.pods` keeps the pods of this node and the namespaces, and places pods by the labels.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final
+
+from pydantic import Field
+
+from netplugin.world.kube_objects import KubeObject, Part, parse
+from netplugin.world.kube_policies.objects import PROTOCOLS
+from netplugin.world.kube_policies.rules import PolicyNode
+
+TENANT: Final = "io.contiv.tenant"
+NETWORK: Final = "io.contiv.network"
+GROUP: Final = "io.contiv.net-group"
+
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_NAME: Final = "io.kubernetes.pod.name"
+POD_UID: Final = "io.kubernetes.pod.uid"
+"""Labels of an endpoint that name its pod, as container runtimes write them."""
+
+PORT: Final = "io.contiv.port/"
+"""Prefix of an endpoint's label for each named port of its pod; the value is `<protocol>/<port>`.
+
+Policies on any host may name the port of a pod; the store tells them its number.
+"""
+
+_NODE_ADDRESSES: Final = frozenset({"InternalIP", "ExternalIP"})
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of the API's picture of a static pod: the UID by which kubelet knows that pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubePod:
+    """A pod: `uids` are those by which a runtime may name it."""
+
+    namespace: str
+    name: str
+    uids: frozenset[str]
+    labels: Mapping[str, str]
+    ports: Mapping[str, str] = field(default_factory=dict)
+    """`<protocol>/<port>` of each named port."""
+
+    @property
+    def key(self) -> str:
+        """`<namespace>/<name>`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class _PodMeta(Part):
+    name: str
+    namespace: str
+    uid: str
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class _Port(Part):
+    name: str = ""
+    protocol: str = "TCP"
+    number: int = Field(alias="containerPort", ge=1, le=65535)
+
+
+class _Container(Part):
+    ports: tuple[_Port, ...] = ()
+
+
+class _PodSpec(Part):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Pod(Part):
+    metadata: _PodMeta
+    spec: _PodSpec = Field(default_factory=_PodSpec)
+
+
+class _NamespaceMeta(Part):
+    name: str
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class _Namespace(Part):
+    metadata: _NamespaceMeta
+
+
+def pod_of(received: KubeObject) -> KubePod:
+    """Return a pod of the server's. Raises Invalid."""
+    pod = parse(_Pod, "pods", received)
+    meta = pod.metadata
+    uids = {meta.uid, meta.annotations.get(MIRROR, "")} - {""}
+    ports = {
+        port.name: f"{port.protocol}/{port.number}"
+        for container in pod.spec.containers
+        for port in container.ports
+        if port.name
+    }
+    return KubePod(meta.namespace, meta.name, frozenset(uids), meta.labels, ports)
+
+
+def namespace_of(received: KubeObject) -> tuple[str, Mapping[str, str]]:
+    """Return name and labels of a namespace. Raises Invalid."""
+    meta = parse(_Namespace, "namespaces", received).metadata
+    return meta.name, meta.labels
+
+
+class _NodeAddress(Part):
+    type: str = ""
+    address: str = ""
+
+
+class _NodeStatus(Part):
+    addresses: tuple[_NodeAddress, ...] = ()
+
+
+class _Node(Part):
+    metadata: _NamespaceMeta
+    status: _NodeStatus = Field(default_factory=_NodeStatus)
+
+
+def node_of(received: KubeObject) -> tuple[str, PolicyNode]:
+    """Return name, labels and addresses of a node. Raises Invalid."""
+    node = parse(_Node, "nodes", received)
+    texts = (one.address for one in node.status.addresses if one.type in _NODE_ADDRESSES)
+    addresses = tuple(sorted({ip_address(text) for text in texts}, key=str))
+    return node.metadata.name, PolicyNode(labels=node.metadata.labels, addresses=addresses)
+
+
+def endpoint_labels(pod: KubePod, uid: str) -> dict[str, str]:
+    """Return the labels of a pod's endpoint: the pod's own, and those that name the pod."""
+    ports = {f"{PORT}{name}": value for name, value in pod.ports.items()}
+    own = {POD_NAMESPACE: pod.namespace, POD_NAME: pod.name, POD_UID: uid}
+    return {**pod.labels, **ports, **own}
+
+
+def named_ports(labels: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return protocol number and port of each named port in an endpoint's labels."""
+    found: dict[str, tuple[int, int]] = {}
+    for label, value in labels.items():
+        protocol, _, port = value.partition("/")
+        if label.startswith(PORT) and protocol in PROTOCOLS and port.isdigit():
+            found[label.removeprefix(PORT)] = PROTOCOLS[protocol], int(port)
+    return found

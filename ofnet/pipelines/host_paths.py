@@ -1,0 +1,252 @@
+"""The host's connections to pods, at their own addresses and past policy.
+
+Kubernetes demands that a node reaches the pods on it whatever the policies are: for probes, logs
+and forwarded ports. The host has a route to each of its pods by its port on the pod's bridge
+(`netplugin.bridges.host_routes`). Table 2 hands what comes in there to the pod and enters the
+connection into a zone of connection tracking; table 4 takes the pod's answers out to the host. All
+modes have this for the host's own pods; `vrouter` has it for those of other hosts too.
+"""
+
+# Invariant: past policy go answers alone. Table 4 sends a pod's packet out to the host only if the
+# zone knows its connection from the other direction, and only the host's port enters connections
+# there. A connection that the pod begins is new in the zone and meets policy and the pod guard as
+# before; so does a packet with the tuple of another pod's connection, since the flow that takes an
+# answer out names the pod's port.
+#
+# Which packets of pods may be answers? Those to an address the host uses, and those to an address
+# that belongs to no endpoint: the host also forwards connections from outside that keep their
+# source (node ports, ports of the host). Connections between endpoints are not looked up.
+#
+# What comes by the host's port under the private address of a pod is a pod's packet that the host
+# routes back, from another tenant or against a policy: it is dropped. Private addresses of pods are
+# the lower half of the private network (`netplugin.world.port_names`).
+
+# Pods of other hosts (routed vxlan networks, IPv4): the host's packets leave by the tunnel with the
+# tunnel's own address as source, which the other host accepts from that tunnel alone. It enters
+# them into a second zone, so that it can tell for whom an answer to that address is: for the
+# tunnel, or for its own stack, which may forward connections of the other host as well.
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from typing import Final
+
+from ofnet.changes import ObjectKind
+from ofnet.flows import Flow
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
+    DROP,
+    Action,
+    Conntrack,
+    ConntrackCommit,
+    Instructions,
+    Output,
+    PopVlan,
+    SetField,
+    goto,
+)
+from ofnet.openflow.fields import (
+    CT_INVALID,
+    CT_REPLY,
+    CT_TRACKED,
+    FROM_HOST,
+    RX_VTEP,
+    VRF,
+    CtState,
+)
+from ofnet.openflow.match import Match, MatchFields
+from ofnet.pipelines import neighbours, stages
+from ofnet.tables import Mode, Priority, TableId
+from ofnet.world import ArpMode, HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
+
+ZONES: Final[Mapping[Mode, int]] = {
+    Mode.VROUTER: 0xFE01,
+    Mode.VXLAN: 0xFE01,
+    Mode.VLROUTER: 0xFE02,
+    Mode.VLAN: 0xFE02,
+}
+"""The zone of the host's connections: one per bridge, as both bridges may share a datapath."""
+
+TUNNEL_ZONE: Final = 0xFE03
+"""The zone of connections that other hosts open by their tunnels."""
+
+_FAMILIES: Final = (oxm.ETH_IPV4, oxm.ETH_IPV6)
+_OF_PODS: Final = RX_VTEP.put(0) | FROM_HOST.put(0)
+_ARRIVED: Final = RX_VTEP.put(1)
+_TRACKED: Final = CtState(CT_TRACKED, CT_TRACKED)
+_UNTRACKED: Final = CtState(0, CT_TRACKED)
+_ANSWER: Final = CtState(CT_TRACKED | CT_REPLY, CT_TRACKED | CT_REPLY | CT_INVALID)
+
+
+def entrance(owner: ObjectKind, port: HostPort) -> Iterator[Flow]:
+    """Yield the flows that send everything from the host's port to table 2."""
+    from_host = Match(in_port=port.ofport)
+    onward = goto(TableId.INGRESS_GROUP)
+    yield Flow(owner, TableId.INPUT, Priority.HOST_PORT, from_host, onward)
+    # the MAC of `contivh0` has the pods' prefix, which the DNS interception matches
+    yield stages.dns_exemption(owner, port.ofport, TableId.INGRESS_GROUP)
+
+
+def host_port(mode: Mode, world: World) -> Iterator[Flow]:
+    """Yield the flows of the host's port; none before the host's addresses are known."""
+    port = world.host_port
+    if port is None or not port.sources:
+        return
+    yield from entrance(ObjectKind.HOST_PORT, port)
+    (of_pods, _) = port.subnet.subnets()
+    forged = Match(in_port=port.ofport, eth_type=oxm.ETH_IPV4, ipv4_src=of_pods)
+    yield _flow(TableId.INGRESS_GROUP, Priority.HOST_FORGED, forged, DROP)
+    look_up = Instructions((Conntrack(table=TableId.DST_GRP, zone=ZONES[mode]),))
+    of_pods_new: MatchFields = {"metadata": _OF_PODS, "ct_state": _UNTRACKED}
+    for source in port.sources:
+        to_host: MatchFields = {**of_pods_new, **stages.to_address(source)}
+        yield _flow(TableId.DST_GRP, Priority.EXEMPT, Match(**to_host), look_up)
+    for eth_type in _FAMILIES:
+        elsewhere: MatchFields = {**of_pods_new, "eth_type": eth_type}
+        yield _flow(TableId.DST_GRP, Priority.HOST_PATH, Match(**elsewhere), look_up)
+    if mode is Mode.VROUTER:
+        yield from _answers_of_others(port)
+    if mode is Mode.VXLAN:
+        to_gateway = Match(eth_dst=stages.ROUTER_MAC)
+        yield _flow(TableId.MAC_DEST, Priority.HOST_PATH, to_gateway, DROP)
+
+
+def management(mode: Mode, address: IPv4Network | IPv6Network, world: World) -> Iterator[Flow]:
+    """Yield the look-up of what pods send to an address of the cluster's management.
+
+    Where all tenants share the physical network's addresses, the flow that marks the address
+    (`ofnet.pipelines.pod_guard`) is above those of endpoints, and so above the look-up of others.
+    """
+    port = world.host_port
+    if mode not in {Mode.VLAN, Mode.VLROUTER} or port is None or not port.sources:
+        return
+    new: MatchFields = {"metadata": _OF_PODS, "ct_state": _UNTRACKED}
+    if isinstance(address, IPv4Network):
+        new |= {"eth_type": oxm.ETH_IPV4, "ipv4_dst": oxm.shortest(address)}
+    else:
+        new |= {"eth_type": oxm.ETH_IPV6, "ipv6_dst": oxm.shortest(address)}
+    look_up = Instructions((Conntrack(table=TableId.DST_GRP, zone=ZONES[mode]),))
+    yield Flow(ObjectKind.MANAGEMENT, TableId.DST_GRP, Priority.EXEMPT, Match(**new), look_up)
+
+
+def _answers_of_others(port: HostPort) -> Iterator[Flow]:
+    """Yield the flows of answers to this host that pods of other hosts send by a tunnel."""
+    look_up = Instructions((Conntrack(TableId.INGRESS_GROUP, ZONES[Mode.VROUTER]),))
+    out = Instructions((SetField("eth_dst", port.mac), Output(port.ofport)))
+    for source in port.sources:
+        if isinstance(source, IPv4Address):
+            arrived: MatchFields = {"metadata": _ARRIVED, **stages.to_address(source)}
+            new: MatchFields = {**arrived, "ct_state": _UNTRACKED}
+            known: MatchFields = {**arrived, "ct_state": _ANSWER, "ct_zone": ZONES[Mode.VROUTER]}
+            yield _flow(TableId.INGRESS_GROUP, Priority.EXEMPT, Match(**new), look_up)
+            yield _flow(TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), out)
+
+
+def vtep(mode: Mode, vtep: Vtep, world: World) -> Iterator[Flow]:
+    """Yield the flows of another host's own packets to pods of this one, and of the answers."""
+    port = world.host_port
+    if mode is not Mode.VROUTER or port is None or not port.sources:
+        return
+    sent: MatchFields = {"in_port": vtep.ofport, "metadata": _ARRIVED}
+    sent = {**sent, **stages.from_address(vtep.ip)}
+    enter = Instructions((ConntrackCommit(zone=TUNNEL_ZONE),), goto=TableId.SRV_PROXY_SNAT)
+    yield _of_vtep(TableId.INGRESS_GROUP, Priority.MATCH, sent, enter)
+    back: MatchFields = {"metadata": _OF_PODS, **stages.to_address(vtep.ip)}
+    of_tunnel = Instructions((Conntrack(TableId.DST_GRP, TUNNEL_ZONE),))
+    of_host = Instructions((Conntrack(TableId.DST_GRP, ZONES[mode]),))
+    again: MatchFields = {**back, "ct_state": _TRACKED, "ct_zone": TUNNEL_ZONE}
+    yield _of_vtep(TableId.DST_GRP, Priority.EXEMPT, {**back, "ct_state": _UNTRACKED}, of_tunnel)
+    yield _of_vtep(TableId.DST_GRP, Priority.ABOVE_MATCH, again, of_host)
+    to_tunnel = Instructions((SetField("eth_dst", stages.ROUTER_MAC), Output(vtep.ofport)))
+    yield _of_vtep(TableId.HOST_ANSWERS, Priority.MATCH, stages.to_address(vtep.ip), to_tunnel)
+
+
+def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
+    """Yield the flow from this host to a pod of another one."""
+    port, network = world.host_port, world.networks.get(endpoint.network)
+    vtep = world.vteps.get(endpoint.host)
+    if mode is not Mode.VROUTER or port is None or not port.sources:
+        return
+    if network is None or vtep is None or not network.vni:
+        return
+    to: MatchFields = {"in_port": port.ofport, **stages.to_address(endpoint.ip)}
+    send = Instructions(
+        actions=(
+            ConntrackCommit(zone=ZONES[mode]),
+            SetField("tunnel_id", network.vni),
+            SetField("eth_dst", stages.ROUTER_MAC),
+            Output(vtep.ofport),
+        )
+    )
+    yield Flow(ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.HOST_PATH, Match(**to), send)
+
+
+def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
+    """Yield the answer for the gateway of a bridged vxlan network, where no endpoint has it.
+
+    A pod answers its host by way of its gateway. The physical network of a vlan has one; behind a
+    tunnel there are endpoints alone. What pods then send to this MAC address is dropped in table 9.
+    """
+    port = world.host_port
+    if mode is not Mode.VXLAN or port is None or not port.sources or network.gateway is None:
+        return
+    if world.arp_mode is ArpMode.PROXY:
+        pods = VRF.put(network.vrf) | RX_VTEP.put(0)
+        yield neighbours.arp_answer(
+            ObjectKind.NETWORK, pods, network.gateway, stages.ROUTER_MAC, Priority.PORT
+        )
+
+
+def local(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+    """Yield the flows between the host and one of its pods."""
+    port, network = world.host_port, world.networks.get(endpoint.network)
+    if port is None or not port.sources or network is None:
+        return
+    yield from _to_pod(mode, endpoint, port)
+    yield from _answers(mode, endpoint, network.vlan, port)
+    if mode is Mode.VROUTER and network.vni and endpoint.ip in endpoint.routed:
+        yield _answer_to_tunnel(endpoint, network.vni)
+
+
+def _to_pod(mode: Mode, endpoint: LocalEndpoint, port: HostPort) -> Iterator[Flow]:
+    deliver = Instructions(
+        actions=(
+            ConntrackCommit(zone=ZONES[mode]),
+            SetField("eth_src", stages.ROUTER_MAC),
+            SetField("eth_dst", endpoint.mac),
+            Output(endpoint.ofport),
+        )
+    )
+    for address in sorted(endpoint.routed, key=str):
+        to: MatchFields = {"in_port": port.ofport, **stages.to_address(address)}
+        yield Flow(
+            ObjectKind.LOCAL, TableId.INGRESS_GROUP, Priority.HOST_PATH, Match(**to), deliver
+        )
+
+
+def _answers(mode: Mode, endpoint: LocalEndpoint, vlan: int, port: HostPort) -> Iterator[Flow]:
+    # table 1 has put a tag on a pod's packet where networks are VLANs inside the switch
+    tagged: MatchFields = {"vlan_vid": vlan} if mode is Mode.VXLAN else {}
+    untagged: tuple[Action, ...] = (PopVlan(),) if tagged else ()
+    out = Instructions((*untagged, SetField("eth_dst", port.mac), Output(port.ofport)))
+    for eth_type in sorted({stages.to_address(one)["eth_type"] for one in endpoint.routed}):
+        answer: MatchFields = {**tagged, "in_port": endpoint.ofport, "eth_type": eth_type}
+        answer |= {"ct_state": _ANSWER, "ct_zone": ZONES[mode]}
+        yield Flow(ObjectKind.LOCAL, TableId.DST_GRP, Priority.TO_HOST, Match(**answer), out)
+
+
+def _answer_to_tunnel(endpoint: LocalEndpoint, vni: int) -> Flow:
+    answer = Match(
+        in_port=endpoint.ofport, eth_type=oxm.ETH_IPV4, ct_state=_ANSWER, ct_zone=TUNNEL_ZONE
+    )
+    onward = Instructions((SetField("tunnel_id", vni),), goto=TableId.HOST_ANSWERS)
+    return Flow(ObjectKind.LOCAL, TableId.DST_GRP, Priority.TO_HOST, answer, onward)
+
+
+def _of_vtep(
+    table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
+) -> Flow:
+    return Flow(ObjectKind.VTEP, table, priority, Match(**fields), instructions)
+
+
+def _flow(table: TableId, priority: Priority, match: Match, instructions: Instructions) -> Flow:
+    return Flow(ObjectKind.HOST_PORT, table, priority, match, instructions)

@@ -1,0 +1,131 @@
+"""DNS of pods, where the agent's name service has a port of its own. The same in all pipelines.
+
+The agent sends heartbeats by the port (`netplugin.kernel.heartbeat`): when it ends, however it
+ends, the switch takes the port for dead. From then on requests go on to the server they are
+addressed to, by flows that were there before. While the agent lives,
+
+* a request by UDP goes to the controller, as without such a port (`ofnet.packetin`);
+* a connection by TCP goes out of the port, to a network stack that accepts it under any address
+  (`netplugin.kernel.name_space`). Its source is replaced by an address that tells the pods of the
+  bridge apart (`stand_in`), whichever addresses tenants share. Answers are translated back.
+
+Connections that the agent opens in a pod's name are marked by a DSCP and go on to their server.
+"""
+
+# Table 0 asks the switch whether the port works (`LoadFirst`) and goes to table 23. There, what is
+# to go on gets the mark of a returned request (VLAN 4093) and is looked up in table 0 again, where
+# the pod's own flow takes the mark off, if the request has the pod's own addresses. This ends after
+# one turn: marked requests of others are dropped (UDP), or have no flow that leads to table 23
+# (TCP: the flow that does is made together with the one that takes the mark off, and lies below).
+#
+# A flow that expires unless it is renewed would do as well, and notice an agent that hangs. But
+# each renewal is a change of the flow table, for which the switch checks every flow of its cache.
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import Final
+
+from ofnet.changes import ObjectKind
+from ofnet.flows import Flow
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
+    DROP,
+    NO_PORT,
+    TO_CONTROLLER,
+    Instructions,
+    LoadFirst,
+    Lookup,
+    Output,
+    SetField,
+    tag,
+)
+from ofnet.openflow.fields import LIVE_PORT
+from ofnet.openflow.match import Match, MatchFields
+from ofnet.pipelines import stages
+from ofnet.tables import Priority, TableId
+from ofnet.world import LocalEndpoint, NamePort, World
+
+RELAYED_DSCP: Final = 63
+"""Marks a connection of the agent in a pod's name. A pod that sets it reaches its server."""
+
+_STAND_INS: Final = int(IPv4Address("198.18.0.0"))
+"""Addresses that no network uses (RFC 2544); they exist between the switch and the agent alone."""
+
+_RETURN: Final = (*tag(stages.DNS_RETURN_VLAN), Lookup(TableId.INPUT))
+_TCP: Final[MatchFields] = {"eth_type": oxm.ETH_IPV4, "ip_proto": oxm.PROTO_TCP}
+
+
+def stand_in(ofport: int) -> IPv4Address:
+    """Return the address by which the agent knows the pod at a port of the bridge."""
+    return IPv4Address(_STAND_INS + (ofport & 0xFFFF))
+
+
+def port_of(address: IPv4Address) -> int:
+    """Return the port of the bridge of which this is the `stand_in`."""
+    return int(address) - _STAND_INS
+
+
+def flows(world: World) -> Iterator[Flow]:
+    """Yield the flows of the port itself, and of requests by UDP."""
+    port = world.name_port
+    if port is None:
+        return
+    marked: MatchFields = {**stages.DNS_OF_PODS, "vlan_vid": stages.DNS_RETURN_VLAN}
+    yield _flow(TableId.INPUT, Priority.MATCH, marked, DROP)
+    yield _flow(TableId.INPUT, Priority.NAMES, stages.DNS_OF_PODS, _ask(port))
+    yield _flow(TableId.INPUT, Priority.GUARD, {"in_port": port.ofport}, DROP)
+    gone: MatchFields = {"metadata": LIVE_PORT.put(NO_PORT)}
+    yield _flow(TableId.NAMES, Priority.EXEMPT, gone, Instructions(_RETURN))
+    relayed: MatchFields = {**_TCP, "ip_dscp": RELAYED_DSCP}
+    onward = Instructions((SetField("ip_dscp", 0), *_RETURN))
+    yield _flow(TableId.NAMES, Priority.ABOVE_MATCH, relayed, onward)
+    datagram: MatchFields = {"eth_type": oxm.ETH_IPV4, "ip_proto": oxm.PROTO_UDP}
+    yield _flow(TableId.NAMES, Priority.PORT, datagram, TO_CONTROLLER)
+
+
+def of_pod(endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
+    """Yield the flows of a pod's requests by TCP; a host's own interface has none."""
+    port = world.name_port
+    if port is None or endpoint.of_host or endpoint.network not in world.networks:
+        return
+    own: MatchFields = {
+        "in_port": endpoint.ofport,
+        "eth_src": endpoint.mac,
+        "ipv4_src": endpoint.ip,
+    }
+    request: MatchFields = {**own, **_TCP, "tcp_dst": stages.DNS_PORT}
+    yield _of_pod(TableId.INPUT, Priority.NAMES, request, _ask(port))
+    yield stages.returned_dns(ObjectKind.LOCAL, own, tcp=True)
+    substitute = stand_in(endpoint.ofport)
+    there = (SetField("eth_dst", port.mac), SetField("ipv4_src", substitute), Output(port.ofport))
+    from_pod: MatchFields = {**_TCP, "in_port": endpoint.ofport}
+    yield _of_pod(TableId.NAMES, Priority.MATCH, from_pod, Instructions(there))
+    answer: MatchFields = {
+        **_TCP,
+        "in_port": port.ofport,
+        "ipv4_dst": substitute,
+        "tcp_src": stages.DNS_PORT,
+    }
+    back = (
+        SetField("eth_dst", endpoint.mac),
+        SetField("ipv4_dst", endpoint.ip),
+        Output(endpoint.ofport),
+    )
+    yield _of_pod(TableId.INPUT, Priority.MATCH, answer, Instructions(back))
+
+
+def _ask(port: NamePort) -> Instructions:
+    """Return the instructions that find out whether the port works."""
+    return Instructions((LoadFirst((port.ofport,), LIVE_PORT),), goto=TableId.NAMES)
+
+
+def _flow(
+    table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
+) -> Flow:
+    return Flow(ObjectKind.NAME_PORT, table, priority, Match(**fields), instructions)
+
+
+def _of_pod(
+    table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
+) -> Flow:
+    return Flow(ObjectKind.LOCAL, table, priority, Match(**fields), instructions)

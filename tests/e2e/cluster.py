@@ -1,0 +1,230 @@
+"""A cluster: the control plane and two machines on one switch, and the manifests of this project.
+
+In come Kubernetes' binaries (`K8S_BIN`) and the images of `make image`; out comes a cluster with
+nodes that have no network yet. `install` applies the manifests as a user does: an overlay of his
+own, with the addresses of his site. Next: `tests.e2e.kubernetes`, the cases.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.bed.janitor import process_janitor
+from tests.bed.netns import Namespace, tx_checksum_off
+from tests.bed.waiting import eventually
+from tests.e2e import images
+from tests.e2e.control_plane import ADDRESS, URL, ControlPlane, await_default_account
+from tests.e2e.node import Node, join
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy" / "kubernetes"
+IMAGES = ROOT / "build" / "image"
+BINARIES = ("kubelet", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+SYSTEM = "contiv-system"
+PATIENCE = 180.0
+SYSCTLS = (
+    *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"),
+    *("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"),
+)
+"""kubelet writes these for the whole machine; they are put back."""
+
+
+def missing() -> str:
+    """Return what is missing for a cluster, and where to get it; "" if all is there."""
+    folder = Path(os.environ.get("K8S_BIN", ""))
+    absent = [name for name in BINARIES if not (folder / name).is_file()]
+    if not os.environ.get("K8S_BIN") or absent:
+        return (
+            f"K8S_BIN must name a folder with Kubernetes' programs; missing: {', '.join(absent)}. "
+            "Take them from a release (https://kubernetes.io/releases/download/), or build them "
+            "from Debian's sources, in 10 to 20 minutes: scripts/kubernetes-binaries FOLDER"
+        )
+    if not Path("/sys/fs/cgroup/cpuset").is_dir():
+        return "kubelet needs cgroups of version 1 here"
+    return ""
+
+
+class Cluster:
+    """A running cluster; `close` removes all of it."""
+
+    def __init__(self, directory: Path, nodes: int = 2) -> None:
+        self.directory = directory
+        self.binaries = Path(os.environ["K8S_BIN"]).resolve()
+        process_janitor().watch_dir(directory)
+        self._fabric = Namespace(f"e2e-{os.getpid()}-fabric")
+        self.plane = ControlPlane(self.binaries, directory)
+        self.nodes = [
+            Node(
+                f"n{number}",
+                f"10.88.0.1{number}",
+                directory / f"n{number}",
+                binaries=self.binaries,
+                kubeconfig=self.plane.kubeconfig,
+            )
+            for number in range(1, nodes + 1)
+        ]
+        self._sysctls: dict[Path, str] = {}
+
+    # -- the machines ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the control plane and the machines; return when the nodes are registered."""
+        for name in SYSCTLS:
+            path = Path("/proc/sys") / name
+            self._sysctls[path] = path.read_text()
+        self._make_fabric()
+        self.plane.start()
+        tars = [
+            images.write(self.directory / "pause.tar", images.PAUSE, ["sleep", "99999999"]),
+            images.write(self.directory / "tools.tar", images.TOOLS, ["sh"]),
+            *(IMAGES / f"{name}.tar" for name in ("netplugin", "etcd")),
+        ]
+        for node in self.nodes:
+            node.make()
+            join(node, self._fabric)
+        # most of a start is the import of images
+        with ThreadPoolExecutor() as side_by_side:
+            list(side_by_side.map(lambda node: _start(node, tars), self.nodes))
+        for node in self.nodes:
+            eventually(
+                lambda node=node: self.get("node", node.name),  # type: ignore[misc]  # bound now
+                f"node {node.name} is registered",
+                within=PATIENCE,
+            )
+        await_default_account(self.plane)
+
+    def close(self) -> None:
+        """Remove everything."""
+        for node in self.nodes:
+            node.remove()
+        self.plane.stop()
+        self._fabric.delete()
+        for path, value in self._sysctls.items():
+            path.write_text(value)
+
+    def _make_fabric(self) -> None:
+        master = self.plane.namespace.create()
+        self._fabric.create()
+        self._fabric.run(["ip", "link", "add", "sw", "type", "bridge"])
+        self._fabric.run(["ip", "address", "add", "10.88.0.254/24", "dev", "sw"])
+        self._fabric.run(["ip", "link", "set", "sw", "up"])
+        peer = ["peer", "name", "eth0", "netns", master.name]
+        self._fabric.run(["ip", "link", "add", "plane", "type", "veth", *peer])
+        self._fabric.run(["ip", "link", "set", "plane", "master", "sw", "up"])
+        master.run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "eth0"])
+        master.run(["ip", "link", "set", "eth0", "up"])
+        master.run(["ip", "route", "add", "default", "via", "10.88.0.254"])
+        tx_checksum_off(self._fabric, "plane")
+        tx_checksum_off(master, "eth0")
+
+    # -- the manifests -----------------------------------------------------------------------------
+
+    def overlay(self, name: str = "without-kube-proxy", replicas: int = 2) -> Path:
+        """Write an overlay of this site over one of the project's; return its directory."""
+        site = self.directory / f"site-{name}"
+        site.mkdir(exist_ok=True)
+        base = os.path.relpath(DEPLOY / "overlays" / name, site)
+        store = f"http://{self.nodes[0].address}:6666"
+        settings = {
+            "CONTIV_NETMASTER_ETCD_ENDPOINTS": store,
+            "CONTIV_NETPLUGIN_ETCD_ENDPOINTS": store,
+        }
+        patches: list[dict[str, Any]] = [
+            {**_named("ConfigMap", "contiv"), "data": settings},
+            {
+                **_named("ConfigMap", "contiv-files"),
+                "data": {"contiv.json": json.dumps({"K8S_API_SERVER": URL})},
+            },
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "contiv-netmaster", "namespace": SYSTEM},
+                "spec": {"replicas": replicas},
+            },
+        ]
+        content = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "bases": [base],
+            "patchesStrategicMerge": [f"patch{number}.json" for number in range(len(patches))],
+        }
+        # JSON is YAML
+        (site / "kustomization.yaml").write_text(json.dumps(content))
+        for number, patch in enumerate(patches):
+            (site / f"patch{number}.json").write_text(json.dumps(patch))
+        return site
+
+    def install(self) -> None:
+        """Apply the manifests; return when the nodes are ready."""
+        self.kubectl("label", "--overwrite", "node", self.nodes[0].name, "contiv.io/store=")
+        self.kubectl("apply", "-k", str(self.overlay()))
+        self.await_nodes(ready=True)
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    def kubectl(self, *words: str, check: bool = True, text: str = "") -> str:
+        """Run kubectl; return its output."""
+        return self.plane.kubectl(*words, check=check, text=text)
+
+    def get(self, *words: str) -> Any:
+        """Return an object, or a list of them; None if there is none."""
+        said = self.kubectl("get", *words, "-o", "json", check=False)
+        return json.loads(said) if said else None
+
+    def ready(self, node: Node) -> bool:
+        """Return whether kubelet says that a node is ready."""
+        found = self.get("node", node.name) or {"status": {}}
+        conditions = found["status"].get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    def await_nodes(self, *, ready: bool) -> None:
+        """Wait until all nodes are ready, or none is."""
+        self.until(
+            lambda: all(self.ready(node) is ready for node in self.nodes),
+            f"nodes are {'ready' if ready else 'not ready'}",
+        )
+
+    def until(self, check: Callable[[], Any], what: str, within: float = PATIENCE) -> Any:
+        """Wait for a condition; what failed is told with the state of the cluster."""
+        try:
+            return eventually(check, what, within=within)
+        except TimeoutError as exc:
+            raise TimeoutError(f"{exc}\n{self.state()}") from exc
+
+    def state(self) -> str:
+        """Return what helps to find out why something failed."""
+        return "\n".join(
+            self.kubectl(*words, check=False)
+            for words in (
+                ("get", "nodes,pods", "-A", "-o", "wide"),
+                ("get", "events", "-A", "--sort-by=.lastTimestamp"),
+                (
+                    "logs",
+                    "-n",
+                    SYSTEM,
+                    "daemonset/contiv-netplugin",
+                    "-c",
+                    "netplugin",
+                    "--tail=30",
+                ),
+            )
+        )
+
+    def pods_of(self, name: str) -> list[dict[str, Any]]:
+        """Return the pods of one of the manifests' programs."""
+        label = f"app.kubernetes.io/name={name}"
+        return list((self.get("pods", "-n", SYSTEM, "-l", label) or {"items": []})["items"])
+
+
+def _start(node: Node, tars: Sequence[Path]) -> None:
+    node.power_on()
+    node.start_runtime()
+    node.load(tars)
+    node.start_kubelet()
+
+
+def _named(kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": SYSTEM}}

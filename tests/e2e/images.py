@@ -1,0 +1,66 @@
+"""Images for the cluster's pods, made without a registry: tars as `docker save` writes them.
+
+In comes Debian's static busybox; out come an image with its programs, and one that only waits, for
+the sandboxes of pods.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+BUSYBOX = Path("/bin/busybox")
+PAUSE = "local.test/pause:1"
+TOOLS = "local.test/tools:1"
+APPLETS = (
+    *("sh", "sleep", "nc", "httpd", "hostname", "cat", "ping", "ip", "echo", "true", "nslookup"),
+    *("mkdir", "timeout", "seq", "test", "env", "sed", "grep", "dd", "wc", "tr", "head"),
+)
+
+
+def layer() -> bytes:
+    """Return the file system: busybox, and links to it."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in ("bin", "etc", "proc", "sys", "dev", "tmp", "www"):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        entry = tarfile.TarInfo("bin/busybox")
+        entry.size, entry.mode = BUSYBOX.stat().st_size, 0o755
+        with BUSYBOX.open("rb") as file:
+            tar.addfile(entry, file)
+        for name in APPLETS:
+            entry = tarfile.TarInfo(f"bin/{name}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(entry)
+    return buffer.getvalue()
+
+
+def write(path: Path, name: str, command: Sequence[str]) -> Path:
+    """Write an image of busybox with a command of its own; return its path."""
+    content = layer()
+    digest = hashlib.sha256(content).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Env": ["PATH=/bin"], "Cmd": [*command]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+    ).encode()
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]
+    files = {
+        config_name: config,
+        f"{digest}/layer.tar": content,
+        "manifest.json": json.dumps(manifest).encode(),
+    }
+    with tarfile.open(path, "w") as tar:
+        for member, data in files.items():
+            entry = tarfile.TarInfo(member)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return path

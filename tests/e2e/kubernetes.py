@@ -1,0 +1,445 @@
+"""The cases on a real cluster, in their order: install, use, break, upgrade, uninstall.
+
+`make e2e-k8s` runs them; a line of its output is a case. Not part of `make test`: they need
+Kubernetes' programs and some minutes. A case leaves the cluster whole for the next one.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bed.waiting import eventually
+from tests.e2e.cluster import PATIENCE, SYSTEM, Cluster, missing
+from tests.e2e.images import TOOLS
+from tests.e2e.node import Node
+
+REPLICAS = 4
+DEPLOYMENT = f"""apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web}}
+spec:
+  replicas: {REPLICAS}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: DoNotSchedule
+          labelSelector: {{matchLabels: {{app: web}}}}
+      containers:
+        - name: c
+          image: {TOOLS}
+          imagePullPolicy: Never
+          command: [sh, -c, "hostname >/www/index.html; exec httpd -f -p 8080 -h /www"]
+          readinessProbe: {{httpGet: {{path: /, port: 8080}}, periodSeconds: 2, timeoutSeconds: 5}}
+          livenessProbe: {{httpGet: {{path: /, port: 8080}}, periodSeconds: 5, timeoutSeconds: 5}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: web}}
+spec:
+  type: NodePort
+  selector: {{app: web}}
+  ports: [{{port: 80, targetPort: 8080, nodePort: 30080}}]
+"""
+DENY = """apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny}
+spec:
+  podSelector: {matchLabels: {app: web}}
+  policyTypes: [Ingress]
+  ingress: [{from: [{podSelector: {matchLabels: {friend: "yes"}}}]}]
+"""
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if fault := missing():
+        pytest.exit(fault, returncode=2)
+    cluster = Cluster(Path(tmp_path_factory.mktemp("e2e")))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def pod(name: str, node: Node, **labels: str) -> str:
+    """Return a pod that waits for commands, on a node."""
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "nodeName": node.name,
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": TOOLS,
+                        "imagePullPolicy": "Never",
+                        "command": ["sleep", "99999999"],
+                    }
+                ],
+            },
+        }
+    )
+
+
+def started(cluster: Cluster, selector: str, count: int) -> list[dict[str, Any]]:
+    """Wait until so many pods, and no others, are ready; return them."""
+
+    def ready() -> list[dict[str, Any]]:
+        found = (cluster.get("pods", "-l", selector) or {"items": []})["items"]
+        return found if len(found) == count and all(map(is_ready, found)) else []
+
+    return list(cluster.until(ready, f"{count} pods {selector} are ready"))
+
+
+def is_ready(found: dict[str, Any]) -> bool:
+    conditions = found["status"].get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def fetched(cluster: Cluster, client: str, address: str, port: int) -> str:
+    """Return what a web server says to a pod, "" if it says nothing."""
+    line = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 5 nc {address} {port}"
+    return last_line(cluster.kubectl("exec", client, "--", "sh", "-c", line, check=False))
+
+
+def fetched_by(node: Node, address: str, port: int) -> str:
+    """Return what a web server says to a node."""
+    url = f"http://{address}:{port}/"
+    return last_line(node.run("curl", "-s", "--max-time", "5", url, check=False))
+
+
+def last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]
+
+
+def address(cluster: Cluster, service: str) -> str:
+    return str(cluster.get("service", service)["spec"]["clusterIP"])
+
+
+def agent_on(cluster: Cluster, node: Node) -> dict[str, Any]:
+    """Return the agent's pod of a node."""
+    return pod_on(cluster, node, "contiv-netplugin")
+
+
+def pod_on(cluster: Cluster, node: Node, name: str) -> dict[str, Any]:
+    """Return the pod of a program on a node."""
+    return next(one for one in cluster.pods_of(name) if one["spec"]["nodeName"] == node.name)
+
+
+def works(cluster: Cluster) -> bool:
+    """Return whether pods of each node get answers from the service, by address and by name."""
+    where = address(cluster, "web")
+    return all(fetched(cluster, f"client-{node.name}", where, 80) for node in cluster.nodes)
+
+
+# -- install ---------------------------------------------------------------------------------------
+
+
+def test_nodes_have_no_network_before(cluster: Cluster) -> None:
+    cluster.await_nodes(ready=False)
+
+
+def test_install_by_the_manifests(cluster: Cluster) -> None:
+    cluster.install()
+    cluster.until(
+        lambda: cluster.get("job", "-n", SYSTEM, "contiv-default-network")["status"].get(
+            "succeeded"
+        ),
+        "the default network is there",
+    )
+    for name, count in (("contiv-netplugin", 2), ("contiv-netmaster", 2), ("contiv-etcd", 1)):
+        cluster.until(partial(so_many_ready, cluster, name, count), f"{count} {name} ready")
+
+
+def so_many_ready(cluster: Cluster, name: str, count: int) -> bool:
+    return len([one for one in cluster.pods_of(name) if is_ready(one)]) == count
+
+
+def test_installing_again_changes_nothing(cluster: Cluster) -> None:
+    said = cluster.kubectl("apply", "-k", str(cluster.overlay()))
+    assert {line.rpartition(" ")[2] for line in said.splitlines()} == {"unchanged"}, said
+
+
+def test_health_with_reasons(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        for port in (9090, 9999):
+            said = json.loads(node.run("curl", "-s", f"http://{node.address}:{port}/readyz"))
+            assert said["ready"], said
+            assert set(said["checks"].values()) == {"ok"}
+
+
+# -- use -------------------------------------------------------------------------------------------
+
+
+def test_a_deployment_with_probes_starts_on_both_nodes(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", text=DEPLOYMENT)
+    pods = started(cluster, "app=web", REPLICAS)
+    assert {one["spec"]["nodeName"] for one in pods} == {node.name for node in cluster.nodes}
+    assert len({one["status"]["podIP"] for one in pods}) == REPLICAS
+
+
+def test_pods_reach_pods_of_each_node(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        cluster.kubectl("apply", "-f", "-", text=pod(f"client-{node.name}", node, role="client"))
+    started(cluster, "role=client", len(cluster.nodes))
+    for target in started(cluster, "app=web", REPLICAS):
+        for node in cluster.nodes:
+            where = target["status"]["podIP"]
+            name = target["metadata"]["name"]
+            assert fetched(cluster, f"client-{node.name}", where, 8080) == name
+
+
+def test_nodes_reach_their_own_pods(cluster: Cluster) -> None:
+    for target in started(cluster, "app=web", REPLICAS):
+        node = next(one for one in cluster.nodes if one.name == target["spec"]["nodeName"])
+        assert fetched_by(node, target["status"]["podIP"], 8080) == target["metadata"]["name"]
+
+
+def test_a_service_spreads_over_its_pods(cluster: Cluster) -> None:
+    where = address(cluster, "web")
+    answers = {fetched(cluster, f"client-{cluster.nodes[0].name}", where, 80) for _ in range(24)}
+    pods = started(cluster, "app=web", REPLICAS)
+    assert answers == {one["metadata"]["name"] for one in pods}
+
+
+def test_nodes_reach_services(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        assert fetched_by(node, address(cluster, "web"), 80)
+        assert node.run("curl", "-sk", f"https://{address(cluster, 'kubernetes')}/readyz")
+
+
+def test_node_ports_answer_on_each_node_from_elsewhere(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        url = f"http://{node.address}:30080/"
+        done = cluster.plane.namespace.run(["curl", "-s", "--max-time", "5", url], check=False)
+        assert done.stdout, f"node port of {node.name}"
+
+
+def test_pods_find_services_by_name(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        said = cluster.kubectl(
+            *("exec", f"client-{node.name}", "--"),
+            *("nslookup", "web.default.svc.cluster.local", "10.96.0.10"),
+            check=False,
+        )
+        assert address(cluster, "web") in said, said
+
+
+def test_a_label_places_a_pod_in_its_network(cluster: Cluster) -> None:
+    agent = f"pod/{agent_on(cluster, cluster.nodes[0])['metadata']['name']}"
+    netctl = ["netctl", "--netmaster", f"http://{cluster.nodes[0].address}:9999"]
+    inside = ["exec", "-n", SYSTEM, agent, "-c", "netplugin", "--", *netctl]
+    cluster.kubectl(*inside, "tenant", "create", "blue")
+    cluster.kubectl(
+        *(*inside, "network", "create", "-t", "blue", "--encap", "vxlan"),
+        *("--subnet", "10.77.0.0/24", "--gateway", "10.77.0.254", "sea"),
+    )
+    labels = {"io.contiv.tenant": "blue", "io.contiv.network": "sea", "role": "blue"}
+    cluster.kubectl("apply", "-f", "-", text=pod("blue", cluster.nodes[1], **labels))
+    (found,) = started(cluster, "role=blue", 1)
+    assert found["status"]["podIP"].startswith("10.77.0.")
+    target = started(cluster, "app=web", REPLICAS)[0]["status"]["podIP"]
+    assert not fetched(cluster, "blue", target, 8080), "tenants do not reach each other"
+    cluster.kubectl("delete", "pod", "blue", "--wait")
+    # the pod's object is gone before its sandbox, which has the endpoint
+    listed = (*inside, "network", "ls", "-t", "blue", "--quiet")
+    cluster.until(
+        lambda: (
+            cluster.kubectl(*inside, "network", "rm", "-t", "blue", "sea", check=False)
+            and "sea" not in cluster.kubectl(*listed)
+        ),
+        "the network of the pod can be deleted",
+    )
+    cluster.kubectl(*inside, "tenant", "rm", "blue")
+
+
+def test_a_network_policy_is_in_force_and_probes_pass_it(cluster: Cluster) -> None:
+    first = cluster.nodes[0]
+    target = started(cluster, "app=web", REPLICAS)[0]["status"]["podIP"]
+    client = f"client-{first.name}"
+    cluster.kubectl("apply", "-f", "-", text=DENY)
+    cluster.until(lambda: not fetched(cluster, client, target, 8080), "others are kept out")
+    cluster.kubectl("label", "pod", client, "friend=yes")
+    cluster.until(lambda: fetched(cluster, client, target, 8080), "friends are let in")
+    started(cluster, "app=web", REPLICAS)
+    cluster.kubectl("delete", "networkpolicy", "deny")
+    cluster.kubectl("label", "pod", client, "friend-")
+    other = f"client-{cluster.nodes[1].name}"
+    cluster.until(lambda: fetched(cluster, other, target, 8080), "all are let in again")
+
+
+def test_scaling_up_and_down_leaves_no_endpoint(cluster: Cluster) -> None:
+    cluster.kubectl("scale", "deployment", "web", "--replicas=12")
+    started(cluster, "app=web", 12)
+    cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
+    kept = {one["status"]["podIP"] for one in started(cluster, "app=web", REPLICAS)}
+    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", 2)}
+    cluster.until(lambda: endpoints(cluster) == kept, "the store has these pods' endpoints")
+
+
+def endpoints(cluster: Cluster) -> set[str]:
+    """Return the addresses of all endpoints, as netmaster knows them."""
+    node = cluster.nodes[0]
+    url = f"http://{node.address}:9999/api/v1/inspect/networks/default:default-net/"
+    found = json.loads(node.run("curl", "-s", url))
+    entries = found["Oper"].get("endpoints") or []
+    return {address for one in entries for address in one["ipAddress"] if address}
+
+
+# -- break -----------------------------------------------------------------------------------------
+
+
+def test_a_killed_agent_comes_back_and_pods_miss_nothing(cluster: Cluster) -> None:
+    first, second = cluster.nodes
+    target = next(
+        one["status"]["podIP"]
+        for one in started(cluster, "app=web", REPLICAS)
+        if one["spec"]["nodeName"] == second.name
+    )
+    command = ("exec", f"client-{first.name}", "--", "ping", "-i", "0.2", "-c", "100", target)
+    words = [
+        *cluster.plane.namespace.enter,
+        *(str(cluster.binaries / "kubectl"), f"--kubeconfig={cluster.plane.kubeconfig}", *command),
+    ]
+    pinging = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    for node in cluster.nodes:
+        restarts = restarts_of(cluster, node)
+        kill(node, "/opt/contiv/bin/netplugin")
+        cluster.until(
+            partial(restarted, cluster, node, restarts), f"the agent of {node.name} is back"
+        )
+        assert cluster.ready(node), "a restart is no reason to give the node up"
+    said, _ = pinging.communicate(timeout=PATIENCE)
+    assert " 0% packet loss" in said, said
+
+
+def restarted(cluster: Cluster, node: Node, before: int) -> bool:
+    return restarts_of(cluster, node) > before and is_ready(agent_on(cluster, node))
+
+
+def restarts_of(cluster: Cluster, node: Node, name: str = "netplugin") -> int:
+    statuses = pod_on(cluster, node, f"contiv-{name}")["status"]["containerStatuses"]
+    return sum(one["restartCount"] for one in statuses if one["name"] == name)
+
+
+def kill(node: Node, program: str) -> None:
+    """End, at once, the daemon of a node whose command line names a program and nothing more."""
+    script = (
+        'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline 2>/dev/null | '
+        f"grep -qE '{program} ?$' && kill -9 ${{p#/proc/}}; done; true"
+    )
+    node.run("sh", "-c", script)
+
+
+def test_the_leading_netmaster_is_killed(cluster: Cluster) -> None:
+    leader = json.loads(
+        cluster.nodes[0].run("curl", "-s", f"http://{cluster.nodes[0].address}:9999/info")
+    )["leader-ip"].partition(":")[0]
+    node = next(one for one in cluster.nodes if one.address == leader)
+    before = restarts_of(cluster, node, "netmaster")
+    kill(node, "/opt/contiv/bin/netmaster")
+    cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS + 2}")
+    started(cluster, "app=web", REPLICAS + 2)
+    cluster.until(
+        lambda: restarts_of(cluster, node, "netmaster") > before, "netmaster was started again"
+    )
+    cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
+    started(cluster, "app=web", REPLICAS)
+
+
+def test_the_api_server_is_away(cluster: Cluster) -> None:
+    where = address(cluster, "web")
+    node = cluster.nodes[0]
+    ready = f"http://{node.address}:9090/readyz"
+    cluster.plane.api.kill()
+    try:
+        kill(node, "/opt/contiv/bin/netplugin")
+        eventually(
+            lambda: "contivVxlanBridge" in node.run("curl", "-s", ready, check=False),
+            "the agent is back without an API server",
+            within=PATIENCE,
+        )
+        eventually(lambda: fetched_by(node, where, 80), "services are as they were", within=60)
+    finally:
+        cluster.plane.api.start(within=PATIENCE)
+    cluster.until(lambda: works(cluster), "services work")
+    cluster.await_nodes(ready=True)
+
+
+def test_a_node_reboots(cluster: Cluster) -> None:
+    node = cluster.nodes[1]
+    node.cut_power()
+    node.power_on()
+    node.start_runtime()
+    node.start_kubelet()
+    cluster.until(
+        lambda: cluster.ready(node) and is_ready(agent_on(cluster, node)),
+        f"{node.name} is back",
+    )
+    started(cluster, "app=web", REPLICAS)
+    started(cluster, "role=client", 2)
+    cluster.until(lambda: works(cluster), "services work")
+    kept = {one["status"]["podIP"] for one in started(cluster, "app=web", REPLICAS)}
+    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", 2)}
+    cluster.until(lambda: endpoints(cluster) == kept, "no endpoint of before is left")
+
+
+# -- upgrade and uninstall -------------------------------------------------------------------------
+
+
+def test_an_upgrade_takes_one_node_at_a_time(cluster: Cluster) -> None:
+    names = {one["metadata"]["name"] for one in cluster.pods_of("contiv-netplugin")}
+    cluster.kubectl("-n", SYSTEM, "rollout", "restart", "daemonset/contiv-netplugin")
+
+    def done() -> bool:
+        agents = cluster.pods_of("contiv-netplugin")
+        # an agent that goes and one that comes are of the same node
+        away = {one["spec"]["nodeName"] for one in agents if not is_ready(one)}
+        assert len(away) <= 1, f"agents of {away} are away at once"
+        assert all(cluster.ready(node) for node in cluster.nodes)
+        new = {one["metadata"]["name"] for one in agents if is_ready(one)} - names
+        return len(new) == len(cluster.nodes)
+
+    cluster.until(done, "both agents are new")
+    assert works(cluster)
+
+
+def test_uninstall_leaves_nothing_on_the_nodes(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "--ignore-not-found", "deployment", "web")
+    cluster.kubectl("delete", "pod", "-l", "role=client", "--wait")
+    script = Path(__file__).parents[2] / "deploy" / "kubernetes" / "uninstall"
+    done = cluster.plane.namespace.run(
+        [script],
+        env={
+            "KUBECONFIG": str(cluster.plane.kubeconfig),
+            "PATH": f"{cluster.binaries}:/usr/sbin:/usr/bin:/sbin:/bin",
+        },
+        check=False,
+        timeout=2 * PATIENCE,
+    )
+    assert not done.returncode, f"{done.stdout}{done.stderr}\n{cluster.state()}"
+    for node in cluster.nodes:
+        left = (
+            "find /etc/cni/net.d /opt/cni/bin /run/contiv /var/lib/contiv/netplugin "
+            "! -type d ! -name loopback"
+        )
+        assert node.run("sh", "-c", f"{left} 2>/dev/null", check=False) == ""
+        assert node.run("ovs-vsctl", "list-br").split() == ["br-ex"]
+        assert "contiv" not in node.run("ip", "link").lower()
+        assert "CONTIV" not in node.run("iptables-save")
+    assert cluster.get("namespace", SYSTEM) is None
+    cluster.await_nodes(ready=False)

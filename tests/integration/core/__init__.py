@@ -1,0 +1,1 @@
+"""core on real sockets."""

@@ -1,0 +1,1 @@
+"""BGP with real routers."""

@@ -1,0 +1,235 @@
+"""A model of a switch that remembers: connection tracking with NAT, groups, dealing, learned flows.
+
+In come flows and packets, one after the other; out comes what leaves where. `flow_evaluator` looks
+flows up and does what needs no memory; here is the rest, written from Open vSwitch's documentation
+(ovs-actions(7), ovs-fields(7)). Where the switch chooses by a hash, `choose` does: it is given the
+number of choices. What the switch has learned holds until it is forgotten by `expire`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import NamedTuple
+
+from ofnet.openflow import oxm
+from ofnet.openflow.actions import (
+    Action,
+    Conntrack,
+    Deal,
+    Learn,
+    Lookup,
+    Nat,
+    SelectGroup,
+)
+from ofnet.openflow.fields import CT_ESTABLISHED, CT_NEW, CT_REPLY, CT_TRACKED, VRF
+from ofnet.tables import TableId
+from ofnet.translations import Translated
+from tests.model.flow_evaluator import LOOP, Packet, Sent, Tables, acted, marked, winners
+
+Address = IPv4Address | IPv6Address
+_EPHEMERAL = 40_000
+"""The first port that is given to one of two connections with the same answers."""
+
+
+class Ends(NamedTuple):
+    """Where packets of one direction of a connection come from and go to."""
+
+    protocol: int
+    source: Address
+    source_port: int
+    destination: Address
+    destination_port: int
+
+    def turned(self) -> "Ends":
+        """Return the other direction."""
+        return Ends(
+            self.protocol,
+            self.destination,
+            self.destination_port,
+            self.source,
+            self.source_port,
+        )
+
+
+@dataclass(slots=True)
+class Connection:
+    """A connection: its packets as they come from either end."""
+
+    asked: Ends
+    answered: Ends
+    established: bool = False
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What one packet has met until now."""
+
+    sent: list[Sent]
+    looked_up: int = 0
+
+
+class TrackingSwitch:
+    """One bridge; `tables` may be replaced at any time."""
+
+    def __init__(self, choose: Callable[[int], int]) -> None:
+        self.tables: Tables = {}
+        self.learned: dict[tuple[object, ...], int] = {}
+        self.connections: dict[tuple[int, Ends], Connection] = {}
+        self.last = Packet({})
+        """The packet as it was looked up last, whether it left or not."""
+
+        self._choose = choose
+
+    def receive(self, packet: Packet) -> tuple[Sent, ...]:
+        """Return what leaves when a packet comes in."""
+        turn = _Turn([])
+        self._look_up(TableId.INPUT, packet, turn)
+        return tuple(turn.sent)
+
+    def forget(self, ended: Iterable[Translated]) -> None:
+        """Forget connections, as NXT_CT_FLUSH does."""
+        for one in ended:
+            for key, connection in list(self.connections.items()):
+                if key[0] == one.zone and _is_of(connection, one):
+                    self.connections.pop(key)
+
+    def expire(self) -> None:
+        """Forget what was learned: nobody has asked for long."""
+        self.learned.clear()
+
+    # -- tables and actions --------------------------------------------------------------------
+
+    def _look_up(self, table: int, packet: Packet, turn: _Turn) -> Packet:
+        following: int | None = table
+        while following is not None:
+            turn.looked_up += 1
+            self.last = packet
+            assert turn.looked_up < LOOP, f"no end: {packet}"
+            if following == TableId.AFFINITY:
+                packet = self._recalled(packet)
+            found = winners(self.tables[TableId(following)], packet)
+            if not found:
+                break
+            instructions = found[0].instructions
+            packet = self._all(instructions.actions, packet, turn)
+            packet = marked(instructions, packet)
+            following = instructions.goto
+        return packet
+
+    def _all(self, actions: Iterable[Action], packet: Packet, turn: _Turn) -> Packet:
+        for action in actions:
+            packet = self._act(action, packet, turn)
+        return packet
+
+    def _act(self, action: Action, packet: Packet, turn: _Turn) -> Packet:
+        match action:
+            case Lookup(table):
+                return self._look_up(table, packet, turn)
+            case Conntrack(table):
+                self._look_up(table, self._tracked(action, packet), turn)
+                return packet
+            case SelectGroup(buckets):
+                self._all(buckets[self._choose(len(buckets))].actions, packet, turn)
+                return packet
+            case Deal(count):
+                return packet.put("reg0", self._choose(count))
+            case Learn():
+                self.learned[_client(packet)] = action.value
+                return packet
+            case _:
+                return acted(action, packet, turn.sent)
+
+    def _recalled(self, packet: Packet) -> Packet:
+        value = self.learned.get(_client(packet))
+        return packet if value is None else packet.put("reg1", value)
+
+    # -- connection tracking -------------------------------------------------------------------
+
+    def _tracked(self, action: Conntrack, packet: Packet) -> Packet:
+        ends = ends_of(packet)
+        known = self.connections.get((action.zone, ends))
+        if known is None:
+            asked, after, state = ends, packet, CT_NEW
+            if action.commit:
+                after = self._committed(action, ends, packet)
+        else:
+            asked, state = known.asked, 0
+            back = ends == known.answered
+            known.established |= back
+            state = CT_ESTABLISHED if known.established else CT_NEW
+            state |= CT_REPLY if back else 0
+            after = _put(packet, (known.asked if back else known.answered).turned())
+            after = after if action.nat is not None else packet
+        return (
+            after.put("ct_state", CT_TRACKED | state)
+            .put("ct_zone", action.zone)
+            .put("ct_nw_proto", asked.protocol)
+            .put("ct_tp_dst", asked.destination_port)
+            .put(
+                "ct_nw_dst" if asked.destination.version == 4 else "ct_ipv6_dst", asked.destination
+            )
+        )
+
+    def _committed(self, action: Conntrack, ends: Ends, packet: Packet) -> Packet:
+        answered = self._translated(action.nat, action.zone, ends).turned()
+        connection = Connection(ends, answered)
+        self.connections[action.zone, ends] = connection
+        self.connections[action.zone, answered] = connection
+        return _put(packet, answered.turned())
+
+    def _translated(self, nat: Nat | None, zone: int, ends: Ends) -> Ends:
+        if nat is None or not nat.end:
+            return ends
+        if nat.end == "dst":
+            assert nat.address is not None
+            ends = ends._replace(destination=nat.address, destination_port=nat.port)
+        # one of two connections with the same answers gets another port, at either end
+        port = _EPHEMERAL
+        while (zone, ends.turned()) in self.connections:
+            ends, port = ends._replace(source_port=port), port + 1
+        return ends
+
+
+def ends_of(packet: Packet) -> Ends:
+    """Return where a packet comes from and goes to."""
+    v4 = packet.get("eth_type") == oxm.ETH_IPV4
+    kind = "tcp" if packet.get("ip_proto") == oxm.PROTO_TCP else "udp"
+    names = ("ipv4_src", "ipv4_dst") if v4 else ("ipv6_src", "ipv6_dst")
+    source, destination = (packet.get(name) for name in names)
+    ports = (packet.get(f"{kind}_src"), packet.get(f"{kind}_dst"))
+    protocol = packet.get("ip_proto")
+    assert isinstance(protocol, int)
+    assert isinstance(source, Address)
+    assert isinstance(destination, Address)
+    assert isinstance(ports[0], int)
+    assert isinstance(ports[1], int)
+    return Ends(protocol, source, ports[0], destination, ports[1])
+
+
+def _put(packet: Packet, ends: Ends) -> Packet:
+    v4 = ends.source.version == 4
+    kind = "tcp" if ends.protocol == oxm.PROTO_TCP else "udp"
+    return (
+        packet.put("ipv4_src" if v4 else "ipv6_src", ends.source)
+        .put("ipv4_dst" if v4 else "ipv6_dst", ends.destination)
+        .put(f"{kind}_src", ends.source_port)
+        .put(f"{kind}_dst", ends.destination_port)
+    )
+
+
+def _client(packet: Packet) -> tuple[object, ...]:
+    """Return what a learned flow matches (`ofnet.openflow.actions.Learn`)."""
+    ends = ends_of(packet)
+    metadata = packet.get("metadata")
+    assert isinstance(metadata, int)
+    return metadata & VRF.mask, ends._replace(source_port=0)
+
+
+def _is_of(connection: Connection, one: Translated) -> bool:
+    provider = connection.answered
+    return (
+        (provider.protocol, provider.source, provider.source_port)
+        == (one.protocol, one.provider, one.port)
+        and one.address in {None, connection.asked.destination}
+        and one.service_port in {0, connection.asked.destination_port}
+    )

@@ -1,0 +1,1 @@
+"""Packages, installed in a root of their own: `make deb-check`."""

@@ -1,0 +1,129 @@
+"""A scan of management ports from a pod: which of them a packet of the pod reaches.
+
+In come a pod and the places to listen at; out come the ports reached, by an answer or by what was
+heard there. Must not know what may be reached.
+"""
+
+import asyncio
+import errno
+import selectors
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from core import keys
+from objdb.api import Change, Put
+from state import codec
+from state.records import ServiceInstance
+from tests.bed.cluster import Bed
+from tests.bed.netns import Namespace
+from tests.bed.pods import Pod
+from tests.bed.store import client
+
+SILENCE = 0.7
+"""Seconds without an answer after which a port counts as closed."""
+TCP = (9999, 9001, 9090, 9002, 9003, 6633, 6634, 6640, 2379, 2380, 4789)
+UDP = (4789, 9090, 9999, 2379, 2380)
+
+
+def register_master(bed: Bed, address: str) -> None:
+    """Have the store know of a master beyond the router of the VLANs."""
+    name = keys.service(keys.SERVICE_NETMASTER, address, 9999)
+    value = codec.encode(
+        ServiceInstance(service=keys.SERVICE_NETMASTER, address=address, port=9999)
+    )
+
+    async def put() -> None:
+        store = client(bed.store)
+        try:
+            await store.commit([Change((), (Put(name, value),))])
+        finally:
+            await store.close()
+
+    bed.fabric.namespace.call(lambda: asyncio.run(put()))
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A pod, and the addresses by which it may reach what manages the cluster."""
+
+    pod: Pod
+    ears: Mapping[tuple[str, int], socket.socket]
+
+    def reached(self, *addresses: str) -> set[str]:
+        """Return all ports that a packet of the pod reaches: an answer, a refusal, or an ear."""
+        found = {
+            f"tcp {address} {port}" for address, port in dialled(self.pod.namespace, addresses)
+        }
+        with self.pod.namespace.call(
+            lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ) as mouth:
+            for address in addresses:
+                for port in UDP:
+                    mouth.sendto(b"let me in", (address, port))
+            with selectors.DefaultSelector() as heard:
+                for (address, port), ear in self.ears.items():
+                    heard.register(ear, selectors.EVENT_READ, f"udp {address} {port}")
+                while events := heard.select(SILENCE):
+                    for key, _ in events:
+                        assert isinstance(key.fileobj, socket.socket)
+                        key.fileobj.recv(64)
+                        found.add(key.data)
+        return found
+
+
+def dialled(source: Namespace, addresses: tuple[str, ...]) -> set[tuple[str, int]]:
+    """Return the TCP ports that answer, be it by a refusal; all are asked at once."""
+    found: set[tuple[str, int]] = set()
+    with ExitStack() as stack:
+        ready = stack.enter_context(selectors.DefaultSelector())
+        for address in addresses:
+            for port in TCP:
+                client = source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+                stack.enter_context(client)
+                client.setblocking(False)
+                client.connect_ex((address, port))
+                ready.register(client, selectors.EVENT_WRITE, (address, port))
+        while ready.get_map() and (events := ready.select(SILENCE)):
+            for key, _ in events:
+                ready.unregister(key.fileobj)
+                assert isinstance(key.fileobj, socket.socket)
+                outcome = key.fileobj.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if outcome in (0, errno.ECONNREFUSED):  # else a router's word that there is no way
+                    found.add(key.data)
+    return found
+
+
+@contextmanager
+def scanning(pod: Pod, places: Mapping[str, Namespace]) -> Iterator[Scan]:
+    """Listen for datagrams at the management ports of addresses while a pod asks."""
+    with ExitStack() as stack:
+        ears = {}
+        for address, namespace in places.items():
+            for port in UDP:
+                ear = namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                stack.enter_context(ear)
+                ear.bind((address, port))
+                ears[address, port] = ear
+        yield Scan(pod, ears)
+
+
+@contextmanager
+def unguarded(bed: Bed) -> Iterator[None]:
+    """Have all agents run without the guard."""
+    restart(bed, "--no-pod-guard")
+    try:
+        yield
+    finally:
+        restart(bed)
+
+
+def restart(bed: Bed, *more: str) -> None:
+    """Restart all agents with other flags."""
+    for agent in bed.agents:
+        agent.kill()
+        agent.command[:] = [*(word for word in agent.command if word != "--no-pod-guard"), *more]
+        agent.spawn()
+    for agent in bed.agents:
+        agent.await_ready()

@@ -1,0 +1,208 @@
+"""Pods that a real containerd runs by CRI, as kubelet has it do: many at once, through faults.
+
+What kubelet does beyond that is done here: it stops what failed, stops twice at once, and repeats
+what failed until it succeeds.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.containerd import Containerd
+from tests.bed.cri import Cri, CriError
+from tests.bed.netns import Namespace
+from tests.bed.traffic import round_trip
+from tests.bed.waiting import eventually
+from tests.system.echoes import answering, dials
+from tests.system.footprint import Footprint, eventually_same, footprint
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+CROWD = 20
+GATEWAY = "10.20.0.1"
+HOST_PORT, POD_PORT = 8080, 80
+
+
+@pytest.fixture(scope="module")
+def hosts() -> int:
+    return 1
+
+
+@pytest.fixture(scope="module")
+def containerd(bed: Bed) -> Iterator[Containerd]:
+    (host,) = bed.hosts
+    runtime = Containerd(host.dir / "ctd", host.namespace, bed.runtime.plugin)
+    runtime.prepare(conflist(bed))
+    try:
+        runtime.start()
+        runtime.load_image()
+        yield runtime
+    finally:
+        runtime.destroy()
+
+
+@pytest.fixture
+def cri(bed: Bed, containerd: Containerd) -> Iterator[Cri]:
+    """Give a client; see that nothing is left of the pods once they are removed."""
+    before = footprint(bed)
+    with containerd.client() as cri:
+        yield cri
+        removed(cri, cri.pods())
+        gone(bed, containerd, before)
+
+
+def conflist(bed: Bed, *chained: dict[str, Any]) -> dict[str, Any]:
+    ours = bed.conf(bed.hosts[0])
+    shared = {name: ours.pop(name) for name in ("cniVersion", "name")}
+    return {**shared, "plugins": [ours, *chained]}
+
+
+def gone(bed: Bed, containerd: Containerd, before: Footprint) -> None:
+    assert containerd.namespaces() == []
+    eventually_same(bed, before, within=30)
+
+
+def run(cri: Cri, name: str, **more: Any) -> str:
+    return cri.run(name, str(uuid.uuid4()), **more)
+
+
+def attempt(cri: Cri, name: str) -> str | None:
+    """Run a pod; None if that failed."""
+    try:
+        return run(cri, name)
+    except CriError:
+        return None
+
+
+def ended(cri: Cri, pod: str) -> bool:
+    """Stop a pod twice at once, as kubelet now and then does, and remove it; False if that failed.
+
+    Some may be gone: a pod that could not be started is cleaned up by containerd if it can.
+    """
+    with ThreadPoolExecutor(2) as twice:
+        stops = [twice.submit(cri.stop, pod) for _ in range(2)]
+    try:
+        for stop in stops:
+            stop.result()
+        cri.remove(pod)
+    except CriError:
+        return False
+    return True
+
+
+def removed(cri: Cri, pods: Iterable[str]) -> None:
+    """Remove pods, all at once, each as often as it takes."""
+    asked = frozenset(pods)
+
+    def all_ended() -> bool:
+        left = asked.intersection(cri.pods())
+        with ThreadPoolExecutor(CROWD) as pool:
+            return all(pool.map(partial(ended, cri), left))
+
+    eventually(all_ended, "all pods are removed", within=60)
+    assert not set(pods) & set(cri.pods())
+
+
+def test_twenty_pods_at_once(containerd: Containerd, cri: Cri) -> None:
+    with ThreadPoolExecutor(CROWD) as pool:
+        pods = list(pool.map(partial(run, cri), (f"p{number}" for number in range(CROWD))))
+    addresses = [cri.addresses(pod) for pod in pods]
+    assert len({address for (address,) in addresses}) == CROWD
+    inside = [Namespace(str(path)) for path in containerd.namespaces()]
+    assert len(inside) == CROWD
+    for number, namespace in enumerate(inside):
+        (other,) = addresses[(number + 1) % CROWD]
+        eventually(partial(round_trip, namespace, other), f"{other} is reached")
+    # half of them leave while others come
+    leaving, staying = pods[::2], pods[1::2]
+    with ThreadPoolExecutor(CROWD) as pool:
+        ends = pool.map(partial(ended, cri), leaving)
+        later = list(pool.map(partial(run, cri), (f"q{number}" for number in range(CROWD // 2))))
+        assert all(ends)
+    assert {*cri.pods()} == {*staying, *later}
+    now = [address for pod in (*staying, *later) for address in cri.addresses(pod)]
+    assert len(set(now)) == CROWD
+
+
+def test_the_agent_is_killed_while_pods_start_and_while_they_end(
+    bed: Bed, containerd: Containerd, cri: Cri
+) -> None:
+    (agent,) = bed.agents
+    names = [f"k{number}" for number in range(CROWD)]
+    with ThreadPoolExecutor(CROWD) as pool:
+        tries = {name: pool.submit(attempt, cri, name) for name in names}
+        eventually(lambda: any(one.done() for one in tries.values()), "a pod runs", within=60)
+        agent.kill()
+        tried = {name: one.result() for name, one in tries.items()}
+    started = [pod for pod in tried.values() if pod is not None]
+    assert started, "one pod ran before the agent was killed"
+    agent.start()
+    removed(cri, [pod for pod in cri.pods() if pod not in started])
+    with ThreadPoolExecutor(CROWD) as pool:
+        again = [name for name, pod in tried.items() if pod is None]
+        pods = [*started, *pool.map(partial(run, cri), again)]
+    addresses = [address for pod in pods for address in cri.addresses(pod)]
+    assert len(set(addresses)) == CROWD
+    for path in containerd.namespaces():
+        inside = Namespace(str(path))
+        eventually(partial(round_trip, inside, addresses[0]), f"{inside.name} reaches a pod")
+
+    with ThreadPoolExecutor(CROWD) as pool:
+        ends = [pool.submit(ended, cri, pod) for pod in pods]
+        eventually(lambda: any(one.done() for one in ends), "the first pod ended", within=60)
+        agent.kill()
+        left = [pod for pod, end in zip(pods, ends, strict=True) if not end.result()]
+    agent.start()
+    removed(cri, left)
+
+
+def test_a_chain_of_plugins(bed: Bed, containerd: Containerd, cri: Cri) -> None:
+    chained: list[dict[str, Any]] = [
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+        {"type": "bandwidth", "capabilities": {"bandwidth": True}},
+        {"type": "tuning", "sysctl": {"net.ipv4.conf.eth0.arp_notify": "1"}},
+    ]
+    host = bed.hosts[0].namespace
+    configure(containerd, cri, conflist(bed, *chained))
+    try:
+        rates = ("kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth")
+        annotations = dict.fromkeys(rates, "10M")
+        pod = run(cri, "chained", ports=[(HOST_PORT, POD_PORT)], annotations=annotations)
+        (address,) = cri.addresses(pod)
+        (path,) = containerd.namespaces()
+        inside = Namespace(str(path))
+        link = veth_of(host, inside)
+        assert "tbf" in host.run(["tc", "qdisc", "show", "dev", link]).stdout
+        sysctl = inside.run(["cat", "/proc/sys/net/ipv4/conf/eth0/arp_notify"])
+        assert sysctl.stdout.strip() == "1"
+        host.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        with answering(inside, address, POD_PORT):
+            own = bed.hosts[0].address
+            eventually(lambda: dials(host, own, HOST_PORT, patience=1), "the host's port answers")
+            outside = bed.fabric.namespace
+            eventually(lambda: dials(outside, own, HOST_PORT, patience=1), "from outside as well")
+        removed(cri, [pod])
+        assert str(HOST_PORT) not in host.run(["iptables-save", "-t", "nat"]).stdout
+    finally:
+        configure(containerd, cri, conflist(bed))
+
+
+def configure(containerd: Containerd, cri: Cri, conf: dict[str, Any]) -> None:
+    """Give containerd another list of plugins; return when it has read that."""
+    wanted = [plugin["type"] for plugin in conf["plugins"]]
+    containerd.configure(conf)
+    eventually(lambda: cri.plugins() == wanted, "containerd has read its configuration")
+
+
+def veth_of(host: Namespace, inside: Namespace) -> str:
+    """Return the name of the host's end of a pod's link."""
+    shown = json.loads(inside.run(["ip", "-json", "link", "show", "eth0"]).stdout)
+    index = shown[0]["link_index"]
+    links = json.loads(host.run(["ip", "-json", "link", "show"]).stdout)
+    return str(next(link["ifname"] for link in links if link["ifindex"] == index))

@@ -1,0 +1,385 @@
+"""Containers of real docker engines on two hosts: networks, addresses, names, and what restarts do.
+
+Each host has an engine of its own, whose network driver and IPAM driver is the host's agent. The
+networks are of local scope: netmaster makes those of the first host's engine, each agent those of
+its own.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.docker import ask
+from tests.bed.engines import Engine
+from tests.bed.images import IMAGE
+from tests.bed.waiting import eventually
+from tests.system.conftest import unforeseen
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+GRACE = 3
+VXLAN = "contivVxlanBridge"
+CYCLES = int(os.environ.get("CONTIV_TEST_CYCLES", "10"))
+"""Containers that come and go in one test; `make docker-cycles` has more of them."""
+SOON = 60.0
+"""Seconds in which what is to happen without a call happens, on a busy machine too."""
+
+
+@pytest.fixture(scope="module")
+def flags() -> Mapping[str, Sequence[str]]:
+    return {"netplugin": ("--leak-grace", str(GRACE))}
+
+
+@pytest.fixture(scope="module")
+def bed(
+    bed_dirs: Iterator[Path], store_kind: str, flags: Mapping[str, Sequence[str]]
+) -> Iterator[Bed]:
+    """Run two hosts with engines, and networks `net1` (both families) and `bare` (no gateway)."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    bed = Bed(directory, 2, store=store_kind, flags=flags, engines=("--live-restore",)).start()
+    try:
+        six = ("--subnetv6=fd00:7::/64", "--gatewayv6=fd00:7::1")
+        create = ("net", "create", "--subnet=10.1.0.0/24", "--gateway=10.1.0.254")
+        bed.netctl(*create, *six, "net1")
+        bed.netctl("net", "create", "--subnet=10.2.0.0/24", "bare")
+        for engine in bed.engines:
+            has(engine, "net1")
+            has(engine, "bare")
+        yield bed
+        assert unforeseen(bed) == []
+    finally:
+        bed.stop()
+
+
+@pytest.fixture
+def engines(bed: Bed) -> Iterator[tuple[Engine, Engine]]:
+    """Give both engines; each test leaves no container and no endpoint."""
+    one, two = bed.engines
+    yield one, two
+    for engine in bed.engines:
+        engine.empty()
+    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+
+
+def networks(engine: Engine) -> set[str]:
+    """Return the names of the networks of our driver."""
+    listed = engine.docker("network", "ls", "--filter", "driver=netplugin", "--format", "{{.Name}}")
+    return set(listed.split())
+
+
+def leftovers(bed: Bed) -> list[str]:
+    """List what containers have left: links, ports, endpoints in journal and store."""
+    found = []
+    for host in bed.hosts:
+        links = json.loads(host.namespace.run(["ip", "-json", "link"]).stdout)
+        found += [one["ifname"] for one in links if "vport" in one["ifname"]]
+        found += [port for port in host.ovs.vsctl("list-ports", VXLAN).split() if "vport" in port]
+        found += [path.name for path in (host.dir / "data" / "endpoints").glob("*")]
+    found += bed.store.entries("/contiv.io/state/eps/")
+    return found
+
+
+def reaches(engine: Engine, container: str, target: str) -> None:
+    # another host hears of a container a moment after its engine does
+    eventually(lambda: engine.pings(container, target), f"{container} reaches {target}")
+
+
+def test_containers_of_two_hosts_reach_each_other_by_address_and_name(
+    engines: tuple[Engine, Engine],
+) -> None:
+    one, two = engines
+    one.run("left", "net1")
+    two.run("right", "net1", "--label", "app=web")
+    reaches(one, "left", two.address("right", "net1"))
+    reaches(one, "left", two.address("right", "net1", family=6))
+    reaches(one, "left", "right")
+    reaches(two, "right", "left")
+    routes = one.docker("exec", "left", "ip", "route")
+    assert "default via 10.1.0.254" in routes
+    # in pieces and over TCP: the link has the MTU of tunnels, and checksums that they carry
+    listening = "tail -f /dev/null | nc -l -p 7 >/tmp/heard"
+    two.docker("exec", "-d", "right", "sh", "-c", listening)
+    sent = f"seq 20000 | nc {two.address('right', 'net1')} 7"
+    eventually(lambda: one.attempt("exec", "left", "sh", "-c", sent).returncode == 0, "it is sent")
+    heard = ("exec", "right", "tail", "-n", "1", "/tmp/heard")
+    eventually(lambda: two.docker(*heard) == "20000", "all has arrived")
+
+
+def test_an_address_that_is_asked_for_is_granted_once(engines: tuple[Engine, Engine]) -> None:
+    one, two = engines
+    one.run("first", "net1", "--ip", "10.1.0.77", "--ip6", "fd00:7::77")
+    assert one.address("first", "net1") == "10.1.0.77"
+    assert one.address("first", "net1", family=6) == "fd00:7::77"
+    refused = two.attempt("run", "--rm", "--network", "net1", "--ip", "10.1.0.77", IMAGE, "true")
+    assert refused.returncode != 0
+    assert "ip address 10.1.0.77 is not available" in refused.stderr
+    one.remove("first")
+    two.run("second", "net1", "--ip", "10.1.0.77")
+    assert two.address("second", "net1") == "10.1.0.77"
+
+
+def test_a_network_without_gateway_leaves_by_dockers_own_bridge(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    one, two = engines
+    one.run("asks", "bare")
+    two.run("serves", "bare", "-p", "18080:80")
+    reaches(one, "asks", two.address("serves", "bare"))
+    two.docker("exec", "-d", "serves", "sh", "-c", "while true; do echo hello | nc -l -p 80; done")
+    host = bed.hosts[1].namespace
+    said = ["sh", "-c", "nc -w 2 127.0.0.1 18080 </dev/null || true"]
+    busybox = [*said[:2], said[2].replace("nc", "busybox nc")]
+    eventually(lambda: "hello" in host.run(busybox).stdout, "the published port answers")
+
+
+def test_groups_tags_ranges_and_auxiliary_addresses(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    """Networks that users make stand for ours by options, tags or names, and stay theirs."""
+    one, two = engines
+    bed.netctl("group", "create", "-tag", "gold", "net1", "team")
+    eventually(lambda: "team" in networks(two), "the group has a network")
+    driver = ("network", "create", "-d", "netplugin", "--ipam-driver", "netplugin")
+    part = ("--subnet", "10.1.0.0/24", "--ip-range", "10.1.0.128/26")
+    with_others = ("--aux-address", "printer=10.1.0.129", "--ipam-opt", "network=net1")
+    one.docker(*driver, *part, *with_others, "-o", "network=net1", "mine")
+    two.docker(*driver, "--ipam-opt", "contiv-tag=gold", "-o", "contiv-tag=gold", "golden")
+    try:
+        one.run("ranged", "mine")
+        assert one.address("ranged", "mine") == "10.1.0.128"
+        one.run("next", "mine")
+        assert one.address("next", "mine") == "10.1.0.130"
+        two.run("golden1", "golden")
+        two.run("team1", "team")
+        reaches(one, "ranged", two.address("golden1", "golden"))
+        in_group = json.loads(bed.netctl("group", "inspect", "team"))["Oper"]["numEndpoints"]
+        assert in_group == 2
+        # what stands for nothing, or has another subnet or gateway than ours, is refused
+        for words, why in (
+            (("--subnet", "10.9.0.0/24", "x1"), "no network has subnet 10.9.0.0/24"),
+            (("--ipam-opt", "contiv-tag=lead", "x2"), "failed to lookup tag lead"),
+            (("--subnet", "10.1.0.0/24", "--gateway", "10.1.0.9", "x3"), "has gateway 10.1.0.254"),
+            (("--subnet", "10.1.0.0/16", "--ipam-opt", "network=net1", "x4"), "has subnet"),
+        ):
+            refused = one.attempt(*driver, *words)
+            assert refused.returncode != 0
+            assert why in refused.stderr
+        assert networks(one) == {"net1", "bare", "team", "mine"}
+        bed.netctl("group", "rm", "team", check=False)
+        assert "team" in bed.netctl("group", "ls")
+    finally:
+        for engine in (one, two):
+            engine.empty()
+        one.docker("network", "rm", "mine")
+        two.docker("network", "rm", "golden")
+    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    bed.netctl("group", "rm", "team")
+    for engine in (one, two):
+        lacks(engine, "team")
+
+
+def has(engine: Engine, name: str) -> None:
+    eventually(lambda: name in networks(engine), f"{engine.label} has {name}", within=SOON)
+
+
+def lacks(engine: Engine, name: str) -> None:
+    eventually(lambda: name not in networks(engine), f"{engine.label} has no {name}", within=SOON)
+
+
+def returns(engine: Engine, name: str, before: str) -> None:
+    def is_another() -> bool:
+        return name in networks(engine) and engine.inspect(name)["Id"] != before
+
+    eventually(is_another, f"{engine.label} has {name} again", within=SOON)
+
+
+def test_networks_in_use_stay_and_removed_ones_return(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    one, two = engines
+    bed.netctl("net", "create", "--subnet=10.3.0.0/24", "--gateway=10.3.0.1", "brief")
+    for engine in engines:
+        has(engine, "brief")
+    two.run("user", "brief")
+    assert two.attempt("network", "rm", "brief").returncode != 0
+    bed.netctl("net", "rm", "brief", check=False)
+    assert "brief" in bed.netctl("net", "ls")
+    assert "brief" in networks(one)
+    two.remove("user")
+    for engine in engines:
+        before = engine.inspect("brief")["Id"]
+        engine.docker("network", "rm", "brief")
+        returns(engine, "brief", before)
+    two.once("brief", "true")
+    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    bed.netctl("net", "rm", "brief")
+    for engine in engines:
+        lacks(engine, "brief")
+
+
+def test_labels_make_providers_and_names_end_with_their_container(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    one, two = engines
+    words = ("--network", "net1", "--selector", "app=web", "--port", "80:8080:TCP", "web")
+    bed.netctl("service", "create", *words)
+    try:
+        two.run("provider", "net1", "--label", "app=web", "--label", "tier=1")
+        one.run("other", "net1", "--label", "app=db")
+        held = two.address("provider", "net1")
+        eventually(lambda: providers(bed) == [held], "the service has one provider", within=SOON)
+        two.docker("kill", "provider")
+        eventually(lambda: providers(bed) == [], "the service has none", within=SOON)
+        two.docker("start", "provider")
+        eventually(lambda: len(providers(bed)) == 1, "the service has one again", within=SOON)
+    finally:
+        bed.netctl("service", "rm", "web")
+
+
+def providers(bed: Bed) -> list[str]:
+    shown = json.loads(bed.netctl("service", "inspect", "web"))
+    return [one["ipAddress"][0] for one in shown["Oper"].get("providers", [])]
+
+
+@contextmanager
+def pinging(engine: Engine, container: str, target: str) -> Iterator[None]:
+    """Ping from a container during the body, whatever its engine does: nothing may be lost."""
+    pid = engine.inspect(container)["State"]["Pid"]
+    inside = ["nsenter", f"--net=/proc/{pid}/ns/net", "--", "ping", "-q", "-W", "5"]
+    assert subprocess.run([*inside, "-c", "1", target], check=False).returncode == 0
+    pings = subprocess.Popen(
+        [*inside, "-i", "0.2", target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield
+    finally:
+        pings.send_signal(signal.SIGINT)
+        said, _ = pings.communicate(timeout=30)
+    assert " 0% packet loss" in said, said
+
+
+def test_running_containers_lose_nothing_while_the_agent_is_killed(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    one, two = engines
+    one.run("left", "net1")
+    two.run("right", "net1")
+    reaches(one, "left", two.address("right", "net1"))
+    with pinging(one, "left", two.address("right", "net1")):
+        bed.agents[0].kill()
+        # what the engine asks meanwhile waits for the next agent
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(one.once, "net1", "ip", "-4", "address", "show", "eth0")
+            bed.agents[0].start(within=SOON)
+            assert "10.1.0." in waiting.result()
+    one.docker("restart", "-t", "0", "left")
+    reaches(one, "left", two.address("right", "net1"))
+
+
+def test_a_live_engine_restarts_and_its_containers_lose_nothing(
+    engines: tuple[Engine, Engine],
+) -> None:
+    one, two = engines
+    one.run("left", "net1")
+    two.run("right", "net1")
+    reaches(one, "left", two.address("right", "net1"))
+    with pinging(one, "left", two.address("right", "net1")):
+        one.kill()
+        one.start(within=SOON)
+    reaches(one, "left", "right")
+    one.run("more", "net1")
+    reaches(one, "more", "right")
+
+
+def test_an_engine_ends_its_containers_and_starts_them_again(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    one, two = engines
+    two.run("right", "net1")
+    one.command.remove("--live-restore")
+    try:
+        one.restart()
+        one.run("left", "net1", "--restart", "always", "--stop-timeout", "1")
+        one.run("gone", "net1", "--stop-timeout", "1")
+        one.kill()
+        one.start(within=SOON)
+        eventually(lambda: one.pings("left", "right"), "it runs again", within=SOON)
+        eventually(lambda: len(endpoints(bed)) == 2, "the other's endpoint is gone", within=SOON)
+        one.stop()
+        eventually(lambda: len(endpoints(bed)) == 1, "all of its endpoints are gone", within=SOON)
+        one.start()
+        eventually(lambda: one.pings("left", "right"), "it runs again", within=SOON)
+    finally:
+        one.command.append("--live-restore")
+        one.restart()
+
+
+def endpoints(bed: Bed) -> list[str]:
+    return list(bed.store.entries("/contiv.io/state/eps/"))
+
+
+def test_what_an_engine_has_forgotten_is_released(bed: Bed, engines: tuple[Engine, Engine]) -> None:
+    """An engine without its state has no endpoint; our links are alive, and nobody else's."""
+    one, _ = engines
+    one.run("lost", "net1")
+    one.kill()
+    (one.socket.parent / "docker" / "network" / "files" / "local-kv.db").unlink()
+    one.start()
+    eventually(lambda: "net1" in networks(one), "the engine has its networks again", within=SOON)
+    one.remove("lost")
+    eventually(lambda: not endpoints(bed), "the endpoint is released", within=SOON)
+
+
+def test_bad_input_is_refused_and_changes_nothing(bed: Bed, engines: tuple[Engine, Engine]) -> None:
+    one, _ = engines
+    path = one.plugin_socket
+    known = one.inspect("net1")["Id"]
+    endpoint = {"NetworkID": known, "EndpointID": "e1"}
+    for call, body, status, text in (
+        ("NetworkDriver.CreateEndpoint", None, 400, "the request has no body"),
+        ("NetworkDriver.CreateEndpoint", [], 400, "CreateEndpoint"),
+        ("NetworkDriver.CreateEndpoint", {**endpoint, "Interface": "x"}, 400, "Interface"),
+        ("NetworkDriver.CreateEndpoint", {**endpoint, "EndpointID": "../e"}, 400, "EndpointID"),
+        (
+            "NetworkDriver.CreateEndpoint",
+            {**endpoint, "Interface": {"Address": "10.1.0.300/24"}},
+            400,
+            "is not an address",
+        ),
+        ("NetworkDriver.Join", {**endpoint, "SandboxKey": "/x"}, 500, "is not on this host"),
+        ("IpamDriver.RequestAddress", {"PoolID": "10.1.0.0"}, 400, "is none of this driver"),
+        ("IpamDriver.RequestAddress", {"PoolID": "no.net|10.7.0.0/24"}, 500, "not found"),
+        ("IpamDriver.RequestPool", {"Pool": "10.1.0.0/33"}, 400, "is not a subnet"),
+        ("NetworkDriver.CreateNetwork", {"NetworkID": "n", "IPv4Data": {}}, 400, "IPv4Data"),
+        ("NetworkDriver.CreateNetwork", {"NetworkID": "x" * 2_000_000}, 413, "is larger than"),
+        ("NetworkDriver.Nothing", {}, 404, "no such call"),
+        ("DELETE", {}, 404, "no such call"),
+    ):
+        answer_status, answer = ask(path, "POST", f"/{call}", body)
+        assert (answer_status, answer["Err"]) == (status, answer["Error"])
+        assert text in answer["Err"]
+    for call in ("NetworkDriver.DeleteEndpoint", "NetworkDriver.Leave"):
+        assert ask(path, "POST", f"/{call}", endpoint) == (200, {"Err": ""})
+    assert ask(path, "GET", "/Plugin.Activate")[0] == 404
+    assert leftovers(bed) == []
+
+
+def test_many_containers_come_and_go_and_leave_nothing(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    def cycle(number: int) -> None:
+        engines[number % 2].once("net1", "true")
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(cycle, range(CYCLES)))
+    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    assert "no findings" in bed.netctl("ipam", "check") or not bed.netctl("ipam", "check").strip()

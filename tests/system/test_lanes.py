@@ -1,0 +1,94 @@
+"""A lane between two hosts that ARP was lost on is named and heals, though packets keep coming."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from tests.bed.cluster import Bed
+from tests.bed.hosts import Host
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.usefixtures("no_pods_left")]
+
+SLOW = 60.0
+"""Seconds within which a lane is checked, asked for and reported, on a busy machine."""
+
+
+@contextmanager
+def arp_lost(bed: Bed, *hosts: Host) -> Iterator[None]:
+    """Have the fabric lose what is broadcast to some hosts, as ARP requests are."""
+
+    def flood(word: str) -> None:
+        for host in hosts:
+            slave = ["ip", "link", "set", host.link, "type", "bridge_slave", "bcast_flood", word]
+            bed.fabric.namespace.run(slave)
+
+    flood("off")
+    try:
+        yield
+    finally:
+        flood("on")
+
+
+def knows(host: Host, peer: Host) -> bool:
+    """Say whether the tunnels of a host know another's MAC."""
+    table = host.ovs.appctl("tnl/neigh/show").splitlines()
+    return any(line.split()[:1] == [peer.address] for line in table)
+
+
+def forget(host: Host, peer: Host) -> bool:
+    """Have the tunnels of a host forget their neighbours; say whether they do not know a peer.
+
+    The host's own stack forgets the peer too: it asks whom it knows by unicast, which passes, and
+    Open vSwitch would learn from the answer.
+    """
+    host.namespace.run(["ip", "neigh", "flush", "to", peer.address])
+    host.ovs.appctl("tnl/neigh/flush")
+    return not knows(host, peer)
+
+
+def named(bed: Bed, host: Host, peer: Host) -> bool:
+    text = bed.netctl("host", "inspect", host.label)
+    return f"lane to {peer.label}: Open vSwitch does not know the MAC of {peer.address}" in text
+
+
+def test_a_closed_lane_is_named_and_heals(bed: Bed) -> None:
+    here, there = bed.hosts
+    pods = [bed.add_pod(host, f"lane-{host.label}") for host in bed.hosts]
+    near, far = pods
+    eventually(partial(passes, near, far), "the lane is open")
+    with arp_lost(bed, here, there):
+        for one, other in ((there, here), (here, there)):
+            eventually(partial(forget, one, other), "the tunnels forget")
+        assert not passes(near, far)
+        eventually(partial(named, bed, here, there), "the lane is named", within=SLOW)
+        assert not knows(here, there)
+        assert not passes(near, far)
+    # packets go on: it is they that keep the decision to drop alive
+    eventually(partial(passes, near, far), "the lane heals", within=SLOW)
+    eventually(lambda: not named(bed, here, there), "the fault is gone", within=SLOW)
+
+
+def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
+    """An agent that starts tells the others where its host is, which heals their lanes.
+
+    The agent there is paused: it asks for nothing itself.
+    """
+    here, there = bed.hosts
+    bed.agents[1].pause()
+    try:
+        bed.agents[0].kill()
+        eventually(partial(forget, there, here), "the tunnels forget")
+        bed.agents[0].spawn()
+        eventually(partial(knows, there, here), "the announcement is heard", within=SLOW)
+    finally:
+        bed.agents[1].resume()
+        for agent in bed.agents:
+            agent.await_ready()
+
+
+def passes(near: Pod, far: Pod) -> bool:
+    return near.ping(far.address) is not None

@@ -1,0 +1,197 @@
+"""Services for what is no pod: refusals, traffic policies, health checks, and beside kube-proxy.
+
+`test_service_table` asks every kind of target by every way.
+"""
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import pytest
+
+from netplugin.world.kube_services import SERVICES, SLICES
+from tests.bed.cluster import Bed
+from tests.bed.hosts import FABRIC_ADDRESS
+from tests.bed.kubernetes import ApiServer, endpoint_slice, service
+from tests.bed.netns import Namespace, http_request
+from tests.bed.pods import Pod
+from tests.bed.waiting import eventually
+from tests.system.echoes import answering, asks, dials, echoing
+
+pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
+
+API_PORT = 6443
+ADDRESS, EXTERNAL = "10.96.0.10", "203.0.113.9"
+NODE_PORT, TARGET, CHECK_PORT = 30080, 8080, 30999
+PORTS = [
+    {"name": name, "port": 80, "protocol": name.upper(), "nodePort": NODE_PORT}
+    for name in ("tcp", "udp")
+]
+PATIENCE = 3.0
+SILENCE = 1.0
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
+    """Tell the agents of the API server."""
+    file = tmp_path_factory.mktemp("kubernetes") / "contiv.json"
+    server = f"http://{FABRIC_ADDRESS}:{API_PORT}"
+    file.write_text(json.dumps({"K8S_API_SERVER": server, "K8S_TOKEN": "secret"}))
+    return {"netplugin": ["--k8s-config", str(file), "--audit-interval", "2"]}
+
+
+@pytest.fixture(scope="module")
+def api(bed: Bed) -> Iterator[ApiServer]:
+    """Run the API server beside netmaster; hosts forward, and have a default route."""
+    for host in bed.hosts:
+        host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        host.namespace.run(["ip", "route", "add", "default", "via", FABRIC_ADDRESS])
+    first = bed.hosts[0].address
+    bed.fabric.namespace.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", first])
+    with ApiServer(bed.fabric.address, API_PORT, namespace=bed.fabric.namespace) as api:
+        api.token = "secret"
+        bed.api = api
+        yield api
+        bed.api = None
+
+
+@pytest.fixture(scope="module")
+def pods(bed: Bed, api: ApiServer) -> Iterator[list[Pod]]:
+    """Run a pod on each host; the first one serves."""
+    assert bed.api is api, "kubelet tells the server of pods"
+    pods = [bed.add_pod(host, f"p-{host.label}") for host in bed.hosts]
+    yield pods
+    for pod in pods:
+        bed.delete_pod(pod)
+
+
+@contextmanager
+def serving(bed: Bed, api: ApiServer, pods: list[Pod], **spec: object) -> Iterator[None]:
+    """Run the service, with one target: a pod of the first host."""
+    namespace, address = pods[0].namespace, pods[0].address
+    body = service(ADDRESS, *PORTS)
+    body["spec"] |= {"externalIPs": [EXTERNAL], **spec}
+    ready = [{"name": one["name"], "port": TARGET, "protocol": one["protocol"]} for one in PORTS]
+    with ExitStack() as stack:
+        stack.enter_context(answering(namespace, address, TARGET))
+        stack.enter_context(echoing(namespace, address, TARGET))
+        api.put(SLICES, "shop", "web-a", **endpoint_slice("web", address, ports=ready))
+        api.put(SERVICES, "shop", "web", **body)
+        eventually(
+            lambda: all(rules_lead_to(host.namespace, address) for host in bed.hosts),
+            "the rules",
+            within=60,
+        )
+        yield
+        api.delete(SERVICES, "shop", "web")
+        eventually(
+            lambda: not any(rules_lead_to(h.namespace, address) for h in bed.hosts), "no rules"
+        )
+
+
+def rules_lead_to(namespace: Namespace, address: str) -> bool:
+    shown = namespace.run(["iptables", "-w", "-t", "nat", "-S"]).stdout
+    # the rules that lead to the chains come last
+    return f"--to-destination {address}:{TARGET}" in shown and "-j CONTIV-SOURCES" in shown
+
+
+def contiv_rules(namespace: Namespace) -> list[str]:
+    """Return the rules and chains of services on a host."""
+    tables = [
+        namespace.run(["iptables", "-w", "-t", t, "-S"]).stdout for t in ("nat", "filter", "raw")
+    ]
+    lines = "".join(tables).splitlines()
+    return [line for line in lines if "CONTIV-" in line or "contiv-services" in line]
+
+
+def test_beside_kube_proxy_pods_alone_are_served(bed: Bed, api: ApiServer, pods: list[Pod]) -> None:
+    """What an earlier start made goes; pods reach services by the switch as before."""
+    first, agent = bed.hosts[0], bed.agents[0]
+    _, client = pods
+    mapped = {"hostPort": 8099, "containerPort": TARGET, "protocol": "tcp"}
+    with serving(bed, api, pods):
+        pod = bed.add_pod(first, "mapped", host_ports=[mapped])
+        assert contiv_rules(first.namespace)
+        agent.kill()
+        agent.command.append("--kube-proxy=beside")
+        try:
+            agent.start(within=60)
+            gone = lambda: not contiv_rules(first.namespace)  # noqa: E731 - a condition
+            eventually(gone, "the rules of services are gone", within=60)
+            assert not dials(bed.fabric.namespace, first.address, NODE_PORT, SILENCE)
+            for source in (client, pod):
+                reached = partial(dials, source.namespace, ADDRESS, 80, PATIENCE)
+                eventually(reached, f"{source.name} is served by the switch")
+            with answering(pod.namespace, pod.address, TARGET):
+                assert dials(bed.fabric.namespace, first.address, 8099), "a host port stays"
+        finally:
+            agent.kill()
+            agent.command.remove("--kube-proxy=beside")
+            agent.start(within=60)
+            bed.delete_pod(pod)
+        back = partial(dials, bed.fabric.namespace, first.address, NODE_PORT, SILENCE)
+        eventually(back, "the next start makes the rules again", within=60)
+
+
+def test_a_service_without_targets_refuses(bed: Bed, api: ApiServer) -> None:
+    api.put(SERVICES, "shop", "web", **service(ADDRESS, *PORTS))
+    api.put(SLICES, "shop", "web-a", **endpoint_slice("web", ports=[]))
+    host = bed.hosts[0]
+
+    def refused() -> bool:
+        listed = host.namespace.run(["iptables", "-w", "-S", "CONTIV-REFUSED"], check=False).stdout
+        return ADDRESS in listed
+
+    eventually(refused, "the rules that refuse")
+    for source, address, port in (
+        (host.namespace, ADDRESS, 80),
+        (bed.fabric.namespace, host.address, NODE_PORT),
+    ):
+        # not by patience running out: the client is told
+        assert source.call(partial(told, address, port))
+    api.delete(SERVICES, "shop", "web")
+
+
+def told(address: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        client.settimeout(PATIENCE)
+        try:
+            client.connect((address, port))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return False
+
+
+def checked(url: str, source: Namespace) -> tuple[int, int] | None:
+    """Return the status of a health check and the number of targets it says there are."""
+    try:
+        status, body = http_request(url, namespace=source)
+    except ConnectionRefusedError:
+        return None
+    return status, json.loads(body)["localEndpoints"]
+
+
+def test_traffic_that_is_to_stay_local_keeps_its_source(
+    bed: Bed, api: ApiServer, pods: list[Pod]
+) -> None:
+    one, two = bed.hosts
+    outside = bed.fabric.namespace
+    local = {"externalTrafficPolicy": "Local", "healthCheckNodePort": CHECK_PORT}
+    with serving(bed, api, pods, type="LoadBalancer", **local):
+        checks = {
+            host.address: f"http://{host.address}:{CHECK_PORT}/healthz" for host in (one, two)
+        }
+        for host, status, count in ((one, 200, 1), (two, 503, 0)):
+            said = partial(checked, checks[host.address], outside)
+            eventually(partial(lambda said, wanted: said() == wanted, said, (status, count)), "")
+        assert not dials(outside, two.address, NODE_PORT, SILENCE), "no target there"
+        assert dials(outside, one.address, NODE_PORT)
+        assert asks(outside, one.address, NODE_PORT)
+        assert dials(two.namespace, "127.0.0.1", NODE_PORT, PATIENCE), "the inside goes everywhere"
+    with answering(pods[0].namespace, pods[0].address, TARGET) as callers:
+        pass
+    assert callers == []

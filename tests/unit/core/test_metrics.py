@@ -1,0 +1,35 @@
+"""Histograms and stopwatches count what they are told."""
+
+import pytest
+
+from core.metrics import Histogram, HistogramMap
+
+
+def test_a_value_is_counted_in_the_first_interval_that_holds_it() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 2.0, 7.0):
+        histogram.observe(value)
+    assert histogram.counts == [2, 2, 1]
+    assert histogram.sum == 12.0
+
+
+def test_a_copy_stays_as_it_was() -> None:
+    seconds = HistogramMap((1.0,))
+    seconds.observe(0.5, "a")
+    before = seconds.copy()
+    seconds.observe(0.5, "a")
+    seconds.observe(0.5, "b")
+    assert {labels: one.counts for labels, one in before.items()} == {("a",): [1, 0]}
+    assert {labels: one.counts for labels, one in seconds.copy().items()} == {
+        ("a",): [2, 0],
+        ("b",): [1, 0],
+    }
+
+
+def test_a_stopwatch_counts_bodies_that_do_not_fail() -> None:
+    seconds = HistogramMap()
+    with seconds.timed("good"):
+        pass
+    with pytest.raises(ValueError), seconds.timed("bad"):
+        raise ValueError
+    assert {labels: sum(one.counts) for labels, one in seconds.copy().items()} == {("good",): 1}

@@ -1,0 +1,1 @@
+"""What `deploy/` has: units, settings, examples, alerts and the dashboard."""

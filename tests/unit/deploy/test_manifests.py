@@ -1,0 +1,163 @@
+"""The manifests of Kubernetes: flags that exist, rights that suffice and no more, one image."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from core.version import VERSION
+from daemons import flags
+from daemons.health import HEALTHZ, PATHS, READYZ
+from netmaster import settings as netmaster_settings
+from netplugin import settings as netplugin_settings
+from netplugin.commands import cni_files
+from netplugin.kube.config import KubeConfig
+from netplugin.kube.resources import NAMESPACES, NODES, POLICIES, SERVICES, SLICES, pods_of
+
+DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
+FLAGS = {"NETMASTER": netmaster_settings.FLAGS, "NETPLUGIN": netplugin_settings.FLAGS}
+FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml")
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+INSTALLED = documents(DEPLOY / "contiv.yaml")
+
+
+def one(kind: str, name: str, of: list[dict[str, Any]] = INSTALLED) -> dict[str, Any]:
+    found = [x for x in of if (x["kind"], x["metadata"]["name"]) == (kind, name)]
+    assert len(found) == 1, (kind, name)
+    return found[0]
+
+
+def pods(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for one in objects:
+        if "template" in one.get("spec", {}):
+            yield one["spec"]["template"]["spec"]
+
+
+def containers(objects: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for pod in pods(objects):
+        yield from (*pod.get("initContainers", []), *pod.get("containers", []))
+
+
+def values(path: Path) -> dict[str, str]:
+    """Return all variables of daemons that a file sets, with their values."""
+    found: dict[str, str] = {}
+    for one in documents(path):
+        if one["kind"] == "ConfigMap":
+            found |= one["data"]
+    for container in containers(documents(path)):
+        found |= {entry["name"]: entry.get("value", "") for entry in container.get("env", [])}
+    return {name: value for name, value in found.items() if name.startswith("CONTIV_")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
+def test_variables_of_daemons_are_those_of_flags(path: Path) -> None:
+    for name in values(path):
+        _, daemon, rest = name.split("_", 2)
+        assert rest in {flag.env for flag in FLAGS[daemon]}, name
+
+
+@pytest.mark.parametrize("overlay", ["vxlan", "vlan", "your-store", "without-kube-proxy"])
+def test_the_settings_of_each_overlay_are_valid(overlay: str) -> None:
+    base = values(DEPLOY / "base" / "configuration.yaml") | values(
+        DEPLOY / "base" / "netplugin.yaml"
+    )
+    for path in sorted((DEPLOY / "overlays" / overlay).glob("*.yaml")):
+        if path.name != "kustomization.yaml":
+            base |= values(path)
+    environ = {
+        name: value.replace("$(CONTIV_ETCD_SERVICE_HOST)", "192.0.2.7")
+        for name, value in base.items()
+    }
+    environ |= dict.fromkeys(
+        ("CONTIV_NETPLUGIN_CONTROL_IP", "CONTIV_NETPLUGIN_VTEP_IP"), "192.0.2.1"
+    ) | {"CONTIV_NETPLUGIN_HOST": "n1"}
+    read = flags.read("netplugin", netplugin_settings.FLAGS, [], environ, VERSION)
+    assert read is not None
+    agent = netplugin_settings.resolve(read, lambda: "192.0.2.1")
+    assert agent.mode == "kubernetes"
+    read = flags.read("netmaster", netmaster_settings.FLAGS, [], environ, VERSION)
+    assert read is not None
+    master = netmaster_settings.resolve(read, lambda: "192.0.2.1")
+    assert master.address_cooldown == 30
+
+
+def test_the_agent_may_read_what_it_follows_and_nothing_else() -> None:
+    followed = [SERVICES, *SLICES.alternatives(), NAMESPACES, NODES, pods_of("n1"), *POLICIES]
+    wanted = {(one.group, one.name) for one in followed}
+    given = set()
+    for rule in one("ClusterRole", "contiv-netplugin")["rules"]:
+        assert rule["verbs"] == ["get", "list", "watch"]
+        given |= {(group, name) for group in rule["apiGroups"] for name in rule["resources"]}
+    assert given == wanted
+
+
+def test_only_the_agents_have_a_token() -> None:
+    assert one("ServiceAccount", "contiv")["automountServiceAccountToken"] is False
+    accounts = [pod["serviceAccountName"] for pod in pods(INSTALLED)]
+    assert sorted(accounts) == ["contiv", "contiv", "contiv", "contiv-netplugin"]
+
+
+def test_nobody_is_privileged_and_each_says_what_it_needs() -> None:
+    everything = [*INSTALLED, *documents(DEPLOY / "openvswitch" / "openvswitch.yaml")]
+    for container in containers(everything):
+        context = container["securityContext"]
+        assert "privileged" not in context, container["name"]
+        assert context["capabilities"]["drop"] == ["ALL"], container["name"]
+
+
+def test_images_have_this_version() -> None:
+    everything = [*INSTALLED, *documents(DEPLOY / "openvswitch" / "openvswitch.yaml")]
+    images = {container["image"] for container in containers(everything)}
+    assert images == {f"contiv/{name}:{VERSION}" for name in ("netplugin", "etcd", "openvswitch")}
+
+
+def test_probes_ask_what_the_daemons_answer() -> None:
+    agent, _ = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]["containers"]
+    (master,) = one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"]
+    assert {HEALTHZ, READYZ} == PATHS
+    for container in (agent, master):
+        assert container["livenessProbe"]["httpGet"]["path"] == HEALTHZ
+        assert container["readinessProbe"]["httpGet"]["path"] == READYZ
+    ports = {port["name"]: port["containerPort"] for port in agent["ports"]}
+    assert ports == {"health": netplugin_settings.REST_PORT}
+
+
+def test_commands_of_the_containers_exist() -> None:
+    agent = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]
+    commands = [one["command"] + one.get("args", []) for one in agent["initContainers"]]
+    commands += [one["command"] + one.get("args", []) for one in agent["containers"][1:]]
+    parsed = [cni_files._parser().parse_args(command[1:]) for command in commands]
+    assert [one.command for one in parsed] == ["install-cni", "keep-cni"]
+
+
+def test_configuration_files_can_be_read() -> None:
+    data = one("ConfigMap", "contiv-files")["data"]
+    KubeConfig.model_validate(json.loads(data["contiv.json"]))
+    conflist = json.loads(data["10-contiv.conflist"])
+    assert conflist["plugins"][0]["type"] == "contivk8s"
+    named = documents(DEPLOY / "overlays" / "without-kube-proxy" / "addresses.yaml")
+    named_servers = json.loads(one("ConfigMap", "contiv-files", named)["data"]["contiv.json"])
+    assert KubeConfig.model_validate(named_servers).servers == ("https://192.0.2.1:6443",)
+
+
+def test_the_one_file_has_all_objects_of_its_overlay() -> None:
+    parts = [path for name in ("base", "etcd") for path in (DEPLOY / name).glob("*.yaml")]
+    objects = [x for path in parts if path.name != "kustomization.yaml" for x in documents(path)]
+    names = sorted((x["kind"], x["metadata"]["name"]) for x in objects)
+    assert sorted((x["kind"], x["metadata"]["name"]) for x in INSTALLED) == names
+
+
+def test_the_image_has_every_package() -> None:
+    root = DEPLOY.parents[1]
+    listed = re.findall(r"^!(\w+)$", (root / ".containerignore").read_text(), re.MULTILINE)
+    packages = {path.parent.name for path in root.glob("*/py.typed")}
+    assert packages <= set(listed)

@@ -1,0 +1,110 @@
+"""Alert rules and dashboard: their metrics and labels exist, and each alert begins and ends."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pytest
+import yaml
+
+from core.metrics import Kind, Metric
+from netctl.main import cli
+from netmaster import metrics as of_master
+from netplugin.startup import metric_names as of_agent
+
+ROOT: Final = Path(__file__).parents[3]
+MONITORING: Final = ROOT / "deploy" / "monitoring"
+ALERTS: Final = yaml.safe_load((MONITORING / "alerts.yml").read_text())
+RULES: Final[list[dict[str, Any]]] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+DASHBOARD: Final = json.loads((MONITORING / "dashboard.json").read_text())
+CASES: Final = Path(__file__).with_name("alerts_test.yml")
+DECLARED: Final[dict[str, Metric]] = {
+    one.name: one for one in (*of_master.METRICS, *of_agent.METRICS)
+}
+
+
+def known(name: str) -> Metric | None:
+    """Return the metric that a name in an expression is of."""
+    for suffix in ("_bucket", "_sum", "_count"):
+        found = DECLARED.get(name.removesuffix(suffix))
+        if name.endswith(suffix) and found is not None:
+            return found if found.kind is Kind.HISTOGRAM else None
+    found = DECLARED.get(name)
+    return found if found is not None and found.kind is not Kind.HISTOGRAM else None
+
+
+def expressions() -> Iterator[str]:
+    """Yield all expressions of rules and dashboard."""
+    yield from (rule["expr"] for rule in RULES)
+    for panel in DASHBOARD["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+
+
+@pytest.mark.parametrize("expression", list(expressions()))
+def test_every_metric_and_label_of_an_expression_exists(expression: str) -> None:
+    names = re.findall(r"\b(contiv_\w+)(?:\{([^}]*)\})?", expression)
+    assert names or re.search(r"\b(up|process_)", expression)
+    for name, selector in names:
+        metric = known(name)
+        assert metric is not None, name
+        labels = set(re.findall(r"(\w+)(?:=~|!~|!=|=)", selector))
+        assert labels <= {*metric.labels, "job", "instance"}, name
+
+
+def test_every_counter_is_read_as_a_rate() -> None:
+    for expression in expressions():
+        for name, metric in DECLARED.items():
+            if metric.kind is Kind.COUNTER and name in expression:
+                assert re.search(rf"(rate|increase|changes)\(\s*{name}\b", expression), expression
+
+
+def test_promtool_accepts_the_rules() -> None:
+    command = ["promtool", "check", "rules", str(MONITORING / "alerts.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_alert_begins_with_its_failure_and_ends_after_it(tmp_path: Path) -> None:
+    cases = yaml.safe_load(CASES.read_text())
+    tested = {case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"]}
+    assert tested == {rule["alert"] for rule in RULES}
+    # Texts are for people: `promtool` would want them word by word.
+    plain = [{k: v for k, v in rule.items() if k != "annotations"} for rule in RULES]
+    rules = {"groups": [{"name": "all", "rules": plain}]}
+    (tmp_path / "alerts.yml").write_text(yaml.safe_dump(rules))
+    (tmp_path / "alerts_test.yml").write_text(CASES.read_text())
+    command = ["promtool", "test", "rules", "alerts_test.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_happened_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert set(rule["annotations"]) == {"summary", "action"}
+    assert rule["labels"]["severity"] in {"critical", "warning"}
+    for command in re.findall(r"`netctl ([\w -]+)`", rule["annotations"]["action"]):
+        found: click.Command | None = cli
+        for word in command.split():
+            assert isinstance(found, click.Group)
+            found = found.get_command(click.Context(found), word)
+            assert found is not None, command
+
+
+def test_panels_of_the_dashboard_do_not_overlap_and_have_units() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        assert panel["type"] == "row" or panel["fieldConfig"]["defaults"]["unit"]
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(numbers) == len(set(numbers))

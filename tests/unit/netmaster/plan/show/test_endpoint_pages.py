@@ -1,0 +1,95 @@
+"""Pages of endpoints: what fits a query, in the order of keys, and where the next page begins."""
+
+from collections.abc import Collection
+
+import pytest
+
+from core.errors import Invalid
+from netmaster.plan.show.endpoint_pages import EndpointQuery, page, query
+from tests.unit.netmaster.scene import Scene
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    """Two tenants, each with a network n1; three endpoints in one, one in the other."""
+    scene = Scene()
+    scene.network("n1")
+    scene.group("web")
+    scene.endpoint("a", host="h1", service_name="web")
+    scene.endpoint("b", host="h2")
+    scene.endpoint("c", host="h1")
+    scene.start("c", {"app": "shop", "tier": "db"})
+    scene.tenant("blue")
+    scene.network("n1", tenant_name="blue")
+    scene.endpoint("d", tenant="blue", host="h1")
+    return scene
+
+
+def found(scene: Scene, wanted: EndpointQuery) -> list[str]:
+    return [one["endpointID"] for one in page(scene.view, wanted).items]
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({}, ["d", "a", "b", "c"]),
+        ({"tenant": ["default"]}, ["a", "b", "c"]),
+        ({"tenant": ["blue"], "network": ["n1"]}, ["d"]),
+        ({"network": ["n1"], "host": ["h1"]}, ["d", "a", "c"]),
+        ({"tenant": ["default"], "group": ["web"]}, ["a"]),
+        ({"tenant": ["blue"], "group": ["web"]}, []),
+        ({"container": ["id-c"]}, ["c"]),
+        ({"label": ["app=shop", "tier"]}, ["c"]),
+        ({"label": ["app=shop", "tier=web"]}, []),
+        ({"address": ["10.1.1.2"], "tenant": ["default"]}, ["b"]),
+        ({"address": ["10.1.1.0/30"], "tenant": ["default"]}, ["a", "b", "c"]),
+        ({"address": ["fd00::/8"]}, []),
+    ],
+)
+def test_a_query_finds_what_has_all_it_names(
+    scene: Scene, asked: dict[str, list[str]], names: list[str]
+) -> None:
+    assert found(scene, query(asked)) == names
+
+
+def test_pages_show_each_endpoint_once(scene: Scene) -> None:
+    shown: list[str] = []
+    after = ""
+    while True:
+        read = page(scene.view, query({"limit": ["1"], "after": [after]}))
+        shown += [one["endpointID"] for one in read.items]
+        after = read.next
+        if not after:
+            break
+    assert shown == ["d", "a", "b", "c"]
+
+
+def test_a_client_sees_its_own_tenants_only(scene: Scene) -> None:
+    assert found(scene, EndpointQuery(tenants=frozenset({"blue"}))) == ["d"]
+    assert found(scene, EndpointQuery(tenants=frozenset({"blue"}), tenant="default")) == []
+
+
+def test_what_is_shown(scene: Scene) -> None:
+    (shown,) = page(scene.view, query({"container": ["id-c"]})).items
+    assert shown["addresses"] == ["10.1.1.3"]
+    assert shown["labels"] == {"app": "shop", "tier": "db"}
+    assert (shown["tenant"], shown["network"], shown["host"]) == ("default", "n1", "h1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"colour": ["red"]}, r"^unknown parameter colour; known are address, after"),
+        ({"tenants": ["blue"]}, r"^unknown parameter tenants"),
+        ({"host": ["a", "b"]}, r"^parameter host is given 2 times"),
+        ({"address": ["10.1"]}, r"^parameter address=10\.1 is neither"),
+        ({"limit": ["0"]}, r"^parameter limit=0 is not a number from 1 to 5000"),
+        ({"limit": ["9999999999999"]}, r"^parameter limit="),
+        ({"label": ["=x"]}, r"^parameter label==x has no name"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_refused(
+    asked: dict[str, Collection[str]], message: str
+) -> None:
+    with pytest.raises(Invalid, match=message):
+        query(asked)

@@ -1,0 +1,179 @@
+"""A lane whose next hop Open vSwitch does not know is asked for, and named if that is in vain."""
+
+import asyncio
+from collections.abc import Mapping
+from ipaddress import IPv4Address
+
+import pytest
+
+from core.errors import HostError, SwitchRefused, SwitchUnavailable
+from core.ids import HostLabel
+from core.tasks import background
+from netplugin.bridges.lanes import Lanes, LaneTiming, known_neighbours, route_of
+from tests.unit.netplugin.agent import eventually
+
+OWN = IPv4Address("192.0.2.1")
+NEAR, FAR = HostLabel("near"), HostLabel("far")
+NEAR_END, FAR_END = IPv4Address("192.0.2.2"), IPv4Address("198.51.100.2")
+GATEWAY = IPv4Address("192.0.2.254")
+TABLE = """\
+IP                                            MAC                 Bridge
+==========================================================================
+"""
+
+
+class Net:
+    """An Open vSwitch and the network around it, on which some answer ARP."""
+
+    def __init__(self) -> None:
+        self.peers = {NEAR: NEAR_END, FAR: FAR_END}
+        self.known: set[IPv4Address] = {NEAR_END, GATEWAY}
+        self.answering: set[IPv4Address] = {NEAR_END, GATEWAY}
+        self.asked: list[tuple[str, IPv4Address, IPv4Address]] = []
+        self.announced: list[tuple[str, IPv4Address]] = []
+        self.found: Mapping[HostLabel, str] | None = None
+        self.away = False
+        self.link_up = True
+
+    async def call(self, command: str, *arguments: str) -> str:
+        await asyncio.sleep(0)
+        if self.away:
+            raise SwitchUnavailable("no ovs-vswitchd")
+        if command == "tnl/neigh/show":
+            lines = [f"{address}    02:00:00:00:00:01   br-phy" for address in self.known]
+            return TABLE + "\n".join([*lines, "fe80::1    02:00:00:00:00:01   br-phy"])
+        assert command == "ovs/route/lookup"
+        if arguments == ("203.0.113.9",):
+            raise SwitchRefused("Not found")
+        gateway = GATEWAY if arguments == (str(FAR_END),) else "::"
+        return f"src {OWN}\ngateway {gateway}\ndev br-phy\n"
+
+    def ask(self, link: str, address: IPv4Address, target: IPv4Address) -> None:
+        if not self.link_up:
+            raise HostError(f"cannot send ARP by {link}: down")
+        self.asked.append((link, address, target))
+        if target in self.answering:
+            self.known.add(target)
+
+    def announce(self, link: str, address: IPv4Address) -> None:
+        self.announced.append((link, address))
+
+    def take(self, faults: Mapping[HostLabel, str]) -> None:
+        self.found = faults
+
+    def lanes(self) -> Lanes:
+        return Lanes(
+            peers=lambda: self.peers,
+            control=self,
+            arp=self,
+            report_faults=self.take,
+            timing=LaneTiming(check=0.001, answer=0.001),
+        )
+
+
+async def test_new_peers_are_told_of_this_host_once() -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    assert (net.announced, net.found) == ([("br-phy", OWN)], {})
+    await lanes.check()
+    assert len(net.announced) == 1
+    net.peers[NEAR] = IPv4Address("192.0.2.3")
+    net.answering.add(net.peers[NEAR])
+    await lanes.check()
+    assert len(net.announced) == 2
+
+
+async def test_what_is_unknown_is_asked_for_and_heals_unnamed() -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    net.asked.clear()
+    net.known -= {NEAR_END}
+    await lanes.check()
+    assert net.asked == [("br-phy", OWN, NEAR_END)]
+    assert len(net.announced) == 2
+    assert net.found == {}
+
+
+async def test_a_lane_that_stays_closed_is_named_until_it_opens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    net = Net()
+    net.known, net.answering = set(), {NEAR_END}
+    lanes = net.lanes()
+    with caplog.at_level("INFO"):
+        await lanes.check()
+        await lanes.check()
+        assert net.found is not None
+        assert net.found.keys() == {FAR}
+        assert str(GATEWAY) in net.found[FAR]
+        assert "see that ARP passes" in net.found[FAR]
+        net.answering.add(GATEWAY)
+        await lanes.check()
+    assert net.found == {}
+    assert [record.message for record in caplog.records] == ["lane closed", "lane open again"]
+
+
+async def test_a_peer_that_is_silent_is_asked_for_anew() -> None:
+    net = Net()
+    lanes = net.lanes()
+    await lanes.check()
+    net.asked.clear()
+    lanes.suspect(NEAR)
+    lanes.suspect(HostLabel("gone"))
+    await lanes.check()
+    assert net.asked == [("br-phy", OWN, NEAR_END)]
+    await lanes.check()
+    assert len(net.asked) == 1
+
+
+async def test_a_lane_without_a_route_is_named() -> None:
+    net = Net()
+    net.peers = {NEAR: NEAR_END, FAR: IPv4Address("203.0.113.9")}
+    await net.lanes().check()
+    assert net.found is not None
+    assert net.found.keys() == {FAR}
+    assert "no route" in net.found[FAR]
+
+
+async def test_a_link_that_sends_no_arp_is_named() -> None:
+    net = Net()
+    net.link_up, net.known = False, set()
+    await net.lanes().check()
+    assert net.found is not None
+    assert set(net.found.values()) == {"cannot send ARP by br-phy: down"}
+
+
+async def test_a_switch_that_is_away_changes_nothing() -> None:
+    net = Net()
+    net.known, net.answering = set(), set()
+    lanes = net.lanes()
+    await lanes.check()
+    before, net.away = net.found, True
+    await lanes.check()
+    assert net.found is before
+
+
+async def test_lanes_are_checked_again_and_again() -> None:
+    net = Net()
+    async with background("lanes", net.lanes().run()):
+        await eventually(lambda: net.found == {})
+        net.known.clear()
+        await eventually(lambda: net.known == {NEAR_END, GATEWAY})
+
+
+def test_a_host_without_peers_has_no_lanes() -> None:
+    net = Net()
+    net.peers, net.away = {}, True
+    asyncio.run(net.lanes().check())
+    assert net.found == {}
+
+
+def test_addresses_of_ipv6_are_no_neighbours_of_tunnels() -> None:
+    assert known_neighbours(TABLE + "fe80::1  02:00:00:00:00:01  br-phy\n") == frozenset()
+
+
+def test_an_answer_without_a_route_is_refused() -> None:
+    with pytest.raises(ValueError, match="no route"):
+        route_of("Not found", NEAR_END)

@@ -1,0 +1,118 @@
+"""What keeps the rules of services: when they are made, in which order, and when removed."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from netplugin.bridges.health_checks import Health
+from netplugin.bridges.service_access import (
+    HostRules,
+    ServiceAccess,
+    health_checks,
+    hooks,
+    loopback_guards,
+)
+from netplugin.bridges.service_rules import Here
+from netplugin.kernel.iptables import IptablesRule
+from netplugin.kernel.iptables_chains import Chains
+from netplugin.settings import KubeProxy
+from netplugin.world.builder import WorldBuilder
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from ofnet.world import FwdMode
+from tests.unit.netplugin.records import HOST
+
+ADDRESS = IPv4Address("192.168.2.10")
+SERVICE = KubeService(
+    namespace="shop",
+    name="web",
+    addresses=(IPv4Address("10.96.0.1"),),
+    health_check_node_port=30999,
+    ports=(
+        KubePort(
+            name="http",
+            protocol="TCP",
+            port=80,
+            targets=frozenset(
+                KubeTarget(address=one, port=8080) for one in (ADDRESS, IPv4Address("10.1.0.2"))
+            ),
+        ),
+    ),
+)
+
+
+class Outside:
+    """The clients of rules: what they were told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+
+    async def replace(self, version: int, wanted: Chains) -> None:
+        self.told.append(("chains", (version, sorted(wanted))))
+
+    async def remove(self, tables: Sequence[str]) -> None:
+        self.told.append(("removed", tuple(tables)))
+
+    async def keep(self, wanted: Any) -> bool:
+        kind = "health" if isinstance(wanted, dict) else "rules"
+        self.told.append((kind, list(wanted)))
+        return True
+
+    async def route_localnet(self, link: str) -> None:
+        self.told.append(("localnet", link))
+
+
+def access(outside: Outside, world: WorldBuilder, *, complete: bool = True) -> ServiceAccess:
+    host: Any = outside
+    others: Any = SimpleNamespace(complete=complete, changed=None, ports_changed=None)
+    return ServiceAccess(
+        feed=others,
+        host_rules=HostRules(
+            iptables=host, chains=host, health=host, route_localnet=outside.route_localnet
+        ),
+        world=world,
+        reconciler=others,
+        address=ADDRESS,
+        interval=60.0,
+        replace=True,
+    )
+
+
+@pytest.fixture
+def world() -> WorldBuilder:
+    """Return a World with a service."""
+    world = WorldBuilder(HOST, FwdMode.ROUTING)
+    world.put_kube_service(SERVICE)
+    return world
+
+
+async def test_chains_come_before_what_leads_to_them_and_guards_before_loopback(
+    world: WorldBuilder,
+) -> None:
+    outside = Outside()
+    await access(outside, world).converge()
+    assert [kind for kind, _ in outside.told] == [*("chains", "rules", "localnet", "health")]
+    rules: Collection[IptablesRule] = outside.told[1][1]
+    assert set(rules) == {*loopback_guards(), *hooks(4)}
+    assert outside.told[-1][1] == [30999]
+
+
+async def test_nothing_is_touched_before_all_services_are_listed(world: WorldBuilder) -> None:
+    outside = Outside()
+    assert await access(outside, world, complete=False).converge() is None
+    assert outside.told == []
+
+
+def test_targets_of_this_host_are_counted() -> None:
+    here = Here(address=ADDRESS, targets=frozenset({ADDRESS}), private=None)
+    assert health_checks([SERVICE], here) == {30999: Health("shop", "web", 1)}
+    (port,) = SERVICE.ports
+    ending = replace(SERVICE, ports=(replace(port, draining=port.targets),))
+    assert health_checks([ending], here) == {30999: Health("shop", "web", 0)}, "nothing new"
+
+
+def test_there_are_two_ways_beside_kube_proxy() -> None:
+    assert [one.value for one in KubeProxy] == ["replace", "beside"]

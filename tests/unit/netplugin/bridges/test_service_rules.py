@@ -1,0 +1,180 @@
+"""The rules of services: each port spread over its targets, and what has none refused."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+
+import pytest
+
+from netplugin.bridges.service_rules import (
+    MARK,
+    NODE_PORTS,
+    REFUSED,
+    SERVICES,
+    SOURCES,
+    Address,
+    Here,
+    Rules,
+    rules,
+)
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+
+HOST = IPv4Address("192.168.77.1")
+OURS, THEIRS = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
+SIX = IPv6Address("fd00::1")
+HERE = Here(
+    address=HOST, targets=frozenset({HOST, OURS, SIX}), private=IPv4Network("172.19.0.0/16")
+)
+CLUSTER, EXTERNAL = IPv4Address("10.96.0.1"), IPv4Address("203.0.113.9")
+
+
+def service(*targets: Address, **more: object) -> KubeService:
+    port = KubePort(
+        name="http",
+        protocol="TCP",
+        port=80,
+        node_port=30080,
+        targets=frozenset(KubeTarget(address=one, port=8080) for one in targets),
+    )
+    made = KubeService(namespace="shop", name="web", addresses=(CLUSTER,), ports=(port,))
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def ways(made: Rules, chain: str, match: str) -> Iterator[list[str]]:
+    """Yield the rules met from a chain on, one list for each way to its end."""
+    for line in made.nat[chain]:
+        if match and match not in line:
+            continue
+        target = line.rpartition("-j ")[2].split()[0]
+        if target in made.nat:
+            yield from ([line, *rest] for rest in ways(made, target, ""))
+        else:
+            yield [line]
+
+
+def targets(made: Rules, chain: str, match: str) -> set[str]:
+    ends = (way[-1] for way in ways(made, chain, match))
+    return {line.partition("--to-destination ")[2] for line in ends if "DNAT" in line}
+
+
+def test_a_cluster_address_leads_to_every_target() -> None:
+    made = rules([service(OURS, THEIRS)], 4, HERE)
+    assert targets(made, SERVICES, "-d 10.96.0.1/32 -p tcp -m tcp --dport 80") == {
+        "10.1.0.1:8080",
+        "10.1.0.2:8080",
+    }
+    marks = [way for way in ways(made, SERVICES, str(CLUSTER)) if "MARK" in way[-1]]
+    assert all("-s 10.1.0." in way[-1] for way in marks), "only what is its own target"
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_each_target_gets_as_many_connections(count: int) -> None:
+    many = [IPv4Address("10.1.0.0") + number for number in range(1, count + 1)]
+    made = rules([service(*many)], 4, HERE)
+    (entrance,) = (line.split()[-1] for line in made.nat[SERVICES] if str(CLUSTER) in line)
+    left, shares = 1.0, []
+    for line in made.nat[entrance]:
+        found = re.search(r"--probability ([\d.]+)", line)
+        chance = float(found[1]) if found else 1.0
+        shares.append(left * chance)
+        left -= left * chance
+    assert shares == pytest.approx([1 / count] * count)
+
+
+def test_a_node_port_leads_everywhere_under_the_hosts_address() -> None:
+    made = rules([service(OURS, THEIRS)], 4, HERE)
+    assert made.nat[SERVICES][-1] == f"-m addrtype --dst-type LOCAL -j {NODE_PORTS}"
+    assert targets(made, NODE_PORTS, "--dport 30080") == {"10.1.0.1:8080", "10.1.0.2:8080"}
+    assert [f"-j MARK --set-xmark {MARK}"] in [way[1:] for way in ways(made, NODE_PORTS, "30080")]
+    assert f"-o contivh0 -m conntrack --ctstate DNAT -m mark --mark {MARK} " in "\n".join(
+        made.nat[SOURCES]
+    )
+    assert any(f"SNAT --to-source {HOST}" in line for line in made.nat[SOURCES])
+
+
+def test_external_addresses_are_served_as_node_ports_are() -> None:
+    made = rules([service(THEIRS, external_ips=(EXTERNAL,), load_balancer_ips=(HOST,))], 4, HERE)
+    for address in (EXTERNAL, HOST):
+        assert targets(made, SERVICES, f"-d {address}/32") == {"10.1.0.2:8080"}
+
+
+def test_what_is_to_stay_local_does_so_for_the_outside_alone() -> None:
+    made = rules([service(OURS, THEIRS, external_local=True)], 4, HERE)
+    found = [way for way in ways(made, NODE_PORTS, "30080") if "DNAT" in way[-1]]
+    of_inside = [way for way in found if "--src-type LOCAL" in way[1] or "172.19" in way[1]]
+    of_outside = [way for way in found if way not in of_inside]
+    assert {way[-1].split()[-1] for way in of_outside} == {"10.1.0.1:8080"}
+    assert {way[-1].split()[-1] for way in of_inside} == {"10.1.0.1:8080", "10.1.0.2:8080"}
+    assert not any(line == f"-j MARK --set-xmark {MARK}" for way in of_outside for line in way)
+
+
+def test_without_a_target_here_the_outside_gets_no_answer() -> None:
+    made = rules([service(THEIRS, external_local=True)], 4, HERE)
+    (silent,) = made.filter[REFUSED]
+    assert silent.startswith("-m addrtype --dst-type LOCAL -p tcp")
+    assert silent.endswith("-m addrtype ! --src-type LOCAL -j DROP")
+
+
+def test_internal_traffic_may_be_held_to_this_host() -> None:
+    made = rules([service(OURS, THEIRS, internal_local=True)], 4, HERE)
+    assert targets(made, SERVICES, str(CLUSTER)) == {"10.1.0.1:8080"}
+
+
+def test_a_port_without_targets_refuses() -> None:
+    made = rules([service(external_ips=(EXTERNAL,))], 4, HERE)
+    assert sorted(line.split("--dport")[0] for line in made.filter[REFUSED]) == [
+        "-d 10.96.0.1/32 -p tcp -m tcp ",
+        "-d 203.0.113.9/32 -p tcp -m tcp ",
+        "-m addrtype --dst-type LOCAL -p tcp -m tcp ",
+    ]
+    assert all(line.endswith("--reject-with tcp-reset") for line in made.filter[REFUSED])
+
+
+def test_a_client_stays_with_its_target_where_asked() -> None:
+    made = rules([service(OURS, THEIRS, affinity_seconds=60)], 4, HERE)
+    lines = [line for way in ways(made, SERVICES, str(CLUSTER)) for line in way]
+    assert any("--rcheck --seconds 60 --reap" in line for line in lines)
+    assert sum("-m recent" in line and "--set" in line for line in set(lines)) == 2
+
+
+def test_each_family_has_its_own_addresses_and_targets() -> None:
+    cluster6 = IPv6Address("fd96::1")
+    both = service(OURS, SIX, addresses=(CLUSTER, cluster6))
+    four, six = (rules([both], version, HERE) for version in (4, 6))
+    assert targets(four, SERVICES, "-d ") == {"10.1.0.1:8080"}
+    assert targets(six, SERVICES, "-d fd96::1/128") == {"[fd00::1]:8080"}
+    assert "172.19" not in str(six)
+
+
+def test_chains_keep_their_names_while_others_come_and_go() -> None:
+    other = replace(service(THEIRS), name="a", addresses=(IPv4Address("10.96.0.2"),))
+    alone, together = rules([service(OURS)], 4, HERE), rules([other, service(OURS)], 4, HERE)
+    assert alone.nat.keys() < together.nat.keys()
+    assert all(len(name) <= 28 for name in together.nat)
+
+
+def test_headless_services_have_no_rules() -> None:
+    plain = replace(service(OURS).ports[0], node_port=0)
+    made = rules([service(OURS, addresses=(), ports=(plain,))], 4, HERE)
+    assert made.filter[REFUSED] == made.nat[NODE_PORTS] == []
+    assert len(made.nat[SERVICES]) == 1
+
+
+def test_under_a_local_policy_what_terminates_here_serves_where_nothing_is_ready() -> None:
+    local = service(THEIRS, external_local=True, internal_local=True)
+    (port,) = local.ports
+    ending = KubeTarget(address=OURS, port=8080)
+    draining = replace(local, ports=(replace(port, draining=frozenset({ending})),))
+    for chain, match in ((SERVICES, f"-d {CLUSTER}/32"), (NODE_PORTS, "--dport 30080")):
+        from_outside = [
+            way[-1]
+            for way in ways(rules([draining], 4, HERE), chain, match)
+            if not any("--src-type LOCAL" in line or "-s 172.19." in line for line in way)
+        ]
+        assert {one.partition("--to-destination ")[2] for one in from_outside if "DNAT" in one} == {
+            "10.1.0.1:8080"
+        }
+    ready = replace(port, targets=frozenset({*port.targets, KubeTarget(address=HOST, port=80)}))
+    both = replace(draining, ports=(replace(ready, draining=frozenset({ending})),))
+    assert targets(rules([both], 4, HERE), SERVICES, f"-d {CLUSTER}/32") == {f"{HOST}:80"}

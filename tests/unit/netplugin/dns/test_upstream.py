@@ -1,0 +1,85 @@
+"""Servers outside: asked in turn, under an id that the pod does not know."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from core.tasks import supervisor
+from netplugin.dns import upstream
+from netplugin.dns.upstream import Upstream, servers_of_host
+
+MESSAGE = b"\x12\x34" + b"who is there?"
+ONE, TWO = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.2")
+
+
+@contextmanager
+def server(address: IPv4Address, *, tcp: bool = False) -> Iterator[tuple[int, list[bytes]]]:
+    """Answer one message with the same and a mark; give the port and what was asked."""
+    asked: list[bytes] = []
+    kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
+    with socket.socket(socket.AF_INET, kind) as end:
+        end.bind((str(address), 0))
+        end.settimeout(10)
+        if tcp:
+            end.listen()
+
+        def serve() -> None:
+            if tcp:
+                connection, _ = end.accept()
+                with connection:
+                    data = connection.recv(2048)
+                    asked.append(data[2:])
+                    reply = data[2:] + b"!"
+                    connection.sendall(len(reply).to_bytes(2) + reply[:5])
+                    connection.sendall(reply[5:])
+            else:
+                data, asker = end.recvfrom(2048)
+                asked.append(data)
+                end.sendto(data + b"!", asker)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield end.getsockname()[1], asked
+        thread.join()
+
+
+async def told(*servers: IPv4Address, tcp: bool = False) -> bytes | None:
+    async with supervisor() as tasks:
+        reply: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        Upstream(servers, tasks).ask(MESSAGE, reply.set_result, tcp=tcp)
+        return await reply
+
+
+@pytest.mark.parametrize("tcp", [True, False])
+async def test_a_server_answers(monkeypatch: pytest.MonkeyPatch, tcp: bool) -> None:
+    with server(ONE, tcp=tcp) as (port, asked):
+        monkeypatch.setattr(upstream, "PORT", port)
+        assert await told(ONE, tcp=tcp) == MESSAGE + b"!"
+    assert [message[2:] for message in asked] == [MESSAGE[2:]]
+
+
+async def test_the_next_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(TWO) as (port, _):
+        monkeypatch.setattr(upstream, "PORT", port)
+        assert await told(ONE, TWO) == MESSAGE + b"!"
+
+
+async def test_no_server_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await told() is None
+    monkeypatch.setattr(upstream, "MAX_PENDING", 0)
+    assert await told(ONE) is None
+
+
+def test_the_servers_of_the_host(tmp_path: Path) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_text("# made by hand\nsearch example.com\nnameserver 192.0.2.1\nnameserver\n")
+    with file.open("a") as more:
+        more.write("nameserver 2001:db8::1\n nameserver 192.0.2.2 # second\n")
+    assert servers_of_host(file) == (IPv4Address("192.0.2.1"), IPv4Address("192.0.2.2"))
+    assert servers_of_host(tmp_path / "none") == ()

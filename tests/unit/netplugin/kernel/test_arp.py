@@ -1,0 +1,26 @@
+"""ARP frames by a link of the host; real ones are in `tests/system/test_lanes.py`."""
+
+from ipaddress import IPv4Address
+
+import pytest
+
+from core.errors import HostError
+from netplugin.kernel import arp
+from ofnet.openflow import packets
+
+OWN, OTHER = IPv4Address("192.0.2.1"), IPv4Address("192.0.2.2")
+MAC = "02:00:00:00:00:01"
+
+
+def test_a_request_is_read_as_one() -> None:
+    read = packets.parse_arp(arp.request(bytes.fromhex(MAC.replace(":", "")), OWN, OTHER))
+    assert read is not None
+    assert (read.operation, read.sender_mac, read.sender_ip) == (1, MAC, OWN)
+    assert read.target_ip == OTHER
+
+
+def test_a_link_that_is_not_there_is_named() -> None:
+    with pytest.raises(HostError, match="cannot send ARP by none0"):
+        arp.ask("none0", OWN, OTHER)
+    with pytest.raises(HostError, match="cannot send ARP by none0"):
+        arp.announce("none0", OWN)

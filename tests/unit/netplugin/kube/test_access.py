@@ -1,0 +1,127 @@
+"""Servers and credentials, from the configuration, a pod's environment or a kubeconfig."""
+
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+
+from core.errors import OrchestratorUnavailable
+from netplugin.kube.access import Credentials, KubeAccess, Pem, access_of
+from netplugin.kube.config import KubeConfig
+from tests.bed.certificates import make_certificates
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def config(**values: str) -> KubeConfig:
+    return KubeConfig.model_validate(values)
+
+
+def access(account: Path, **values: str) -> KubeAccess:
+    named = {"K8S_API_SERVER": "https://192.0.2.1:6443", **values}
+    found = access_of(config(**named), {}, account)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("certificates")
+    make_certificates(directory)
+    return directory
+
+
+def test_neither_server_nor_pod(tmp_path: Path) -> None:
+    assert access_of(config(), {}, tmp_path) is None
+    assert access_of(config(), {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, tmp_path) is None
+
+
+def test_a_pod_is_told_by_its_environment(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("")
+    found = access_of(config(), IN_CLUSTER, tmp_path)
+    assert found is not None
+    assert found.servers == ("https://10.96.0.1:443",)
+    assert found.credentials.ca == Pem(f"{tmp_path}/ca.crt")
+    assert found.credentials.token_file == f"{tmp_path}/token"
+    six = access_of(config(), {**IN_CLUSTER, "KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path)
+    assert six is not None
+    assert six.servers == ("https://[fd00::1]:443",)
+
+
+def test_the_configuration_counts_before_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("")
+    named = config(K8S_API_SERVER="https://192.0.2.1", K8S_CA="/own.crt", K8S_TOKEN=" own ")
+    found = access_of(named, IN_CLUSTER, tmp_path)
+    assert found is not None
+    assert found.servers == ("https://192.0.2.1",)
+    assert (found.credentials.ca.path, found.bearer()) == ("/own.crt", "own")
+
+
+def test_a_token_of_ones_own_is_shown_else_the_accounts_as_it_is_now(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    assert access(tmp_path, K8S_TOKEN=" own ").bearer() == "own"
+    assert access(tmp_path, K8S_CERT="/c", K8S_KEY="/k").bearer() == ""
+    own = access(tmp_path)
+    assert own.bearer() == "first"
+    token.write_text("second\n")
+    assert own.bearer() == "second"
+    token.write_text("\n")
+    with pytest.raises(OrchestratorUnavailable, match="token is empty"):
+        own.bearer()
+    token.unlink()
+    with pytest.raises(OrchestratorUnavailable, match="token: No such file"):
+        own.bearer()
+
+
+def test_without_tls_there_are_no_certificates(tmp_path: Path) -> None:
+    assert access(tmp_path).tls("http://192.0.2.1") is None
+
+
+@pytest.mark.parametrize(
+    ("authority", "text"),
+    [
+        ("", "no CA for Kubernetes: K8S_CA must name the file"),
+        ("/nowhere", "/nowhere: No such file or directory: mend K8S_CA"),
+        (__file__, r"test_access\.py is no certificate or key in PEM"),
+    ],
+)
+def test_over_tls_an_authority_must_be_there(tmp_path: Path, authority: str, text: str) -> None:
+    with pytest.raises(OrchestratorUnavailable, match=text):
+        access(tmp_path, K8S_CA=authority).tls("https://192.0.2.1")
+
+
+def test_a_client_certificate_must_be_one(tmp_path: Path, certificates: Path) -> None:
+    ca = str(certificates / "ca.pem")
+    with pytest.raises(OrchestratorUnavailable, match=r"test_access\.py is no certificate or key"):
+        access(tmp_path, K8S_CA=ca, K8S_CERT=__file__).tls("https://192.0.2.1")
+
+
+def test_a_context_is_made_anew_when_a_file_was_replaced(
+    tmp_path: Path, certificates: Path
+) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes((certificates / "ca.pem").read_bytes())
+    own = access(tmp_path, K8S_CA=str(ca))
+    first = own.tls("https://192.0.2.1")
+    assert isinstance(first, ssl.SSLContext)
+    assert own.tls("https://192.0.2.1") is first
+    new = tmp_path / "new.pem"
+    new.write_bytes((certificates / "other.pem").read_bytes())
+    new.replace(ca)
+    second = own.tls("https://192.0.2.1")
+    assert isinstance(second, ssl.SSLContext)
+    assert second is not first
+    assert second.get_ca_certs() != first.get_ca_certs()
+
+
+def test_certificates_may_be_texts(certificates: Path) -> None:
+    def text(name: str) -> Pem:
+        return Pem(text=(certificates / name).read_text())
+
+    held = Credentials(ca=text("ca.pem"), cert=text("client.pem"), key=text("client.key"))
+    own = KubeAccess(servers=("https://192.0.2.1",), credentials=held)
+    before = set(os.listdir("/tmp"))  # noqa: PTH208 - names alone
+    assert isinstance(own.tls("https://192.0.2.1"), ssl.SSLContext)
+    assert not {one for one in set(os.listdir("/tmp")) - before if one.startswith("tmp")}  # noqa: PTH208 - names alone

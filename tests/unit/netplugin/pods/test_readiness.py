@@ -1,0 +1,56 @@
+"""STATUS: each thing that an ADD needs is missed."""
+
+import pytest
+
+from core import keys
+from core.errors import MasterUnavailable, StoreUnavailable
+from netplugin.cni.errors import LIMITED, NOT_AVAILABLE, NotReady
+from netplugin.pods.readiness import Readiness
+from objdb.memory import MemoryBackend
+from ofnet.world import Bridge
+from tests.unit.netplugin.agent import Agent, Outside, running
+
+pytestmark = pytest.mark.usefixtures("hurried")
+
+
+async def refusal(agent: Agent) -> NotReady:
+    with pytest.raises(NotReady) as caught:
+        await agent.calls.status()
+    return caught.value
+
+
+async def test_an_agent_that_can_add_says_so(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.calls.status()
+
+
+@pytest.mark.parametrize("bridge", list(Bridge))
+async def test_without_a_switch(outside: Outside, bridge: Bridge) -> None:
+    async with running(outside) as agent:
+        outside.switches[bridge].go(online=False)
+        refused = await refusal(agent)
+        assert refused.code == LIMITED
+        assert str(refused) == f"bridge {bridge} has no OpenFlow session"
+
+
+async def test_without_a_leader(outside: Outside) -> None:
+    async with running(outside) as agent:
+        outside.faults.failing["ready"] = MasterUnavailable("no netmaster leads")
+        refused = await refusal(agent)
+        assert (refused.code, str(refused)) == (NOT_AVAILABLE, "no netmaster leads")
+
+
+class Deaf(MemoryBackend):
+    """A store that fails."""
+
+    async def get(self, key: str) -> None:
+        assert key == keys.LEADER_LOCK
+        raise StoreUnavailable("no store at http://127.0.0.1:2379")
+
+
+async def test_without_a_store(outside: Outside) -> None:
+    async with running(outside) as agent:
+        readiness = Readiness(Deaf(), outside.master, agent.clients.ovsdb, agent.dataplane.agents)
+        with pytest.raises(NotReady, match="no store at") as caught:
+            await readiness.status()
+        assert caught.value.code == NOT_AVAILABLE

@@ -1,0 +1,140 @@
+"""The metrics of an agent follow what it does."""
+
+import asyncio
+from collections.abc import Mapping
+from unittest.mock import Mock
+
+import pytest
+
+from core.errors import SwitchUnavailable
+from core.metrics import Histogram, Metric
+from daemons.request_stats import RequestStats
+from netplugin.masters.client import LeaderClient
+from netplugin.startup import metric_names as names
+from netplugin.startup.metrics import AgentMetrics
+from ofnet.world import Bridge
+from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
+
+KUBERNETES = {
+    names.KUBE_FAULTY,
+    names.KUBE_LISTED,
+    names.KUBE_OBJECTS,
+    names.KUBE_SILENT,
+}
+BGP = {names.BGP_UP, names.BGP_ROUTES, names.BGP_ANNOUNCED, names.BGP_SESSIONS}
+
+
+def source(agent: Agent) -> AgentMetrics:
+    leader = Mock(spec=LeaderClient)
+    leader.leader = "10.0.0.1:9999"
+    return AgentMetrics(
+        version="1",
+        requests=RequestStats(),
+        calls=RequestStats(),
+        dataplane=agent.dataplane,
+        host_services=agent.host_services,
+        pod_services=agent.pod_services,
+        registrations=[],
+        leader=leader,
+        supervisor=agent.sup,
+    )
+
+
+async def values(metrics: AgentMetrics) -> Mapping[Metric, Mapping[tuple[str, ...], object]]:
+    return {one.metric: one.values for one in await metrics.read()}
+
+
+async def number(metrics: AgentMetrics, metric: Metric, *labels: str) -> float:
+    found = (await values(metrics))[metric][labels]
+    assert isinstance(found, float | int)
+    return found
+
+
+async def test_every_metric_is_read_and_with_the_labels_it_declares() -> None:
+    async with running(Outside.new()) as agent:
+        found = await values(source(agent))
+        assert set(found) == set(names.METRICS) - KUBERNETES - BGP
+        for metric, samples in found.items():
+            assert all(len(labels) == len(metric.labels) for labels in samples), metric.name
+
+
+async def test_an_add_leaves_its_stages_and_its_endpoint() -> None:
+    async with running(Outside.new()) as agent:
+        metrics = source(agent)
+        await agent.pods.add(request())
+        stages = (await values(metrics))[names.STAGES]
+        assert set(stages) == {
+            (stage,)
+            for stage in (
+                *("place", "lock", "journal adding", "grant", "records", "link", "port"),
+                *("flows", "namespace", "journal present"),
+            )
+        }
+        for histogram in stages.values():
+            assert isinstance(histogram, Histogram)
+            assert sum(histogram.counts) == 1
+        assert await number(metrics, names.ENDPOINTS, Bridge.VXLAN, "local") == 1
+        wanted = await number(metrics, names.WANTED, Bridge.VXLAN)
+        assert await number(metrics, names.INSTALLED, Bridge.VXLAN) == wanted
+        await agent.pods.delete(request())
+        assert await number(metrics, names.ENDPOINTS, Bridge.VXLAN, "local") == 0
+
+
+async def test_flows_that_the_switch_lost_are_seen_before_and_counted_after_an_audit() -> None:
+    outside = Outside.new()
+    async with running(outside) as agent:
+        metrics = source(agent)
+        await agent.pods.add(request())
+        switch = outside.switches[Bridge.VXLAN]
+        before = await number(metrics, names.DIFFERENCES, Bridge.VXLAN)
+        lost = list(switch.table)[:3]
+        for key in lost:
+            del switch.table[key]
+        missing = await number(metrics, names.WANTED, Bridge.VXLAN) - await number(
+            metrics, names.INSTALLED, Bridge.VXLAN
+        )
+        assert missing == 3
+        switch.go(online=False)
+        switch.go(online=True)
+        await eventually(lambda: agent.dataplane.agents[Bridge.VXLAN].fully_synced)
+        assert await number(metrics, names.DIFFERENCES, Bridge.VXLAN) == before + 3
+        assert await number(metrics, names.INSTALLED, Bridge.VXLAN) == len(switch.table)
+
+
+async def test_a_switch_that_does_not_answer_leaves_the_rest_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside = Outside.new()
+    async with running(outside) as agent:
+        metrics = source(agent)
+
+        async def silent() -> int:
+            raise SwitchUnavailable("it is gone")
+
+        monkeypatch.setattr(outside.switches[Bridge.VLAN], "flow_count", silent)
+        found = await values(metrics)
+        assert set(found[names.INSTALLED]) == {(Bridge.VXLAN,)}
+        assert (Bridge.VLAN,) in found[names.WANTED]
+
+
+async def test_a_revision_that_was_read_is_behind_until_it_is_realised() -> None:
+    outside = Outside.new()
+    async with running(outside) as agent:
+        metrics, progress = source(agent), agent.progress
+        outside.switches[Bridge.VXLAN].go(online=False)
+        progress.told("/contiv.io/state/nets/", 9)
+        agent.world.set_revision("/contiv.io/state/nets/", 9)
+        await asyncio.sleep(0)
+        assert await number(metrics, names.BEHIND) > 0
+        assert _observed(await values(metrics)) == 0
+        outside.switches[Bridge.VXLAN].go(online=True)
+        agent.reconciler.on_bridges_recreated()
+        await eventually(lambda: progress.behind == 0)
+        assert await number(metrics, names.REALISED, "/contiv.io/state/nets/") == 9
+        assert _observed(await values(metrics)) == 1
+
+
+def _observed(found: Mapping[Metric, Mapping[tuple[str, ...], object]]) -> int:
+    histogram = found[names.REALISE_SECONDS][()]
+    assert isinstance(histogram, Histogram)
+    return sum(histogram.counts)

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/world/kube_policies`, path for path."""

@@ -1,0 +1,165 @@
+"""Services of Kubernetes, with the tenants of their providers."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
+
+import pytest
+
+from core.ids import EndpointKey, HostLabel, NetworkId, TenantName
+from netplugin.world.kube_providers import KubeProviders
+from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from netplugin.world.network_tenants import NetworkTenants
+from ofnet.world import Provider, Service
+from state.records import EndpointRecord
+from tests.unit.netplugin.records import endpoint
+
+HERE, THERE = HostLabel("here"), HostLabel("there")
+POD = IPv4Address("10.1.0.1")
+VRFS = {TenantName("red"): 1, TenantName("blue"): 2}
+NETWORKS = {NetworkId("n.red"), NetworkId("n.blue")}
+
+
+def pod(tenant: str, name: str, host: HostLabel = HERE, address: str = str(POD)) -> EndpointRecord:
+    return replace(
+        endpoint(),
+        key=EndpointKey(f"n.{tenant}-{name}-{host}"),
+        network=NetworkId(f"n.{tenant}"),
+        common_name=name,
+        homing_host=host,
+        ip_address=address,
+    )
+
+
+def target(name: str = "web-1", *, node: str = "here", address: str = str(POD)) -> KubeTarget:
+    found = IPv6Address(address) if ":" in address else IPv4Address(address)
+    return KubeTarget(address=found, port=8080, node=node, pod=f"shop/{name}" if name else "")
+
+
+def service(*targets: KubeTarget, local: bool = False) -> KubeService:
+    return KubeService(
+        namespace="shop",
+        name="web",
+        addresses=(IPv4Address("10.96.0.10"),),
+        internal_local=local,
+        ports=(KubePort(protocol="TCP", port=80, targets=frozenset(targets)),),
+    )
+
+
+def on_bridge(one: KubeService, *pods: EndpointRecord) -> dict[str, Service]:
+    known = KubeProviders(HERE, NetworkTenants())
+    known.put_service(one)
+    for each in pods:
+        assert known.put_endpoint(each) <= {one.key}
+    return known.on_bridge(one.key, VRFS, NETWORKS)
+
+
+def providers(one: KubeService, *pods: EndpointRecord) -> set[Provider]:
+    (port,) = on_bridge(one, *pods)["shop/web"].ports
+    return set(port.providers)
+
+
+def test_a_pod_is_its_own_tenants_alone() -> None:
+    both = (pod("red", "web-1"), pod("blue", "other"))
+    assert providers(service(target()), *both) == {Provider(POD, 8080, 1)}
+    assert providers(service(target("other")), *both) == {Provider(POD, 8080, 2)}
+
+
+def test_of_two_pods_of_one_name_and_address_the_node_tells() -> None:
+    both = (pod("red", "web-1", THERE), pod("blue", "web-1"))
+    assert providers(service(target(node="there")), *both) == {Provider(POD, 8080, 1)}
+    assert providers(service(target(node="elsewhere")), *both) == set(), "never by address alone"
+
+
+def test_a_pod_that_is_not_known_yet_is_nobody_elses() -> None:
+    assert providers(service(target()), pod("blue", "other")) == set()
+
+
+def test_an_address_without_a_pod_serves_everybody() -> None:
+    outside = target("", address="192.0.2.1")
+    assert providers(service(outside)) == {Provider(IPv4Address("192.0.2.1"), 8080)}
+
+
+def test_an_address_given_by_hand_is_the_pods_that_has_it() -> None:
+    assert providers(service(target("")), pod("red", "web-1")) == {Provider(POD, 8080, 1)}
+    both = (pod("red", "web-1"), pod("blue", "web-1"))
+    assert providers(service(target("", node="")), *both) == set()
+
+
+def test_pods_of_the_other_bridge_are_left_out() -> None:
+    elsewhere = replace(pod("red", "web-1"), network=NetworkId("vlan.red"))
+    assert providers(service(target()), elsewhere) == set()
+
+
+def test_ports_have_providers_of_their_own() -> None:
+    one = service(target())
+    second = KubePort(protocol="UDP", port=53, targets=frozenset({target(address="192.0.2.1")}))
+    ignored = KubePort(protocol="SCTP", port=99, targets=frozenset({target()}))
+    found = on_bridge(replace(one, ports=(*one.ports, second, ignored)), pod("red", "web-1"))
+    assert {
+        (port.protocol, port.port): {str(each.address) for each in port.providers}
+        for port in found["shop/web"].ports
+    } == {(6, 80): {str(POD)}, (17, 53): {"192.0.2.1"}}
+
+
+@pytest.mark.parametrize("pods", [(), (pod("red", "web-1"),)])
+def test_a_local_policy_leaves_the_targets_of_this_node(pods: tuple[EndpointRecord, ...]) -> None:
+    far = target("", node="there", address="192.0.2.1")
+    found = providers(service(target(), far, local=True), *pods)
+    assert {one.address for one in found} == {POD}
+
+
+def test_a_local_policy_prefers_ready_targets_and_falls_back_to_draining_ones() -> None:
+    far, draining = target("", node="there", address="192.0.2.1"), target("", address="192.0.2.2")
+    one = service(far, local=True)
+    one = replace(one, ports=(replace(one.ports[0], draining=frozenset({draining})),))
+    assert {each.address for each in providers(one)} == {draining.address}
+
+
+def test_draining_targets_keep_what_they_have() -> None:
+    ready, leaving = target(), target("web-2", address="10.1.0.2")
+    one = service(ready)
+    one = replace(one, ports=(replace(one.ports[0], draining=frozenset({leaving})),))
+    pods = pod("red", "web-1"), pod("red", "web-2", address="10.1.0.2")
+    (port,) = on_bridge(one, *pods)["shop/web"].ports
+    assert port.draining == {Provider(leaving.address, 8080, 1)}
+    assert port.providers == {Provider(POD, 8080, 1)}
+    # where no other is there they are providers, as with kube-proxy
+    one = replace(one, ports=(replace(one.ports[0], targets=frozenset({leaving})),))
+    (port,) = on_bridge(one, *pods)["shop/web"].ports
+    assert port.providers == {Provider(leaving.address, 8080, 1)}
+    assert not port.draining
+
+
+def test_each_address_is_a_service_with_the_targets_of_its_family() -> None:
+    one = replace(
+        service(target(), target("", address="2001:db8::1")),
+        addresses=(IPv4Address("10.96.0.10"), IPv6Address("2001:db8::a")),
+        external_ips=(IPv4Address("203.0.113.9"),),
+        affinity_seconds=10,
+    )
+    found = on_bridge(one, pod("red", "web-1"))
+    assert set(found) == {"shop/web", "shop/web@2001:db8::a", "shop/web@203.0.113.9"}
+    assert all(each.affinity == 10 and each.vrf == 0 for each in found.values())
+    assert {
+        name: {str(each.address) for each in one.ports[0].providers} for name, one in found.items()
+    } == {
+        "shop/web": {str(POD)},
+        "shop/web@2001:db8::a": {"2001:db8::1"},
+        "shop/web@203.0.113.9": {str(POD)},
+    }
+
+
+def test_a_headless_service_is_on_no_bridge() -> None:
+    assert on_bridge(replace(service(target()), addresses=())) == {}
+
+
+def test_what_goes_is_forgotten() -> None:
+    known = KubeProviders(HERE, NetworkTenants())
+    one, here = service(target()), pod("red", "web-1")
+    known.put_service(one)
+    assert known.put_endpoint(here) == {"shop/web"}
+    assert known.put_endpoint(replace(here, ip_address="10.1.0.9")) == {"shop/web"}
+    assert known.remove_endpoint(here) == set(), "it has another address by now"
+    known.remove_service("shop/web")
+    assert known.put_endpoint(here) == set()
+    assert known.on_bridge("shop/web", VRFS, NETWORKS) == {}

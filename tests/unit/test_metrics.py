@@ -1,0 +1,53 @@
+"""All metrics that are declared: their names, by Prometheus' rules, and docs/metrics.md."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from core.metrics import Kind, Metric
+from netmaster import metrics as of_master
+from netplugin.startup import metric_names as of_agent
+
+ROOT: Final = Path(__file__).parents[2]
+DECLARED: Final = {
+    "netmaster": of_master.METRICS,
+    "netplugin": of_agent.METRICS,
+}
+ALL: Final = [metric for part in DECLARED.values() for metric in part]
+UNBOUNDED: Final = {"host", "pod", "endpoint", "container", "address", "path", "peer", "ip"}
+"""Labels whose values come and go with what runs in the cluster."""
+
+
+def test_names_are_there_once() -> None:
+    names = [metric.name for metric in ALL]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("part", DECLARED)
+def test_every_metric_of_a_module_is_listed(part: str) -> None:
+    module = {"netmaster": of_master, "netplugin": of_agent}[part]
+    declared = [value for value in vars(module).values() if isinstance(value, Metric)]
+    assert set(DECLARED[part]) == set(declared)
+    assert all(metric.name.startswith(f"contiv_{part}_") for metric in declared)
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+def test_a_metric_follows_the_rules(metric: Metric) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
+    assert (metric.kind is Kind.COUNTER) == metric.name.endswith("_total")
+    if metric.kind is Kind.HISTOGRAM:
+        assert metric.name.endswith(("_seconds", "_bytes", "_changes")), "its unit"
+    assert not metric.name.endswith(("_count", "_sum", "_bucket", "_milliseconds", "_ms"))
+    assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)
+    assert not UNBOUNDED & set(metric.labels)
+    assert not {"le", "quantile", "job", "instance"} & set(metric.labels)
+    assert metric.help.endswith(".")
+
+
+def test_the_page_is_as_declared() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "metrics-page"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "run scripts/metrics-page"
