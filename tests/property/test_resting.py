@@ -16,7 +16,10 @@ address = st.integers(LOW, HIGH)
 
 
 class Rests(RuleBasedStateMachine):
-    """A pool beside a model: the free addresses, and when each was released."""
+    """A pool beside a model: the free addresses, and when each was released.
+
+    See docs/notes/trust.md §17.
+    """
 
     @initialize(seconds=st.sampled_from([0, 1, 5]))
     def start(self, seconds: int) -> None:

@@ -67,6 +67,7 @@ def _errors(bed: Bed) -> list[str]:
 def test_a_bridge_that_was_changed_is_corrected_and_reported(
     bed: Bed, change: Sequence[str], told: str
 ) -> None:
+    """The finding of docs/notes/trust.md §8."""
     settings, wanted = _settings(bed), set(flows(bed.hosts[0]))
     assert [line for line in wanted if BRIDGE in line]
     bed.hosts[0].ovs.vsctl(*change)
@@ -89,6 +90,7 @@ def test_the_report_of_a_corrected_bridge_ends(bed: Bed) -> None:
 
 @pytest.mark.usefixtures("line")
 def test_a_bridge_without_a_session_is_reported(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §8."""
     applied(bed)
     vswitchd = bed.hosts[0].ovs.vswitchd
     vswitchd.pause()
@@ -105,6 +107,7 @@ def test_a_bridge_without_a_session_is_reported(bed: Bed) -> None:
 
 
 def test_a_second_agent_on_the_same_switch_is_refused(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §8."""
     applied(bed)
     settings = _settings(bed)
     host, agent = bed.hosts[0], bed.agents[0]

@@ -87,6 +87,7 @@ def victims(bed: Bed) -> Iterator[list[Pod]]:
 
 @pytest.mark.parametrize("network", list(OTHERS))
 def test_a_thousand_forged_packets(bed: Bed, network: str, victims: list[Pod]) -> None:
+    """The finding of docs/notes/trust.md §3."""
     here = bed.hosts[0]
     forger = bed.add_pod(here, f"forger-{network}", network=network)
     try:
@@ -146,7 +147,10 @@ def shouted(sender: Pod, to: Pod, ear: Sniffer, control: bytes = CONTROL) -> boo
 
 
 def test_a_host_speaks_for_its_own_pods_alone(bed: Bed, victims: list[Pod]) -> None:
-    """What another host sends by the tunnel arrives if a pod there could have sent it."""
+    """What another host sends by the tunnel arrives if a pod there could have sent it.
+
+    See docs/notes/trust.md §3.
+    """
     near, far = victims[:2]
     own, other = bed.hosts[1], bed.fabric
     for namespace, host, source, arrives in (

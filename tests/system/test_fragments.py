@@ -41,6 +41,7 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
 
 @pytest.mark.parametrize("network", list(NETWORKS))
 def test_fragments_go_where_the_first_may_go(bed: Bed, network: str) -> None:
+    """The finding of docs/notes/trust.md §15."""
     client, server = pods = [
         bed.add_pod(host, f"{network}-{host.label}", network=network, group=group)
         for host, group in zip(bed.hosts, ("", f"web-{network}"), strict=True)

@@ -54,6 +54,7 @@ def _taker(bed: Bed) -> Daemon:
 
 
 def test_a_label_has_one_host(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §6."""
     applied(bed)
     before = ask(bed, "GET", "/hosts/h1").json()
     bed.agents[1].stop()

@@ -56,6 +56,7 @@ def named(bed: Bed, host: Host, peer: Host) -> bool:
 
 
 def test_a_closed_lane_is_named_and_heals(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §5."""
     here, there = bed.hosts
     pods = [bed.add_pod(host, f"lane-{host.label}") for host in bed.hosts]
     near, far = pods
@@ -76,6 +77,8 @@ def test_a_host_announces_itself_to_new_peers(bed: Bed) -> None:
     """An agent that starts tells the others where its host is, which heals their lanes.
 
     The agent there is paused: it asks for nothing itself.
+
+    See docs/notes/trust.md §5.
     """
     here, there = bed.hosts
     bed.agents[1].pause()

@@ -110,6 +110,7 @@ def works(bed: Bed, name: str) -> None:
 
 
 def test_thousands_of_connections(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §4."""
     master, agent = bed.netmaster, bed.agents[0]
     fabric, host = bed.fabric.namespace, bed.hosts[0].namespace
     before = {daemon.name: memory(daemon) for daemon in (master, agent)}
@@ -127,6 +128,7 @@ def test_thousands_of_connections(bed: Bed) -> None:
 
 
 def test_huge_registrations_are_not_kept(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §11."""
     call = {"method": "OfnetMaster.RegisterNode", "id": 1}
     before = memory(bed.netmaster)
     for number in range(100):
@@ -146,7 +148,7 @@ def _end(sock: socket.socket) -> bytes:
 
 
 def test_on_a_full_disk_pods_can_be_deleted(bed: Bed) -> None:
-    """The agent's journal and its log cannot be written for a while."""
+    """The agent's journal and its log cannot be written for a while: docs/notes/trust.md §13."""
     agent = bed.agents[0]
     pod, other = (bed.add_pod(bed.hosts[0], name) for name in ("first", "second"))
     endless = resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
@@ -164,7 +166,7 @@ def test_on_a_full_disk_pods_can_be_deleted(bed: Bed) -> None:
 
 
 def test_without_a_free_file_descriptor(bed: Bed) -> None:
-    """Every accept, socket and file of both daemons fails for a while."""
+    """Every accept, socket and file of both daemons fails for a while: docs/notes/trust.md §4."""
     agent = bed.agents[0]
     daemons = (bed.netmaster, agent)
     pod = bed.add_pod(bed.hosts[0], "before")

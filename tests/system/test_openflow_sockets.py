@@ -52,6 +52,7 @@ def listening_ports(host: Host) -> set[str]:
 
 
 def test_only_the_switch_s_user_may_connect(bed: Bed, pair: tuple[Pod, Pod]) -> None:
+    """The finding of docs/notes/trust.md §14."""
     host = bed.hosts[0]
     assert targets(host) == [f"unix:{path}" for path in sockets(host)]
     assert not listening_ports(host) & set(PORTS.values())

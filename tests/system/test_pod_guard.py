@@ -57,6 +57,7 @@ def infra_address(host: Host) -> str:
 
 @pytest.mark.parametrize("network", ["vxlan", "vlan", BARE, INFRA])
 def test_no_management_port_is_reached(bed: Bed, network: str) -> None:
+    """The finding of docs/notes/trust.md §2."""
     here, there = bed.hosts
     places = {
         bed.fabric.address: bed.fabric.namespace,

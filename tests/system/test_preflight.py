@@ -78,6 +78,7 @@ def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
 def test_what_is_lacking_is_named_with_a_remedy(
     bed: Bed, flags: list[str], subject: str, said: str
 ) -> None:
+    """The finding of docs/notes/trust.md §18."""
     status, lines = preflight(bed, *flags)
     assert status == 1
     assert lines[subject].startswith(f"LACKS  {subject}: ")
@@ -135,6 +136,7 @@ def test_a_path_that_carries_less_is_named(bed: Bed) -> None:
 
 def test_a_card_that_answers_for_its_bridge_is_named(bed: Bed) -> None:
     # A bridge of its own: on the bed's, the fault itself would cut the host off from the store.
+    """The finding of docs/notes/trust.md §5."""
     host = bed.hosts[0]
     card = ["ip", "link", "add", "card2", "type", "veth", "peer", "name", "card2p"]
     netdev = ["--", "set", "bridge", "br-two", "datapath_type=netdev"]

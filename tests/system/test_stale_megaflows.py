@@ -80,6 +80,7 @@ def hears(end: socket.socket) -> bool:
 
 
 def test_a_denied_lane_closes_though_megaflows_overlap(bed: Bed) -> None:
+    """The finding of docs/notes/trust.md §5."""
     (host,) = bed.hosts
     # every packet of a megaflow is entered into the exact match cache, not one of a hundred
     host.ovs.vsctl("set", "open", ".", "other_config:emc-insert-inv-prob=1")

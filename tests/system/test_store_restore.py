@@ -50,6 +50,7 @@ def backup_of(store: Store) -> Callable[[], None]:
 
 
 def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Store) -> None:
+    """The finding of docs/notes/trust.md §1."""
     here, there = bed.hosts
     bed.netctl("policy", "create", "guard")
     bed.netctl("group", "create", "-p", "guard", "default-net", "web")
@@ -74,6 +75,7 @@ def test_a_restored_store_is_what_every_part_follows(bed: Bed, store: Store) -> 
 
 
 def test_hosts_come_back_to_an_empty_store_that_is_loaded(bed: Bed, store: Store) -> None:
+    """The finding of docs/notes/trust.md §1."""
     old = [bed.add_pod(host, f"old-{host.label}") for host in bed.hosts]
     backup = netmaster(bed, "dump")
     old += [bed.add_pod(host, f"later-{host.label}") for host in bed.hosts]
@@ -126,6 +128,7 @@ def all_is_right(bed: Bed, old: Sequence[Pod], new: Sequence[Pod]) -> None:
 
 
 def test_an_address_that_was_granted_to_another_is_reported(bed: Bed, store: Store) -> None:
+    """The finding of docs/notes/trust.md §1."""
     here, there = bed.hosts
     asker = bed.add_pod(there, "asker")
     neighbour = bed.add_pod(here, "neighbour")

@@ -157,3 +157,13 @@ def test_anchors_within_a_page_exist(page: str) -> None:
 
 def _anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+# -- trust -------------------------------------------------------------------------------------
+
+
+def test_every_finding_of_the_attack_has_a_test() -> None:
+    sections = re.findall(r"^## (\d+)\.", guide("notes/trust"), re.MULTILINE)
+    tests = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    shown = {n for text in tests for n in re.findall(r"docs/notes/trust\.md §(\d+)", text)}
+    assert sections == sorted(shown, key=int)

@@ -178,6 +178,7 @@ asyncio.run(main(Path(sys.argv[1]) / "endpoints"))
 
 
 def test_an_entry_can_be_removed_on_a_full_disk(tmp_path: Path) -> None:
+    """The finding of docs/notes/trust.md §13."""
     mounted = 'mount -t tmpfs -o size=64k none "$0" && exec "$@"'
     place = str(tmp_path)
     script = ["unshare", "--mount", "sh", "-c", mounted, place, sys.executable, "-c", _FULL, place]

@@ -204,6 +204,7 @@ def asked(route: Route[Any], client: str, own: bool) -> tuple[str, Any]:
 async def test_every_route_answers_those_who_may_use_it(
     certificates: Certificates, client: str
 ) -> None:
+    """The finding of docs/notes/trust.md §2."""
     wrong = []
     # A master asks for whom it names: here for itself.
     headers = {"X-Contiv-Identity": "master/m2"} if client == "master" else {}
@@ -342,6 +343,7 @@ async def test_an_agent_that_poses_as_a_master_is_not_believed(certificates: Cer
 async def test_every_rpc_method_answers_those_who_may_call_it(
     certificates: Certificates, client: str
 ) -> None:
+    """The finding of docs/notes/trust.md §2."""
     agent = OfnetAgent(add_master=AsyncMock(), inspect=dict)
     methods = {**OfnetMaster().methods(), **agent.methods()}
     report: dict[str, Any] = {"Revisions": {}, "Errors": []}
@@ -385,6 +387,7 @@ async def test_every_rpc_method_answers_those_who_may_call_it(
 async def test_every_route_of_an_agent_answers_those_who_may_use_it(
     certificates: Certificates, client: str
 ) -> None:
+    """The finding of docs/notes/trust.md §2."""
     parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
     inspector = Inspector(**parts, pods=AsyncMock(), collected={})
     app = inspect.application(Health({}), inspector)

@@ -169,6 +169,7 @@ def test_a_bad_object_is_refused(
 
 @pytest.mark.parametrize(("route", "body", "text"), CALLS)
 def test_a_bad_call_is_refused(route: str, body: object, text: str, running: Running) -> None:
+    """The finding of docs/notes/trust.md §12."""
     before = running.store.revision()
     answer = running.master.ask("POST", f"/plugin/{route}", body)
     assert answer.status == 500

@@ -188,6 +188,7 @@ async def test_an_answer_is_passed_on_while_it_comes() -> None:
 async def test_a_slow_body_holds_no_connection_of_the_leader(
     announced: str, first: bytes, end: bytes
 ) -> None:
+    """The finding of docs/notes/trust.md §11."""
     bodies: list[bytes] = []
 
     async def reads(call: Call) -> None:
@@ -206,6 +207,7 @@ async def test_a_slow_body_holds_no_connection_of_the_leader(
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    """The finding of docs/notes/trust.md §11."""
     leader = Leader(done)
     async with follower(leader, bodies=BodyLimits(arrival=0.1)) as connected:
         client = await connected()
@@ -216,6 +218,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_bodies_share_a_bounded_memory() -> None:
+    """The finding of docs/notes/trust.md §11."""
     async with follower(Leader(done), bodies=BodyLimits(in_memory=100, per_peer=100)) as connected:
         holding, refused, later = [await connected() for _ in range(3)]
         await holding.sends(request("POST", "Content-Length: 99", body=b"x" * 98))

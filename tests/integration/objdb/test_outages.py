@@ -135,6 +135,7 @@ async def test_the_store_may_come_later_than_its_clients(store: Store, connect: 
 
 
 async def test_work_in_the_event_loop_does_not_cost_a_lease(store: Store, connect: Connect) -> None:
+    """The finding of docs/notes/trust.md §10."""
     backend = connect(endpoint(store))
     lease = await backend.lease(3)
     await backend.commit([Change((), (Put(ROOT + "a", b"", lease),))])
@@ -146,7 +147,10 @@ async def test_work_in_the_event_loop_does_not_cost_a_lease(store: Store, connec
 async def test_a_store_that_is_slow_to_answer_does_not_cost_a_lease(
     store: Store, connect: Connect
 ) -> None:
-    """A fifth of the lease for each answer: a busy machine, or a disk that stalls."""
+    """A fifth of the lease for each answer: a busy machine, or a disk that stalls.
+
+    See docs/notes/trust.md §10.
+    """
     async with relay(endpoint(store)) as slow:
         lease = await connect(slow.endpoint).lease(4)
         granted = lease.valid_until

@@ -7,6 +7,7 @@ from tests.bed.janitor import sweep
 
 
 def test_a_number_that_a_thread_has_by_now_ends_no_sweep(tmp_path: Path) -> None:
+    """The finding of docs/notes/trust.md §20."""
     left = tmp_path / "left"
     left.mkdir()
     done = threading.Event()

@@ -90,6 +90,7 @@ def test_no_agent_is_a_reason_to_try_again(verb: str) -> None:
 
 @pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 def test_every_error_has_the_version_of_the_configuration(version: str) -> None:
+    """The finding of docs/notes/trust.md §19."""
     config = json.dumps({"cniVersion": version}).encode()
     code, error = call(config, CNI_COMMAND="FOO")
     assert (code, error["code"], error["cniVersion"]) == (1, 4, version)
@@ -188,6 +189,7 @@ def test_a_broken_reply_is_an_error(reply: bytes, code: int, msg: str) -> None:
     ],
 )
 def test_a_refusal_names_the_cause_and_the_remedy(status: str, code: int, details: str) -> None:
+    """The finding of docs/notes/trust.md §19."""
     with pytest.raises(main.CniError) as caught:
         main.read_reply(f"HTTP/1.1 {status}\r\n\r\nno\n".encode(), SOCKET)
     assert (caught.value.code, caught.value.details) == (code, details)

@@ -52,6 +52,7 @@ def test_an_answer_from_half_way_leaves_the_outcome_unknown() -> None:
     [("refused", False), ("absent", False), ("unknown", True), (None, True)],
 )
 def test_a_netmaster_says_whether_the_outcome_is_known(outcome: str | None, unknown: bool) -> None:
+    """The finding of docs/notes/trust.md §9."""
     headers = {"Retry-After": "1"} | ({"Contiv-Outcome": outcome} if outcome else {})
     refusal = _refusal(500, "R", b"try again\n", headers)
     assert isinstance(refusal, MasterUnavailable)

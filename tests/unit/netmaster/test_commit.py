@@ -330,6 +330,7 @@ async def test_a_refusal_that_rests_on_a_failed_change_is_decided_again(lead: Te
 
 @pytest.mark.parametrize("lost", [LostAnswer.APPLIED, LostAnswer.NOT_APPLIED])
 async def test_an_unknown_outcome_is_found_out(lead: Term, lost: LostAnswer) -> None:
+    """The finding of docs/notes/trust.md §9."""
     lead.backend.faults.lost_answers.append(lost)
     async with lead.held() as tasks:
         unknown = tasks.create_task(outcome(lead.endpoint("c1")))

@@ -204,6 +204,7 @@ async def test_how_long_a_host_is_absent_survives_a_change_of_leader() -> None:
 
 
 async def test_a_next_leader_whose_clock_is_ahead_keeps_hosts() -> None:
+    """The finding of docs/notes/trust.md §7."""
     store = MemoryStore()
     async with watching(store) as before:
         await before.lead.network("n1")

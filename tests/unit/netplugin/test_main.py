@@ -65,6 +65,7 @@ def test_what_is_only_asked_for_is_no_failure(
 
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """The finding of docs/notes/trust.md §18."""
     assert NETPLUGIN.start(["--help"], {}) == 0
     said = capsys.readouterr().out
     assert "\ncommands:\n  netplugin preflight: " in said

@@ -294,5 +294,6 @@ def test_a_site_names_the_management_ports_that_pods_may_reach() -> None:
 
 
 def test_inspection_is_served_on_the_control_address_unless_said_otherwise() -> None:
+    """The finding of docs/notes/trust.md §2."""
     assert resolved(ctrl_ip="192.0.2.8").rest == ListenAddress("192.0.2.8", 9090)
     assert resolved(rest_address=":9090").rest == ListenAddress("0.0.0.0", 9090)

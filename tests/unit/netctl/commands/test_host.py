@@ -78,6 +78,7 @@ def test_applied_is_a_success_only_when_all_registered_hosts_have(netctl: Netctl
 
 @pytest.mark.parametrize("words", [("--wait",), ("--wait", "soon"), ("--unknown",)])
 def test_a_wrong_flag_is_not_taken_for_applied(netctl: Netctl, words: tuple[str, ...]) -> None:
+    """The finding of docs/notes/trust.md §18."""
     done = netctl("host", "applied", *words)
     assert done.code == 1
     assert done.out.startswith("Incorrect Usage.")

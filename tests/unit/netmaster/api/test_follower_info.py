@@ -11,6 +11,7 @@ LEADERS = (
 
 
 def test_the_leader_s_members_stay_and_keys_are_sorted() -> None:
+    """The finding of docs/notes/trust.md §18."""
     assert with_follower(LEADERS, "10.77.0.2:9999") == LEADERS.replace(
         b'"leader-ip"', b'"forwarded-by":"10.77.0.2:9999","leader-ip"'
     )

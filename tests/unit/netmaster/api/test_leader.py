@@ -55,6 +55,7 @@ async def leading() -> AsyncIterator[Leading]:
 
 @pytest.mark.parametrize("query", ["dryRun=true", "dry_run=1", "a=b&dryrun"])
 async def test_a_dry_run_is_refused(leading: Leading, query: str) -> None:
+    """The finding of docs/notes/trust.md §18."""
     path = f"/hosts/h1/drain?{query}"
     with pytest.raises(NotSupported, match=r"is not supported; nothing was changed"):
         await leading.leader.answer(make_mocked_request("DELETE", path))
@@ -79,6 +80,7 @@ async def test_endpoints_are_listed_by_a_query(leading: Leading) -> None:
 
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "If-Unmodified-Since"])
 async def test_a_precondition_is_refused(leading: Leading, header: str) -> None:
+    """The finding of docs/notes/trust.md §18."""
     request = make_mocked_request("DELETE", "/hosts/h1/drain", {header: "*"})
     with pytest.raises(PreconditionFailed, match=header):
         await leading.leader.answer(request)

@@ -78,6 +78,7 @@ async def test_our_errors_become_their_text(exc: ContivError) -> None:
 async def test_a_refusal_says_that_nothing_was_done(
     exc: ContivError, outcome: str | None, retry: str | None
 ) -> None:
+    """The finding of docs/notes/trust.md §9."""
     reply = await answered(failing(exc), "POST")
     assert (reply.status, reply.body) == (500, f"{exc}\n".encode())
     assert reply.headers.get("Contiv-Outcome") == outcome
@@ -85,6 +86,7 @@ async def test_a_refusal_says_that_nothing_was_done(
 
 
 async def test_a_change_that_may_have_been_made_is_not_refused() -> None:
+    """The finding of docs/notes/trust.md §9."""
     reply = await answered(failing(StoreUnavailable("no answer", outcome_unknown=True)), "POST")
     text = b"outcome unknown: POST /x may have been done; ask again: no answer\n"
     assert (reply.status, reply.body) == (500, text)

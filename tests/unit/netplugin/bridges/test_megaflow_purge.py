@@ -34,6 +34,7 @@ PURGE = "revalidator/purge"
     ],
 )
 def test_the_releases_that_need_it(version: str, affected: bool) -> None:
+    """The finding of docs/notes/trust.md §5."""
     assert is_affected(version) is affected
 
 

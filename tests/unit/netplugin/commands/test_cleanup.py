@@ -8,6 +8,7 @@ from netplugin.commands import cleanup
 
 
 def test_it_takes_the_flags_of_the_agent_and_of_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding of docs/notes/trust.md §18."""
     given: list[str] = []
     for flag in settings.FLAGS:
         given += [f"--{flag.names[0]}"] if flag.switch else [f"--{flag.names[0]}", "1"]

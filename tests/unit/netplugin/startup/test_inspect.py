@@ -130,6 +130,7 @@ async def test_both_bridges_are_shown(outside: Outside) -> None:
 async def test_many_endpoints_leave_time_for_others(
     outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The finding of docs/notes/trust.md §16."""
     monkeypatch.setattr(large_json, "PORTION", 10)
     async with running(outside) as agent:
         for number in range(2, 202):

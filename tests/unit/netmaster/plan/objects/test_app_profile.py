@@ -59,6 +59,7 @@ def test_update_replaces_the_groups(scene: Scene) -> None:
 
 
 def test_a_group_of_a_profile_stays(scene: Scene) -> None:
+    """The finding of docs/notes/trust.md §19."""
     scene.do(app_profile.create, a_profile("a", "g1"))
     refusal = scene.refused(group.delete, "default:g1")
     assert refusal == "Cannot delete g1, associated to appProfile default:a"
