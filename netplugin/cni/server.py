@@ -3,12 +3,11 @@
 In come the original's two calls (docs/original/cni-k8s.md §2) and those for CHECK, GC and STATUS,
 each from a process of root. They are validated by `netplugin.cni.request`, carried out by a
 `PodHandler` (`netplugin.pods.calls`), and answered with the reply that `netplugin.cni.results`
-builds. Every request gets a reply. This module knows HTTP and nothing of pods.
+builds. Every request gets a reply. This module knows routes and statuses and nothing of pods;
+`netplugin.plugin_socket` is the socket.
 """
 
-import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,29 +19,22 @@ from typing import Any, Final, NamedTuple, Protocol
 from aiohttp import web
 
 from contivk8s.main import LATEST, PATHS
-from core.connections import ConnectionGuard, ConnectionLimits
+from core.connections import ConnectionLimits
 from core.errors import ContivError
 from core.logs import fields
 from core.tasks import guard
-from core.unix_socket import listen, peer_uid
-from daemons.http import GuardedSite
 from daemons.request_stats import UNKNOWN, RequestStats
 from netplugin.cni import results
 from netplugin.cni.errors import DECODING_FAILURE, BadCall
 from netplugin.cni.request import GcRequest, PodRequest, Verb, parse, parse_gc, parse_status
 from netplugin.cni.results import PodResult
+from netplugin.plugin_socket import BODY_TIME, LIMITS, PluginSocket, is_allowed
 
 log = logging.getLogger(__name__)
 
 MAX_BODY: Final = 64 * 1024
 MAX_GC_BODY: Final = 4 * 1024 * 1024
 """A GC lists the interfaces of all pods of a network; the plugin reads 1 MiB and quotes it."""
-LIMITS: Final = ConnectionLimits(total=2048, per_peer=2048, first_request=10.0, unread=60.0)
-"""A host has some hundred pods; each call is a connection, which waits for its answer."""
-BODY_TIME: Final = 10.0
-"""Seconds for a request to arrive; the plugin sends it in one piece."""
-_BACKLOG: Final = 512
-_SHUTDOWN: Final = 1.0
 
 
 class PodHandler(Protocol):
@@ -84,18 +76,10 @@ async def serve(
 
     Raises Invalid for a path that is too long, HostError when the socket cannot be created.
     """
-    connections = ConnectionGuard("CNI", limits)
-    endpoint = _Endpoint(handler, connections, body_time, stats or RequestStats())
-    server = web.Server(endpoint.answer, access_log=None)
-    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
-    await runner.setup()
-    try:
-        site = GuardedSite(runner, connections, listen(path, "CNI"), backlog=_BACKLOG)
-        await site.start()
-        log.info("CNI server listening", extra=fields(path=path))
+    plugins = PluginSocket("CNI", limits, body_time)
+    endpoint = _Endpoint(handler, plugins, stats or RequestStats())
+    async with plugins.listening(path, endpoint.answer):
         yield
-    finally:
-        await runner.cleanup()
 
 
 class _Call(NamedTuple):
@@ -109,30 +93,21 @@ class _Call(NamedTuple):
 class _Endpoint:
     """One HTTP request to one reply."""
 
-    def __init__(
-        self,
-        handler: PodHandler,
-        connections: ConnectionGuard,
-        body_time: float,
-        stats: RequestStats,
-    ) -> None:
+    def __init__(self, handler: PodHandler, plugins: PluginSocket, stats: RequestStats) -> None:
         self._handler = handler
-        self._connections = connections
-        self._body_time = body_time
+        self._plugins = plugins
         self._stats = stats
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Return the reply to any request."""
         began = time.monotonic()
         verb = next((verb for verb, path in PATHS.items() if path == request.path), None)
-        with self._connections.busy(request.transport):
-            answer = await self._answer(request, verb)
+        answer = await self._answer(request, verb)
         self._stats.count(answer.status, time.monotonic() - began, verb or UNKNOWN)
         return answer
 
     async def _answer(self, request: web.BaseRequest, verb: str | None) -> web.StreamResponse:
-        # The socket's mode keeps other users out already; this check does not depend on it.
-        if peer_uid(request.transport) not in {0, os.geteuid()}:
+        if not is_allowed(request):
             return _text(HTTPStatus.FORBIDDEN, "403 access denied\n")
         if (
             verb is None
@@ -142,9 +117,7 @@ class _Endpoint:
             return _text(HTTPStatus.NOT_FOUND, "404 page not found\n")
         limit = MAX_GC_BODY if verb == "GC" else MAX_BODY
         try:
-            with self._connections.waiting(request.transport):
-                async with asyncio.timeout(self._body_time):
-                    body = await request.clone(client_max_size=limit).read()
+            body = await self._plugins.read(request, limit)
         except TimeoutError:
             return _text(HTTPStatus.REQUEST_TIMEOUT, "408 request not received in time\n")
         except web.HTTPRequestEntityTooLarge:

@@ -9,7 +9,6 @@ other calls when the agent is ready. This module knows HTTP and nothing of endpo
 import asyncio
 import json
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -18,13 +17,12 @@ from typing import Final
 
 from aiohttp import web
 
-from core.connections import ConnectionGuard, ConnectionLimits
+from core.connections import ConnectionLimits
 from core.errors import ContivError
 from core.logs import fields
 from core.tasks import guard
-from core.unix_socket import listen, peer_uid
-from daemons.http import GuardedSite
 from netplugin.libnetwork.calls import BadBody
+from netplugin.plugin_socket import BODY_TIME, LIMITS, PluginSocket, is_allowed
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +30,9 @@ Handler = Callable[[bytes], Awaitable[Mapping[str, object]]]
 
 WHAT: Final = "docker plugin"
 MAX_BODY: Final = 1024 * 1024
-LIMITS: Final = ConnectionLimits(total=2048, per_peer=2048, first_request=10.0, unread=60.0)
-BODY_TIME: Final = 10.0
-"""Seconds for a request to arrive; the engine sends it in one piece."""
 READY_WAIT: Final = 25.0
 """Seconds for which a call waits until the agent is ready; an engine waits longer."""
 TYPE: Final = "application/vnd.docker.plugins.v1.2+json"
-_BACKLOG: Final = 512
-_SHUTDOWN: Final = 1.0
 
 
 class PluginServer:
@@ -82,37 +75,24 @@ class PluginServer:
 
         Raises Invalid for a path that is too long, HostError when the socket cannot be created.
         """
-        connections = ConnectionGuard(WHAT, limits)
+        plugins = PluginSocket(WHAT, limits, body_time)
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
-            with connections.busy(request.transport):
-                response = await self._answer(request, connections, body_time)
-                response.force_close()
-                return response
+            response = await self._answer(request, plugins)
+            response.force_close()
+            return response
 
-        runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=_SHUTDOWN)
-        await runner.setup()
-        try:
-            site = GuardedSite(runner, connections, listen(path, WHAT), backlog=_BACKLOG)
-            await site.start()
-            log.info("docker plugin listening", extra=fields(path=path))
+        async with plugins.listening(path, answer):
             yield
-        finally:
-            await runner.cleanup()
 
-    async def _answer(
-        self, request: web.BaseRequest, connections: ConnectionGuard, body_time: float
-    ) -> web.StreamResponse:
-        # The socket's mode keeps other users out already; this check does not depend on it.
-        if peer_uid(request.transport) not in {0, os.geteuid()}:
+    async def _answer(self, request: web.BaseRequest, plugins: PluginSocket) -> web.StreamResponse:
+        if not is_allowed(request):
             return _failure("access denied", HTTPStatus.FORBIDDEN)
         name = request.path.removeprefix("/")
         if request.method != "POST" or not self._is_call(name):
             return _failure(f"no such call: {request.method} {name[:128]}", HTTPStatus.NOT_FOUND)
         try:
-            with connections.waiting(request.transport):
-                async with asyncio.timeout(body_time):
-                    body = await request.clone(client_max_size=MAX_BODY).read()
+            body = await plugins.read(request, MAX_BODY)
         except TimeoutError:
             return _failure("request not received in time", HTTPStatus.REQUEST_TIMEOUT)
         except web.HTTPRequestEntityTooLarge:

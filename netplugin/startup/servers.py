@@ -1,9 +1,13 @@
-"""Opens the agent's servers: control channel, CNI socket (not in mode docker) and REST.
+"""Opens the agent's servers: control channel, CNI (not in mode docker), Mesos, REST.
 
 The last step of a start (`netplugin.startup.daemon`): whoever finds the agent in the store finds
 one that answers.
 """
 
+import logging
+
+from core.errors import ContivError
+from core.logs import fields
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
@@ -12,6 +16,7 @@ from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
+from netplugin.mesos import server as mesos
 from netplugin.startup import inspect
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
@@ -23,6 +28,8 @@ from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
+
+log = logging.getLogger(__name__)
 
 
 async def start_servers(
@@ -90,6 +97,7 @@ async def start_servers(
         await context.stack.enter_async_context(
             cni.serve(settings.cni_socket, pod_services.calls, stats=calls)
         )
+    await _serve_mesos(context, pod_services)
     checks = dict(pod_services.readiness.checks())
     if kube_feed is not None:
         checks["kubernetes"] = kube_feed.ready
@@ -101,3 +109,12 @@ async def start_servers(
     rest = registration.rest_instance(settings, rest_port, context.version)
     registered = registration.register(clients.store, [rest], context.supervisor)
     metrics.registrations.extend(registered)
+
+
+async def _serve_mesos(context: Context, pod_services: PodServices) -> None:
+    """Serve Mesos, as the original does in every mode; an agent without it serves the rest."""
+    path = context.settings.run_dir / mesos.SOCKET
+    try:
+        await context.stack.enter_async_context(mesos.serve(path, pod_services.pods))
+    except ContivError as exc:
+        log.warning("Mesos is not served", extra=fields(path=path, error=exc))

@@ -1,0 +1,1 @@
+"""`netcontiv` and the server for Mesos, together."""

@@ -1,0 +1,1 @@
+"""The server for Mesos: requests, answers, links."""
