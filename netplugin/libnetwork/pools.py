@@ -173,8 +173,7 @@ class IpamDriver:
                 f"no {family}subnet: name one with --subnet, or a network with --ipam-opt network="
             )
         _check_subnet(call.pool, call.pool)
-        if own and ip_network(call.pool, strict=False) != ip_network(own):
-            assert network is not None  # noqa: S101 - `own` is of it
+        if network and own and ip_network(call.pool, strict=False) != ip_network(own):
             raise Invalid(f"network {network.id} has subnet {own}, not {call.pool}")
         return call.pool
 
