@@ -7,9 +7,12 @@ MAKEFLAGS += --no-print-directory
 # daemons' programs; a plain user's path, and that of `su`, lacks them
 export PATH := $(PATH):/usr/sbin:/sbin
 
+# the tree of release 0.1.0
+OLD ?= aa5f26e
+
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb deb-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb deb-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles upgrade-check
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -23,6 +26,7 @@ help:
 	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
+	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
 	@echo 'make deb          a Debian package in build/; make deb-check installs, runs and removes it'
@@ -111,6 +115,10 @@ docker-cycles: CYCLES ?= 200
 docker-cycles: root setup
 	@CONTIV_TEST_CYCLES=$(CYCLES) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ --timeout=3600 \
 	  -k many_containers tests/system/test_docker.py
+
+# minutes of two releases side by side; not part of `make test`. OLD is the commit of the older one
+upgrade-check: root setup
+	@CONTIV_TEST_OLD=$(OLD) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
 
 bench: root setup
 	@$(PYTHON) -m bench

@@ -25,7 +25,10 @@ try:
 except ImportError:  # pragma: no cover - no supported Python
     import socket as sockets  # type: ignore[no-redef]
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
+"""That of `core.version`, which this file cannot import; a test compares them."""
+GIT_COMMIT = ""
+BUILD_TIME = ""
 SUPPORTED = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 LATEST = SUPPORTED[-1]
 DEFAULT_VERSION = "0.3.1"
@@ -328,7 +331,8 @@ def flags(arguments: list[str]) -> tuple[int, str, str]:
     """Return exit code, stdout and stderr of a call with arguments."""
     for argument in arguments:
         if argument in {"-version", "--version"}:
-            return 0, f"Version: {VERSION}\nGitCommit: \nBuildTime: \n", ""
+            shown = {"Version": VERSION, "GitCommit": GIT_COMMIT, "BuildTime": BUILD_TIME}
+            return 0, "".join(f"{name}: {value}\n" for name, value in shown.items()), ""
         if argument in {"-h", "-help", "--help"}:
             return 0, "", USAGE
         if argument.startswith("-"):

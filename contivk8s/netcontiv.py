@@ -18,7 +18,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
+"""That of `core.version`, which this file cannot import; a test compares them."""
+GIT_COMMIT = ""
+BUILD_TIME = ""
 CNI_VERSION = "0.2"
 SOCKET = "/run/contiv/contiv-mesos.sock"
 SOCKET_VARIABLE = "CONTIV_MESOS_SOCKET"
@@ -144,7 +147,9 @@ def log_file(path: Path) -> logging.Handler:
 def main() -> int:
     """Answer one call; return the exit code."""
     if sys.argv[1:] in (["-version"], ["--version"]):
-        print(f"Contiv netplugin version : Version: {VERSION}")  # noqa: T201 - the answer
+        shown = {"Version": VERSION, "GitCommit": GIT_COMMIT, "BuildTime": BUILD_TIME}
+        lines = "".join(f"{name}: {value}\n" for name, value in shown.items())
+        sys.stdout.write(f"Contiv netplugin version : {lines}")
         return 0
     logging.basicConfig(
         handlers=[log_file(Path(os.environ.get(LOG_VARIABLE) or LOG_FILE))],

@@ -185,6 +185,7 @@ def _instance(service: str, address: ListenAddress, version: str) -> ServiceInst
         role=FOLLOWER,
         version=version,
         ttl=SERVICE_TTL,
+        schema=schema.VERSION,
     )
 
 

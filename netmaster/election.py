@@ -31,6 +31,8 @@ class Input(Enum):
     """The view is complete and the start-up changes are committed."""
     FAILED = auto()
     """Loading or leading failed while this master held the lock."""
+    OUTDATED = auto()
+    """The store's schema may be raised, which the beginning of a term does."""
     LOST = auto()
     """The lock was lost, or a write was refused because of that."""
     RETIRE = auto()
@@ -85,6 +87,7 @@ TABLE: Final[dict[tuple[ElectionState, Input], Transition]] = {
     (ElectionState.LEADER, Input.LOST): (ElectionState.FOLLOWER, _STEP_DOWN),
     (ElectionState.LEADER, Input.STOP): (ElectionState.STOPPED, (Effect.FORWARD, Effect.RELEASE)),
     (ElectionState.LEADER, Input.RETIRE): (ElectionState.LEAVING, (Effect.FORWARD, Effect.FLUSH)),
+    (ElectionState.LEADER, Input.OUTDATED): (ElectionState.LOADING, (Effect.REFUSE, Effect.FLUSH)),
     (ElectionState.LEAVING, Input.STOP): (ElectionState.STOPPED, (Effect.RELEASE,)),
 }
 

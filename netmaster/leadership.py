@@ -43,8 +43,8 @@ from netmaster.commit_stats import CommitStats
 from netmaster.dead_hosts import Clocks, DeadHosts
 from netmaster.election import Effect, ElectionState, Input, step
 from netmaster.external_effects import DockerApi, ExternalEffects, GatewayApi
+from netmaster.migration import migrate, until_all_read_newest
 from netmaster.plan import lineage
-from netmaster.plan import schema as schema_stamp
 from netmaster.plan.endpoints import address
 from netmaster.plan.model import Plan
 from netmaster.plan.objects import globals as global_settings
@@ -54,6 +54,7 @@ from netmaster.reservations import Reservations
 from netmaster.view import View
 from objdb.api import Backend, Entry, Fence, Lock, Snapshot
 from ofnet.rpc.control import Node, Report
+from state import schema
 from state.lineage import Term
 
 log = logging.getLogger(__name__)
@@ -64,10 +65,14 @@ LEADER: Final = "leader"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipTiming:
-    """Seconds: between two runs of the periodic tasks, and for pending changes at shutdown."""
+    """Seconds: between two runs of the periodic tasks, and for pending changes at shutdown.
+
+    `schema` is between two looks at who reads the newest schema version.
+    """
 
     periodic: float = 60.0
     flush: float = 0.3
+    schema: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +201,8 @@ class Leadership:
             while True:
                 fence = await self._lock.acquire()
                 await self._on(Input.ACQUIRED)
-                ended = await self._lead(fence)
+                while (ended := await self._lead(fence)) is Input.OUTDATED:
+                    pass  # the next term begins under the same lock
                 await self._on(ended)
                 if ended is Input.FAILED:
                     # Without a pause this master would win the lock it has just released again and
@@ -224,10 +230,10 @@ class Leadership:
                         self._claims.lock_held(entry.rev)
 
     async def _lead(self, fence: Fence) -> Input:
-        """Lead until the lock is lost, or until leading fails."""
+        """Lead until the lock is lost, leading fails, or the store's schema may be raised."""
         try:
             async with AsyncExitStack() as stack:
-                await self._term(fence, stack)
+                return await self._term(fence, stack)
         except NotLeader:
             return Input.LOST
         except (StoreDenied, SchemaMismatch):
@@ -241,9 +247,8 @@ class Leadership:
             if self._current is not None and self._current.committer.rewound:
                 self._claims.store_went_back()
             self._current = None
-        return Input.LOST
 
-    async def _term(self, fence: Fence, stack: AsyncExitStack) -> None:
+    async def _term(self, fence: Fence, stack: AsyncExitStack) -> Input:
         # The order matters. The loss of the lock is watched before the view is read, since reading
         # may take longer than the lease. Requests are answered (LOADED) only after the start-up
         # changes are committed. The stack ends what was started last first, so no task outlives
@@ -263,11 +268,21 @@ class Leadership:
         await self._on(Input.LOADED)
         for name, start in self._term_tasks(term).items():
             await stack.enter_async_context(background(name, start()))
+        ends = [running, lost]
+        if _is_outdated(committer.view):
+            waiting = background(
+                "schema", until_all_read_newest(self._backend, self._settings.timing.schema)
+            )
+            ends.append(await stack.enter_async_context(waiting))
         try:
-            await asyncio.wait((running, lost), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await self._on(Input.RETIRE)
             raise
+        if running.done() or lost.done():
+            return Input.LOST
+        await self._on(Input.OUTDATED)
+        return Input.OUTDATED
 
     def _new_term(self, committer: Committer) -> _Term:
         parties = self._parties
@@ -305,8 +320,12 @@ class Leadership:
             valid_until=lambda: self._lock.valid_until,
         )
         timing = CommitTiming(address_cooldown=self._settings.address_cooldown)
-        begin = Committer.begin(self._backend, authority, timing, self._master.commits)
-        async with background("reading", begin) as reading:
+
+        async def begin() -> Committer:
+            await migrate(self._backend, fence, self._master.writer)
+            return await Committer.begin(self._backend, authority, timing, self._master.commits)
+
+        async with background("reading", begin()) as reading:
             await asyncio.wait((reading, lost), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 raise NotLeader("the lock was lost while the store was read")
@@ -318,10 +337,9 @@ class Leadership:
         return [node for label in hosts.services for node in hosts.agent_nodes(label)]
 
     async def _create_required_objects(self, committer: Committer) -> None:
-        """Create what a term needs (schema stamp, lineage, global, default tenant) first."""
+        """Create what a term needs (lineage, global, default tenant) first."""
         flags = self._settings.flags
         term = Term(self._master.new_id(), committer.last_commit)
-        await committer.submit(schema_stamp.startup)
         await committer.submit(lambda view: lineage.begin(view, term))
         await committer.submit(lambda view: global_settings.startup(view, flags))
         await committer.submit(tenant.startup)
@@ -413,7 +431,15 @@ class Leadership:
         )
 
 
+def _is_outdated(view: View) -> bool:
+    """Return whether the store's schema was left as an older release needs it."""
+    return view.schema is not None and view.schema.version < schema.VERSION
+
+
 def _was_restored(view: View) -> bool:
     """Return whether no leader has had a term since this store got its content."""
-    # Without a lineage it is from an older release, or was filled by other means than `load`.
+    # Without a lineage it is from an older release, or was filled by other means than `load`. While
+    # the schema has no lineage, hosts cannot tell what to claim, and nobody waits for them.
+    if view.schema is not None and view.schema.version < schema.LINEAGE_SINCE:
+        return False
     return view.lineage.was_loaded or (not view.lineage.terms and bool(view.networks))

@@ -266,6 +266,7 @@ def decode_host(key: str, value: bytes) -> HostRecord:
         uplink_macs=fields.texts("uplinkMACs"),
         version=fields.text("version"),
         host_id=fields.text("hostID"),
+        schema=fields.number("schema") or 1,
     )
 
 
@@ -280,6 +281,7 @@ def decode_service(key: str, value: bytes) -> ServiceInstance:
         role=fields.text("Role"),
         version=fields.text("Version"),
         ttl=fields.number("TTL"),
+        schema=fields.number("Schema") or 1,
     )
 
 
@@ -414,6 +416,7 @@ def _host(record: HostRecord) -> dict[str, Any]:
         "uplinkMACs": record.uplink_macs,
         "version": record.version,
         **({"hostID": record.host_id} if record.host_id else {}),
+        **({"schema": record.schema} if record.schema > 1 else {}),
     }
 
 
@@ -426,6 +429,7 @@ def _service(record: ServiceInstance) -> dict[str, Any]:
         "HostAddr": record.address,
         "Port": record.port,
         "Hostname": record.hostname,
+        **({"Schema": record.schema} if record.schema > 1 else {}),
     }
 
 

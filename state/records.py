@@ -223,6 +223,8 @@ class HostRecord:
     version: str = ""
     host_id: str = ""
     """Tells hosts with one label apart; "" in records of earlier versions."""
+    schema: int = 1
+    """The newest schema version of the store that this host's agent reads (`state.schema`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +238,8 @@ class ServiceInstance:
     role: str = ""
     version: str = ""
     ttl: int = 10
+    schema: int = 1
+    """The newest schema version of the store that this daemon reads (`state.schema`)."""
 
 
 Record = (

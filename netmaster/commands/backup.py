@@ -32,61 +32,72 @@ LOCK_PATIENCE: Final = 2.0
 async def dump(backend: Backend) -> str:
     """Return the backup of a store, which may be in use. Raises SchemaMismatch, StoreUnavailable.
 
-    Raises Invalid for a store that no netmaster of this release has led.
+    Raises Invalid for a store that no netmaster of this project has led.
     """
     values = await _stored(backend)
     schema.check(values.get(keys.SCHEMA))
     if keys.SCHEMA not in values:
         raise Invalid("the store is empty or has never been led by this release: nothing to dump")
+    stamp = schema.decode(values[keys.SCHEMA])
+    if stamp.came_from is not None:
+        raise SchemaMismatch(
+            f"the store is being converted from schema version {stamp.came_from} to "
+            f"{stamp.version}: have a netmaster lead, which ends that, and dump again"
+        )
     for key in _OF_THE_STORE:
         values.pop(key, None)
-    return written(values)
+    return written(values, stamp.version)
 
 
 async def load(backend: Backend, text: str, *, replace: bool) -> int:
     """Replace the leader's part of a store by a backup; return the number of its keys.
 
     Raises Conflict while a master leads, or for a store that is not empty unless `replace`;
-    SchemaMismatch or Invalid for a backup that this release cannot use.
+    SchemaMismatch or Invalid for a backup that this release cannot use. The store gets the schema
+    version of the backup; the next leader raises it, as that of any older store.
     """
-    values = read(text)
+    version, values = read(text)
     lock = backend.lock(keys.LEADER_LOCK, "netmaster load", LOCK_TTL)
     fence = await _locked(lock)
     try:
-        await _write(backend, fence, values, replace=replace)
+        await _write(backend, fence, values, version=version, replace=replace)
     finally:
         await lock.release()
     return len(values)
 
 
-def written(values: Mapping[str, bytes]) -> str:
-    """Return the backup of keys and values."""
+def written(values: Mapping[str, bytes], version: int = schema.VERSION) -> str:
+    """Return the backup of keys and values of a schema version."""
     backup = {
-        "schema": schema.VERSION,
+        "schema": version,
         "release": VERSION,
         "keys": {key: values[key].decode() for key in sorted(values)},
     }
     return json.dumps(backup, indent=1) + "\n"
 
 
-def read(text: str) -> dict[str, bytes]:
-    """Return the keys and values of a backup, after loading a view from them as a leader would."""
+def read(text: str) -> tuple[int, dict[str, bytes]]:
+    """Return the schema version of a backup, and its keys and values.
+
+    A view is loaded from them, as a leader would. Raises SchemaMismatch and Invalid.
+    """
     try:
         backup = json.loads(text)
         version, found = backup["schema"], backup["keys"]
         values = {str(key): value.encode() for key, value in found.items()}
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise Invalid("this is not a backup that `netmaster dump` wrote") from exc
-    if version != schema.VERSION:
+    if type(version) is not int or not schema.reads(version):
         raise SchemaMismatch(
-            f"the backup has schema version {version}, this netmaster knows {schema.VERSION}: "
-            f"load it with the release that wrote it, {backup.get('release', 'unknown')}"
+            f"the backup has schema version {version}, this netmaster reads {schema.OLDEST} to "
+            f"{schema.VERSION}: load it with the release that wrote it, "
+            f"{backup.get('release', 'unknown')}"
         )
     strange = next((key for key in values if key in _OF_THE_STORE or not codec.is_leaders(key)), "")
     if strange:
         raise Invalid(f"the backup holds {strange}, which is not a key of the leader's")
     View.load(values)
-    return values
+    return version, values
 
 
 async def _locked(lock: Lock) -> Fence:
@@ -104,26 +115,30 @@ async def _locked(lock: Lock) -> Fence:
 
 
 async def _write(
-    backend: Backend, fence: Fence, values: Mapping[str, bytes], *, replace: bool
+    backend: Backend, fence: Fence, values: Mapping[str, bytes], *, version: int, replace: bool
 ) -> None:
     before = await _stored(backend)
     if before and not replace:
         raise Conflict(
             f"the store holds {len(before)} keys of netmaster's: --replace gives them up"
         )
-    # The load takes many transactions and may be cut off. The stamp LOADING comes first and CURRENT
-    # last, so that no master leads on half a backup, and a second load can finish it. The lock's
-    # fence keeps a master from writing in between.
+    # The load takes many transactions and may be cut off. The stamp is marked first and the mark
+    # removed last, so that no master leads on half a backup, and a second load can finish it. The
+    # lock's fence keeps a master from writing in between.
     for key in _OF_THE_STORE:
         before.pop(key, None)
     # With the stamp: whoever sees a part of the backup sees that the history is another one.
-    begun = _put(
-        keys.LINEAGE, lineage.encode(Lineage((Term(secrets.token_hex(8), 0, loaded=True),)))
+    begun = Lineage((Term(secrets.token_hex(8), 0, loaded=True),))
+    history = (
+        _put(keys.LINEAGE, lineage.encode(begun))
+        if version >= schema.LINEAGE_SINCE
+        else Change((), (Delete(keys.LINEAGE),))
     )
-    await backend.commit([_stamp(schema.LOADING), begun], fence=fence)
+    loading = schema.SchemaStamp(version, loading=True)
+    await backend.commit([_stamp(loading), history], fence=fence)
     for group in split(_differences(before, values), backend.limits):
         await backend.commit(group, fence=fence)
-    await backend.commit([_stamp(schema.CURRENT)], fence=fence)
+    await backend.commit([_stamp(schema.SchemaStamp(version))], fence=fence)
 
 
 def _differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[Change]:

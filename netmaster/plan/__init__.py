@@ -2,5 +2,6 @@
 
 `model` has the shape of a plan. `objects` decides about REST objects, `endpoints` about endpoints
 and addresses, `external` about operations of the ACI gateway, `show` about read-only answers.
-`grants` (addresses), `docker_network` and `schema` (the stamp in the store) serve several of them.
+`grants` (addresses), `docker_network` and `lineage` serve several of them; `migrations` are of the
+store's schema.
 """

@@ -14,7 +14,7 @@ from daemons.listen_address import ANY_ADDRESS
 from netplugin.settings import Settings
 from objdb.api import Backend
 from objdb.registration import TTL, Registration
-from state import codec
+from state import codec, schema
 from state.records import HostRecord, ServiceInstance
 
 ANY_HOST: Final = ("", ANY_ADDRESS)
@@ -32,6 +32,7 @@ def host_record(
         uplink_macs=tuple(uplink_macs),
         version=version,
         host_id=host_id,
+        schema=schema.VERSION,
     )
 
 

@@ -128,7 +128,7 @@ def asks(source: Namespace, address: str, port: int, size: int = 10, patience: f
 
 @dataclass(frozen=True)
 class Way:
-    """Echo requests from a namespace to an address, one every 50 ms, and their answers."""
+    """Echo requests from a namespace to an address, one after the other, and their answers."""
 
     name: str
     log: Path
@@ -147,11 +147,13 @@ class Way:
 
 
 @contextmanager
-def pinging(tmp_path: Path, **ways: tuple[Namespace, str]) -> Iterator[list[Way]]:
+def pinging(
+    tmp_path: Path, interval: float = 0.05, /, **ways: tuple[Namespace, str]
+) -> Iterator[list[Way]]:
     running = [
         (
             Way(name, tmp_path / name),
-            source.popen(["ping", "-n", "-i", "0.05", to], log=tmp_path / name),
+            source.popen(["ping", "-n", "-i", str(interval), to], log=tmp_path / name),
         )
         for name, (source, to) in ways.items()
     ]

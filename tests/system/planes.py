@@ -37,16 +37,21 @@ def planes(
     directory.mkdir()
     bed = Bed(directory, hosts, fwd_mode=fwd_mode, flags=flags, cards=cards).start()
     try:
-        for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
-            words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]
-            bed.netctl(
-                "net", "create", *words, f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}", name
-            )
-            bed.netctl("policy", "create", f"guard-{name}")
-            bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
+        add_networks(bed)
         yield bed
     finally:
         bed.stop()
+
+
+def add_networks(bed: Bed) -> None:
+    """Create the networks, each with a group `web-<network>` and its policy `guard-<network>`."""
+    for name, (subnet, gateway, subnet6, gateway6, more) in NETWORKS.items():
+        words = [f"--subnet={subnet}", f"--gateway={gateway}", f"--encap={name}", *more]
+        bed.netctl(
+            "net", "create", *words, f"--subnetv6={subnet6}", f"--gatewayv6={gateway6}", name
+        )
+        bed.netctl("policy", "create", f"guard-{name}")
+        bed.netctl("group", "create", "-p", f"guard-{name}", name, f"web-{name}")
 
 
 def add_rules(bed: Bed, policy: str, rules: Rules) -> None:

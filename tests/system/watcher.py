@@ -64,16 +64,22 @@ class _Traffic:
     def opened_after(self, moment: float) -> float:
         return min(at for number, at in tuple(self.arrived.items()) if self.sent[number] >= moment)
 
-    def missing(self) -> int:
-        return sum(
-            number not in self.arrived for number in range(self.counted_from, len(self.sent))
-        )
+    def missing(self, before: int | None = None) -> int:
+        last = len(self.sent) if before is None else before
+        return sum(number not in self.arrived for number in range(self.counted_from, last))
 
 
 class Watcher:
     """Sends and receives from the moment it is made until `stop`."""
 
-    def __init__(self, passing: Sequence[Lane], forbidden: Sequence[Lane] = ()) -> None:
+    def __init__(
+        self,
+        passing: Sequence[Lane],
+        forbidden: Sequence[Lane] = (),
+        *,
+        interval: float = INTERVAL,
+    ) -> None:
+        self._interval = interval
         with ExitStack() as doors:
             lanes = [*passing, *forbidden]
             self._all = [_Traffic(lane, doors.enter_context(_sender(lane))) for lane in lanes]
@@ -120,6 +126,14 @@ class Watcher:
         found = {str(one.lane): one.missing() for one in self._passing}
         return {lane: count for lane, count in found.items() if count}
 
+    def lost_until_now(self) -> dict[str, int]:
+        """Wait until later datagrams have arrived, and count those missing from each open lane."""
+        begin = [len(one.sent) for one in self._passing]
+        self.goes_on()
+        pairs = zip(self._passing, begin, strict=True)
+        found = {str(one.lane): one.missing(before) for one, before in pairs}
+        return {lane: count for lane, count in found.items() if count}
+
     def leaked(self) -> dict[str, int]:
         """Count the datagrams that came out of each forbidden lane."""
         return {str(one.lane): len(one.arrived) for one in self._forbidden if one.arrived}
@@ -138,7 +152,7 @@ class Watcher:
         print(f"after {what} all lanes were open within {max(opened):.2f} s")  # noqa: T201 - measured
 
     def _run(self) -> None:
-        while not self._ended.wait(INTERVAL):
+        while not self._ended.wait(self._interval):
             for mark, one in enumerate(self._all):
                 one.send(mark)
             self._receive()
@@ -152,9 +166,11 @@ class Watcher:
 
 
 @contextmanager
-def watching(passing: Sequence[Lane], forbidden: Sequence[Lane] = ()) -> Iterator[Watcher]:
+def watching(
+    passing: Sequence[Lane], forbidden: Sequence[Lane] = (), *, interval: float = INTERVAL
+) -> Iterator[Watcher]:
     """Watch during the body; nothing may have come out of a forbidden lane."""
-    watcher = Watcher(passing, forbidden)
+    watcher = Watcher(passing, forbidden, interval=interval)
     try:
         watcher.goes_on()
         watcher.count()
@@ -167,9 +183,11 @@ def watching(passing: Sequence[Lane], forbidden: Sequence[Lane] = ()) -> Iterato
 
 
 @contextmanager
-def unbroken(passing: Sequence[Lane], forbidden: Sequence[Lane] = ()) -> Iterator[Watcher]:
+def unbroken(
+    passing: Sequence[Lane], forbidden: Sequence[Lane] = (), *, interval: float = INTERVAL
+) -> Iterator[Watcher]:
     """Watch during the body; nothing may be lost either."""
-    with watching(passing, forbidden) as watcher:
+    with watching(passing, forbidden, interval=interval) as watcher:
         yield watcher
     assert watcher.lost() == {}, watcher.lost()
 

@@ -291,7 +291,7 @@ def test_the_server_runs_on_the_daemon_s_loop(path: Path) -> None:
 async def test_flags_by_hand() -> None:
     outcome = await run_plugin({}, argv="--version")
     assert outcome.code == 0
-    assert outcome.stdout.startswith("Version: 0.1.0\n")
+    assert outcome.stdout.startswith(f"Version: {main.VERSION}\n")
 
 
 @pytest.mark.parametrize("python", ["/usr/bin/python3", "python3"])

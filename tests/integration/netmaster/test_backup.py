@@ -9,7 +9,7 @@ import pytest
 from core import keys
 from objdb.api import Change, Put
 from state import schema
-from state.schema import VERSION, SchemaStamp
+from state.schema import OLDEST, VERSION, SchemaStamp
 from tests.bed.master import MODES, PROGRAM, Master
 from tests.bed.store import Store, client, store_url
 
@@ -157,8 +157,8 @@ async def test_the_first_leader_stamps_the_store(master: Master, store: Store) -
     ("stamp", "advice"),
     [
         (SchemaStamp(VERSION + 1), "run the newer release that wrote the store"),
-        (SchemaStamp(VERSION - 1), "run the older release"),
-        (schema.LOADING, "run `netmaster load --replace`"),
+        (SchemaStamp(OLDEST - 1), "run an older release"),
+        (SchemaStamp(VERSION, loading=True), "run `netmaster load --replace`"),
     ],
 )
 async def test_a_master_ends_at_a_store_of_another_release(

@@ -13,7 +13,7 @@ import pytest
 from core import keys
 from objdb.api import Change, Put
 from state import schema
-from state.schema import VERSION, SchemaStamp
+from state.schema import OLDEST, VERSION, SchemaStamp
 from tests.bed.daemon import Daemon
 from tests.bed.master import MODES
 from tests.bed.netns import free_port
@@ -77,7 +77,7 @@ def test_a_store_that_is_late_is_waited_for(store: Store, bed_dir: Path) -> None
     ("stamp", "advice"),
     [
         (SchemaStamp(VERSION + 1), "run the newer release that wrote the store"),
-        (SchemaStamp(VERSION - 1), "run the older release"),
+        (SchemaStamp(OLDEST - 1), "run an older release"),
     ],
 )
 async def test_a_store_of_another_release(

@@ -1,8 +1,6 @@
 """`contivk8s.main` as a module: its own answers and its requests."""
 
 import json
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -232,8 +230,3 @@ def test_flags() -> None:
     assert err.startswith("flag provided but not defined: -bogus\nUsage of contivk8s:\n")
     assert main.flags(["--help"])[0] == 0
     assert main.flags(["stray"])[0] == 2
-
-
-def test_the_version_is_the_project_s() -> None:
-    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["version"] == main.VERSION

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -82,8 +81,3 @@ def test_a_long_log_is_kept_aside(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_opened_ends_no_call(tmp_path: Path) -> None:
     assert isinstance(netcontiv.log_file(tmp_path / "no" / "log"), logging.NullHandler)
-
-
-def test_the_version_is_the_project_s() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
-    assert project["project"]["version"] == netcontiv.VERSION

@@ -24,10 +24,13 @@ from netmaster.leadership import (
     MasterContext,
 )
 from netmaster.plan.objects.globals import StartupFlags
-from objdb.api import Change, Put
+from objdb.api import Change, Delete, Put
 from objdb.memory import Faults, MemoryStore
 from objdb.memory.locks import MemoryLock
 from ofnet.rpc.control import Node, OfnetMaster
+from state import codec, schema
+from state.records import ServiceInstance
+from state.schema import SchemaStamp
 from tests.bed.waiting import eventually_async
 from tests.unit.netmaster.fake_docker import FakeDocker
 from tests.unit.netmaster.fake_gateway import FakeGateway
@@ -239,3 +242,29 @@ async def test_stored_settings_survive_a_change_of_leader() -> None:
     async with candidate(store) as master:
         await master.until_leading()
     assert store.get(keys.obj("global", "global")) == kept
+
+
+async def test_beside_an_older_master_the_older_schema_is_kept_until_it_has_gone() -> None:
+    store = MemoryStore()
+    older = ServiceInstance(service=keys.SERVICE_NETMASTER, address="10.0.0.2", port=9999)
+    key = keys.service(older.service, older.address, older.port)
+    store.apply([Change((), (Put(key, codec.encode(older)),))])
+    async with candidate(store, timing=LeadershipTiming(schema=0.0)) as master:
+        await master.until_leading()
+        stamp, lock = store.get(keys.SCHEMA), store.get(keys.LEADER_LOCK)
+        assert stamp
+        assert lock
+        assert schema.decode(stamp.value) == SchemaStamp(schema.OLDEST)
+        assert store.get(keys.LINEAGE) is None, "the older master could not read it"
+        store.apply([Change((), (Delete(key),))])
+
+        async def raised() -> bool:
+            return store.get(keys.LINEAGE) is not None
+
+        await eventually_async(raised, "the next term has begun")
+        await master.until_leading()
+        stamp, held = store.get(keys.SCHEMA), store.get(keys.LEADER_LOCK)
+        assert stamp
+        assert schema.decode(stamp.value) == schema.CURRENT
+        assert held == lock, "nobody else could lead in between"
+        assert await created(master.server.role, "t") == 200

@@ -109,7 +109,11 @@ def changed(text: str, change: Callable[[dict[str, Any]], None]) -> str:
 @pytest.mark.parametrize(
     ("change", "kind", "text"),
     [
-        (lambda b: b.update(schema=2, release="9.9"), SchemaMismatch, "that wrote it, 9.9"),
+        (
+            lambda b: b.update(schema=schema.VERSION + 1, release="9.9"),
+            SchemaMismatch,
+            "that wrote it, 9.9",
+        ),
         (lambda b: b.update(schema="1"), SchemaMismatch, "schema version 1, this netmaster"),
         (lambda b: b.pop("keys"), Invalid, "not a backup"),
         (lambda b: b["keys"].update({keys.HOSTS + "h": "{}"}), Invalid, "not a key of the leader"),

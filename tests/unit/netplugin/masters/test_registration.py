@@ -10,6 +10,7 @@ from netplugin.masters.registration import (
     register,
 )
 from objdb.memory import MemoryBackend
+from state import schema
 from state.records import HostRecord
 from tests.unit.netplugin.agent import eventually
 from tests.unit.netplugin.starts import SETTINGS
@@ -24,6 +25,7 @@ def test_the_host_record_names_both_addresses() -> None:
         uplink_macs=("52:54:00:00:00:01",),
         version="1.2",
         host_id="id1",
+        schema=schema.VERSION,
     )
 
 

@@ -1,0 +1,45 @@
+"""The version has one place; what repeats it, the changelog and the tag of a release agree."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from contivk8s import main as contivk8s
+from contivk8s import netcontiv
+from core.version import VERSION
+
+ROOT = Path(__file__).parents[2]
+REPEATING = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "deploy/kubernetes").rglob("*") if path.is_file()),
+]
+
+
+def test_the_package_takes_its_version_from_the_code() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "core.version.VERSION"}
+
+
+def test_the_plugins_have_the_same_version() -> None:
+    assert contivk8s.VERSION == netcontiv.VERSION == VERSION
+
+
+@pytest.mark.parametrize("path", REPEATING, ids=lambda path: path.name)
+def test_images_and_packages_that_are_named_are_of_this_version(path: Path) -> None:
+    named = re.findall(r"\bcontiv(?:/\w+:|_)(\d+\.\d+\.\d+)", path.read_text())
+    assert set(named) <= {VERSION}
+
+
+def test_the_changelog_has_the_version() -> None:
+    heads = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heads[0] == f"[Unreleased], to be {VERSION}" or heads[0].startswith(f"[{VERSION}] ")
+
+
+def test_a_tagged_commit_is_of_its_tag_s_version() -> None:
+    words = ["git", "-C", str(ROOT), "tag", "--points-at", "HEAD", "v*"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert set(done.stdout.split()) <= {f"v{VERSION}"}
