@@ -8,6 +8,7 @@ read. `netmaster.commands.dispatch` runs it. The steps around it are in docs/tak
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,6 +52,14 @@ FLAGS: Final = (
         generation=Generation.OURS,
     ),
     Flag(
+        names=("uplink-mac",),
+        env="UPLINK_MAC",
+        help="a host's label and its uplink's MAC address, as LABEL=MAC, where vlan networks are "
+        "routed; may be repeated",
+        repeatable=True,
+        generation=Generation.OURS,
+    ),
+    Flag(
         names=("dry-run",),
         env="DRY_RUN",
         help="only report what would be imported",
@@ -60,6 +69,7 @@ FLAGS: Final = (
     ),
 )
 _SOURCES: Final = ("from-etcd", "from-consul", "from-file")
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _WHO: Final = "netmaster import"
 
 
@@ -76,7 +86,7 @@ async def run(backend: Backend, values: Values) -> None:
     found = await asyncio.to_thread(_read, values)
     leave_out = frozenset(filter(None, values["leave-out"].split(",")))
     _check_known(found, leave_out)
-    translation = translate(found, leave_out)
+    translation = translate(found, leave_out, _uplink_macs(values["uplink-mac"]))
     sys.stdout.write("".join(f"{line}\n" for line in _report(translation)))
     if translation.refusals:
         raise Refused(f"{len(translation.refusals)} keys are refused: nothing is imported")
@@ -148,6 +158,16 @@ def _text(path: str) -> str:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as exc:
         raise UsageError(f"--from-file {path}: {exc}") from exc
+
+
+def _uplink_macs(text: str) -> dict[str, str]:
+    found = {}
+    for item in filter(None, text.split(",")):
+        label, _, mac = item.rpartition("=")
+        if not label or not _MAC.fullmatch(mac):
+            raise UsageError(f"--uplink-mac {item}: want LABEL=MAC, as in host1=02:00:00:00:00:01")
+        found[label] = mac.lower()
+    return found
 
 
 def _check_known(found: Mapping[str, bytes], leave_out: frozenset[str]) -> None:

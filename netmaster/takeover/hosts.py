@@ -5,19 +5,20 @@ instead, which end with their agents. So they are kept as records, and a host th
 its tunnels to the others. Source: docs/original/netplugin-agent.md §4.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from core import keys
 from core.ids import HostLabel
+from netmaster.plan.objects.globals import ROUTING
 from netmaster.takeover.draft import Draft
 from netmaster.takeover.source import Source
 from state import codec
-from state.records import HostRecord, ServiceInstance
+from state.records import Encap, HostRecord, ServiceInstance
 
 
-def translate(source: Source, draft: Draft) -> None:
-    """Add the records of hosts to a draft."""
+def translate(source: Source, draft: Draft, macs: Mapping[str, str]) -> None:
+    """Add the records of hosts to a draft; `macs` are those of their uplinks, as far as given."""
     control = {one.hostname: one for _, one in _of(source, draft, keys.SERVICE_NETPLUGIN)}
     for key, vtep in _of(source, draft, keys.SERVICE_VTEP):
         label = HostLabel(vtep.hostname)
@@ -32,7 +33,15 @@ def translate(source: Source, draft: Draft) -> None:
             control_ip=registered.address,
             vtep_ip=vtep.address,
             vxlan_port=vtep.port,
+            uplink_macs=(macs[label],) if label in macs else (),
         )
+        if label not in macs and _routes_vlans(draft):
+            text = (
+                f"routed vlan networks need the MAC address of the uplink of host {label}, which "
+                "the original does not store: until the host is taken over itself, others do not "
+                f"reach its pods there; give --uplink-mac {label}=MAC"
+            )
+            draft.note(key, text)
     homes = {one.homing_host: key for key, one in sorted(draft.endpoints.items(), reverse=True)}
     for label in sorted(homes.keys() - draft.hosts.keys()):
         text = (
@@ -40,6 +49,11 @@ def translate(source: Source, draft: Draft) -> None:
             "a tunnel to it before it is taken over itself"
         )
         draft.note(keys.endpoint(homes[label]), text)
+
+
+def _routes_vlans(draft: Draft) -> bool:
+    routed = draft.settings is not None and draft.settings.fwd_mode == ROUTING
+    return routed and any(one.encap is Encap.VLAN for one in draft.networks.values())
 
 
 def _of(source: Source, draft: Draft, service: str) -> Iterator[tuple[str, ServiceInstance]]:

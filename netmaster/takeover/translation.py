@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from core import keys
 from netmaster import codec
@@ -36,9 +37,14 @@ class Translation:
         return tuple(one for one in self.findings if one.outcome is Outcome.REFUSED)
 
 
-def translate(values: Mapping[str, bytes], leave_out: Container[str] = ()) -> Translation:
+def translate(
+    values: Mapping[str, bytes],
+    leave_out: Container[str] = (),
+    uplink_macs: Mapping[str, str] = MappingProxyType({}),
+) -> Translation:
     """Return what the original's store becomes here; `leave_out` are keys to do without.
 
+    `uplink_macs` are MAC addresses of hosts' uplinks by the hosts' labels.
     Raises Conflict for a store that is not the original's.
     """
     found = source.read(values, leave_out)
@@ -46,7 +52,7 @@ def translate(values: Mapping[str, bytes], leave_out: Container[str] = ()) -> Tr
     records.translate(found, draft)
     objects.translate(found, draft)
     addresses.translate(draft)
-    hosts.translate(found, draft)
+    hosts.translate(found, draft, uplink_macs)
     ours = _written(draft)
     if not any(one.outcome is Outcome.REFUSED for one in draft.findings):
         View.load(ours)  # what a leader cannot read must not be written

@@ -24,6 +24,11 @@ _AGENTS: Final = {
     ("refused", keys.ENDPOINTS + "nvlan6.default-cid-sixvlan"),
 }
 """Subnets written into rules that name networks; an endpoint with the IPv6 gateway's address."""
+_ROUTED: Final = {
+    ("note", keys.service(keys.SERVICE_VTEP, "10.77.0.1", 4789)),
+    ("note", keys.service(keys.SERVICE_VTEP, "10.77.0.3", 4789)),
+}
+"""Vlan networks are routed by MAC addresses of uplinks that the original does not store."""
 _ENDPOINTS: Final = {
     ("changed", keys.ENDPOINTS + "-native-intf"),
     ("changed", keys.ENDPOINTS + "h1-native-intf"),
@@ -46,7 +51,7 @@ _RESERVED: Final = ("note", keys.NETWORKS + "n1.default")
 
 FOUND: Final[dict[str, set[tuple[str, str]]]] = {
     "agent-bridge-end": _AGENTS,
-    "agent-routing-end": _AGENTS,
+    "agent-routing-end": _AGENTS | _ROUTED,
     "globals-after-delete": {("note", keys.GLOBAL_CONFIG)},
     "mode-docker-vlan-bridge-end": {
         ("changed", keys.OBJECTS + "network/default:n1"),
@@ -172,6 +177,15 @@ def test_the_owners_of_addresses() -> None:
     kinds = {address: grant.owner for address, grant in grants.items()}
     assert kinds["10.1.1.254"] is GrantOwner.GATEWAY
     assert GrantOwner.RESERVATION in kinds.values()
+
+
+def test_uplinks_of_hosts_are_those_given() -> None:
+    translation = translate(recorded("agent-routing-end"), (), {"host1": "02:00:00:00:00:01"})
+    assert {one.key for one in translation.findings if "--uplink-mac" in one.text} == {
+        keys.service(keys.SERVICE_VTEP, "10.77.0.3", 4789)
+    }
+    host = json.loads(translation.hosts[keys.HOSTS + "host1"])
+    assert host["uplinkMACs"] == ["02:00:00:00:00:01"]
 
 
 def test_hosts_with_an_agent_are_kept() -> None:

@@ -142,11 +142,13 @@ async def test_an_import_that_was_cut_off_keeps_masters_from_leading() -> None:
         (),
         ("--from-file", "a", "--from-etcd", "http://127.0.0.1:1"),
         ("--from-file", "/nowhere/at/all"),
+        ("--from-file", "SAVED", "--uplink-mac", "host1"),
     ],
 )
-async def test_one_readable_source_is_needed(arguments: tuple[str, ...]) -> None:
+async def test_wrong_words_are_refused(saved: Path, arguments: tuple[str, ...]) -> None:
+    words = [str(saved) if word == "SAVED" else word for word in arguments]
     with pytest.raises(UsageError):
-        await run(MemoryStore(), *arguments)
+        await run(MemoryStore(), *words)
 
 
 async def test_a_key_to_leave_out_must_be_there(saved: Path) -> None:
