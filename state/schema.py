@@ -66,7 +66,8 @@ def check(value: bytes | None) -> None:
     check_version(value)
     if decode(value).loading:
         raise SchemaMismatch(
-            "a backup was loaded only in part: run `netmaster load --replace` with it again"
+            "a backup was loaded only in part: run `netmaster load --replace` with it again, "
+            "or `netmaster import --replace` if that was cut off"
         )
 
 

@@ -9,7 +9,7 @@ loaded has another history than the one that was dumped (`state.lineage`).
 import asyncio
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from core import keys
@@ -21,8 +21,11 @@ from objdb.api import Backend, Change, Delete, Fence, Lock, Put, split
 from state import lineage, schema
 from state.lineage import Lineage, Term
 
-_OF_THE_STORE: Final = frozenset({keys.SCHEMA, keys.LINEAGE})
+OF_THE_STORE: Final = frozenset({keys.SCHEMA, keys.LINEAGE})
 """What describes a store and not what a leader keeps in it; no backup has it."""
+
+Check = Callable[[Mapping[str, bytes]], bool]
+"""Judges the leader's part of a store before it is replaced (`write`)."""
 
 LOCK_TTL: Final = 5.0
 LOCK_PATIENCE: Final = 2.0
@@ -34,7 +37,7 @@ async def dump(backend: Backend) -> str:
 
     Raises Invalid for a store that no netmaster of this project has led.
     """
-    values = await _stored(backend)
+    values = await stored(backend)
     schema.check(values.get(keys.SCHEMA))
     if keys.SCHEMA not in values:
         raise Invalid("the store is empty or has never been led by this release: nothing to dump")
@@ -44,7 +47,7 @@ async def dump(backend: Backend) -> str:
             f"the store is being converted from schema version {stamp.came_from} to "
             f"{stamp.version}: have a netmaster lead, which ends that, and dump again"
         )
-    for key in _OF_THE_STORE:
+    for key in OF_THE_STORE:
         values.pop(key, None)
     return written(values, stamp.version)
 
@@ -57,13 +60,37 @@ async def load(backend: Backend, text: str, *, replace: bool) -> int:
     version of the backup; the next leader raises it, as that of any older store.
     """
     version, values = read(text)
-    lock = backend.lock(keys.LEADER_LOCK, "netmaster load", LOCK_TTL)
+
+    def check(before: Mapping[str, bytes]) -> bool:
+        if before and not replace:
+            raise Conflict(
+                f"the store holds {len(before)} keys of netmaster's: --replace gives them up"
+            )
+        return True
+
+    await write(backend, "netmaster load", values, check, version=version)
+    return len(values)
+
+
+async def write(
+    backend: Backend,
+    who: str,
+    values: Mapping[str, bytes],
+    check: Check,
+    *,
+    version: int = schema.VERSION,
+) -> None:
+    """Replace the leader's part of a store by `values`, as a leader called `who` would.
+
+    They are of a schema version. `check` is given what the store holds of it, and raises Conflict
+    to keep it. Raises Conflict while a master leads.
+    """
+    lock = backend.lock(keys.LEADER_LOCK, who, LOCK_TTL)
     fence = await _locked(lock)
     try:
-        await _write(backend, fence, values, version=version, replace=replace)
+        await _write(backend, fence, values, check, version)
     finally:
         await lock.release()
-    return len(values)
 
 
 def written(values: Mapping[str, bytes], version: int = schema.VERSION) -> str:
@@ -93,7 +120,7 @@ def read(text: str) -> tuple[int, dict[str, bytes]]:
             f"{schema.VERSION}: load it with the release that wrote it, "
             f"{backup.get('release', 'unknown')}"
         )
-    strange = next((key for key in values if key in _OF_THE_STORE or not codec.is_leaders(key)), "")
+    strange = next((key for key in values if key in OF_THE_STORE or not codec.is_leaders(key)), "")
     if strange:
         raise Invalid(f"the backup holds {strange}, which is not a key of the leader's")
     View.load(values)
@@ -115,20 +142,17 @@ async def _locked(lock: Lock) -> Fence:
 
 
 async def _write(
-    backend: Backend, fence: Fence, values: Mapping[str, bytes], *, version: int, replace: bool
+    backend: Backend, fence: Fence, values: Mapping[str, bytes], check: Check, version: int
 ) -> None:
-    before = await _stored(backend)
-    if before and not replace:
-        raise Conflict(
-            f"the store holds {len(before)} keys of netmaster's: --replace gives them up"
-        )
+    before = await stored(backend)
+    has_agents = check(before)
     # The load takes many transactions and may be cut off. The stamp is marked first and the mark
     # removed last, so that no master leads on half a backup, and a second load can finish it. The
     # lock's fence keeps a master from writing in between.
-    for key in _OF_THE_STORE:
+    for key in OF_THE_STORE:
         before.pop(key, None)
     # With the stamp: whoever sees a part of the backup sees that the history is another one.
-    begun = Lineage((Term(secrets.token_hex(8), 0, loaded=True),))
+    begun = Lineage((Term(secrets.token_hex(8), 0, loaded=has_agents),))
     history = (
         _put(keys.LINEAGE, lineage.encode(begun))
         if version >= schema.LINEAGE_SINCE
@@ -157,6 +181,7 @@ def _put(key: str, value: bytes) -> Change:
     return Change((), (Put(key, value),))
 
 
-async def _stored(backend: Backend) -> dict[str, bytes]:
+async def stored(backend: Backend) -> dict[str, bytes]:
+    """Return the leader's part of a store."""
     snapshot = await backend.snapshot(keys.ROOT)
     return {key: entry.value for key, entry in snapshot.entries.items() if codec.is_leaders(key)}

@@ -1,8 +1,9 @@
-"""The commands beside the daemon: backups, users, and the authority of certificates.
+"""The commands beside the daemon: backups, imports, users, and the authority of certificates.
 
-`netmaster dump` and `load` (`backup`) write and read a backup on the standard streams; `accounts`
-has the commands of users. The daemon's own flags and environment variables name the store.
-`netmaster ca` (`ca_command`) and `netmaster store-acl` (`store_acl`) need none.
+`netmaster dump` and `load` (`backup`) write and read a backup on the standard streams; `import`
+(`importing`) takes over the store of the original; `accounts` has the commands of users. The
+daemon's own flags and environment variables name the store. `netmaster ca` (`ca_command`) and
+`netmaster store-acl` (`store_acl`) need none.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from core.version import VERSION
 from daemons import flags
 from daemons.flags import Flag, Values
 from daemons.program import Command
-from netmaster.commands import accounts, backup, store_acl
+from netmaster.commands import accounts, backup, importing, store_acl
 from objdb.api import Backend
 from objdb.connect import connect, store_of
 
@@ -26,6 +27,8 @@ REPLACE: Final = Flag(
 HELP: Final = {
     "dump": "write a backup of the store to standard output; takes the flags of the store",
     "load": "read one from standard input into an empty store; --replace gives up what it holds",
+    "import": "take over what the original keeps, --from-etcd, --from-consul or --from-file, into "
+    "an empty store; --dry-run only reports",
 }
 
 StoreCommand = Callable[[Backend, Values], Awaitable[None]]
@@ -43,6 +46,7 @@ async def _load(backend: Backend, values: Values) -> None:
 _ON_STORE: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
     "dump": (_dump, flags.STORE),
     "load": (_load, (*flags.STORE, REPLACE)),
+    "import": (importing.run, (*flags.STORE, *importing.FLAGS, REPLACE)),
     **accounts.COMMANDS,
 }
 

@@ -104,11 +104,22 @@ class HostPorts:
         if row is None:
             foreign = wanted.name in await self._links.links()
         else:
-            foreign = row.external_ids.get(port_names.ENDPOINT_ID) != wanted.owner
+            marked = row.external_ids.get(port_names.ENDPOINT_ID)
+            foreign = marked != wanted.owner and not _is_originals_router(row, wanted)
         if foreign:
             raise Conflict(f"interface {wanted.name} cannot be created: the name is in use")
         await self._ovsdb.add_port(wanted.bridge, wanted.spec())
         log.info("host interface added", extra=fields(port=wanted.name))
+
+
+def _is_originals_router(row: PortRow, wanted: HostInterface) -> bool:
+    """Return whether a port is the one for BGP that the original made, which bears no mark."""
+    return (row.name, row.bridge, row.type, dict(row.external_ids)) == (
+        port_names.ROUTER_PORT,
+        wanted.bridge,
+        "internal",
+        {},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,16 @@ log = logging.getLogger(__name__)
 def vtep_rows(rows: Mapping[str, PortRow]) -> dict[str, PortRow]:
     """Return the tunnel ports among a bridge's ports, by the address at their other end.
 
+    Those of the original are told by their names: it does not mark them.
     A second port to one address, and one without an address, has its own name for a key. No peer
     matches that key, so the port is obsolete.
     """
-    created = [row for row in rows.values() if port_names.VTEP_HOST_ID in row.external_ids]
+    created = [
+        row
+        for row in rows.values()
+        if port_names.VTEP_HOST_ID in row.external_ids
+        or (row.type == "vxlan" and port_names.is_vtep(row.name))
+    ]
     found: dict[str, PortRow] = {}
     for row in sorted(created, key=lambda row: row.name):
         remote = row.options.get("remote_ip", row.name)

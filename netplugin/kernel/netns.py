@@ -19,12 +19,20 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
-from netplugin.kernel import host_links, name_space, namespaces, pod_link_state, pod_links
+from netplugin.kernel import (
+    host_links,
+    name_space,
+    namespaces,
+    pod_link_state,
+    pod_links,
+    pod_places,
+)
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.name_space import NameSpace
 from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.pod_places import PodPlace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -210,6 +218,13 @@ class KernelLinks:
     async def pod_socket(self, netns_path: str, dscp: int) -> socket.socket:
         """Return a TCP socket in a pod's namespace, whose packets carry a DSCP."""
         return await self._call(name_space.pod_socket, netns_path, dscp)
+
+    async def pod_places(self, names: Collection[str]) -> dict[str, PodPlace]:
+        """Return where the peers of links are, by the links' names; links without one are left out.
+
+        Raises HostError.
+        """
+        return await self._call(pod_places.find, names)
 
     async def netns_alive(self, path: str) -> bool:
         """Return False only if the path is certainly not a pod's network namespace."""

@@ -81,9 +81,11 @@ class PodCheck:
             yield f"port {name} is missing on {entry.bridge}"
             return
         tag = self._ports.tag(entry, network)
-        if row.ofport != entry.port:
+        port = self._host.world.endpoints.port(entry.key)
+        wanted = entry.port if port is None else port.ofport  # adopted ones have other numbers
+        if row.ofport != wanted:
             reason = f": {row.error}" if row.error else ""
-            yield f"port {name} has number {row.ofport} instead of {entry.port}{reason}"
+            yield f"port {name} has number {row.ofport} instead of {wanted}{reason}"
         if row.tag != tag:
             yield f"port {name} has VLAN {row.tag} instead of {tag}"
         if row.external_ids.get(port_names.ENDPOINT_ID) != entry.key:

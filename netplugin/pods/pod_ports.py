@@ -46,15 +46,20 @@ class PodPorts:
         self._rescan = host.timing.port_rescan
         self._teardown = teardown
         self._last = 0
+        self._left_alone: set[int] = set()
         self._dirty = asyncio.Event()
 
     def used_numbers(self) -> set[int]:
-        """Return the port numbers of all endpoints, also of those in teardown."""
-        return self._registry.ports() | self._teardown.ports()
+        """Return the port numbers of all endpoints, also of those in teardown or left alone."""
+        return self._registry.ports() | self._teardown.ports() | self._left_alone
 
     def reserve(self, number: int) -> None:
         """Mark a number as used before: new numbers come after it."""
         self._last = max(self._last, number)
+
+    def leave_alone(self, number: int) -> None:
+        """Keep the port of a running pod that is none of this host's endpoints, while it runs."""
+        self._left_alone.add(number)
 
     def next_number(self) -> int:
         """Return the number for a new port."""
@@ -134,8 +139,15 @@ class PodPorts:
         done = await self._restore_lost(self._ovsdb.ports())
         done = await self._correct_rate_limits(self._ovsdb.ports()) and done
         self.publish()
+        await self._forget_ended()
         self._sweep(self._ovsdb.ports())
         return done
+
+    async def _forget_ended(self) -> None:
+        """Let ports that were left alone be swept when their pods are gone."""
+        if self._left_alone:
+            links = await self._links.links()
+            self._left_alone = {n for n in self._left_alone if port_names.switch_name(n) in links}
 
     async def _restore_lost(self, rows: Mapping[str, PortRow]) -> bool:
         lost = [e for e in self._registry.idle() if port_names.switch_name(e.port) not in rows]

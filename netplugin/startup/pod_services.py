@@ -14,10 +14,12 @@ from core.ids import EndpointKey
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.host_ports import InterfaceContext
 from netplugin.bridges.name_ports import NamePorts
+from netplugin.cni.request import Delivery
 from netplugin.dns.tcp_server import TcpServer
 from netplugin.masters.client import MasterApi
 from netplugin.pods import mapping_rules
 from netplugin.pods.add import PodAdd
+from netplugin.pods.adoption import Adoption
 from netplugin.pods.calls import CniCalls
 from netplugin.pods.check import PodCheck
 from netplugin.pods.claims import Claims
@@ -32,6 +34,7 @@ from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.port_mappings import MappingTools, PortMappings
 from netplugin.pods.readiness import Readiness
 from netplugin.pods.teardown import Teardown
+from netplugin.settings import Settings
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
@@ -53,6 +56,7 @@ class PodServices:
     garbage_collector: GarbageCollector
     host_interfaces: HostInterfaces
     claims: Claims
+    adoption: Adoption
     name_ports: NamePorts
 
 
@@ -125,8 +129,13 @@ async def build_pod_services(
         claims=Claims(
             host, ports, partial(dataplane.progress.show, "claims"), dataplane.progress.claimed
         ),
+        adoption=Adoption(host, ports, teardown, _delivery(settings)),
         name_ports=_name_ports(context, clients, dataplane, host),
     )
+
+
+def _delivery(settings: Settings) -> Delivery:
+    return Delivery.INSIDE if settings.docker is None else Delivery.HANDED_OVER
 
 
 def _name_ports(

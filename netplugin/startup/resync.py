@@ -16,6 +16,7 @@ from typing import Final
 from core.errors import ContivError, SwitchRefused, SwitchUnavailable
 from core.ids import HostLabel
 from core.logs import fields
+from core.tasks import backoff
 from netplugin.bridges.bridges import USERSPACE
 from netplugin.bridges.host_access import warn_unless_forwarding
 from netplugin.bridges.lanes import Lanes
@@ -52,6 +53,7 @@ async def resync(
     # World are deleted. So it comes only after every record and every existing port is there: a
     # port that is missing then loses its flows, and a running pod its network.
     await _read_records(context, dataplane)
+    await _adopt_pods(pod_services)
     await pod_services.claims.mark()
     await _publish_ports(dataplane, host_services, pod_services)
     # After the ports: the host's own ones have addresses that pods must not reach.
@@ -81,6 +83,19 @@ async def _apply_records(feed: RecordFeed, records: RecordEvents, complete: asyn
         # `complete` turns true when `take` returns the last event: it is read once that is applied.
         if feed.complete:
             complete.set()
+
+
+async def _adopt_pods(pod_services: PodServices) -> None:
+    # Before the claims, which give the adopted their positions in the store's lineage. An agent
+    # that cannot adopt does not go on: it would remove the ports of running pods.
+    for pause in backoff():
+        try:
+            await pod_services.adoption.adopt()
+        except ContivError as exc:
+            log.warning("pods not adopted, retrying", extra=fields(error=exc))
+            await asyncio.sleep(pause)
+        else:
+            return
 
 
 async def _publish_ports(

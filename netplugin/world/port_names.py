@@ -18,6 +18,8 @@ from core.errors import Exhausted, Invalid
 
 FIRST_ENDPOINT: Final = 1
 LAST_ENDPOINT: Final = 0x7EFF
+LAST_ADOPTED: Final = 0xFFFC
+"""Highest N of a port that the original made: its numbers go further, and are only names here."""
 HOST_OFPORT: Final = 0x7F00
 """OpenFlow number of `contivh0`."""
 FIRST_UPLINK: Final = 0x7F01
@@ -104,7 +106,7 @@ def _number(pattern: re.Pattern[str], name: str) -> int | None:
     if match is None:
         return None
     number = int(match[1])
-    return number if FIRST_ENDPOINT <= number <= LAST_ENDPOINT else None
+    return number if FIRST_ENDPOINT <= number <= LAST_ADOPTED else None
 
 
 def name_port(bridge: int) -> str:

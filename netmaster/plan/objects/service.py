@@ -85,7 +85,7 @@ def _checked(view: View, posted: ServiceLB) -> NetworkRecord:
         raise Invalid("Invalid service name")
     if not posted.selectors:
         raise Invalid("Invalid selector options")
-    if not posted.ports or not all(map(_is_port, posted.ports)):
+    if not posted.ports or not all(map(is_port, posted.ports)):
         raise Invalid("Invalid Port maping . Port format is - Port:TargetPort:Protocol")
     tenant, name = TenantName(posted.tenant_name), NetworkName(posted.network_name)
     if tenant not in view.objects[Tenant.kind]:
@@ -99,7 +99,8 @@ def _checked(view: View, posted: ServiceLB) -> NetworkRecord:
     return network
 
 
-def _is_port(text: str) -> bool:
+def is_port(text: str) -> bool:
+    """Return whether a text is `port:port:protocol`."""
     found = _PORT.fullmatch(text)
     return found is not None and all(1 <= int(port) <= _MAX_PORT for port in found.groups())
 

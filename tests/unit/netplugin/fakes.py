@@ -22,6 +22,7 @@ from netplugin.kernel.netlink import Address, Interface
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_link_state import FoundLink
 from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.pod_places import PodPlace
 from netplugin.masters.client import Granted, WantedEndpoint
 from netplugin.ovsdb import BondMember, BridgeRow, BridgeSpec, Ovsdb, PortRow, PortSpec
 from netplugin.ovsdb.rows import OvsdbView
@@ -256,6 +257,15 @@ class FakeLinks(KernelLinks):
 
     async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
         return tuple(self.found[name] for name in names)
+
+    async def pod_places(self, names: Collection[str]) -> dict[str, PodPlace]:
+        if "pod places" in self._faults.failing:
+            raise self._faults.failing["pod places"]
+        specs = {name: spec for name in names if (spec := self.there.get(name)) is not None}
+        return {
+            name: PodPlace(spec.netns_path, spec.ifname, inside=bool(spec.netns_path))
+            for name, spec in specs.items()
+        }
 
     async def netns_alive(self, path: str) -> bool:
         return path not in self.dead

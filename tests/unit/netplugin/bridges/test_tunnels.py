@@ -87,6 +87,22 @@ async def test_a_port_of_other_settings_is_made_anew_in_its_place(outside: Outsi
         assert tunnels(outside) == {"192.0.2.2": row}
 
 
+async def test_a_port_that_the_original_made_is_used_as_it_is(outside: Outside) -> None:
+    async with running(outside) as agent:
+        tell(agent, host())
+        made = PortSpec(
+            name="vxif192022",
+            type="vxlan",
+            ofport_request=3,
+            options=vtep_options(IPv4Address("192.0.2.2"), 4789),
+        )
+        await outside.ovsdb.add_port(Bridge.VXLAN, made)
+        before = dict(outside.ovsdb.ports(Bridge.VXLAN))
+        await agent.ports.converge()
+        assert dict(outside.ovsdb.ports(Bridge.VXLAN)) == before
+        assert vteps(agent)[PEER] == ("192.0.2.2", 3)
+
+
 async def test_no_port_is_deleted_before_the_world_is_complete(outside: Outside) -> None:
     async with running(outside) as agent:
         tell(agent, host())

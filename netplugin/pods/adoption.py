@@ -1,0 +1,135 @@
+"""Adopts running pods that another agent has connected: the original, or one whose journal is lost.
+
+In come the ports in OVSDB that are marked as endpoints' (docs/original/ofnet-ovsdb.md §3), the
+store's records of this host's endpoints (`netplugin.world.builder`), and where the pods' ends of
+the links are (`netplugin.kernel.pod_places`). Out go journal entries, as if this agent had made the
+endpoints; ports, links and namespaces stay as they are. A running pod that the store does not know
+keeps its port, without flows. `netplugin.startup.resync` calls it once all records are read.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from core.ids import EndpointKey, GroupName
+from core.logs import fields
+from netplugin.cni.request import FIRST_INTERFACE, Delivery, container_of
+from netplugin.kernel.pod_places import PodPlace
+from netplugin.ovsdb import PortRow
+from netplugin.pods.host import PodHost
+from netplugin.pods.journal import EntryState, JournalEntry
+from netplugin.pods.pod_ports import PodPorts
+from netplugin.pods.teardown import Teardown
+from netplugin.world import port_names
+from netplugin.world.networks import BRIDGE_OF
+from ofnet.world import Bridge
+from state.records import EndpointRecord, NetworkRecord
+
+log = logging.getLogger(__name__)
+
+_BRIDGES = frozenset(Bridge)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedPort:
+    """A port of a pod that no journal entry knows: its number, its row and the endpoint's key."""
+
+    number: int
+    row: PortRow
+    key: EndpointKey
+
+
+class Adoption:
+    """Adopts pods. One per agent; `delivery` is that of its orchestrator's pods."""
+
+    def __init__(
+        self, host: PodHost, pod_ports: PodPorts, teardown: Teardown, delivery: Delivery
+    ) -> None:
+        self._host = host
+        self._ports = pod_ports
+        self._teardown = teardown
+        self._delivery = delivery
+
+    async def adopt(self) -> None:
+        """Adopt the pods of all marked ports, once. Raises HostError."""
+        marked = list(self._marked())
+        places = await self._host.links.pod_places([port.row.name for port in marked])
+        for port in marked:
+            place = places.get(port.row.name)
+            found = self._known(port)
+            if place is None:
+                continue  # the link is gone, and with it the pod: the port is swept
+            if found is not None:
+                await self._adopt(adopted(port, *found, place, self._delivery))
+            elif place.inside:
+                self._ports.leave_alone(port.number)
+                log.warning(
+                    "port of a pod that the store does not know, left alone",
+                    extra=fields(endpoint=port.key, port=port.row.name),
+                )
+
+    def _marked(self) -> Iterator[MarkedPort]:
+        known = self._host.registry.ports() | self._teardown.ports()
+        for name, row in self._host.ovsdb.ports().items():
+            number = port_names.number_of(name)
+            key = EndpointKey(row.external_ids.get(port_names.ENDPOINT_ID, ""))
+            if number is None or not key or row.bridge not in _BRIDGES or number in known:
+                continue
+            if self._host.registry.get(key) is None and not self._teardown.has(key):
+                yield MarkedPort(number, row, key)
+
+    def _known(self, port: MarkedPort) -> tuple[EndpointRecord, NetworkRecord] | None:
+        """Return what the store has of a port's endpoint, if it is one of this host's."""
+        world = self._host.world
+        record = world.endpoints.get(port.key)
+        network = world.networks.get(record.network) if record is not None else None
+        if record is None or network is None or record.homing_host != self._host.label:
+            return None
+        return (record, network) if BRIDGE_OF[network.encap] == port.row.bridge else None
+
+    async def _adopt(self, entry: JournalEntry) -> None:
+        await self._host.journal.write(entry)
+        self._ports.reserve(entry.port)
+        self._host.registry.put(entry)
+        log.info(
+            "pod adopted",
+            extra=fields(
+                endpoint=entry.key,
+                address=entry.ip_address,
+                port=port_names.switch_name(entry.port),
+                netns=entry.netns,
+            ),
+        )
+
+
+def adopted(
+    port: MarkedPort,
+    record: EndpointRecord,
+    network: NetworkRecord,
+    place: PodPlace,
+    delivery: Delivery,
+) -> JournalEntry:
+    """Return the journal entry of a pod that is connected already."""
+    # A handed-over interface goes by one name here, whatever the engine called it.
+    named = place.ifname if delivery is Delivery.INSIDE else ""
+    container = container_of(record.endpoint_id)
+    return JournalEntry(
+        key=port.key,
+        container_id=container,
+        netns=place.netns_path,
+        ifname=named or FIRST_INTERFACE,
+        tenant=network.tenant,
+        network=network.name,
+        group=GroupName(record.group_key.rpartition(":")[0]),
+        port=port.number,
+        bridge=port.row.bridge,
+        state=EntryState.PRESENT,
+        name=record.common_name,
+        ip_address=record.ip_address,
+        ipv6_address=record.ipv6_address,
+        labels=record.labels or {},
+        endpoint_id=""
+        if record.endpoint_id == container_of(record.endpoint_id)
+        else record.endpoint_id,
+        delivery=delivery,
+    )

@@ -1,0 +1,1 @@
+"""Unit tests of `netmaster/takeover`, path for path."""
