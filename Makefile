@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -29,6 +29,7 @@ help:
 	@echo 'make install-check   install by package, make and wheel, run by the units, under a real systemd too, and remove'
 	@echo 'make docs         the documents as a site, in build/site'
 	@echo 'make image        the images of deploy/kubernetes, without a registry, into build/image'
+	@echo 'make image-check   run both daemons from the image, by containerd'
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
 	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of two nodes, use it, break it, uninstall'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
@@ -120,6 +121,10 @@ bench: root setup
 image: root
 	@scripts/setup buildah=buildah mmdebstrap=mmdebstrap
 	@scripts/image
+
+# minutes; not part of `make test`
+image-check: image
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py
 
 manifests:
 	@scripts/setup kubectl=kubernetes-client
