@@ -76,4 +76,6 @@ def overlaid(directory: Path) -> Iterator[Root]:
         mount("-t", "overlay", "overlay", "-o", options, at=directory / "root")
         for folder in ("proc", "dev", "run"):
             mount("--bind", f"/{folder}", at=directory / "root" / folder)
+        # dpkg would read all manual pages of this machine each time: minutes on a busy one
+        (directory / "root/var/lib/man-db/auto-update").unlink(missing_ok=True)
         yield Root(directory / "root", directory / "upper")

@@ -10,7 +10,7 @@ import shutil
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -80,9 +80,16 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(bed_dirs: Iterator[Path]) -> Iterator[Site]:
-    """Install the package, boot, and start both services by their units."""
+    """Run a site that the tests share; each leaves it as it was."""
     directory = next(bed_dirs)
     directory.mkdir()
+    with started(directory) as site:
+        yield site
+
+
+@contextmanager
+def started(directory: Path) -> Iterator[Site]:
+    """Install the package, boot, and start both services by their units."""
     with ExitStack() as undo:
         fabric = Fabric(fresh_name("fabric"))
         undo.callback(fabric.stop)
@@ -228,8 +235,13 @@ def test_keys_of_root_are_handed_to_netmaster(site: Site) -> None:
     machine.systemctl("restart", "netmaster.service")
 
 
-def test_a_removal_ends_the_services_and_leaves_nothing(site: Site) -> None:
-    machine = site.machine
+def test_a_removal_ends_the_services_and_leaves_nothing(bed_dir: Path) -> None:
+    with started(bed_dir) as site:
+        remove(site.machine)
+
+
+def remove(machine: Machine) -> None:
+    """Remove the package, and see that nothing is left of it."""
     machine.run("dpkg", "--purge", "contiv")
     for unit in ("netmaster.service", "netplugin.service", "netplugin.socket"):
         assert machine.show(unit, "LoadState") == "not-found"
@@ -239,4 +251,3 @@ def test_a_removal_ends_the_services_and_leaves_nothing(site: Site) -> None:
     ours = ("contiv", "netmaster", "netplugin", "netctl")
     assert {path for path in found if any(word in path for word in ours)} == set()
     assert not [path for path in IGNORED if (machine.root.path / path[1:] / "contiv").exists()]
-    machine.run("dpkg", "--install", "/var/cache/contiv.deb")
