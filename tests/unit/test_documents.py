@@ -72,7 +72,7 @@ def _is_there(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     if path.with_suffix(".py").exists() or (path / "__init__.py").exists():
         return True
-    if name.endswith((".py", ".md", ".service", ".sock", ".log")):
+    if name.endswith((".py", ".md", ".service", ".socket", ".sock", ".log")):
         return True
     module = path.parent.with_suffix(".py")
     return module.exists() and path.name in _top_names(module)
