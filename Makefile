@@ -12,7 +12,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb deb-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles upgrade-check
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles upgrade-check
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -29,8 +29,11 @@ help:
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
-	@echo 'make deb          a Debian package in build/; make deb-check installs, runs and removes it'
+	@echo 'make deb          a Debian package in build/'
+	@echo 'make install-check   install by package, make and wheel, run by the units, under a real systemd too, and remove'
+	@echo 'make docs         the documents as a site, in build/site'
 	@echo 'make image        the images of deploy/kubernetes, without a registry, into build/image'
+	@echo 'make image-check   run both daemons from the image, by containerd'
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
 	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of two nodes, use it, break it, uninstall'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
@@ -127,6 +130,10 @@ image: root
 	@scripts/setup buildah=buildah mmdebstrap=mmdebstrap
 	@scripts/image
 
+# minutes; not part of `make test`
+image-check: image
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/image.py
+
 manifests:
 	@scripts/setup kubectl=kubernetes-client
 	@scripts/manifests
@@ -150,9 +157,13 @@ install uninstall:
 deb: setup
 	@scripts/deb
 
-# installs the package over this machine's files, in a root of its own; nothing is left of it
-deb-check: root deb
-	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/deb.py
+docs: setup
+	@$(PYTHON) -m mkdocs build --quiet --strict
+
+# minutes; over this machine's files, in roots of their own; the wheel's dependencies come from the package index
+install-check: root deb
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/packaging/installed.py tests/packaging/units.py \
+	  tests/packaging/quick_start.py
 
 # needs the network: the advisories are at pypi.org
 audit: setup

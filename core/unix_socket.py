@@ -20,6 +20,10 @@ from core.service_manager import passed_socket
 MAX_PATH: Final = 107
 """Longest path of a unix socket in bytes (sockaddr_un)."""
 
+_SOCKETS: Final = Path("/proc/net/unix")
+_ACCEPTS: Final = 0x10000
+"""`__SO_ACCEPTCON` of `include/linux/net.h`: it listens."""
+
 _CREDENTIALS: Final = struct.Struct("3i")
 """`struct ucred`: process, user, group (unix(7), SO_PEERCRED)."""
 
@@ -58,9 +62,16 @@ def listen(path: Path, what: str, *, owner: int | None = None) -> socket.socket:
 
 
 def is_served(path: Path) -> bool:
-    """Return whether a process listens at a path; in doubt, one does."""
-    # Only these two errors prove that no process listens. Any other, such as a full backlog, must
-    # not let a second process take the socket over.
+    """Return whether a process listens at a path; in doubt, one does.
+
+    Does not connect where the kernel's list says so: a connection would start the daemon for which
+    the service manager holds the socket.
+    """
+    if _is_listed(path):
+        return True
+    # Not listed: no socket, or one of another network namespace or under another name. Only these
+    # two errors prove that no process listens. Any other, such as a full backlog, must not let a
+    # second process take the socket over.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0)
         return probe.connect_ex(str(path)) not in {errno.ECONNREFUSED, errno.ENOENT}
@@ -74,6 +85,15 @@ def peer_uid(transport: asyncio.BaseTransport | None) -> int | None:
     found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     uid: int = _CREDENTIALS.unpack(found)[1]
     return uid
+
+
+def _is_listed(path: Path) -> bool:
+    """Return whether a socket of this network namespace listens under this very path (proc(5))."""
+    for line in _SOCKETS.read_bytes().splitlines()[1:]:
+        _, _, _, flags, _, _, _, *name = line.split(maxsplit=7)
+        if name == [os.fsencode(path)] and int(flags, 16) & _ACCEPTS:
+            return True
+    return False
 
 
 def _remove_stale(path: Path, what: str) -> None:

@@ -218,15 +218,17 @@ def read(
     environ: Mapping[str, str],
     version: str,
     *,
+    command: str = "",
     commands: Mapping[str, str] = MappingProxyType({}),
 ) -> Values | None:
     """Return the values of `flags`; None after printing help or version.
 
-    `commands` are named in the help, each with what it does.
+    `command` is the word before these flags, if one is. `commands` are named in the help, each with
+    what it does.
 
     Raises UsageError for an invalid command line.
     """
-    parser = _parser(daemon, flags, commands)
+    parser = _parser(daemon, flags, command, commands)
     known = parser.parse_args(list(arguments))
     if known.help:
         parser.print_help()
@@ -306,11 +308,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(
-    daemon: str, flags: Sequence[Flag], commands: Mapping[str, str]
+    daemon: str, flags: Sequence[Flag], command: str, commands: Mapping[str, str]
 ) -> argparse.ArgumentParser:
     lines = [f"  {daemon} {name}: {what}" for name, what in commands.items()]
     parser = _Parser(
-        prog=daemon,
+        prog=f"{daemon} {command}".rstrip(),
         add_help=False,
         allow_abbrev=False,
         epilog="\n".join(["commands:", *lines]) if lines else None,

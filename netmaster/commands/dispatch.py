@@ -53,7 +53,7 @@ _ON_STORE: Final[Mapping[str, tuple[StoreCommand, tuple[Flag, ...]]]] = {
 
 def _run_on_store(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     command, known = _ON_STORE[name]
-    values = flags.read("netmaster", known, arguments, environ, VERSION)
+    values = flags.read("netmaster", known, arguments, environ, VERSION, command=name)
     if values is not None:
         asyncio.run(_with_store(command, values))
 

@@ -75,7 +75,7 @@ class Leftovers:
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Clean this host up, or print what would be removed. Raises ContivError."""
-    values = flags.read("netplugin", _FLAGS, arguments, environ, VERSION)
+    values = flags.read("netplugin", _FLAGS, arguments, environ, VERSION, command=NAME)
     if values is not None:
         asyncio.run(_clean_up(values))
 

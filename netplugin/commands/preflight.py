@@ -52,7 +52,7 @@ _CAPABILITIES: Final = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
 
 def run(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Check this host and print the findings. Raises HostError for a fault."""
-    values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION)
+    values = flags.read("netplugin", settings.FLAGS, arguments, environ, VERSION, command=NAME)
     if values is None:
         return
     findings = asyncio.run(findings_of(settings.resolve(values, default_host_address)))
@@ -170,7 +170,8 @@ async def _kubernetes(wanted: Settings) -> str:
 
 
 async def _ports(wanted: Settings) -> str:
-    if is_served(wanted.cni_socket):
+    held = is_served(wanted.cni_socket)
+    if held and _is_taken(wanted.rest.host, wanted.rest.port):
         return f"an agent runs already, at {wanted.cni_socket}"
     places = {
         (LOOPBACK, wanted.vxlan_openflow_port): "--vxlan-openflow-port",
@@ -183,7 +184,9 @@ async def _ports(wanted: Settings) -> str:
     taken = [f"{port} ({flag})" for (host, port), flag in ports.items() if _is_taken(host, port)]
     if taken:
         raise HostError(f"TCP ports in use: {', '.join(taken)}")
-    return ", ".join(str(port) for _, port in ports) + " are free"
+    free = ", ".join(str(port) for _, port in ports) + " are free"
+    # netplugin.socket: calls wait there, and the first of them starts the agent
+    return f"{free}, the service manager listens at {wanted.cni_socket}" if held else free
 
 
 def _is_taken(host: str, port: int) -> bool:

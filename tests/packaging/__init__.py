@@ -1,1 +1,1 @@
-"""Packages, installed in a root of their own: `make deb-check`."""
+"""Packages, installed in a root of their own: `make install-check`."""

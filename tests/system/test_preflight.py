@@ -59,6 +59,20 @@ def test_an_agent_that_runs_is_not_in_its_own_way(bed: Bed) -> None:
     assert "an agent runs already" in lines["ports"]
 
 
+def test_a_socket_of_the_service_manager_is_no_agent(bed: Bed) -> None:
+    host = bed.hosts[0]
+    path = host.dir / "held.sock"
+    with host.namespace.call(lambda: socket.socket(socket.AF_UNIX)) as manager:
+        manager.bind(str(path))
+        manager.listen()
+        manager.settimeout(0)
+        status, lines = preflight(bed, "--cni-socket", str(path))
+        with pytest.raises(BlockingIOError):
+            manager.accept()  # a connection would have started an agent
+    assert status == 0, lines
+    assert lines["ports"].endswith(f"the service manager listens at {path}")
+
+
 @pytest.mark.parametrize(
     ("flags", "subject", "said"),
     [

@@ -1,13 +1,15 @@
-"""The documents say what is there: modules, tables, links, log events and flags.
+"""The documents say what is there: modules, tables, links, log events and flags; their site builds.
 
 `tests/unit/test_deviations.py` checks the page of deviations, `tests/unit/netctl` and the settings'
 tests those of commands and flags.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,7 @@ PACKAGES: Final = (
 )
 GUIDES: Final = ("architecture", "pipeline", "troubleshooting")
 PAGES: Final = tuple(
-    str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 )
 BITS: Final = {name: bits for name, bits in vars(fields).items() if isinstance(bits, Field)}
 
@@ -70,7 +72,7 @@ def _is_there(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     if path.with_suffix(".py").exists() or (path / "__init__.py").exists():
         return True
-    if name.endswith((".py", ".md", ".service", ".sock", ".log")):
+    if name.endswith((".py", ".md", ".service", ".socket", ".sock", ".log")):
         return True
     module = path.parent.with_suffix(".py")
     return module.exists() and path.name in _top_names(module)
@@ -142,21 +144,69 @@ def test_flags_that_are_named_exist() -> None:
 def test_links_lead_somewhere(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)\s]+)\)", text)
-    files = [link.partition("#")[0] for link in links if "://" not in link]
-    assert [
-        file for file in files if file and not (ROOT / page).parent.joinpath(file).exists()
-    ] == []
+    assert [link for link in links if "://" not in link and not _leads(ROOT / page, link)] == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_anchors_within_a_page_exist(page: str) -> None:
-    text = (ROOT / page).read_text()
-    anchors = {_anchor(title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-    assert set(re.findall(r"\]\(#([^)\s]+)\)", text)) <= anchors
+def _leads(page: Path, link: str) -> bool:
+    file, _, anchor = link.partition("#")
+    target = page.parent / file if file else page
+    return target.exists() and (not anchor or anchor in _anchors(target.resolve()))
 
 
-def _anchor(title: str) -> str:
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+@functools.cache
+def _anchors(page: Path) -> set[str]:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+# -- the site ----------------------------------------------------------------------------------
+
+
+class Loaded(HTMLParser):
+    """What a page of the site loads when it is viewed, and its titles."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.titles = 0
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.titles += tag == "h1"
+        named = dict(attrs)
+        address = named.get("href") if tag == "link" else named.get("src")
+        if address:
+            self.addresses.append(address)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site; fails for a link or an anchor that leads nowhere, or a page left out."""
+    directory = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+def test_pages_of_the_site_load_nothing_from_outside(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) >= len(list((ROOT / "docs").rglob("*.md")))
+    for page in pages:
+        for address in Loaded(page).addresses:
+            assert not re.match(r"\w+:|//", address), (page, address)
+            # the page of what is not found names the root of a server
+            assert address.startswith("/") or (page.parent / address.partition("?")[0]).exists()
+    for style in site.rglob("*.css"):
+        addresses = re.findall(r"url\([\"']?([^)\"']+)", style.read_text())
+        assert [one for one in addresses if re.match(r"(?!data:)\w+:|//", one)] == []
+
+
+def test_every_page_of_the_site_has_one_title(site: Path) -> None:
+    # two are a block of code that lacks its end
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
+    assert {str(page): found for page in pages if (found := Loaded(page).titles) != 1} == {}
 
 
 # -- trust -------------------------------------------------------------------------------------

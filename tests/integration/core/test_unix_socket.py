@@ -40,6 +40,18 @@ def test_the_socket_of_a_dead_process_is_replaced(path: Path) -> None:
             listen(path, "test")
 
 
+def test_looking_connects_to_nobody(path: Path) -> None:
+    with listen(path, "test") as listener:
+        listener.listen()
+        listener.settimeout(0)
+        assert is_served(path)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        # under another name it is not listed
+        assert is_served(path.parent / "." / ".." / path.parent.name / path.name)
+        listener.accept()[0].close()
+
+
 def test_what_is_no_socket_stays(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")

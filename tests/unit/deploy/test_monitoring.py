@@ -70,6 +70,10 @@ def test_promtool_accepts_the_rules() -> None:
 
 def test_each_alert_begins_with_its_failure_and_ends_after_it(tmp_path: Path) -> None:
     cases = yaml.safe_load(CASES.read_text())
+    for test in cases["tests"]:
+        (name,) = {case["alertname"] for case in test["alert_rule_test"]}
+        shape = [bool(case.get("exp_alerts")) for case in test["alert_rule_test"]]
+        assert shape == [False, True, False], f"{name}: before, during and after the failure"
     tested = {case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"]}
     assert tested == {rule["alert"] for rule in RULES}
     # Texts are for people: `promtool` would want them word by word.

@@ -1,0 +1,120 @@
+"""The image, by a containerd without a registry: both daemons run from it, and nothing is left.
+
+Run by `make image-check`, which builds the image.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from core.version import VERSION
+from tests.bed.containerd import Containerd
+from tests.bed.etcd import Etcd
+from tests.bed.hosts import Fabric, Host
+from tests.bed.metrics import parsed
+from tests.bed.netns import answers, fresh_name, http_request
+from tests.bed.waiting import eventually
+from tests.packaging.kinds import ROOT
+
+IMAGE: Final = f"docker.io/contiv/netplugin:{VERSION}"
+LOOPBACK: Final = {"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}
+CAPABILITIES: Final = (
+    *("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE"),
+    *("CAP_DAC_OVERRIDE", "CAP_SYS_ADMIN"),
+)
+"""Those of the agent in deploy/kubernetes."""
+MODES: Final = ("--mode", "kubernetes", "--netmode", "vxlan", "--fwdmode", "routing")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A host with a store, an Open vSwitch and a containerd that has the image."""
+
+    host: Host
+    store: Etcd
+    containerd: Containerd
+
+    def ctr(self, *words: str) -> str:
+        """Run containerd's client beside it; fails if it does."""
+        client = ["ctr", "--address", str(self.containerd.socket), *words]
+        done = self.host.namespace.run(client, timeout=300)
+        return done.stdout
+
+    def run(self, name: str, *command: str, wait: bool = False) -> None:
+        """Run a container of the image on the host's network; its own end is waited for."""
+        directory = self.host.dir
+        shared = f"type=bind,src={directory},dst={directory},options=rbind:rw"
+        added = [word for one in CAPABILITIES for word in ("--cap-add", one)]
+        how = ["--rm"] if wait else ["--detach"]
+        group = ("--cgroup", f"/{self.containerd.cgroup}/{name}")
+        self.ctr(
+            *("run", *how, "--net-host", "--snapshotter", "native", "--mount", shared, *added),
+            *(*group, IMAGE, name, *command),
+        )
+
+    def agent_flags(self) -> list[str]:
+        """Return the flags of the host's agent."""
+        host = self.host
+        return [
+            *(*MODES, "--etcd", self.store.url, "--host", host.label),
+            *("--ctrl-ip", host.address, "--vtep-ip", host.address),
+            *("--run-dir", str(host.dir / "run"), "--data-dir", str(host.dir / "data")),
+            *("--ovsdb", f"unix:{host.ovs.db_socket}"),
+        ]
+
+
+@pytest.fixture
+def site(bed_dir: Path) -> Iterator[Site]:
+    """Make the host, and give its containerd the image."""
+    with ExitStack() as undo:
+        fabric = Fabric(fresh_name("fabric"))
+        undo.callback(fabric.stop)
+        fabric.start()
+        host = Host(1, fresh_name("h1"), bed_dir / "h1")
+        undo.callback(host.stop)
+        host.start(fabric)
+        store = Etcd(bed_dir, fabric.namespace, fabric.address, 2379)
+        undo.callback(store.kill)
+        store.start()
+        plugin = ROOT / "contivk8s" / "main.py"
+        containerd = Containerd(bed_dir / "cd", host.namespace, plugin).prepare(LOOPBACK)
+        undo.callback(containerd.destroy)
+        containerd.start(within=60)
+        site = Site(host, store, containerd)
+        site.ctr(
+            "images", "import", "--snapshotter", "native", str(ROOT / "build/image/netplugin.tar")
+        )
+        yield site
+
+
+@pytest.mark.timeout(900)
+def test_the_image_runs_and_leaves_nothing(site: Site) -> None:
+    host = site.host
+    master = f"{host.address}:9999"
+    site.run(
+        "netmaster", "netmaster", *MODES, "--etcd", site.store.url, "--internal-address", master
+    )
+    leads = f'"leader-ip":"{master}"'.encode()
+    eventually(
+        lambda: answers(f"http://{master}/info", namespace=host.namespace, text=leads),
+        "a leader",
+        within=60,
+    )
+    site.run("netplugin", "netplugin", *site.agent_flags())
+    agent = f"http://{host.address}:9090"
+    eventually(lambda: answers(f"{agent}/readyz", namespace=host.namespace), "the agent", within=60)
+    _, page = http_request(f"{agent}/metrics", namespace=host.namespace)
+    assert parsed(page).value("contiv_netplugin_build_info", version=VERSION) == 1
+    for name in ("netplugin", "netmaster"):
+        site.ctr("tasks", "rm", "--force", name)
+        site.ctr("containers", "rm", name)
+    site.run("cleanup", "netplugin", "cleanup", *site.agent_flags(), wait=True)
+    assert host.ovs.vsctl("list-br").split() == ["br-phy"]
+    site.ctr("images", "rm", "--sync", IMAGE)
+    for kind in ("containers", "images", "tasks"):
+        assert site.ctr(kind, "ls", "-q") == "", kind
+    assert len(site.ctr("snapshots", "--snapshotter", "native", "ls").splitlines()) == 1
