@@ -6,7 +6,8 @@ Ids and priorities are the original's. The paths of packets through the tables:
 * from a tunnel or an uplink: 0, 1, 2, then 4 and 5 if a known endpoint sent it, 6, then 9 or 7;
 * from the host's own port: 0, 2, and on to the pod; to a private address 0, 2, 6, 7;
 * to a service: 0, 1, 3, then 12 (by 13 and 14 with affinity), 4 and on; answers: 6, 7 or 9;
-* to a service from its own provider: 0, 1, 3, 12 and back, its answers 0, 1, 3, 15 and back;
+* to a service from its own provider: 0, 1, 3, 12 (UDP: 17, 15) and back, its answers 0, 1, 3, 15
+  and back;
 * from a pod's interface to its host: 0, 4, 5, 8;
 * a pod's answers to its host: 0, 1, 3, 4; to another host: 0, 1, 3, 4, 16;
 * ARP and ND requests: 0, 10, 11;
@@ -18,7 +19,7 @@ Ids and priorities are the original's. The paths of packets through the tables:
 # not lead to, or that overwrites metadata of another stage. `next` has higher numbers alone, as
 # OpenFlow requires.
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
@@ -85,6 +86,24 @@ def zone_of(mode: Mode, vrf: int) -> int:
     return _ZONES[mode] + vrf
 
 
+def service_zones(vrfs: Iterable[int]) -> frozenset[int]:
+    """Return the zones of both bridges for services' clients in these VRFs."""
+    return frozenset(zone_of(mode, vrf_in(mode, vrf)) for mode in Mode for vrf in vrfs)
+
+
+def hairpin_zone_of(mode: Mode, vrf: int) -> int:
+    """Return the zone in which a pod that is its own provider gets the service as its client."""
+    return zone_of(mode, vrf) + 0x300
+
+
+def fragment_zone_of(vrf: int) -> int:
+    """Return the zone in which fragments to and from the host's private network are translated.
+
+    One for each VRF, since tenants' addresses overlap; `vrouter` alone has such a network.
+    """
+    return 0xC200 + vrf
+
+
 class TableId(IntEnum):
     """The tables by number."""
 
@@ -105,6 +124,7 @@ class TableId(IntEnum):
     CHOICE = 14
     HAIRPIN = 15
     HOST_ANSWERS = 16
+    HAIRPIN_SOURCE = 17
     SHORT_PREFIXES = 22
     """IPv6 prefixes learned by BGP that are too short for the priorities of table 7."""
 
@@ -147,6 +167,7 @@ class Priority(IntEnum):
     EXEMPT = 102
     UNTAGGED = 102
     TAGGED = 103
+    UNTRANSLATED = 103
     REQUEST = 110
     ANNOUNCEMENT = 111
     TO_HOST = 150
@@ -242,23 +263,27 @@ _DECLARED: Final = (
         id=TableId.INGRESS_GROUP,
         matches=frozenset(
             {"in_port", "eth_type", "metadata", "ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
-            | {"arp_spa", "arp_sha", "ip_proto", "icmpv6_type", "nd_target"}
-            | {"ct_state", "ct_zone"}
+            | {"arp_spa", "arp_sha", "ip_proto", "icmpv6_type", "nd_target", "ip_frag"}
+            | {"ct_state", "ct_zone", "vlan_vid"}
         ),
         actions=frozenset(
-            {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "tunnel_id", "output"}
+            {"ct", "ct_commit", "eth_src", "eth_dst", "ipv4_dst", "load", "tunnel_id", "output"}
+            | {"pop_vlan"}
         ),
-        resumes=frozenset({TableId.INGRESS_GROUP}),
+        resumes=frozenset({TableId.INGRESS_GROUP, TableId.SRV_PROXY_SNAT}),
         writes=VRF.mask | SOURCE_GROUP.mask | FROM_HOST.mask,
         next=frozenset({TableId.DST_GRP, TableId.SRV_PROXY_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),
     Table(
         id=TableId.SRV_PROXY_DNAT,
-        matches=_REQUEST,
+        matches=_REQUEST
+        | {"ipv4_src", "ipv6_src", "ct_state", "ct_zone", "icmpv6_type", "nd_target"},
         actions=frozenset({"ct", "eth_src", "move", "output"}),
-        next=frozenset({TableId.DST_GRP}),
-        resumes=frozenset({TableId.DST_GRP, TableId.SERVICES, TableId.HAIRPIN}),
+        next=frozenset({TableId.DST_GRP, TableId.NEIGHBOURS}),
+        resumes=frozenset(
+            {TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SERVICES, TableId.HAIRPIN}
+        ),
         misses=_everywhere(goto(TableId.DST_GRP)),
     ),
     Table(
@@ -285,8 +310,9 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.SRV_PROXY_SNAT,
-        matches=_ANSWER | {"ipv4_dst", "ipv6_dst"},
-        actions=frozenset({"ct", "load"}),
+        matches=_ANSWER
+        | {"ipv4_dst", "ipv6_dst", "icmp_type", "icmpv6_type", "ct_state", "ct_zone"},
+        actions=frozenset({"ct", "load", "move"}),
         writes=REASSEMBLED.mask,
         next=frozenset({TableId.IP, TableId.MAC_DEST}),
         resumes=frozenset(
@@ -310,8 +336,11 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.HOST_SNAT,
-        matches=frozenset({"in_port", "eth_type", "ipv4_dst"}),
-        actions=frozenset({"eth_dst", "ipv4_src", "ip_dscp", "output"}),
+        matches=frozenset(
+            {"in_port", "eth_type", "ipv4_src", "ipv4_dst", "ip_proto", "ip_frag", "ct_zone"}
+        ),
+        actions=frozenset({"ct", "eth_dst", "ipv4_src", "ip_dscp", "output"}),
+        resumes=frozenset({TableId.HOST_SNAT}),
         misses={Mode.VROUTER: DROP},
     ),
     Table(
@@ -336,8 +365,8 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.NEIGHBOUR_REPLY,
-        matches=frozenset({"metadata", "eth_type", "ip_proto", "icmpv6_type"}),
-        actions=frozenset({"nd_tll", "output"}),
+        matches=frozenset({"metadata", "eth_type", "ip_proto", "icmpv6_type", "vlan_vid"}),
+        actions=frozenset({"nd_tll", "output", "pop_vlan"}),
     ),
     Table(
         id=TableId.SERVICES,
@@ -345,7 +374,7 @@ _DECLARED: Final = (
         actions=frozenset(
             {"ct", "deal", "eth_dst", "eth_src", "group", "lookup", "move", "output", "pop_vlan"}
         ),
-        next=frozenset({TableId.CHOICE}),
+        next=frozenset({TableId.CHOICE, TableId.HAIRPIN_SOURCE}),
         resumes=frozenset({TableId.DST_GRP, TableId.SERVICES, TableId.AFFINITY}),
         misses=_everywhere(Instructions((Lookup(TableId.DST_GRP),))),
     ),
@@ -359,13 +388,19 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.HAIRPIN,
-        matches=frozenset({"ct_state", "vlan_vid"}),
+        matches=frozenset({"ct_state", "ct_zone", "vlan_vid"}),
         actions=frozenset({"pop_vlan", "output"}),
     ),
     Table(
         id=TableId.HOST_ANSWERS,
         matches=frozenset({"eth_type", "ipv4_dst"}),
         actions=frozenset({"eth_dst", "output"}),
+    ),
+    Table(
+        id=TableId.HAIRPIN_SOURCE,
+        matches=frozenset({"eth_type", "metadata", "ct_state", "ct_nw_dst", "ct_ipv6_dst"}),
+        actions=frozenset({"ct"}),
+        resumes=frozenset({TableId.HAIRPIN}),
     ),
     Table(
         id=TableId.SHORT_PREFIXES,

@@ -223,13 +223,16 @@ class HostAccess:
         ]
 
     def _networks(self) -> list[IPv4Network]:
-        """Return the subnets of routed vxlan networks, whose pods other hosts have too."""
-        if self._world.forwarding.fwd_mode is not FwdMode.ROUTING:
-            return []
+        """Return the subnets of vxlan networks, whose pods other hosts have too.
+
+        A bridged pod answers by its gateway.
+        """
+        routing = self._world.forwarding.fwd_mode is FwdMode.ROUTING
         return [
             IPv4Network((one.subnet, one.subnet_len), strict=False)
             for one in self._world.networks.all()
             if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA and one.subnet
+            if routing or one.gateway
         ]
 
     async def _sources(self) -> frozenset[Address]:

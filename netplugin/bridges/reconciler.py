@@ -25,6 +25,7 @@ from netplugin.world.builder import WorldBuilder
 from netplugin.world.conversion import LocalPort
 from netplugin.world.vrfs import external_ids, stored_vrfs
 from ofnet.agent import BridgeAgent
+from ofnet.tables import service_zones
 from ofnet.world import Bridge
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Reconciler:
         self._local_ports = ChangeNotifier()
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False
+        self._zones: frozenset[int] = frozenset()
         world.observe(self._due.set)
 
     # -- endpoints of this host ----------------------------------------------------------------
@@ -103,6 +105,7 @@ class Reconciler:
 
     def on_bridges_recreated(self) -> None:
         """Begin a round: the VRF ids that were stored on the bridge are gone with it."""
+        self._zones = frozenset()
         self._due.set()
 
     async def run(self) -> None:
@@ -169,11 +172,16 @@ class Reconciler:
 
         An agent that died after sending flows with an id that was not stored would give the id to
         another tenant after its restart, and the flows of both would meet in one VRF. The ids may
-        change while they are written, hence the loop.
+        change while they are written, hence the loop. With them go the zones of connection tracking
+        that services have in these VRFs.
         """
         while (stored := self._stored_vrf_ids()) != (wanted := dict(self._world.vrfs)):
             ids = external_ids(stored, wanted)
             await self._ovsdb.set_bridge_external_ids(Bridge.VXLAN, ids)
+        zones = service_zones(wanted.values())
+        if zones != self._zones:
+            await self._ovsdb.remember_ended(Bridge.VXLAN, zones)
+            self._zones = zones
 
     def _stored_vrf_ids(self) -> dict[TenantName, int]:
         return stored_vrfs(self._ovsdb.bridge_external_ids(Bridge.VXLAN))

@@ -37,7 +37,10 @@ BOND: Final[Mapping[str, Any]] = {
 NO_QUEUES: Final = "linux-noop"
 """The kind of QoS by which Open vSwitch leaves a device's queue as it is."""
 OWNER: Final[Mapping[str, str]] = {"contiv": "pods"}
-"""The external ids of the QoS row that is ours."""
+"""The external ids of rows that are ours but belong to no bridge."""
+USERSPACE: Final = "netdev"
+ENDED: Final[Mapping[str, int]] = {"tcp_close": 75, "tcp_time_wait": 75}
+"""Seconds for which connection tracking remembers an ended connection: longer than kernels do."""
 
 OvsdbChange = Callable[[Database, Any], None]
 """Reads the database, writes into the transaction; raises SwitchRefused if it cannot be done."""
@@ -108,6 +111,7 @@ def delete_bridge(name: str) -> OvsdbChange:
         if bridge is not None:
             _root(db).delvalue("bridges", bridge)
             _delete_unused_qos(db, bridge)
+            _forget_zones(db)
             _request_confirmation(db)
 
     return change
@@ -117,16 +121,69 @@ def _delete_unused_qos(db: Database, leaving: Any) -> None:
     """Delete our QoS row, which needs no reference to stay, if only a bridge that goes has it."""
     own = set(leaving.ports)
     used = {qos for port in db.tables["Port"].rows.values() if port not in own for qos in port.qos}
-    unused = [
-        qos
-        for qos in db.tables["QoS"].rows.values()
-        if dict(qos.external_ids) == OWNER and qos not in used
-    ]
+    unused = [qos for qos in db.tables["QoS"].rows.values() if _is_ours(qos) and qos not in used]
     for port in own if unused else ():
         # references are counted before the server deletes the ports of a bridge that is gone
         _set(port, "qos", [])
     for qos in unused:
         qos.delete()
+
+
+def remember_ended(bridge: str, zones: Collection[int]) -> OvsdbChange:
+    """Have connection tracking remember ended connections of these zones, and of no other of ours.
+
+    Nothing is written for the kernel's datapath, whose tracking remembers them for long enough.
+    """
+
+    def change(db: Database, txn: Any) -> None:
+        if _existing(db, bridge).datapath_type != USERSPACE:
+            return
+        root = _root(db)
+        datapath = root.datapaths.get(USERSPACE)
+        known = dict(datapath.ct_zones) if datapath is not None else {}
+        if datapath is None:
+            datapath = txn.insert(db.tables["Datapath"])
+            datapath.datapath_version = "<unknown>"
+            datapath.external_ids = dict(OWNER)
+            root.setkey("datapaths", USERSPACE, datapath)
+        ours = [zone for zone in known.values() if _is_ours(zone)]
+        kept = {n: zone for n, zone in known.items() if n in zones or not _is_ours(zone)}
+        policy = _policy(db, txn, ours)
+        added = {n: _zone(db, txn, policy) for n in sorted(set(zones) - kept.keys())}
+        _set(datapath, "ct_zones", kept | added)
+
+    return change
+
+
+def _policy(db: Database, txn: Any, zones: Iterable[Any]) -> Any:
+    """Return the policy that some zones share, a new one if there are none."""
+    found = [policy for zone in zones for policy in zone.timeout_policy]
+    policy = found[0] if found else txn.insert(db.tables["CT_Timeout_Policy"])
+    _set(policy, "timeouts", dict(ENDED))
+    return policy
+
+
+def _zone(db: Database, txn: Any, policy: Any) -> Any:
+    zone = txn.insert(db.tables["CT_Zone"])
+    zone.timeout_policy = [policy]
+    zone.external_ids = dict(OWNER)
+    return zone
+
+
+def _forget_zones(db: Database) -> None:
+    root = _root(db)
+    for name, datapath in dict(root.datapaths).items():
+        zones = dict(datapath.ct_zones)
+        ours = [number for number, zone in zones.items() if _is_ours(zone)]
+        if _is_ours(datapath) and len(ours) == len(zones):
+            root.delkey("datapaths", name)
+        else:
+            for number in ours:
+                datapath.delkey("ct_zones", number)
+
+
+def _is_ours(row: Any) -> bool:
+    return dict(row.external_ids) == OWNER
 
 
 def _request_confirmation(db: Database) -> None:
@@ -248,7 +305,7 @@ def _interface(db: Database, txn: Any, name: str, spec: PortSpec, number: int) -
 def _no_queues(db: Database, txn: Any) -> Any:
     """Return the QoS row of all ports whose queues are left alone."""
     for qos in db.tables["QoS"].rows.values():
-        if qos.type == NO_QUEUES and dict(qos.external_ids) == OWNER:
+        if qos.type == NO_QUEUES and _is_ours(qos):
             return qos
     made = txn.insert(db.tables["QoS"])
     made.type = NO_QUEUES

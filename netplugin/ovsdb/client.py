@@ -10,7 +10,7 @@ import concurrent.futures
 import dataclasses
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -130,6 +130,10 @@ class Ovsdb:
     async def set_bridge_external_ids(self, bridge: str, ids: Mapping[str, str | None]) -> None:
         """Write the keys given, remove those that are None, leave the others."""
         await self._commit(changes.set_external_ids(bridge, ids))
+
+    async def remember_ended(self, bridge: str, zones: Collection[int]) -> None:
+        """Have the bridge's datapath remember ended TCP connections of these zones for 75 s."""
+        await self._commit(changes.remember_ended(bridge, zones))
 
     async def ensure_bridge(self, spec: BridgeSpec) -> None:
         """Create the bridge, or correct its settings; its ports are not touched."""

@@ -44,7 +44,7 @@ with _absent("eventlet"):
 
 DATABASE: Final = "Open_vSwitch"
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Open_vSwitch": ("bridges", "next_cfg", "cur_cfg"),
+    "Open_vSwitch": ("bridges", "datapaths", "next_cfg", "cur_cfg"),
     "Bridge": (
         "name",
         "ports",
@@ -76,6 +76,9 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "qos",
     ),
     "QoS": ("type", "external_ids"),
+    "Datapath": ("datapath_version", "ct_zones", "external_ids"),
+    "CT_Zone": ("timeout_policy", "external_ids"),
+    "CT_Timeout_Policy": ("timeouts", "external_ids"),
     "Interface": (
         "name",
         "type",

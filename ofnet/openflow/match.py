@@ -52,6 +52,8 @@ class MatchFields(TypedDict, total=False):
     ct_state: CtState
     ct_zone: int
     ct_nw_proto: int
+    ct_nw_dst: IPv4Address | IPv4Network
+    ct_ipv6_dst: IPv6Address | IPv6Network
     ct_tp_src: int
     ct_tp_dst: int
     reg0: int
@@ -96,7 +98,8 @@ _PACK: Final = {name: known.pack for name, known in oxm.FIELDS.items()}
 _NUMBERS: Final = {name: number for number, name in enumerate(oxm.FIELDS)}
 
 _TEXT_FIRST: Final = (
-    *("conj_id", "ct_state", "ct_zone", "ct_nw_proto", "ct_tp_src", "ct_tp_dst"),
+    *("conj_id", "ct_state", "ct_zone", "ct_nw_dst", "ct_ipv6_dst"),
+    *("ct_nw_proto", "ct_tp_src", "ct_tp_dst"),
     *("reg0", "reg1"),
 )
 """What Open vSwitch prints before the kind of packet."""

@@ -31,6 +31,8 @@ ETH_VLAN: Final = 0x8100
 PROTO_ICMP: Final = 1
 PROTO_TCP: Final = 6
 PROTO_UDP: Final = 17
+IPV6_FRAGMENT: Final = 44
+"""What Open vSwitch takes for the protocol of later fragments of IPv6, which do not tell theirs."""
 PROTO_ICMP6: Final = 58
 PROTO_SCTP: Final = 132
 ND_SOLICIT: Final = 135
@@ -106,8 +108,9 @@ def _mac(number: int) -> Callable[[str], bytes]:
     return pack
 
 
-def _ipv4(number: int) -> Callable[[Address], bytes]:
-    exact, masked = header(number, 4), header(number, 4, masked=True)
+def _ipv4(number: int, *, oxm_class: int = BASIC_CLASS) -> Callable[[Address], bytes]:
+    exact = header(number, 4, oxm_class=oxm_class)
+    masked = header(number, 4, masked=True, oxm_class=oxm_class)
 
     def pack(value: Address) -> bytes:
         if isinstance(value, IPv4Address):
@@ -117,8 +120,9 @@ def _ipv4(number: int) -> Callable[[Address], bytes]:
     return pack
 
 
-def _ipv6(number: int) -> Callable[[Address6], bytes]:
-    exact, masked = header(number, 16), header(number, 16, masked=True)
+def _ipv6(number: int, *, oxm_class: int = BASIC_CLASS) -> Callable[[Address6], bytes]:
+    exact = header(number, 16, oxm_class=oxm_class)
+    masked = header(number, 16, masked=True, oxm_class=oxm_class)
 
     def pack(value: Address6) -> bytes:
         if isinstance(value, IPv6Address):
@@ -210,6 +214,10 @@ FIELDS: Final = {
     "ct_zone": OxmField(_integer(106, "H", oxm_class=NICIRA_CLASS), "ct_zone", "ct_zone"),
     "ct_nw_proto": OxmField(
         _integer(119, "B", oxm_class=NICIRA_CLASS), "ct_nw_proto", "ct_nw_proto"
+    ),
+    "ct_nw_dst": OxmField(_ipv4(121, oxm_class=NICIRA_CLASS), "ct_nw_dst", "ct_nw_dst"),
+    "ct_ipv6_dst": OxmField(
+        _ipv6(123, oxm_class=NICIRA_CLASS), "ct_ipv6_dst", "ct_ipv6_dst", _ipv6_text
     ),
     "ct_tp_src": OxmField(_integer(124, "H", oxm_class=NICIRA_CLASS), "ct_tp_src", "ct_tp_src"),
     "ct_tp_dst": OxmField(_integer(125, "H", oxm_class=NICIRA_CLASS), "ct_tp_dst", "ct_tp_dst"),

@@ -4,7 +4,7 @@ Kubernetes demands that a node reaches the pods on it whatever the policies are:
 and forwarded ports. The host has a route to each of its pods by its port on the pod's bridge
 (`netplugin.bridges.host_routes`). Table 2 hands what comes in there to the pod and enters the
 connection into a zone of connection tracking; table 4 takes the pod's answers out to the host. All
-modes have this for the host's own pods; `vrouter` has it for those of other hosts too.
+modes have this for the host's own pods; vxlan networks have it for those of other hosts too.
 """
 
 # Invariant: past policy go answers alone. Table 4 sends a pod's packet out to the host only if the
@@ -21,7 +21,11 @@ modes have this for the host's own pods; `vrouter` has it for those of other hos
 # routes back, from another tenant or against a policy: it is dropped. Private addresses of pods are
 # the lower half of the private network (`netplugin.world.port_names`).
 
-# Pods of other hosts (routed vxlan networks, IPv4): the host's packets leave by the tunnel with the
+# Vlan networks: a pod's request to a service whose provider is its own host leaves by the physical
+# network, translated, and the host answers by its route to the pod. So what the host sends passes
+# the zone of the pod's services first, where the answer gets the service's address.
+
+# Pods of other hosts (vxlan networks, IPv4): the host's packets leave by the tunnel with the
 # tunnel's own address as source, which the other host accepts from that tunnel alone. It enters
 # them into a second zone, so that it can tell for whom an answer to that address is: for the
 # tunnel, or for its own stack, which may forward connections of the other host as well.
@@ -34,6 +38,7 @@ from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
+    AS_COMMITTED,
     DROP,
     Action,
     Conntrack,
@@ -55,7 +60,7 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import neighbours, stages
-from ofnet.tables import Mode, Priority, TableId
+from ofnet.tables import Mode, Priority, TableId, vrf_in, zone_of
 from ofnet.world import ArpMode, HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
 
 ZONES: Final[Mapping[Mode, int]] = {
@@ -68,6 +73,10 @@ ZONES: Final[Mapping[Mode, int]] = {
 
 TUNNEL_ZONE: Final = 0xFE03
 """The zone of connections that other hosts open by their tunnels."""
+
+_TUNNELLED: Final = frozenset({Mode.VROUTER, Mode.VXLAN})
+_SERVED_BESIDE: Final = frozenset({Mode.VLROUTER, Mode.VLAN})
+"""Where a pod's request to a service on its host takes another way than the host's answer."""
 
 _FAMILIES: Final = (oxm.ETH_IPV4, oxm.ETH_IPV6)
 _OF_PODS: Final = RX_VTEP.put(0) | FROM_HOST.put(0)
@@ -103,8 +112,8 @@ def host_port(mode: Mode, world: World) -> Iterator[Flow]:
     for eth_type in _FAMILIES:
         elsewhere: MatchFields = {**of_pods_new, "eth_type": eth_type}
         yield _flow(TableId.DST_GRP, Priority.HOST_PATH, Match(**elsewhere), look_up)
-    if mode is Mode.VROUTER:
-        yield from _answers_of_others(port)
+    if mode in _TUNNELLED:
+        yield from _answers_of_others(mode, port)
     if mode is Mode.VXLAN:
         to_gateway = Match(eth_dst=stages.ROUTER_MAC)
         yield _flow(TableId.MAC_DEST, Priority.HOST_PATH, to_gateway, DROP)
@@ -128,23 +137,27 @@ def management(mode: Mode, address: IPv4Network | IPv6Network, world: World) -> 
     yield Flow(ObjectKind.MANAGEMENT, TableId.DST_GRP, Priority.EXEMPT, Match(**new), look_up)
 
 
-def _answers_of_others(port: HostPort) -> Iterator[Flow]:
+def _answers_of_others(mode: Mode, port: HostPort) -> Iterator[Flow]:
     """Yield the flows of answers to this host that pods of other hosts send by a tunnel."""
-    look_up = Instructions((Conntrack(TableId.INGRESS_GROUP, ZONES[Mode.VROUTER]),))
-    out = Instructions((SetField("eth_dst", port.mac), Output(port.ofport)))
+    look_up = Instructions((Conntrack(TableId.INGRESS_GROUP, ZONES[mode]),))
+    for arrived in _arrived(port):
+        new: MatchFields = {**arrived, "ct_state": _UNTRACKED}
+        yield _flow(TableId.INGRESS_GROUP, Priority.EXEMPT, Match(**new), look_up)
+        if mode is Mode.VROUTER:
+            known: MatchFields = {**arrived, "ct_state": _ANSWER, "ct_zone": ZONES[mode]}
+            yield _flow(TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), _out(mode, port))
+
+
+def _arrived(port: HostPort) -> Iterator[MatchFields]:
     for source in port.sources:
         if isinstance(source, IPv4Address):
-            arrived: MatchFields = {"metadata": _ARRIVED, **stages.to_address(source)}
-            new: MatchFields = {**arrived, "ct_state": _UNTRACKED}
-            known: MatchFields = {**arrived, "ct_state": _ANSWER, "ct_zone": ZONES[Mode.VROUTER]}
-            yield _flow(TableId.INGRESS_GROUP, Priority.EXEMPT, Match(**new), look_up)
-            yield _flow(TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), out)
+            yield {"metadata": _ARRIVED, **stages.to_address(source)}
 
 
 def vtep(mode: Mode, vtep: Vtep, world: World) -> Iterator[Flow]:
     """Yield the flows of another host's own packets to pods of this one, and of the answers."""
     port = world.host_port
-    if mode is not Mode.VROUTER or port is None or not port.sources:
+    if mode not in _TUNNELLED or port is None or not port.sources:
         return
     sent: MatchFields = {"in_port": vtep.ofport, "metadata": _ARRIVED}
     sent = {**sent, **stages.from_address(vtep.ip)}
@@ -164,16 +177,19 @@ def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]
     """Yield the flow from this host to a pod of another one."""
     port, network = world.host_port, world.networks.get(endpoint.network)
     vtep = world.vteps.get(endpoint.host)
-    if mode is not Mode.VROUTER or port is None or not port.sources:
+    if mode not in _TUNNELLED or port is None or not port.sources:
         return
     if network is None or vtep is None or not network.vni:
         return
     to: MatchFields = {"in_port": port.ofport, **stages.to_address(endpoint.ip)}
+    # the other host routes to the pod, or bridges
+    mac = stages.ROUTER_MAC if mode is Mode.VROUTER else endpoint.mac
     send = Instructions(
         actions=(
             ConntrackCommit(zone=ZONES[mode]),
             SetField("tunnel_id", network.vni),
-            SetField("eth_dst", stages.ROUTER_MAC),
+            SetField("eth_src", stages.ROUTER_MAC),
+            SetField("eth_dst", mac),
             Output(vtep.ofport),
         )
     )
@@ -189,6 +205,11 @@ def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
     port = world.host_port
     if mode is not Mode.VXLAN or port is None or not port.sources or network.gateway is None:
         return
+    for arrived in _arrived(port):
+        known: MatchFields = {**arrived, "vlan_vid": network.vlan}
+        known |= {"ct_state": _ANSWER, "ct_zone": ZONES[mode]}
+        out = _out(mode, port)
+        yield Flow(ObjectKind.NETWORK, TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), out)
     if world.arp_mode is ArpMode.PROXY:
         pods = VRF.put(network.vrf) | RX_VTEP.put(0)
         yield neighbours.arp_answer(
@@ -201,13 +222,13 @@ def local(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
     port, network = world.host_port, world.networks.get(endpoint.network)
     if port is None or not port.sources or network is None:
         return
-    yield from _to_pod(mode, endpoint, port)
+    yield from _to_pod(mode, endpoint, vrf_in(mode, network.vrf), port)
     yield from _answers(mode, endpoint, network.vlan, port)
-    if mode is Mode.VROUTER and network.vni and endpoint.ip in endpoint.routed:
-        yield _answer_to_tunnel(endpoint, network.vni)
+    if mode in _TUNNELLED and network.vni and endpoint.ip in endpoint.routed:
+        yield _answer_to_tunnel(mode, endpoint, network)
 
 
-def _to_pod(mode: Mode, endpoint: LocalEndpoint, port: HostPort) -> Iterator[Flow]:
+def _to_pod(mode: Mode, endpoint: LocalEndpoint, vrf: int, port: HostPort) -> Iterator[Flow]:
     deliver = Instructions(
         actions=(
             ConntrackCommit(zone=ZONES[mode]),
@@ -218,28 +239,44 @@ def _to_pod(mode: Mode, endpoint: LocalEndpoint, port: HostPort) -> Iterator[Flo
     )
     for address in sorted(endpoint.routed, key=str):
         to: MatchFields = {"in_port": port.ofport, **stages.to_address(address)}
-        yield Flow(
-            ObjectKind.LOCAL, TableId.INGRESS_GROUP, Priority.HOST_PATH, Match(**to), deliver
-        )
+        if mode in _SERVED_BESIDE:
+            translate = Conntrack(TableId.INGRESS_GROUP, zone_of(mode, vrf), nat=AS_COMMITTED)
+            new: MatchFields = {**to, "ct_state": _UNTRACKED}
+            to["ct_state"] = _TRACKED
+            yield _of_pod(TableId.INGRESS_GROUP, new, Instructions((translate,)))
+        yield _of_pod(TableId.INGRESS_GROUP, to, deliver)
 
 
 def _answers(mode: Mode, endpoint: LocalEndpoint, vlan: int, port: HostPort) -> Iterator[Flow]:
-    # table 1 has put a tag on a pod's packet where networks are VLANs inside the switch
     tagged: MatchFields = {"vlan_vid": vlan} if mode is Mode.VXLAN else {}
-    untagged: tuple[Action, ...] = (PopVlan(),) if tagged else ()
-    out = Instructions((*untagged, SetField("eth_dst", port.mac), Output(port.ofport)))
+    out = _out(mode, port)
     for eth_type in sorted({stages.to_address(one)["eth_type"] for one in endpoint.routed}):
         answer: MatchFields = {**tagged, "in_port": endpoint.ofport, "eth_type": eth_type}
         answer |= {"ct_state": _ANSWER, "ct_zone": ZONES[mode]}
         yield Flow(ObjectKind.LOCAL, TableId.DST_GRP, Priority.TO_HOST, Match(**answer), out)
 
 
-def _answer_to_tunnel(endpoint: LocalEndpoint, vni: int) -> Flow:
-    answer = Match(
-        in_port=endpoint.ofport, eth_type=oxm.ETH_IPV4, ct_state=_ANSWER, ct_zone=TUNNEL_ZONE
-    )
-    onward = Instructions((SetField("tunnel_id", vni),), goto=TableId.HOST_ANSWERS)
-    return Flow(ObjectKind.LOCAL, TableId.DST_GRP, Priority.TO_HOST, answer, onward)
+def _answer_to_tunnel(mode: Mode, endpoint: LocalEndpoint, network: Network) -> Flow:
+    tagged: MatchFields = {"vlan_vid": network.vlan} if mode is Mode.VXLAN else {}
+    answer: MatchFields = {**tagged, "in_port": endpoint.ofport, "eth_type": oxm.ETH_IPV4}
+    answer |= {"ct_state": _ANSWER, "ct_zone": TUNNEL_ZONE}
+    actions = (*_untagged(mode), SetField("tunnel_id", network.vni))
+    onward = Instructions(actions, goto=TableId.HOST_ANSWERS)
+    return Flow(ObjectKind.LOCAL, TableId.DST_GRP, Priority.TO_HOST, Match(**answer), onward)
+
+
+def _out(mode: Mode, port: HostPort) -> Instructions:
+    actions = (*_untagged(mode), SetField("eth_dst", port.mac), Output(port.ofport))
+    return Instructions(actions)
+
+
+def _untagged(mode: Mode) -> tuple[Action, ...]:
+    # table 1 has put a tag on a packet where networks are VLANs inside the switch
+    return (PopVlan(),) if mode is Mode.VXLAN else ()
+
+
+def _of_pod(table: TableId, fields: MatchFields, instructions: Instructions) -> Flow:
+    return Flow(ObjectKind.LOCAL, table, Priority.HOST_PATH, Match(**fields), instructions)
 
 
 def _of_vtep(

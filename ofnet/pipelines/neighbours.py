@@ -32,7 +32,9 @@ from ofnet.openflow.actions import (
     Instructions,
     Move,
     Output,
+    PopVlan,
     SetField,
+    goto,
 )
 from ofnet.openflow.fields import RX_VTEP, VRF, Bits
 from ofnet.openflow.match import Match, MatchFields
@@ -80,6 +82,18 @@ def advertisement_beyond_host(owner: ObjectKind, requester: Bits, mac: str) -> F
     )
     send = Instructions((SetField("nd_tll", mac), Output(PORT_IN_PORT)))
     return Flow(owner, TableId.NEIGHBOUR_REPLY, Priority.ABOVE_MATCH, match, send)
+
+
+def advertisement_on_vlan(vlan: int, mac: str) -> Flow:
+    """Return the flow that does so for pods whose network is a VLAN inside the switch."""
+    match = Match(
+        eth_type=oxm.ETH_IPV6,
+        ip_proto=oxm.PROTO_ICMP6,
+        icmpv6_type=oxm.ND_ADVERT,
+        vlan_vid=vlan,
+    )
+    send = Instructions((SetField("nd_tll", mac), PopVlan(), Output(PORT_IN_PORT)))
+    return Flow(ObjectKind.NETWORK, TableId.NEIGHBOUR_REPLY, Priority.MATCH, match, send)
 
 
 def arp_requests(endpoint: LocalEndpoint, vrf: int, *, guard: bool) -> Iterator[Flow]:
@@ -178,6 +192,18 @@ def nd_answer(owner: ObjectKind, requester: Bits, address: IPv6Address, mac: str
         goto=TableId.NEIGHBOUR_REPLY,
     )
     return Flow(owner, TableId.NEIGHBOURS, Priority.MATCH, match, reply)
+
+
+def nd_request(owner: ObjectKind, requester: Bits, address: IPv6Address) -> Flow:
+    """Return the flow that has the switch asked for an address on a bridged network."""
+    match = Match(
+        metadata=requester,
+        eth_type=oxm.ETH_IPV6,
+        ip_proto=oxm.PROTO_ICMP6,
+        icmpv6_type=oxm.ND_SOLICIT,
+        nd_target=address,
+    )
+    return Flow(owner, TableId.SRV_PROXY_DNAT, Priority.MATCH, match, goto(TableId.NEIGHBOURS))
 
 
 def answers(

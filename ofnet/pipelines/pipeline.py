@@ -98,8 +98,8 @@ class Pipeline:
             case ObjectKind.NETWORK:
                 network = world.networks.get(NetworkId(of.name))
                 paths = _of(partial(host_paths.network, self.mode), network, world)
-                own = self._own_answers(network)
-                return chain(_of(self.network, network, world), paths, own)
+                served = self._services_of(network)
+                return chain(_of(self.network, network, world), paths, served)
             case ObjectKind.LOCAL:
                 pod = world.local.get(EndpointKey(of.name))
                 paths = _of(partial(host_paths.local, self.mode), pod, world)
@@ -148,8 +148,8 @@ class Pipeline:
         yield from self.local(endpoint, world)
         yield from name_port.of_pod(endpoint, world)
 
-    def _own_answers(self, network: Network | None) -> Iterator[Flow]:
-        return service_nat.own_answers(self.mode, network) if network is not None else iter(())
+    def _services_of(self, network: Network | None) -> Iterator[Flow]:
+        return service_nat.of_network(self.mode, network) if network is not None else iter(())
 
     def _served(
         self, endpoint: LocalEndpoint | RemoteEndpoint | None, world: World

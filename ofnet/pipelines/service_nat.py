@@ -22,6 +22,14 @@ are translated after policy. Ports without a provider go to the agent, which ref
 # gets the packet from the service's address instead. Its answer, to the service, is to a port that
 # the service does not have: there table 3 puts the client at both ends again, and tracking tells
 # whether it is an answer. Policy does not apply within one pod.
+#
+# A fragment does not tell its port, and addresses set on later ones damage them in the userspace
+# datapath (`ofnet.pipelines.vrouter`). So datagrams get the service's address as their source by
+# tracking, in a zone for hairpins, and fragments to a service are looked up there first: one that
+# is an answer gets the client at both ends again.
+#
+# Errors of ICMP quote a packet of the connection they are about. Tracking knows it, and translates
+# both: those to the client where answers are translated, those to the provider where requests are.
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -49,11 +57,13 @@ from ofnet.openflow.actions import (
     PopVlan,
     SelectGroup,
     SetField,
+    goto,
 )
 from ofnet.openflow.fields import (
     CT_ESTABLISHED,
     CT_INVALID,
     CT_NEW,
+    CT_RELATED,
     CT_REPLY,
     CT_TRACKED,
     FRAGMENT_ANY,
@@ -65,7 +75,7 @@ from ofnet.openflow.fields import (
 )
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import neighbours, stages
-from ofnet.tables import Mode, Priority, TableId, vrf_in, zone_of
+from ofnet.tables import Mode, Priority, TableId, hairpin_zone_of, vrf_in, zone_of
 from ofnet.translations import Translated
 from ofnet.world import (
     ArpMode,
@@ -92,8 +102,17 @@ _NEW: Final = CtState(CT_TRACKED | CT_NEW, CT_TRACKED | CT_NEW | CT_INVALID)
 _VALID: Final = CtState(CT_TRACKED, CT_TRACKED | CT_INVALID)
 _INVALID: Final = CtState(CT_TRACKED | CT_INVALID, CT_TRACKED | CT_INVALID)
 _REPLY_STATE: Final = CT_TRACKED | CT_ESTABLISHED | CT_REPLY
+_UNTRACKED: Final = CtState(0, CT_TRACKED)
+_TRACKED: Final = CtState(CT_TRACKED, CT_TRACKED)
 _ANSWERING: Final = CtState(_REPLY_STATE, _REPLY_STATE | CT_INVALID)
 
+_ERRORS4: Final = (3, 11, 12)
+_ERRORS6: Final = (1, 2, 3, 4)
+"""Types of ICMP that quote a packet: unreachable, too long, expired, wrong."""
+
+_RELATED: Final = CtState(
+    CT_TRACKED | CT_RELATED | CT_REPLY, CT_TRACKED | CT_RELATED | CT_REPLY | CT_INVALID
+)
 _DISTINCT: Final = Nat("src")
 _BACK: Final = Output(PORT_IN_PORT)
 _TO_SENDER: Final = (Move("eth_src", "eth_dst"), SetField("eth_src", stages.ROUTER_MAC))
@@ -111,18 +130,53 @@ def start(mode: Mode) -> Iterator[Flow]:
     """Yield the flows that all services share."""
     invalid = Match(ct_state=_INVALID)
     yield Flow(ObjectKind.PIPELINE, TableId.SERVICES, Priority.MATCH, invalid, DROP)
+    if mode is Mode.VLAN:
+        yield neighbours.advertisement(stages.ROUTER_MAC)
     if mode is not Mode.VXLAN:
         back = Instructions((_BACK,))
         answer = Match(ct_state=_ANSWERING)
         yield Flow(ObjectKind.PIPELINE, TableId.HAIRPIN, Priority.MATCH, answer, back)
 
 
-def own_answers(mode: Mode, network: Network) -> Iterator[Flow]:
-    """Yield the flow for answers to itself of a pod on a network that has a tag in the switch."""
+def of_network(mode: Mode, network: Network) -> Iterator[Flow]:
+    """Yield the flows that all services share for the pods of a network."""
+    vrf = vrf_in(mode, network.vrf)
+    yield from _errors(mode, vrf)
+    tagged: MatchFields = {"vlan_vid": network.vlan} if mode is Mode.VXLAN else {}
+    asked: MatchFields = {**tagged, "ct_state": _VALID, "ct_zone": hairpin_zone_of(mode, vrf)}
+    back = Instructions((*_untagged(mode), _BACK))
+    yield Flow(ObjectKind.NETWORK, TableId.HAIRPIN, Priority.MATCH, Match(**asked), back)
     if mode is Mode.VXLAN:
-        back = Instructions((PopVlan(), _BACK))
-        answer = Match(ct_state=_ANSWERING, vlan_vid=network.vlan)
-        yield Flow(ObjectKind.NETWORK, TableId.HAIRPIN, Priority.MATCH, answer, back)
+        answer: MatchFields = {**tagged, "ct_state": _ANSWERING}
+        yield Flow(ObjectKind.NETWORK, TableId.HAIRPIN, Priority.MATCH, Match(**answer), back)
+        yield neighbours.advertisement_on_vlan(network.vlan, stages.ROUTER_MAC)
+
+
+def _errors(mode: Mode, vrf: int) -> Iterator[Flow]:
+    """Yield the flows of errors of ICMP about what clients in a VRF sent."""
+    onward = TableId.IP if mode in {Mode.VROUTER, Mode.VLROUTER} else TableId.MAC_DEST
+    zone = zone_of(mode, vrf)
+    translate = Conntrack(onward, zone, nat=AS_COMMITTED)
+    for kind in _ERRORS4:
+        error: MatchFields = {"ip_proto": oxm.PROTO_ICMP, "icmp_type": kind}
+        error |= {"metadata": VRF.put(vrf), "eth_type": oxm.ETH_IPV4}
+        yield _error(Priority.PORT, error, Instructions((translate,)))
+    six: MatchFields = {"metadata": VRF.put(vrf), "eth_type": oxm.ETH_IPV6}
+    six |= {"ip_proto": oxm.PROTO_ICMP6}
+    look_up = Instructions((Conntrack(TableId.SRV_PROXY_SNAT, zone),))
+    for kind in _ERRORS6:
+        yield _error(Priority.PORT, {**six, "icmpv6_type": kind}, look_up)
+    # Open vSwitch 3.1 changes other bytes as well when it sets the sender of such an error, unless
+    # that is what it shall be already
+    known: MatchFields = {**six, "ct_zone": zone}
+    of_client: MatchFields = {**known, "ct_state": _RELATED}
+    named = Move("ct_ipv6_dst", "ipv6_src")
+    yield _error(Priority.MATCH, known, goto(onward))
+    yield _error(Priority.ABOVE_MATCH, of_client, Instructions((named, translate)))
+
+
+def _error(priority: Priority, fields: MatchFields, instructions: Instructions) -> Flow:
+    return Flow(ObjectKind.NETWORK, TableId.SRV_PROXY_SNAT, priority, Match(**fields), instructions)
 
 
 def flows(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
@@ -159,6 +213,23 @@ def own_provider(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[
         named = Move("ct_nw_dst", "ipv4_src") if v4 else Move("ct_ipv6_dst", "ipv6_src")
         back = Instructions((*_untagged(mode), named, *_TO_SENDER, _BACK))
         yield Flow(ObjectKind.LOCAL, TableId.SERVICES, Priority.MATCH, Match(**to_itself), back)
+        asked = Instructions(_TO_SENDER, goto=TableId.HAIRPIN_SOURCE)
+        for protocol in sorted({oxm.PROTO_UDP, _later(address.version)}):
+            datagram: MatchFields = {**to_itself, "ip_proto": protocol}
+            yield Flow(
+                ObjectKind.LOCAL, TableId.SERVICES, Priority.ABOVE_MATCH, Match(**datagram), asked
+            )
+        answer: MatchFields = {
+            "metadata": VRF.put(vrf),
+            "ct_zone": hairpin_zone_of(mode, vrf),
+            **stages.from_address(address),
+            **stages.to_address(address),
+        }
+        tracked = Conntrack(TableId.HAIRPIN, zone_of(mode, vrf), nat=AS_COMMITTED)
+        answered = Instructions((*_TO_SENDER, tracked))
+        yield Flow(
+            ObjectKind.LOCAL, TableId.SRV_PROXY_DNAT, Priority.MATCH, Match(**answer), answered
+        )
 
 
 def beside(endpoint: LocalEndpoint | RemoteEndpoint, world: World) -> Iterator[Flow]:
@@ -195,6 +266,8 @@ class _TenantFlows:
         self._in_vrf: MatchFields = {"metadata": VRF.put(vrf)}
         self._to: MatchFields = {**self._in_vrf, **stages.to_address(service.address)}
         self._tracked = Instructions((Conntrack(TableId.SERVICES, self._zone, nat=AS_COMMITTED),))
+        v4 = isinstance(service.address, IPv4Address)
+        self._icmp = oxm.PROTO_ICMP if v4 else oxm.PROTO_ICMP6
 
     def flows(self) -> Iterator[Flow]:
         """Yield all of them."""
@@ -207,8 +280,13 @@ class _TenantFlows:
                 yield self._dnat(Priority.PORT, refused, TO_CONTROLLER)
             for provider in self.reachable(port.draining):
                 yield from self._provider(port.protocol, provider)
-        for protocol in sorted({port.protocol for port in self._service.ports}):
+        protocols = sorted({port.protocol for port in self._service.ports})
+        for protocol in protocols:
             yield self._unlisted(protocol)
+        if protocols:
+            yield self._dnat(Priority.MATCH, {**self._to, "ip_proto": self._icmp}, self._tracked)
+        if oxm.PROTO_UDP in protocols:
+            yield self._own_client()
 
     def reachable(self, providers: Iterable[Provider]) -> list[Provider]:
         """Return those of some providers that clients in the VRF may get, in their order."""
@@ -225,13 +303,21 @@ class _TenantFlows:
         request: MatchFields = {**self._to, **_to_port(port.protocol, port.port)}
         yield self._dnat(Priority.MATCH, request, self._tracked)
         if port.protocol == oxm.PROTO_UDP:
-            pieces: MatchFields = {**self._to, "ip_proto": oxm.PROTO_UDP, "ip_frag": FRAGMENT_ANY}
-            yield self._dnat(Priority.MATCH, pieces, self._tracked)
+            yield from self._pieces()
             if sum(one.protocol == oxm.PROTO_UDP for one in self._service.ports) == 1:
                 yield from self._first_in_pieces(providers)
         yield from self._choice(port, providers)
         for provider in providers:
             yield from self._provider(port.protocol, provider)
+
+    def _pieces(self) -> Iterator[Flow]:
+        """Yield the flows for fragments of datagrams: what is no answer of a pod to itself."""
+        zone = hairpin_zone_of(self._mode, self._vrf)
+        look_up = Instructions((Conntrack(TableId.SRV_PROXY_DNAT, zone, nat=AS_COMMITTED),))
+        for piece in _fragments(self._service.address.version):
+            to: MatchFields = {**self._to, **piece}
+            yield self._dnat(Priority.ABOVE_MATCH, {**to, "ct_state": _UNTRACKED}, look_up)
+            yield self._dnat(Priority.ABOVE_MATCH, {**to, "ct_state": _TRACKED}, self._tracked)
 
     def _choice(self, port: ServicePort, providers: list[Provider]) -> Iterator[Flow]:
         """Yield the flows that send a new connection to one of the providers."""
@@ -301,12 +387,9 @@ class _TenantFlows:
         """Yield the flows for later fragments of a connection's first datagram."""
         # The userspace datapath does not tell their ports, so the service must have one port alone.
         # All fragments wait in connection tracking, and go where the last of them is sent.
-        later: MatchFields = {
-            **self._to,
-            "ct_state": _NEW,
-            "ip_proto": oxm.PROTO_UDP,
-            "ip_frag": FRAGMENT_LATER,
-        }
+        protocol = _later(self._service.address.version)
+        later: MatchFields = {**self._to, "ct_state": _NEW, "ip_proto": protocol}
+        later["ip_frag"] = FRAGMENT_LATER
         yield from self._dealt(Priority.UNLISTED, later, providers)
 
     def _commit(self, provider: Provider) -> Conntrack:
@@ -348,8 +431,9 @@ class _TenantFlows:
         answer: MatchFields = {**sender, **_from_port(protocol, provider.port)}
         yield self._flow(TableId.SRV_PROXY_SNAT, Priority.MATCH, answer, back)
         if protocol == oxm.PROTO_UDP:
-            pieces: MatchFields = {**sender, "ip_proto": protocol, "ip_frag": FRAGMENT_ANY}
-            yield self._flow(TableId.SRV_PROXY_SNAT, Priority.MATCH, pieces, back)
+            for piece in _fragments(provider.address.version):
+                pieces: MatchFields = {**sender, **piece}
+                yield self._flow(TableId.SRV_PROXY_SNAT, Priority.MATCH, pieces, back)
         direct: MatchFields = {
             **self._in_vrf,
             **stages.to_address(provider.address),
@@ -368,6 +452,18 @@ class _TenantFlows:
         ends = Move("ipv4_src", "ipv4_dst") if v4 else Move("ipv6_src", "ipv6_dst")
         tracked = Conntrack(TableId.HAIRPIN, self._zone, nat=AS_COMMITTED)
         return self._dnat(Priority.UNLISTED, to, Instructions((ends, *_TO_SENDER, tracked)))
+
+    def _own_client(self) -> Flow:
+        """Return the flow that gives datagrams of a pod to itself the service as their sender."""
+        address = self._service.address
+        asked: MatchFields = {**self._in_vrf, "ct_state": _VALID}
+        if isinstance(address, IPv4Address):
+            asked |= {"eth_type": oxm.ETH_IPV4, "ct_nw_dst": address}
+        else:
+            asked |= {"eth_type": oxm.ETH_IPV6, "ct_ipv6_dst": address}
+        zone = hairpin_zone_of(self._mode, self._vrf)
+        source = Conntrack(TableId.HAIRPIN, zone, commit=True, nat=Nat("src", address))
+        return self._flow(TableId.HAIRPIN_SOURCE, Priority.MATCH, asked, Instructions((source,)))
 
     def _dnat(self, priority: Priority, fields: MatchFields, instructions: Instructions) -> Flow:
         return self._flow(TableId.SRV_PROXY_DNAT, priority, fields, instructions)
@@ -409,13 +505,27 @@ def _neighbours(mode: Mode, service: Service, world: World) -> Iterator[Flow]:
     requester: Bits = VRF.put(vrf) | asker if vrf else asker
     routing = world.fwd_mode is FwdMode.ROUTING
     if isinstance(service.address, IPv6Address):
-        if routing:
-            yield neighbours.nd_answer(
-                ObjectKind.SERVICE, requester, service.address, stages.ROUTER_MAC
-            )
+        yield neighbours.nd_answer(
+            ObjectKind.SERVICE, requester, service.address, stages.ROUTER_MAC
+        )
+        if not routing:
+            # pods of bridged networks ask each other, past table 10
+            yield neighbours.nd_request(ObjectKind.SERVICE, requester, service.address)
     elif routing or world.arp_mode is ArpMode.PROXY:
         mac = service_mac(service.address)
         yield neighbours.arp_answer(ObjectKind.SERVICE, requester, service.address, mac)
+
+
+def _later(version: int) -> int:
+    """Return the protocol that later fragments of a datagram have in a match."""
+    return oxm.PROTO_UDP if version == 4 else oxm.IPV6_FRAGMENT
+
+
+def _fragments(version: int) -> Iterator[MatchFields]:
+    """Yield the matches of fragments of datagrams."""
+    yield {"ip_proto": oxm.PROTO_UDP, "ip_frag": FRAGMENT_ANY}
+    if version == 6:
+        yield {"ip_proto": oxm.IPV6_FRAGMENT, "ip_frag": FRAGMENT_LATER}
 
 
 def _number(provider: Provider) -> int:

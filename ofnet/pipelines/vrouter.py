@@ -9,6 +9,11 @@ original has nothing else.
 # Every match of an address has its VRF beside it: tenants' addresses overlap. The one place without
 # a VRF is the host's private network, where each pod has an address that is unique on the host
 # (`nat_ip`). So the NAT of tables 8 and 2 is one to one and keeps no state.
+#
+# But for fragments: where an address is set, the userspace datapath takes two bytes of a later
+# fragment for the checksum of UDP or TCP, and changes them (Open vSwitch 3.1). Connection tracking
+# translates the whole packet, so fragments go through it, to the same addresses. A fragment that it
+# does not translate, because it is too short or its packet incomplete, is dropped.
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,9 +22,17 @@ from ipaddress import IPv4Address
 from ofnet.changes import ObjectKind
 from ofnet.flows import Flow
 from ofnet.openflow import oxm
-from ofnet.openflow.actions import DROP, Instructions, Output, SetField
-from ofnet.openflow.fields import VRF
-from ofnet.openflow.match import Match
+from ofnet.openflow.actions import (
+    DROP,
+    Conntrack,
+    Instructions,
+    Load,
+    Nat,
+    Output,
+    SetField,
+)
+from ofnet.openflow.fields import FRAGMENT_ANY, VRF
+from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import (
     fragments,
     host_access,
@@ -31,7 +44,7 @@ from ofnet.pipelines import (
     stages,
 )
 from ofnet.pipelines.pipeline import Pipeline
-from ofnet.tables import Mode, Priority, TableId
+from ofnet.tables import Mode, Priority, TableId, fragment_zone_of
 from ofnet.world import HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
 
 
@@ -163,6 +176,28 @@ def _host_nat(
             goto=TableId.SRV_PROXY_SNAT,
         ),
     )
+    yield from _fragment_nat(endpoint, private, vrf, port)
+
+
+def _fragment_nat(
+    endpoint: LocalEndpoint, private: IPv4Address, vrf: int, port: HostPort
+) -> Iterator[Flow]:
+    zone = fragment_zone_of(vrf)
+    fragment: MatchFields = {"eth_type": oxm.ETH_IPV4, "ip_frag": FRAGMENT_ANY}
+    sent: MatchFields = {**fragment, "in_port": endpoint.ofport, "ipv4_src": endpoint.ip}
+    out = Conntrack(TableId.HOST_SNAT, zone, commit=True, nat=Nat("src", private))
+    yield _of_pod(TableId.HOST_SNAT, Priority.EXEMPT, sent, Instructions((out,)))
+    yield _of_pod(TableId.HOST_SNAT, Priority.UNTRANSLATED, {**sent, "ct_zone": zone}, DROP)
+    arrived: MatchFields = {**fragment, "in_port": port.ofport, "ipv4_dst": private}
+    into = Conntrack(TableId.SRV_PROXY_SNAT, zone, commit=True, nat=Nat("dst", endpoint.ip))
+    to_pod = Instructions((SetField("eth_dst", endpoint.mac), Load(VRF, vrf), into))
+    yield _of_pod(TableId.INGRESS_GROUP, Priority.ABOVE_MATCH, arrived, to_pod)
+
+
+def _of_pod(
+    table: TableId, priority: Priority, fields: MatchFields, instructions: Instructions
+) -> Flow:
+    return Flow(ObjectKind.LOCAL, table, priority, Match(**fields), instructions)
 
 
 PIPELINE = Pipeline(

@@ -183,6 +183,8 @@ class TrackingSwitch:
         if nat.end == "dst":
             assert nat.address is not None
             ends = ends._replace(destination=nat.address, destination_port=nat.port)
+        elif nat.address is not None:
+            ends = ends._replace(source=nat.address)
         # one of two connections with the same answers gets another port, at either end
         port = _EPHEMERAL
         while (zone, ends.turned()) in self.connections:

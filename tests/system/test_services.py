@@ -234,6 +234,29 @@ def test_a_provider_is_removed_while_clients_run(bed: Bed, network: str) -> None
         eventually(lambda: {who(pod, vip) for pod in clients * 8} == {"near", "far"}, "both serve")
 
 
+@NETWORK
+def test_ended_connections_are_remembered(bed: Bed, network: str) -> None:
+    """For longer than the provider's kernel knows them: 60 s."""
+    here = bed.hosts[0]
+    vip = create_service(bed, network)
+    provider, client = pods(bed, here, network, "provider", "client")
+    label(bed, provider)
+
+    def left(state: str) -> list[int]:
+        lines = here.ovs.appctl("dpctl/dump-conntrack", "-s").splitlines()
+        ours = [line for line in lines if f"dst={vip}," in line and f"state={state}" in line]
+        return [int(line.split("timeout=")[1].split(",")[0]) for line in ours]
+
+    with serving(provider):
+        assert who(client, vip) == "provider"
+        eventually(lambda: left("TIME_WAIT"), "the connection has ended")
+        with closing(Talk(client, vip, 80)) as talk:
+            assert talk.says() == "provider"
+            assert all(seconds > 60 for seconds in left("TIME_WAIT"))
+            assert all(seconds > 3600 for seconds in left("ESTABLISHED"))
+            assert left("ESTABLISHED")
+
+
 def _is_over(talk: Talk) -> bool:
     """Return whether the other end has gone."""
     try:

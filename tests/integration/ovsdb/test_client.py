@@ -102,6 +102,36 @@ async def test_bridges_come_and_go_with_all_they_hold(
     assert rows() == before
 
 
+async def test_zones_remember_ended_connections(ovs_module: OvsHost, ovsdb: Ovsdb) -> None:
+    def zones() -> list[str]:
+        shown = ovs_module.vsctl("list-zone-tp", "netdev").splitlines()
+        return sorted(line.strip() for line in shown)
+
+    policy = "Timeout Policies: tcp_close=75 tcp_time_wait=75"
+    await ovsdb.remember_ended(BRIDGE, {7, 8})
+    assert zones() == [f"Zone:7, {policy}", f"Zone:8, {policy}"]
+    ovs_module.vsctl("add-zone-tp", "netdev", "zone=5", "tcp_close=1")
+    await ovsdb.remember_ended(BRIDGE, {8, 9})
+    foreign = "Zone:5, Timeout Policies: tcp_close=1"
+    assert zones() == [foreign, f"Zone:8, {policy}", f"Zone:9, {policy}"]
+    assert ovs_module.vsctl("--columns=_uuid", "list", "CT_Timeout_Policy").count("_uuid") == 2
+    await ovsdb.delete_bridge(BRIDGE)
+    assert zones() == [foreign]
+    ovs_module.vsctl("del-zone-tp", "netdev", "zone=5")
+
+
+async def test_what_was_made_for_zones_goes_with_the_bridge(ovs: OvsHost) -> None:
+    async with connected(ovs) as ovsdb:
+        await ovsdb.ensure_bridge(replace(SPEC, datapath_type="system"))
+        await ovsdb.remember_ended(BRIDGE, {7})
+        assert ovs.vsctl("list", "Datapath") == "", "the kernel remembers them by itself"
+        await ovsdb.ensure_bridge(SPEC)
+        await ovsdb.remember_ended(BRIDGE, {7})
+        await ovsdb.delete_bridge(BRIDGE)
+        for table in ("Datapath", "CT_Zone", "CT_Timeout_Policy"):
+            assert ovs.vsctl("list", table) == ""
+
+
 async def test_wrong_settings_are_corrected_and_ports_stay(
     ovs_module: OvsHost, ovsdb: Ovsdb
 ) -> None:

@@ -351,6 +351,9 @@ class FakeOvsdb(Ovsdb):
         self._faults = faults
         self._links = links
         links.watchers.append(self._number_ports)
+        self.remembering: dict[str, frozenset[int]] = {}
+        """The zones that remember ended connections, by the bridge they are of."""
+
         self.given: dict[str, int] = {}
         """Numbers the switch gives whatever is asked for."""
         self.show(bridges={bridge: {} for bridge in Bridge})
@@ -404,6 +407,10 @@ class FakeOvsdb(Ovsdb):
         view = self._view
         bridges = {**view.bridges, name: row}
         self._take(replace(view, revision=view.revision + 1, bridges=bridges))
+
+    async def remember_ended(self, bridge: str, zones: Collection[int]) -> None:
+        """Have zones remember ended connections."""
+        self.remembering[bridge] = frozenset(zones)
 
     async def set_bridge_external_ids(self, bridge: str, ids: object) -> None:
         assert isinstance(ids, dict)

@@ -69,7 +69,7 @@ async def test_an_update_sends_only_its_own_flows() -> None:
     async with running(switch, world(here=(local(1),))) as agent:
         sent = switch.counters["flow_mods"]
         await agent.update(with_local(agent.world, local(2)), pod_change(2))
-        assert switch.counters["flow_mods"] - sent == 10
+        assert switch.counters["flow_mods"] - sent == 15
         assert switch.dumps == 2
 
 

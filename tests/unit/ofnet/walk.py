@@ -129,6 +129,13 @@ def _leaving(packet: Packet) -> Packet:
     return {name: value for name, value in packet.items() if name not in _UNSET}
 
 
+def _track(action: Conntrack, packet: Packet) -> None:
+    packet["ct_state"] = packet["tracked_as"]
+    packet["ct_zone"] = action.zone
+    if action.nat is not None and action.nat.address is not None:
+        packet[f"ipv{action.nat.address.version}_{action.nat.end}"] = action.nat.address
+
+
 def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
     match action:
         case Output():
@@ -148,8 +155,7 @@ def _apply(action: Action, packet: Packet, sent: list[Sent]) -> None:
         case Lookup() | Conjunction() | ConntrackCommit():
             pass  # the way on, a part of a match, or a note to connection tracking
         case Conntrack():
-            packet["ct_state"] = packet["tracked_as"]
-            packet["ct_zone"] = action.zone
+            _track(action, packet)
         case Load():
             marked = action.field.put(action.value)
             packet["metadata"] = packet["metadata"] & ~marked.mask | marked.value

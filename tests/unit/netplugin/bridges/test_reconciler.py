@@ -10,6 +10,7 @@ from netplugin.bridges.tunnels import vtep_rows
 from netplugin.ovsdb import PortRow
 from netplugin.world.conversion import LocalPort
 from netplugin.world.vrfs import VRF_ID, stored_vrfs
+from ofnet.tables import service_zones
 from ofnet.world import Bridge
 from state.records import Record
 from state.watch import Removed
@@ -192,6 +193,18 @@ async def test_vrf_ids_that_are_free_again_are_forgotten(outside: Outside) -> No
         await agent.reconciler.flush()
         ids = outside.ovsdb.bridge_external_ids(Bridge.VXLAN)
         assert ids == {f"{VRF_ID}default": "1", **foreign}
+
+
+async def test_the_services_zones_of_vrfs_remember_ended_connections(outside: Outside) -> None:
+    async with running(outside) as agent:
+        await agent.reconciler.flush()
+        zones = service_zones({1})
+        assert len(zones) == 2, "one of each bridge"
+        assert outside.ovsdb.remembering == {Bridge.VXLAN: zones}
+        outside.ovsdb.remembering.clear()
+        agent.reconciler.on_bridges_recreated()
+        await agent.reconciler.flush()
+        assert outside.ovsdb.remembering == {Bridge.VXLAN: zones}
 
 
 async def test_no_change_is_lost_to_vrf_ids_that_cannot_be_kept(outside: Outside) -> None:

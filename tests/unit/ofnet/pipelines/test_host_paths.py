@@ -133,6 +133,7 @@ def test_the_gateway_of_a_bridged_vxlan_network_answers() -> None:
 VTEP = next(iter(world(FwdMode.ROUTING, Bridge.VXLAN).vteps.values()))
 ROUTED = world(FwdMode.ROUTING, Bridge.VXLAN)
 VNI = ROUTED.networks[ANN.network].vni
+of_vxlan = pytest.mark.parametrize("mode", list(FwdMode))
 
 
 def by_tunnel(
@@ -150,26 +151,36 @@ def by_tunnel(
     }
 
 
-def test_the_host_reaches_pods_of_other_hosts_by_their_tunnel() -> None:
-    ((port, packet),) = send(ROUTED, Bridge.VXLAN, of_host(scene.FAR.ip))
+@of_vxlan
+def test_the_host_reaches_pods_of_other_hosts_by_their_tunnel(mode: FwdMode) -> None:
+    ((port, packet),) = send(world(mode, Bridge.VXLAN), Bridge.VXLAN, of_host(scene.FAR.ip))
     assert (port, packet["tunnel_id"], packet["ipv4_src"]) == (VTEP.ofport, VNI, HOST)
-    for mode, bridge in ((FwdMode.BRIDGE, Bridge.VXLAN), (FwdMode.ROUTING, Bridge.VLAN)):
-        assert send(world(mode, bridge), bridge, of_host(scene.FAR.ip)) == []
+    assert send(world(FwdMode.ROUTING, Bridge.VLAN), Bridge.VLAN, of_host(scene.FAR.ip)) == []
 
 
-def test_another_host_reaches_pods_here_under_its_tunnels_address() -> None:
-    ((port, packet),) = send(ROUTED, Bridge.VXLAN, by_tunnel(VTEP.ip, ANN.ip))
+@of_vxlan
+def test_another_host_reaches_pods_here_under_its_tunnels_address(mode: FwdMode) -> None:
+    made = world(mode, Bridge.VXLAN)
+    mac = ROUTER_MAC if mode is FwdMode.ROUTING else ANN.mac
+    ((port, packet),) = send(made, Bridge.VXLAN, {**by_tunnel(VTEP.ip, ANN.ip), "eth_dst": mac})
     assert (port, packet["eth_dst"], packet["ipv4_src"]) == (ANN.ofport, ANN.mac, VTEP.ip)
-    assert send(ROUTED, Bridge.VXLAN, by_tunnel(VTEP.ip, OUTSIDE)) == [], "pods alone"
+    assert "vlan_vid" not in packet
+    assert send(made, Bridge.VXLAN, by_tunnel(VTEP.ip, OUTSIDE)) == [], "pods alone"
 
 
-def test_answers_to_another_host_leave_by_its_tunnel() -> None:
-    ((port, packet),) = send(ROUTED, Bridge.VXLAN, of_ann(VTEP.ip, ANSWER))
+@of_vxlan
+def test_answers_to_another_host_leave_by_its_tunnel(mode: FwdMode) -> None:
+    made = world(mode, Bridge.VXLAN)
+    ((port, packet),) = send(made, Bridge.VXLAN, of_ann(VTEP.ip, ANSWER))
+    assert "vlan_vid" not in packet
     assert (port, packet["tunnel_id"], packet["ipv4_dst"]) == (VTEP.ofport, VNI, VTEP.ip)
-    assert send(ROUTED, Bridge.VXLAN, of_ann(VTEP.ip, CT_TRACKED | CT_NEW)) == []
+    assert send(made, Bridge.VXLAN, of_ann(VTEP.ip, CT_TRACKED | CT_NEW)) == []
 
 
-def test_answers_of_other_hosts_pods_reach_this_host() -> None:
-    ((port, packet),) = send(ROUTED, Bridge.VXLAN, by_tunnel(scene.FAR.ip, HOST, ANSWER))
+@of_vxlan
+def test_answers_of_other_hosts_pods_reach_this_host(mode: FwdMode) -> None:
+    made = world(mode, Bridge.VXLAN)
+    ((port, packet),) = send(made, Bridge.VXLAN, by_tunnel(scene.FAR.ip, HOST, ANSWER))
     assert (port, packet["eth_dst"]) == (PORT.ofport, PORT.mac)
-    assert send(ROUTED, Bridge.VXLAN, by_tunnel(scene.FAR.ip, HOST)) == [], "nothing else does"
+    assert "vlan_vid" not in packet
+    assert send(made, Bridge.VXLAN, by_tunnel(scene.FAR.ip, HOST)) == [], "nothing else does"

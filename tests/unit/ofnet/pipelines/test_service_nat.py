@@ -11,7 +11,7 @@ from ofnet.desired import Desired
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, Conntrack, Output
 from ofnet.pipelines.service_nat import HASHES, weights_of
-from ofnet.tables import Mode, TableId, zone_of
+from ofnet.tables import Mode, TableId, fragment_zone_of, hairpin_zone_of, zone_of
 from ofnet.translations import Translated, answered, begun
 from ofnet.world import Bridge, FwdMode, Network, Provider, Service, ServicePort
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE, FAR, v6, world
@@ -34,6 +34,7 @@ def test_a_service_in_whole_lines() -> None:
         == f"""\
 table=12, priority=100,ct_state=+new-inv+trk,ct_nw_proto=6,ct_tp_dst=80,tcp,{VRF},nw_dst={VIP} \
 actions=group:{group.id}
+table=3, priority=100,icmp,{VRF},nw_dst={VIP} actions=ct(table=12,zone={ZONE},nat)
 table=3, priority=100,tcp,{VRF},nw_dst={VIP},tp_dst=80 actions=ct(table=12,zone={ZONE},nat)
 table=3, priority=9,tcp,{VRF},nw_dst={VIP} \
 actions=move:NXM_OF_IP_SRC[]->NXM_OF_IP_DST[],move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],\
@@ -151,8 +152,8 @@ def test_affinity_remembers_the_provider_of_each_client() -> None:
 def test_the_flows_of_a_client_do_not_depend_on_how_many_clients_there_are() -> None:
     """Nothing is there for a client but what its port needs in case it serves itself."""
     flows = owned(flows_of_services(service(BOB.ip)), ObjectKind.LOCAL)
-    own = [one for one in flows if one.table == TableId.SERVICES]
-    assert len(own) == 2 * len((ANN, BOB, EVE))
+    own = [one for one in flows if one.table in {TableId.SRV_PROXY_DNAT, TableId.SERVICES}]
+    assert len(own) == (3 + 4) * len((ANN, BOB, EVE)), "of IPv4, of IPv6"
 
 
 @pytest.mark.parametrize("mode", FwdMode)
@@ -232,8 +233,12 @@ def test_providers_get_even_shares(count: int) -> None:
 
 
 def test_bridges_have_zones_of_their_own() -> None:
-    zones = {zone_of(mode, vrf) for mode in (Mode.VROUTER, Mode.VLROUTER) for vrf in range(256)}
-    assert len(zones) == 512
+    modes = (Mode.VROUTER, Mode.VLROUTER)
+    zones = {
+        of(mode, vrf) for of in (zone_of, hairpin_zone_of) for mode in modes for vrf in range(256)
+    }
+    assert len(zones) == 1024
+    assert zones.isdisjoint(map(fragment_zone_of, range(256)))
     assert max(zones) < 0xFFF0
     assert all(
         action.zone in zones
