@@ -19,7 +19,7 @@ from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
 from tests.system.watcher import INTERVAL, Watcher, both_ways, watching
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 LOST: Final = 1.0
 """Seconds of loss that are allowed on each way."""
@@ -89,7 +89,7 @@ def test_pods_go_on_through_the_take_over_and_the_way_back(left: OriginalBed) ->
     with watching(both_ways((a, b), (av, bv))) as watcher:
         assert "to import: 4 endpoints" in run_import(bed, "--dry-run")
         assert run_import(bed).endswith("imported\n")
-        bed.netmaster.start()
+        bed.netmaster.start(within=60)
         for host, agent in zip(bed.hosts, bed.agents, strict=True):
             agent.start(within=60)
             watcher.goes_on()
@@ -105,7 +105,7 @@ def test_pods_go_on_through_the_take_over_and_the_way_back(left: OriginalBed) ->
             bed.load_flows(host)
         watcher.goes_on()
         judge(watcher, mode, "the way back")
-    bed.netmaster.start()
+    bed.netmaster.start(within=60)
     for agent in bed.agents:
         agent.start(within=60)
     adopted_pods_are_like_others(bed)

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from core.errors import HostError
-from netplugin.kernel import host_links, netns
+from netplugin.kernel import host_links, netns, pod_places
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.netns import KernelLinks
 from netplugin.kernel.pod_links import PodLink
+from netplugin.kernel.pod_places import PodPlace
 from tests.bed.janitor import Janitor
 from tests.bed.netns import Namespace, fresh_name
+from tests.bed.waiting import eventually
 
 pytestmark = pytest.mark.ovs
 
@@ -477,3 +479,42 @@ async def test_other_addresses_of_a_link_of_ours_go(links: KernelLinks, host: Na
         (link,) = shown(host, "-4", "addr", "show", "contivh0")
         assert [f"{a['local']}/{a['prefixlen']}" for a in link["addr_info"]] == [address]
         assert shown(host, "route", "show", "dev", "contivh0") == []
+
+
+async def test_where_the_other_ends_of_links_are(
+    links: KernelLinks, host: Namespace, pod: Namespace, janitor: Janitor
+) -> None:
+    other = Namespace(fresh_name("pod"), keeper=janitor).create()
+    try:
+        await links.add_pod_link(spec(pod, 1))
+        await links.add_pod_link(spec(other, 2, ifname="net7"))
+        host.run(["ip", "link", "add", "vvport3", "type", "veth", "peer", "vport3"])
+        host.run(["ip", "link", "add", "vvport4", "type", "bridge"])
+        names = ["vvport1", "vvport2", "vvport3", "vvport4", "vvport5"]
+        assert await links.pod_places(names) == {
+            "vvport1": PodPlace(str(pod.path), "eth0", inside=True),
+            "vvport2": PodPlace(str(other.path), "net7", inside=True),
+            "vvport3": PodPlace("", "", inside=False),
+        }
+    finally:
+        other.delete()
+
+
+@pytest.fixture
+def process(pod: Namespace) -> Iterator[int]:
+    """Run a process in the pod, and give its number."""
+    sleeper = subprocess.Popen([*pod.enter, "sleep", "60"])
+    inode, inside = pod.path.stat().st_ino, Path(f"/proc/{sleeper.pid}/ns/net")
+    eventually(lambda: inside.stat().st_ino == inode, "the process is inside")
+    yield sleeper.pid
+    sleeper.kill()
+    sleeper.wait()
+
+
+async def test_a_namespace_without_a_name_is_found_by_its_process(
+    links: KernelLinks, pod: Namespace, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await links.add_pod_link(spec(pod))
+    monkeypatch.setattr(pod_places, "NAMED", ())
+    place = (await links.pod_places(["vvport1"]))["vvport1"]
+    assert place == PodPlace(f"/proc/{process}/ns/net", "eth0", inside=True)
