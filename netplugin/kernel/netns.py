@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from core.errors import HostError
-from netplugin.kernel import host_links, name_space, namespaces, pod_link_state, pod_links
+from netplugin.kernel import (
+    host_links,
+    name_space,
+    namespaces,
+    pod_link_state,
+    pod_links,
+    receive_limit,
+)
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.name_space import NameSpace
 from netplugin.kernel.netlink import Address, Interface
@@ -80,6 +87,10 @@ class KernelLinks:
     async def pod_link(self, netns_path: str, ifname: str) -> FoundLink | None:
         """Return what a pod's end has now, None if there is no such link."""
         return await self._call(pod_link_state.read, netns_path, ifname)
+
+    async def receives_at_most(self, name: str, rate: int, burst: int) -> bool:
+        """Return whether a pod's link limits what it receives, as `add_pod_link` does."""
+        return await self._call(receive_limit.holds, name, rate, burst)
 
     async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
         """Add a directly connected route to a pod."""
