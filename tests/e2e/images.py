@@ -12,19 +12,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 BUSYBOX = Path("/bin/busybox")
+LIBRARIES = (
+    Path("/lib64/ld-linux-x86-64.so.2"),
+    *(Path("/lib/x86_64-linux-gnu") / name for name in ("libc.so.6", "libresolv.so.2")),
+)
+"""A static program looks names up by these."""
 PAUSE = "local.test/pause:1"
 TOOLS = "local.test/tools:1"
+PUBLIC = "docker.io/library/busybox:1.36"
+"""The image that the document names; here it has what `TOOLS` has."""
 APPLETS = (
     *("sh", "sleep", "nc", "httpd", "hostname", "cat", "ping", "ip", "echo", "true", "nslookup"),
-    *("mkdir", "timeout", "seq", "test", "env", "sed", "grep", "dd", "wc", "tr", "head"),
+    *("mkdir", "timeout", "seq", "test", "env", "sed", "grep", "dd", "wc", "tr", "head", "wget"),
 )
 
 
 def layer() -> bytes:
-    """Return the file system: busybox, and links to it."""
+    """Return the file system: busybox, links to it, and what it finds names by."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name in ("bin", "etc", "proc", "sys", "dev", "tmp", "www"):
+        folders = sorted({str(path.parent)[1:] for path in LIBRARIES})
+        for name in ("bin", "etc", "proc", "sys", "dev", "tmp", "www", "lib", *folders):
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             tar.addfile(entry)
@@ -32,6 +40,11 @@ def layer() -> bytes:
         entry.size, entry.mode = BUSYBOX.stat().st_size, 0o755
         with BUSYBOX.open("rb") as file:
             tar.addfile(entry, file)
+        for path in LIBRARIES:
+            entry = tarfile.TarInfo(str(path)[1:])
+            entry.size, entry.mode = path.stat().st_size, 0o755
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
         for name in APPLETS:
             entry = tarfile.TarInfo(f"bin/{name}")
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
