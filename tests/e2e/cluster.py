@@ -80,10 +80,11 @@ class Cluster:
             self._sysctls[path] = path.read_text()
         self._make_fabric()
         self.plane.start()
+        busybox = images.dynamic_busybox(self.directory)
         tars = [
             images.write(self.directory / "pause.tar", images.PAUSE, ["sleep", "99999999"]),
             images.write(self.directory / "tools.tar", images.TOOLS, ["sh"]),
-            images.write(self.directory / "public.tar", images.PUBLIC, ["sh"]),
+            images.write(self.directory / "public.tar", images.PUBLIC, ["sh"], busybox),
             *(IMAGES / f"{name}.tar" for name in ("netplugin", "etcd", "openvswitch")),
         ]
         for node in self.nodes:
@@ -167,9 +168,11 @@ class Cluster:
                 "find /etc/cni/net.d /opt/cni/bin /run/contiv /var/lib/contiv/netplugin "
                 "! -type d ! -name loopback"
             )
-            assert node.run("sh", "-c", f"{left} 2>/dev/null", check=False) == ""
-            assert "contiv" not in node.run("ip", "link").lower()
-            assert "CONTIV" not in node.run("iptables-save")
+            files = node.run("sh", "-c", f"{left} 2>/dev/null", check=False)
+            assert not files, f"{node.name} has {files}"
+            for command in (["ip", "link"], ["iptables-save"]):
+                said = node.run(*command)
+                assert "contiv" not in said.lower(), f"{node.name} has {said}"
         assert self.get("namespace", SYSTEM) is None
         self.await_nodes(ready=False)
 

@@ -51,7 +51,9 @@ def test_open_vswitch_in_pods(cluster: Cluster) -> None:
     client = pods[0]["metadata"]["name"]
     for pod in pods:
         url = f"http://{pod['status']['podIP']}:8080/hostname"
-        said = cluster.kubectl("exec", client, "--", "wget", "-q", "-O", "-", "-T", "5", url)
+        said = cluster.kubectl(
+            "exec", client, "--", *("timeout", "5", "wget", "-q", "-O", "-", url)
+        )
         assert said.strip() == pod["metadata"]["name"]
     cluster.kubectl("delete", "deployment", "web", "--wait")
     cluster.until(lambda: not cluster.get("pods")["items"], "its pods are gone")
