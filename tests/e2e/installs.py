@@ -5,6 +5,8 @@ manifest beside kube-proxy, use tenants, services, names and policies, upgrade a
 """
 
 import re
+from functools import partial
+from typing import Any
 
 from tests.e2e.cluster import DEPLOY, ROOT, SYSTEM, Cluster
 from tests.e2e.images import PUBLIC
@@ -16,6 +18,14 @@ DOCUMENT = ROOT / "docs" / "kubernetes.md"
 def commands() -> str:
     """Return what the document has for a shell, as one script."""
     return "\n".join(re.findall(r"```sh\n(.*?)```", DOCUMENT.read_text(), re.DOTALL))
+
+
+def serves(cluster: Cluster, client: str, pod: dict[str, Any]) -> bool:
+    """Return whether a client gets a pod's page, which has the pod's name."""
+    url = f"http://{pod['status']['podIP']}:8080/hostname"
+    command = ("timeout", "5", "wget", "-q", "-O", "-", url)
+    said = cluster.kubectl("exec", client, "--", *command, check=False)
+    return said.strip() == str(pod["metadata"]["name"])
 
 
 def test_what_the_document_says(cluster: Cluster) -> None:
@@ -50,11 +60,8 @@ def test_open_vswitch_in_pods(cluster: Cluster) -> None:
     assert {one["spec"]["nodeName"] for one in pods} == {node.name for node in cluster.nodes}
     client = pods[0]["metadata"]["name"]
     for pod in pods:
-        url = f"http://{pod['status']['podIP']}:8080/hostname"
-        said = cluster.kubectl(
-            "exec", client, "--", *("timeout", "5", "wget", "-q", "-O", "-", url)
-        )
-        assert said.strip() == pod["metadata"]["name"]
+        # tunnels come with the cards, after the pods
+        cluster.until(partial(serves, cluster, client, pod), f"{client} reaches each pod")
     cluster.kubectl("delete", "deployment", "web", "--wait")
     cluster.until(lambda: not cluster.get("pods")["items"], "its pods are gone")
     # the bridge ends with the switch's pod, and with it the machine's address
