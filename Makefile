@@ -36,7 +36,7 @@ help:
 	@echo 'make image        the images of deploy/kubernetes, without a registry, into build/image'
 	@echo 'make image-check   run both daemons from the image, by containerd'
 	@echo 'make manifests    write deploy/kubernetes/contiv.yaml anew'
-	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of two nodes, use it, break it, uninstall'
+	@echo 'make e2e-k8s K8S_BIN=FOLDER   install on a real Kubernetes cluster of three nodes, use it, break it, uninstall'
 	@echo 'make setup        Debian packages and .venv (the others do this themselves)'
 	@echo 'make lock         write requirements.lock anew'
 	@echo 'make audit        known vulnerabilities of the packages in requirements.lock, from pypi.org'
@@ -146,7 +146,7 @@ manifests:
 # minutes on a real cluster; not part of `make test`
 e2e-k8s: root image
 	@scripts/setup containerd=containerd runc=runc busybox=busybox-static
-	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py
+	@$(PYTHON) -m pytest -v -s -p no:cacheprovider --timeout=900 tests/e2e/kubernetes.py tests/e2e/installs.py
 
 lock: setup
 	@scripts/lock

@@ -13,6 +13,7 @@ from itertools import chain
 from ofnet.changes import Changes, ObjectId, ObjectKind, affected
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import SelectGroup  # noqa: TC001 - for the type of an attribute
+from ofnet.openflow.meters import Meter
 from ofnet.ownership import Ownership
 from ofnet.pipelines import PIPELINES, service_nat
 from ofnet.pipelines.pipeline import Pipeline
@@ -69,6 +70,11 @@ class Desired:
         used = (flow.instructions.group for flow in self.flows.values())
         self._groups = {group.id: group for group in used if group is not None}
         return frozenset(self._groups)
+
+    def meters(self) -> frozenset[Meter]:
+        """Return the meters that the flows use."""
+        used = (flow.instructions.meter for flow in self.flows.values())
+        return frozenset(meter for meter in used if meter is not None)
 
     def keys_of(self, oid: ObjectId) -> frozenset[FlowKey]:
         """Return the keys of an object's flows."""

@@ -21,6 +21,7 @@ from ofnet.channel.switch import Switch
 from ofnet.desired import Desired, FlowDelta
 from ofnet.diff import Deletions, Difference, FlowStamp, difference
 from ofnet.flows import Flow, FlowKey
+from ofnet.openflow.meters import Meter
 from ofnet.outbox import Outbox, PendingUpdate, fail, failing
 from ofnet.translations import Translated, begun
 
@@ -250,10 +251,11 @@ class FlowSync:
                 wanted = self._difference(reported)
                 self.comparisons += 1
                 self.differences += len(wanted.add) + len(wanted.delete)
-                groups = self._desired.groups()
+                groups, meters = self._desired.groups(), self._desired.meters()
                 if not wanted:
                     await self._forget(ended)
                     await self._remove_groups(groups)
+                    await self._settle_meters(meters)
                     self._acknowledge(pending)
                     self._synced.set()
                     return
@@ -287,6 +289,20 @@ class FlowSync:
             unused = [one for one in await self._switch.groups() if one not in used]
             if unused:
                 await self._switch.remove_groups(unused)
+
+    async def _settle_meters(self, used: frozenset[Meter]) -> None:
+        """Restore the meters that somebody changed, and remove those that no flow uses."""
+        # A meter that is deleted takes its flows with it, so that none is missing here.
+        found = await self._switch.meters()
+        numbers = {meter.id for meter in used}
+        changed = used - set(found)
+        if changed:
+            log.info("meters differ, corrected", extra=fields(bridge=self._desired.bridge))
+            await self._switch.set_meters(tuple(changed))
+        # a flow that is spared may use a meter that no desired flow has
+        unused = [meter.id for meter in found if meter.id not in numbers]
+        if unused and self.deletions.allowed and not self.deletions.spared:
+            await self._switch.remove_meters(unused)
 
     async def _forget(self, ended: Collection[Translated], *, again: bool = False) -> None:
         if not ended:

@@ -78,11 +78,11 @@ class Flow(_Content):
         """Check the flow against its table's declaration, pack it and compute its cookie."""
         _check(table, match, instructions)
         wire = match.wire + instructions.wire
-        digest = blake2b(_CONTENT_HEAD.pack(table, priority) + wire, digest_size=6).digest()
+        content = _CONTENT_HEAD.pack(table, priority) + match.wire + instructions.content
+        digest = blake2b(content, digest_size=6).digest()
         cookie = COOKIE_MAGIC << 56 | owner << 48 | int.from_bytes(digest, "big")
         key = FlowKey(table, priority, match.wire)
-        content = (owner, table, priority, match, instructions, key, wire, cookie)
-        return tuple.__new__(cls, content)
+        return tuple.__new__(cls, (owner, table, priority, match, instructions, key, wire, cookie))
 
     def __str__(self) -> str:
         """Return the line `ovs-ofctl --no-stats dump-flows` prints, without the cookie."""

@@ -240,7 +240,7 @@ _DECLARED: Final = (
             | {"ipv4_src", "ipv6_src", "icmpv6_type", "nd_target"}
             | {"ipv4_dst", "tcp_src", "tcp_dst"}
         ),
-        actions=frozenset({"output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst"}),
+        actions=frozenset({"meter", "output", "pop_vlan", "bundle_load", "eth_dst", "ipv4_dst"}),
         writes=VRF.mask | RX_VTEP.mask | TO_HOST.mask,
         next=frozenset(
             {TableId.VLAN, TableId.INGRESS_GROUP, TableId.DST_GRP, TableId.IP}
@@ -251,7 +251,7 @@ _DECLARED: Final = (
     Table(
         id=TableId.VLAN,
         matches=frozenset({"in_port", "eth_type", "tunnel_id", "vlan_vid"}),
-        actions=frozenset({"ip_dscp", "push_vlan", "vlan_vid"}),
+        actions=frozenset({"meter", "ip_dscp", "push_vlan", "vlan_vid"}),
         writes=VRF.mask | SOURCE_GROUP.mask | RX_VTEP.mask | FROM_HOST.mask,
         next=frozenset(
             {TableId.INGRESS_GROUP, TableId.SRV_PROXY_DNAT, TableId.DST_GRP, TableId.SRV_PROXY_SNAT}

@@ -60,6 +60,9 @@ class LocalEndpoint:
     `routed` are those of its addresses that the host reaches by its own port: all, unless another
     endpoint of this host has the same one.
 
+    It sends at most `rate` kbit/s, beyond bursts of `burst` kbit; a rate of 0 is no limit here, a
+    burst of 0 the default.
+
     `group_vlan` is the VLAN of its group: the network's, unless an ACI fabric gave the group one of
     its own; 0 without a group. `of_host` is an interface of the host itself on an infra network.
     """
@@ -73,6 +76,8 @@ class LocalEndpoint:
     group_id: int = 0
     dscp: int = 0
     group_vlan: int = 0
+    rate: int = 0
+    burst: int = 0
     nat_ip: IPv4Address | None = None
     routed: frozenset[IPv4Address | IPv6Address] = frozenset()
     of_host: bool = False
@@ -133,12 +138,17 @@ class NamePort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessPort:
-    """A pod's own interface to its host, for pods on networks without a gateway."""
+    """A pod's own interface to its host, for pods on networks without a gateway.
+
+    `rate` and `burst` as of a local endpoint.
+    """
 
     ofport: int
     mac: str
     ip: IPv4Address
     dscp: int = 0
+    rate: int = 0
+    burst: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

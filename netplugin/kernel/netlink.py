@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyroute2.netlink import (
     NLM_F_ACK,
@@ -60,6 +60,17 @@ _LARGEST_BURST: Final = 2**28
 _QUEUED: Final = 25_000
 """Microseconds that a frame may wait for its turn; what would wait longer is dropped."""
 _ONLY_HANDLE: Final = 1 << 16
+
+
+class TokenBucket(NamedTuple):
+    """A token bucket in the kernel's units: bytes per second, bytes that wait, ticks of a burst."""
+
+    rate: int
+    limit: int
+    buffer: int
+    mtu: int = 0
+
+
 _HEADER: Final = struct.Struct("=IHHII")
 _SEQUENCE_AT: Final = 8
 _REPLIES: Final = 1 << 16
@@ -245,12 +256,20 @@ def neighbour(index: int, held: Address, mac: str) -> bytes:
     return _request(message, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE)
 
 
-def token_bucket(index: int, rate: int, burst: int) -> bytes:
-    """Have a link send at most `rate` bytes a second beyond bursts of `burst` bytes (tc-tbf(8))."""
-    bucket = {"rate": min(rate, _MOST), "burst": min(burst, _LARGEST_BURST), "latency": _QUEUED}
-    attributes = _attributes(TCA_KIND="tbf", TCA_OPTIONS=sched_tbf.get_parameters(bucket))
+def token_bucket(index: int, bucket: TokenBucket) -> bytes:
+    """Have a link send no more than a token bucket lets pass (tc-tbf(8))."""
+    options = {"attrs": [["TCA_TBF_PARMS", bucket._asdict()], ["TCA_TBF_RTAB", True]]}
+    attributes = _attributes(TCA_KIND="tbf", TCA_OPTIONS=options)
     message = _message(tcmsg, attributes, index=index, handle=_ONLY_HANDLE, parent=TC_H_ROOT)
     return _request(message, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE)
+
+
+def bucket(rate: int, burst: int) -> TokenBucket:
+    """Return the token bucket of `rate` bytes a second beyond bursts of `burst` bytes."""
+    asked = {"rate": min(rate, _MOST), "burst": min(burst, _LARGEST_BURST), "latency": _QUEUED}
+    (_, made), *_ = sched_tbf.get_parameters(asked)["attrs"]
+    # a burst is a time: at a low rate it ends at the most that the field takes, 274 s
+    return TokenBucket(made["rate"], min(made["limit"], _MOST), min(made["buffer"], _MOST))
 
 
 def _family(of: Address | Interface) -> int:

@@ -26,6 +26,7 @@ from netplugin.kernel import (
     pod_link_state,
     pod_links,
     pod_places,
+    receive_limit,
 )
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.name_space import NameSpace
@@ -88,6 +89,10 @@ class KernelLinks:
     async def pod_link(self, netns_path: str, ifname: str) -> FoundLink | None:
         """Return what a pod's end has now, None if there is no such link."""
         return await self._call(pod_link_state.read, netns_path, ifname)
+
+    async def receives_at_most(self, name: str, rate: int, burst: int) -> bool:
+        """Return whether a pod's link limits what it receives, as `add_pod_link` does."""
+        return await self._call(receive_limit.holds, name, rate, burst)
 
     async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
         """Add a directly connected route to a pod."""

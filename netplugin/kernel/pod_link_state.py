@@ -1,6 +1,6 @@
-"""Reads what a pod's link has: state, addresses, routes. `netplugin.kernel.pod_links` sets them.
+"""Reads what links of pods have: state, addresses, routes, queue. `pod_links` sets them.
 
-As there, the function works in the pod's network namespace and blocks while the kernel works.
+As there, functions work in the network namespace of the link and block while the kernel works.
 """
 
 import errno
@@ -13,7 +13,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from netplugin.kernel import namespaces, netlink
-from netplugin.kernel.netlink import Address, Interface
+from netplugin.kernel.netlink import Address, Interface, TokenBucket
 
 _IFF_UP: Final = 0x01
 _MAIN_TABLE: Final = 254
@@ -61,6 +61,16 @@ def _ends(index: int) -> Ends | None:
             raise
     peer = link.get_attr("IFLA_LINK")
     return None if peer is None else Ends(index, int(peer))
+
+
+def bucket_of(index: int) -> TokenBucket | None:
+    """Return the token bucket by which a link sends, None if it has another queue or none."""
+    with IPRoute(groups=0) as iproute:
+        for queue in iproute.get_qdiscs(index):
+            if queue.get_attr("TCA_KIND") == "tbf":
+                made = queue.get_attr("TCA_OPTIONS").get_attr("TCA_TBF_PARMS")
+                return TokenBucket(made["rate"], made["limit"], made["buffer"])
+    return None
 
 
 def read(netns_path: str, ifname: str) -> FoundLink | None:

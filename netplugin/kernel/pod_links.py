@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import HostError
-from netplugin.kernel import namespaces, netlink, pod_link_state
+from netplugin.kernel import namespaces, netlink, pod_link_state, receive_limit
 from netplugin.kernel.netlink import Address, Interface
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,6 @@ _IFF_RUNNING: Final = 0x40
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_GLINK: Final = 0x0A
 _ETHTOOL_STXCSUM: Final = 0x17
-_BYTES: Final = 125
-"""Bytes of a kbit."""
-_BURST: Final = 8000
-"""Kbit of a burst unless it is given: what Open vSwitch takes for the other direction."""
-_FRAME: Final = 18
-"""Bytes of Ethernet's header with a VLAN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +39,8 @@ class PodLink:
 
     "" is the host's own namespace: an engine moves the pod's end from there, and it stays down.
     `tx_off` disables checksum offload in the pod: the userspace datapath computes no checksums, and
-    TCP would hang. `rate` in kbit/s, beyond bursts of `burst` kbit, limits what the pod receives; a
-    rate of 0 is no limit, a burst of 0 the default.
+    TCP would hang. `rate` and `burst` limit what the pod receives (`receive_limit`); a rate of 0 is
+    no limit.
     """
 
     host_name: str
@@ -75,7 +69,7 @@ def add(spec: PodLink) -> None:
             )
             _leave_to_switch(spec.host_name)
             if spec.rate:
-                _limit(spec)
+                receive_limit.put(spec.host_name, spec.rate, spec.burst)
             if spec.tx_off:
                 with namespaces.inside(namespace):
                     _tx_checksum_off(spec.ifname)
@@ -88,19 +82,6 @@ def add(spec: PodLink) -> None:
 
 def _namespace(path: str) -> AbstractContextManager[int]:
     return namespaces.opened(path) if path else namespaces.home()
-
-
-# What the switch sends to a pod passes the queue of the link's host end, in the kernel's datapath
-# and in the userspace one, which sends by packet sockets. So the limit is a queue there.
-
-
-def _limit(spec: PodLink) -> None:
-    """Limit what a pod receives: a token bucket at the host end of its link."""
-    burst = (spec.burst or _BURST) * _BYTES
-    # A bucket that cannot hold the largest frame lets none of them pass; the kernel rounds it down.
-    least = 2 * (spec.mtu + _FRAME)
-    index = netlink.required_index(spec.host_name)
-    netlink.change(netlink.token_bucket(index, spec.rate * _BYTES, max(burst, least)))
 
 
 def _leave_to_switch(name: str) -> None:

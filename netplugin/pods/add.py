@@ -30,7 +30,6 @@ from netplugin.pods.mtu import PodMtus
 from netplugin.pods.pod_ports import PodPorts
 from netplugin.pods.port_mappings import PortMappings
 from netplugin.world import port_names
-from netplugin.world.conversion import LocalPort
 from netplugin.world.networks import BRIDGE_OF
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
@@ -202,7 +201,7 @@ class PodAdd:
             await self._ports.attach(entry, network)
 
     async def _program_flows(self, entry: JournalEntry, record: EndpointRecord) -> None:
-        port = LocalPort(record=record, ofport=entry.port, number=entry.port)
+        port = self._ports.local(entry, record, entry.port)
         with self._timed("flows"):
             await self._reconciler.put_port(entry.key, port)
         # With its port in the World the host has a way to the pod.

@@ -115,6 +115,12 @@ class PodCheck:
         faults = []
         if result.host_ifname not in await links.links():
             faults.append(f"link {result.host_ifname} is missing")
+        elif entry.receive_rate and not await links.receives_at_most(
+            result.host_ifname, entry.receive_rate, entry.receive_burst
+        ):
+            faults.append(
+                f"link {result.host_ifname} does not limit the pod to {entry.receive_rate} kbit/s"
+            )
         inside = await links.pod_link(request.netns, entry.ifname)
         if inside is None:
             return [*faults, f"link {entry.ifname} is missing in {request.netns}"]

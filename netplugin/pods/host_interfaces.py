@@ -107,8 +107,11 @@ class HostInterfaces:
         return self._facts()
 
     def _facts(self) -> object:
-        marks = {entry.key: self._dscp(entry) for entry in self._registry.idle()}
-        return self._rows(), marks
+        groups = {
+            entry.key: (self._dscp(entry), self._pod_ports.metered(entry))
+            for entry in self._registry.idle()
+        }
+        return self._rows(), groups
 
     def _rows(self) -> dict[str, PortRow]:
         rows = self._ovsdb.ports(Bridge.VXLAN)
@@ -119,7 +122,10 @@ class HostInterfaces:
         if host is not None:
             mac = port_names.private_mac(host.subnet, entry.port)
             ip = port_names.private_address(host.subnet, entry.port).ip
-            port = AccessPort(ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry))
+            rate, burst = self._pod_ports.metered(entry)
+            port = AccessPort(
+                ofport=ofport, mac=mac, ip=ip, dscp=self._dscp(entry), rate=rate, burst=burst
+            )
             self._world.endpoints.put_access(entry.key, port)
 
     def _dscp(self, entry: JournalEntry) -> int:

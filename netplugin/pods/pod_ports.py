@@ -25,7 +25,7 @@ from netplugin.pods.teardown import Teardown
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.world import Bridge
-from state.records import GroupRecord, NetworkRecord
+from state.records import EndpointRecord, GroupRecord, NetworkRecord
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class PodPorts:
         self._world = host.world
         self._reconciler = host.reconciler
         self._rescan = host.timing.port_rescan
+        self._metered = host.tx_off  # in the userspace datapath
         self._teardown = teardown
         self._last = 0
         self._left_alone: set[int] = set()
@@ -104,9 +105,11 @@ class PodPorts:
             if row is None or not row.ofport or row.ofport < 0:
                 missing[entry.key] = "its port is gone"
             elif port is not None:
-                self._world.endpoints.put_port(entry.key, replace(port, ofport=row.ofport))
+                rate, burst = self.metered(entry)
+                port = replace(port, ofport=row.ofport, rate=rate, burst=burst)
+                self._world.endpoints.put_port(entry.key, port)
             elif record is not None:
-                port = LocalPort(record=record, ofport=row.ofport, number=entry.port)
+                port = self.local(entry, record, row.ofport)
                 self._world.endpoints.put_port(entry.key, port)
             else:
                 missing[entry.key] = LOST if entry.claiming else RECLAIMED
@@ -217,6 +220,19 @@ class PodPorts:
         if group is None:
             return own
         return rate_limits.stricter(own, (rate_limits.rate_of(group.bandwidth), group.burst))
+
+    def metered(self, entry: JournalEntry) -> tuple[int, int]:
+        """Return the rate limit and burst that an endpoint's flows have to keep.
+
+        The userspace datapath takes packets before the kernel's limit, which a port's row stands
+        for, could drop them.
+        """
+        return self.limits(entry) if self._metered else (0, 0)
+
+    def local(self, entry: JournalEntry, record: EndpointRecord, ofport: int) -> LocalPort:
+        """Return the port of an endpoint as the World has it."""
+        rate, burst = self.metered(entry)
+        return LocalPort(record=record, ofport=ofport, number=entry.port, rate=rate, burst=burst)
 
     async def _add_row(self, entry: JournalEntry, network: NetworkRecord) -> None:
         rate, burst = self.limits(entry)

@@ -43,12 +43,15 @@ _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 class LocalPort:
     """The OVS port of a local endpoint: record, ofport, number (`netplugin.world.port_names`).
 
-    The host's own interfaces have no number: they need no address on the private network.
+    The host's own interfaces have no number: they need no address on the private network. `rate`
+    and `burst` are the limit that flows have to keep (`ofnet.world.LocalEndpoint`).
     """
 
     record: EndpointRecord
     ofport: int
     number: int | None = None
+    rate: int = 0
+    burst: int = 0
 
 
 def check_network(record: NetworkRecord) -> None:
@@ -187,6 +190,8 @@ def local_of(
         group_id=record.group_id,
         dscp=group.dscp if group is not None else 0,
         group_vlan=group.pkt_tag if group is not None and group.encap is Encap.VLAN else 0,
+        rate=port.rate,
+        burst=port.burst,
         nat_ip=nat_ip,
         of_host=port.number is None and of_host(record),
     )

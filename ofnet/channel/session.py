@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
-from ofnet.channel import flow_stats, group_wire, wire
+from ofnet.channel import flow_stats, group_wire, meter_wire, wire
 from ofnet.channel.flow_stats import FlowEntry
 from ofnet.channel.requests import MAX_DUMP, Batch, ReadPart, Requests, Writes
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
+from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
 
 T = TypeVar("T")
@@ -169,6 +170,39 @@ class SwitchSession(asyncio.Protocol):
                 batch.raise_errors(writes)
                 raise
         batch.raise_errors(writes)
+
+    async def set_meters(self, meters: Sequence[Meter]) -> dict[Meter, str]:
+        """Add meters, or change those of their numbers; return the refused ones with the reason.
+
+        Raises SwitchUnavailable.
+        """
+        size = meter_wire.MESSAGES * len(meters)
+        with self._requests.batch(size) as batch:
+            mods = meter_wire.meters_set(meters, batch.first)
+            await self._request(mods, wire.BARRIER_REQUEST)
+        # the last message of a meter tells whether it is set
+        last = range(meter_wire.MESSAGES - 1, size, meter_wire.MESSAGES)
+        return {
+            meter: batch.errors[index]
+            for meter, index in zip(meters, last, strict=True)
+            if index in batch.errors
+        }
+
+    async def remove_meters(self, numbers: Collection[int]) -> None:
+        """Delete meters. Raises SwitchRefused or SwitchUnavailable."""
+        with self._requests.batch(len(numbers)) as batch:
+            mods = [
+                meter_wire.meter_delete(one, xid) for xid, one in enumerate(numbers, batch.first)
+            ]
+            await self._request(b"".join(mods), wire.BARRIER_REQUEST)
+        batch.raise_errors(Writes())
+
+    async def meters(self) -> list[Meter]:
+        """Return every meter of the switch."""
+        xid = self._requests.take_xids()
+        with self._requests.dump_of(xid, meter_wire.meters) as done:
+            self._send(meter_wire.meter_dump(xid))
+            return await self._answer(done)
 
     async def remove_groups(self, numbers: Collection[int]) -> None:
         """Delete groups. Raises SwitchRefused or SwitchUnavailable."""

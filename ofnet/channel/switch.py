@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
-from core.errors import SwitchUnavailable
+from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.unix_socket import peer_uid
 from ofnet.channel import wire
 from ofnet.channel.flow_stats import FlowEntry
+from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.session import SwitchSession, Timing
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
+from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
 
 log = logging.getLogger(__name__)
@@ -122,7 +124,7 @@ class Switch:
         return self._session is not None
 
     async def apply(self, add: Sequence[Flow], delete: Sequence[FlowStamp]) -> None:
-        """Add, with the groups that the flows use, then delete; return when all is processed.
+        """Add, with the groups and meters of the flows, then delete; return when all is processed.
 
         Additions come first, so that a replaced flow leaves no gap for packets.
 
@@ -133,6 +135,7 @@ class Switch:
         if not add and not delete:
             return
         self.counters["flow_mods"] += len(add) + len(delete)
+        await self._set_meters(session, add)
         if len(add) + len(delete) <= SMALL:
             await session.write_flows(additions_in_order(add), deletions_in_order(delete))
         else:
@@ -149,6 +152,19 @@ class Switch:
     async def entries(self) -> list[FlowEntry]:
         """Return the flows of services, with their matches and counters."""
         return await self._require().entries()
+
+    async def meters(self) -> list[Meter]:
+        """Return the meters that the switch has."""
+        return await self._require().meters()
+
+    async def set_meters(self, meters: Sequence[Meter]) -> None:
+        """Change meters. Raises SwitchRefused or SwitchUnavailable."""
+        for meter, reason in (await self._require().set_meters(meters)).items():
+            raise SwitchRefused(f"switch refused {meter}: {reason}")
+
+    async def remove_meters(self, numbers: Collection[int]) -> None:
+        """Delete meters that no flow uses. Raises SwitchRefused or SwitchUnavailable."""
+        await self._require().remove_meters(numbers)
 
     async def groups(self) -> list[int]:
         """Return the numbers of the groups that the switch has."""
@@ -224,6 +240,16 @@ class Switch:
             oldest.drop("too many connections without a handshake")
         self._handshakes.add(session)
         return session
+
+    async def _set_meters(self, session: SwitchSession, flows: Sequence[Flow]) -> None:
+        # Open vSwitch takes no meters in bundles, so they are set before the flows that use them.
+        used = (flow.instructions.meter for flow in flows)
+        meters = tuple({meter.id: meter for meter in used if meter is not None}.values())
+        refused = await session.set_meters(meters) if meters else {}
+        if refused:
+            raise FlowsRefused(
+                [(f, refused[m]) for f in flows if (m := f.instructions.meter) in refused]
+            )
 
     def _require(self) -> SwitchSession:
         if self._session is None:

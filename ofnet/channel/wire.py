@@ -40,6 +40,7 @@ MULTIPART_REQUEST: Final = 18
 MULTIPART_REPLY: Final = 19
 BARRIER_REQUEST: Final = 20
 BARRIER_REPLY: Final = 21
+METER_MOD: Final = 29
 
 BUNDLE_OPEN: Final = 0
 BUNDLE_COMMIT: Final = 4
@@ -300,6 +301,7 @@ _ERROR_TYPES: Final = {
     4: "bad match",
     5: "flow refused",
     6: "group refused",
+    12: "meter refused",
     0xFFFF: "experimenter error",
 }
 _ERRORS: Final = {

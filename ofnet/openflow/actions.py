@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import VRF, Bits, Field
 from ofnet.openflow.match import PADDING
+from ofnet.openflow.meters import Meter
 
 PORT_IN_PORT: Final = 0xFFFFFFF8
 """The port of origin; a switch ignores an output to that port by its number."""
@@ -561,10 +562,16 @@ class Instructions:
     actions: tuple[Action, ...] = ()
     metadata: Bits | None = None
     goto: int | None = None
+    meter: Meter | None = None
     names: frozenset[str] = field(init=False, compare=False, repr=False)
     """The names of the actions, as tables declare them."""
 
     wire: bytes = field(init=False, compare=False, repr=False)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes that tell these instructions from all others, the meter's limit among them."""
+        return self.wire if self.meter is None else self.wire + self.meter.content
 
     @property
     def group(self) -> SelectGroup | None:
@@ -573,19 +580,23 @@ class Instructions:
         return last if isinstance(last, SelectGroup) else None
 
     def __post_init__(self) -> None:
-        out = b""
+        out = b"" if self.meter is None else self.meter.pack()
         if self.actions:
             body = b"".join([action.pack() for action in self.actions])
-            out = _APPLY.pack(4, 8 + len(body)) + body
+            out += _APPLY.pack(4, 8 + len(body)) + body
         if self.metadata is not None:
             out += _METADATA.pack(2, 24, self.metadata.value, self.metadata.mask)
         if self.goto is not None:
             out += _GOTO.pack(1, 8, self.goto)
         object.__setattr__(self, "wire", out)
-        object.__setattr__(self, "names", _names(tuple([action.name for action in self.actions])))
+        used = [action.name for action in self.actions]
+        if self.meter is not None:
+            used.append("meter")
+        object.__setattr__(self, "names", _names(tuple(used)))
 
     def __str__(self) -> str:
-        parts = [str(action) for action in self.actions]
+        parts = [] if self.meter is None else [str(self.meter)]
+        parts += map(str, self.actions)
         if self.metadata is not None:
             parts.append(f"write_metadata:{self.metadata}")
         if self.goto is not None:

@@ -20,6 +20,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import DROP, Instructions, Output, SetField, goto
 from ofnet.openflow.fields import TO_HOST
 from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.meters import Meter
 from ofnet.pipelines import host_paths, stages
 from ofnet.tables import Priority, TableId
 from ofnet.world import AccessPort, HostPort, World
@@ -40,7 +41,8 @@ def _from_pod(access: AccessPort, port: HostPort) -> Iterator[Flow]:
     dns: MatchFields = {**sent, "ip_proto": oxm.PROTO_UDP, "udp_dst": stages.DNS_PORT}
     named: MatchFields = {"eth_type": oxm.ETH_ARP, "arp_sha": access.mac, "arp_spa": access.ip}
     to_host = Instructions((Output(port.ofport),))
-    on = Instructions(metadata=TO_HOST.put(1), goto=TableId.DST_GRP)
+    meter = Meter.of_port(access.ofport, access.rate, access.burst)
+    on = Instructions(metadata=TO_HOST.put(1), goto=TableId.DST_GRP, meter=meter)
     yield _flow(TableId.INPUT, Priority.GUARD_PASS, sent, on)
     yield _flow(TableId.INPUT, Priority.EXEMPT, dns, on)
     yield _flow(TableId.INPUT, Priority.OWN_ARP, {**own, **named}, to_host)

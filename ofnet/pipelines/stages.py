@@ -29,6 +29,7 @@ from ofnet.openflow.fields import (
     Bits,
 )
 from ofnet.openflow.match import Match, MatchFields
+from ofnet.openflow.meters import Meter
 from ofnet.tables import TABLES, Mode, Priority, TableId
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, Uplink, World
 
@@ -115,13 +116,14 @@ def uplink_input(uplink: Uplink, arrived: Instructions) -> Iterator[Flow]:
 def port_input(
     endpoint: LocalEndpoint, vrf: int, *, tagging: tuple[Action, ...] = ()
 ) -> Iterator[Flow]:
-    """Yield the flows that set VRF, source group and DSCP of a pod's packets."""
+    """Yield the flows that limit a pod's packets, and set their VRF, source group and DSCP."""
+    meter = Meter.of_port(endpoint.ofport, endpoint.rate, endpoint.burst)
     marks = VRF.put(vrf)
     if endpoint.group_id:
         marks |= SOURCE_GROUP.put(endpoint.group_id)
     if endpoint.of_host:
         marks |= FROM_HOST.put(1)
-    yield into_tables(ObjectKind.LOCAL, endpoint.ofport, marks, tagging=tagging)
+    yield into_tables(ObjectKind.LOCAL, endpoint.ofport, marks, tagging=tagging, meter=meter)
     if not endpoint.dscp:
         return
     actions = (SetField("ip_dscp", endpoint.dscp), *tagging)
@@ -131,15 +133,20 @@ def port_input(
             TableId.VLAN,
             Priority.MATCH,
             Match(in_port=endpoint.ofport, eth_type=eth_type),
-            Instructions(actions, marks, TableId.SRV_PROXY_DNAT),
+            Instructions(actions, marks, TableId.SRV_PROXY_DNAT, meter),
         )
 
 
 def into_tables(
-    owner: ObjectKind, ofport: int, marks: Bits, *, tagging: tuple[Action, ...] = ()
+    owner: ObjectKind,
+    ofport: int,
+    marks: Bits,
+    *,
+    tagging: tuple[Action, ...] = (),
+    meter: Meter | None = None,
 ) -> Flow:
     """Return the flow that sets the metadata of packets from a port of this host."""
-    onward = Instructions(tagging, marks, TableId.SRV_PROXY_DNAT)
+    onward = Instructions(tagging, marks, TableId.SRV_PROXY_DNAT, meter)
     return Flow(owner, TableId.VLAN, Priority.PORT, Match(in_port=ofport), onward)
 
 

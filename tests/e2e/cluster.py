@@ -1,4 +1,4 @@
-"""A cluster: the control plane and two machines on one switch, and the manifests of this project.
+"""A cluster: the control plane and three machines on one switch, and this project's manifests.
 
 In come Kubernetes' binaries (`K8S_BIN`) and the images of `make image`; out comes a cluster with
 nodes that have no network yet. `install` applies the manifests as a user does: an overlay of his
@@ -22,7 +22,10 @@ from tests.e2e.node import Node, join
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy" / "kubernetes"
 IMAGES = ROOT / "build" / "image"
-BINARIES = ("kubelet", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+BINARIES = (
+    *("kubelet", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
+    "kubectl",
+)
 SYSTEM = "contiv-system"
 PATIENCE = 180.0
 SYSCTLS = (
@@ -50,7 +53,7 @@ def missing() -> str:
 class Cluster:
     """A running cluster; `close` removes all of it."""
 
-    def __init__(self, directory: Path, nodes: int = 2) -> None:
+    def __init__(self, directory: Path, nodes: int = 3) -> None:
         self.directory = directory
         self.binaries = Path(os.environ["K8S_BIN"]).resolve()
         process_janitor().watch_dir(directory)
@@ -77,10 +80,12 @@ class Cluster:
             self._sysctls[path] = path.read_text()
         self._make_fabric()
         self.plane.start()
+        busybox = images.dynamic_busybox(self.directory)
         tars = [
             images.write(self.directory / "pause.tar", images.PAUSE, ["sleep", "99999999"]),
             images.write(self.directory / "tools.tar", images.TOOLS, ["sh"]),
-            *(IMAGES / f"{name}.tar" for name in ("netplugin", "etcd")),
+            images.write(self.directory / "public.tar", images.PUBLIC, ["sh"], busybox),
+            *(IMAGES / f"{name}.tar" for name in ("netplugin", "etcd", "openvswitch")),
         ]
         for node in self.nodes:
             node.make()
@@ -122,8 +127,11 @@ class Cluster:
 
     # -- the manifests -----------------------------------------------------------------------------
 
-    def overlay(self, name: str = "without-kube-proxy", replicas: int = 2) -> Path:
-        """Write an overlay of this site over one of the project's; return its directory."""
+    def overlay(self, name: str = "without-kube-proxy", tag: str = "") -> Path:
+        """Write an overlay of this site over one of the project's; return its directory.
+
+        `tag` is that of another image of the daemons.
+        """
         site = self.directory / f"site-{name}"
         site.mkdir(exist_ok=True)
         base = os.path.relpath(DEPLOY / "overlays" / name, site)
@@ -138,17 +146,12 @@ class Cluster:
                 **_named("ConfigMap", "contiv-files"),
                 "data": {"contiv.json": json.dumps({"K8S_API_SERVER": URL})},
             },
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "contiv-netmaster", "namespace": SYSTEM},
-                "spec": {"replicas": replicas},
-            },
         ]
         content = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "bases": [base],
+            "images": [{"name": "contiv/netplugin", "newTag": tag}] if tag else [],
             "patchesStrategicMerge": [f"patch{number}.json" for number in range(len(patches))],
         }
         # JSON is YAML
@@ -156,6 +159,36 @@ class Cluster:
         for number, patch in enumerate(patches):
             (site / f"patch{number}.json").write_text(json.dumps(patch))
         return site
+
+    def uninstall(self) -> None:
+        """Run the project's script, and see that nothing is left on the nodes."""
+        self.shell(str(DEPLOY / "uninstall"))
+        for node in self.nodes:
+            left = (
+                "find /etc/cni/net.d /opt/cni/bin /run/contiv /var/lib/contiv/netplugin "
+                "! -type d ! -name loopback"
+            )
+            files = node.run("sh", "-c", f"{left} 2>/dev/null", check=False)
+            assert not files, f"{node.name} has {files}"
+            for command in (["ip", "link"], ["iptables-save"]):
+                said = node.run(*command)
+                assert "contiv" not in said.lower(), f"{node.name} has {said}"
+        assert self.get("namespace", SYSTEM) is None
+        self.await_nodes(ready=False)
+
+    def shell(self, script: str, **variables: str) -> None:
+        """Run a script as an operator does, in the project's directory, with kubectl."""
+        done = self.plane.namespace.run(
+            ["bash", "-euxo", "pipefail", "-c", f"cd {ROOT}; {script}"],
+            env={
+                "KUBECONFIG": str(self.plane.kubeconfig),
+                "PATH": f"{self.binaries}:/usr/sbin:/usr/bin:/sbin:/bin",
+                **variables,
+            },
+            check=False,
+            timeout=4 * PATIENCE,
+        )
+        assert not done.returncode, f"{done.stdout}{done.stderr}\n{self.state()}"
 
     def install(self) -> None:
         """Apply the manifests; return when the nodes are ready."""
@@ -168,6 +201,10 @@ class Cluster:
     def kubectl(self, *words: str, check: bool = True, text: str = "") -> str:
         """Run kubectl; return its output."""
         return self.plane.kubectl(*words, check=check, text=text)
+
+    def kubectl_words(self, *words: str) -> list[str]:
+        """Return the words of a kubectl."""
+        return self.plane.kubectl_words(*words)
 
     def get(self, *words: str) -> Any:
         """Return an object, or a list of them; None if there is none."""

@@ -53,10 +53,7 @@ class ControlPlane:
     def kubectl(self, *words: str, check: bool = True, text: str = "", timeout: float = 120) -> str:
         """Run kubectl, `text` is its input; return its output."""
         done = subprocess.run(
-            [
-                *(*self.namespace.enter, str(self._binaries / "kubectl")),
-                *(f"--kubeconfig={self.kubeconfig}", *words),
-            ],
+            self.kubectl_words(*words),
             input=text,
             check=False,
             capture_output=True,
@@ -66,6 +63,11 @@ class ControlPlane:
         if check and done.returncode:
             raise RuntimeError(f"kubectl {' '.join(words)}: {done.stderr}{done.stdout}")
         return done.stdout
+
+    def kubectl_words(self, *words: str) -> list[str]:
+        """Return the words of a kubectl, for whoever runs it himself."""
+        kubectl = str(self._binaries / "kubectl")
+        return [*self.namespace.enter, kubectl, f"--kubeconfig={self.kubeconfig}", *words]
 
     def _daemon(self, name: str, command: list[str], ready: object = None) -> Daemon:
         words = [name, *command] if name == "etcd" else [str(self._binaries / name), *command]

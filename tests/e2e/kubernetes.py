@@ -7,18 +7,18 @@ Kubernetes' programs and some minutes. A case leaves the cluster whole for the n
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import pytest
-
+from core.version import VERSION
 from tests.bed.waiting import eventually
-from tests.e2e.cluster import PATIENCE, SYSTEM, Cluster, missing
+from tests.e2e.cluster import PATIENCE, SYSTEM, Cluster
 from tests.e2e.images import TOOLS
 from tests.e2e.node import Node
 
-REPLICAS = 4
+REPLICAS = 6
+IMAGE = f"docker.io/contiv/netplugin:{VERSION}"
 DEPLOYMENT = f"""apiVersion: apps/v1
 kind: Deployment
 metadata: {{name: web}}
@@ -58,18 +58,6 @@ spec:
   policyTypes: [Ingress]
   ingress: [{from: [{podSelector: {matchLabels: {friend: "yes"}}}]}]
 """
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if fault := missing():
-        pytest.exit(fault, returncode=2)
-    cluster = Cluster(Path(tmp_path_factory.mktemp("e2e")))
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.close()
 
 
 def pod(name: str, node: Node, **labels: str) -> str:
@@ -140,6 +128,15 @@ def pod_on(cluster: Cluster, node: Node, name: str) -> dict[str, Any]:
     return next(one for one in cluster.pods_of(name) if one["spec"]["nodeName"] == node.name)
 
 
+def web_pod_on(cluster: Cluster, node: Node) -> str:
+    """Return the address of a pod of the deployment on a node."""
+    return next(
+        str(one["status"]["podIP"])
+        for one in started(cluster, "app=web", REPLICAS)
+        if one["spec"]["nodeName"] == node.name
+    )
+
+
 def works(cluster: Cluster) -> bool:
     """Return whether pods of each node get answers from the service, by address and by name."""
     where = address(cluster, "web")
@@ -155,13 +152,7 @@ def test_nodes_have_no_network_before(cluster: Cluster) -> None:
 
 def test_install_by_the_manifests(cluster: Cluster) -> None:
     cluster.install()
-    cluster.until(
-        lambda: cluster.get("job", "-n", SYSTEM, "contiv-default-network")["status"].get(
-            "succeeded"
-        ),
-        "the default network is there",
-    )
-    for name, count in (("contiv-netplugin", 2), ("contiv-netmaster", 2), ("contiv-etcd", 1)):
+    for name, count in (("contiv-netplugin", 3), ("contiv-netmaster", 3), ("contiv-etcd", 1)):
         cluster.until(partial(so_many_ready, cluster, name, count), f"{count} {name} ready")
 
 
@@ -185,7 +176,7 @@ def test_health_with_reasons(cluster: Cluster) -> None:
 # -- use -------------------------------------------------------------------------------------------
 
 
-def test_a_deployment_with_probes_starts_on_both_nodes(cluster: Cluster) -> None:
+def test_a_deployment_with_probes_starts_on_each_node(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", "-", text=DEPLOYMENT)
     pods = started(cluster, "app=web", REPLICAS)
     assert {one["spec"]["nodeName"] for one in pods} == {node.name for node in cluster.nodes}
@@ -287,7 +278,7 @@ def test_scaling_up_and_down_leaves_no_endpoint(cluster: Cluster) -> None:
     started(cluster, "app=web", 12)
     cluster.kubectl("scale", "deployment", "web", f"--replicas={REPLICAS}")
     kept = {one["status"]["podIP"] for one in started(cluster, "app=web", REPLICAS)}
-    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", 2)}
+    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", len(cluster.nodes))}
     cluster.until(lambda: endpoints(cluster) == kept, "the store has these pods' endpoints")
 
 
@@ -303,28 +294,33 @@ def endpoints(cluster: Cluster) -> set[str]:
 # -- break -----------------------------------------------------------------------------------------
 
 
-def test_a_killed_agent_comes_back_and_pods_miss_nothing(cluster: Cluster) -> None:
-    first, second = cluster.nodes
-    target = next(
-        one["status"]["podIP"]
-        for one in started(cluster, "app=web", REPLICAS)
-        if one["spec"]["nodeName"] == second.name
+@contextmanager
+def pinging(cluster: Cluster, client: str, target: str) -> Iterator[None]:
+    """Have a pod ping an address all the while; fail if one of its packets got no answer."""
+    line = f"ping -i 0.2 {target} & pinging=$!; cat; kill -INT $pinging; wait $pinging"
+    process = subprocess.Popen(
+        cluster.kubectl_words("exec", "-i", client, "--", "sh", "-c", line),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    command = ("exec", f"client-{first.name}", "--", "ping", "-i", "0.2", "-c", "100", target)
-    words = [
-        *cluster.plane.namespace.enter,
-        *(str(cluster.binaries / "kubectl"), f"--kubeconfig={cluster.plane.kubeconfig}", *command),
-    ]
-    pinging = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    for node in cluster.nodes:
-        restarts = restarts_of(cluster, node)
-        kill(node, "/opt/contiv/bin/netplugin")
-        cluster.until(
-            partial(restarted, cluster, node, restarts), f"the agent of {node.name} is back"
-        )
-        assert cluster.ready(node), "a restart is no reason to give the node up"
-    said, _ = pinging.communicate(timeout=PATIENCE)
+    try:
+        yield
+    finally:
+        said, _ = process.communicate(timeout=PATIENCE)
     assert " 0% packet loss" in said, said
+
+
+def test_a_killed_agent_comes_back_and_pods_miss_nothing(cluster: Cluster) -> None:
+    first, second, _ = cluster.nodes
+    with pinging(cluster, f"client-{first.name}", web_pod_on(cluster, second)):
+        for node in (first, second):
+            restarts = restarts_of(cluster, node)
+            kill(node, "/opt/contiv/bin/netplugin")
+            cluster.until(
+                partial(restarted, cluster, node, restarts), f"the agent of {node.name} is back"
+            )
+            assert cluster.ready(node), "a restart is no reason to give the node up"
 
 
 def restarted(cluster: Cluster, node: Node, before: int) -> bool:
@@ -391,19 +387,23 @@ def test_a_node_reboots(cluster: Cluster) -> None:
         f"{node.name} is back",
     )
     started(cluster, "app=web", REPLICAS)
-    started(cluster, "role=client", 2)
+    started(cluster, "role=client", len(cluster.nodes))
     cluster.until(lambda: works(cluster), "services work")
     kept = {one["status"]["podIP"] for one in started(cluster, "app=web", REPLICAS)}
-    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", 2)}
+    kept |= {one["status"]["podIP"] for one in started(cluster, "role=client", len(cluster.nodes))}
     cluster.until(lambda: endpoints(cluster) == kept, "no endpoint of before is left")
 
 
 # -- upgrade and uninstall -------------------------------------------------------------------------
 
 
-def test_an_upgrade_takes_one_node_at_a_time(cluster: Cluster) -> None:
-    names = {one["metadata"]["name"] for one in cluster.pods_of("contiv-netplugin")}
-    cluster.kubectl("-n", SYSTEM, "rollout", "restart", "daemonset/contiv-netplugin")
+def test_an_upgrade_to_another_image_takes_one_node_at_a_time(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        node.tag(IMAGE, f"{IMAGE}-next")
+
+    def is_new(agent: dict[str, Any]) -> bool:
+        images = {one["image"] for one in agent["spec"]["containers"]}
+        return all(image.endswith("-next") for image in images) and is_ready(agent)
 
     def done() -> bool:
         agents = cluster.pods_of("contiv-netplugin")
@@ -411,35 +411,22 @@ def test_an_upgrade_takes_one_node_at_a_time(cluster: Cluster) -> None:
         away = {one["spec"]["nodeName"] for one in agents if not is_ready(one)}
         assert len(away) <= 1, f"agents of {away} are away at once"
         assert all(cluster.ready(node) for node in cluster.nodes)
-        new = {one["metadata"]["name"] for one in agents if is_ready(one)} - names
-        return len(new) == len(cluster.nodes)
+        return len(agents) == len(cluster.nodes) and all(map(is_new, agents))
 
-    cluster.until(done, "both agents are new")
+    first, second, third = cluster.nodes
+    with (
+        pinging(cluster, f"client-{first.name}", web_pod_on(cluster, second)),
+        pinging(cluster, f"client-{third.name}", web_pod_on(cluster, third)),
+    ):
+        cluster.kubectl("apply", "-k", str(cluster.overlay(tag=f"{VERSION}-next")))
+        cluster.until(done, "all agents are new", within=2 * PATIENCE)
+        cluster.until(lambda: all(map(is_new, cluster.pods_of("contiv-netmaster"))), "masters")
     assert works(cluster)
 
 
 def test_uninstall_leaves_nothing_on_the_nodes(cluster: Cluster) -> None:
     cluster.kubectl("delete", "--ignore-not-found", "deployment", "web")
     cluster.kubectl("delete", "pod", "-l", "role=client", "--wait")
-    script = Path(__file__).parents[2] / "deploy" / "kubernetes" / "uninstall"
-    done = cluster.plane.namespace.run(
-        [script],
-        env={
-            "KUBECONFIG": str(cluster.plane.kubeconfig),
-            "PATH": f"{cluster.binaries}:/usr/sbin:/usr/bin:/sbin:/bin",
-        },
-        check=False,
-        timeout=2 * PATIENCE,
-    )
-    assert not done.returncode, f"{done.stdout}{done.stderr}\n{cluster.state()}"
+    cluster.uninstall()
     for node in cluster.nodes:
-        left = (
-            "find /etc/cni/net.d /opt/cni/bin /run/contiv /var/lib/contiv/netplugin "
-            "! -type d ! -name loopback"
-        )
-        assert node.run("sh", "-c", f"{left} 2>/dev/null", check=False) == ""
         assert node.run("ovs-vsctl", "list-br").split() == ["br-ex"]
-        assert "contiv" not in node.run("ip", "link").lower()
-        assert "CONTIV" not in node.run("iptables-save")
-    assert cluster.get("namespace", SYSTEM) is None
-    cluster.await_nodes(ready=False)

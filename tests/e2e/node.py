@@ -211,6 +211,10 @@ class Node:
         self.run("ovsdb-server", database, "--remote=punix:/run/openvswitch/db.sock", *common)
         self.run("ovs-vsctl", "--no-wait", "init")
         self.run("ovs-vswitchd", "unix:/run/openvswitch/db.sock", *common)
+        self.bridge_card()
+
+    def bridge_card(self) -> None:
+        """Put the machine's card and its address on a bridge of the switch."""
         self.run(
             *("ovs-vsctl", "--timeout=30", "--may-exist", "add-br", "br-ex"),
             *("--", "set", "bridge", "br-ex", "datapath_type=netdev"),
@@ -224,6 +228,37 @@ class Node:
         self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
         # without it kubelet waits for a cloud's metadata server
         self.run("ip", "route", "replace", "unreachable", "169.254.0.0/16")
+
+    def remove_switch(self) -> None:
+        """End Open vSwitch for good."""
+        self.release_card()
+        for name in ("ovs-vswitchd", "ovsdb-server"):
+            self.run("ovs-appctl", f"--target={name}", "exit")
+        self.run("rm", "/var/lib/ovs.db")
+
+    def release_card(self) -> None:
+        """Put the machine's address back on its card, without the bridge."""
+        self.run("ovs-vsctl", "--timeout=30", "del-br", "br-ex")
+        self.run("sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/eth0/arp_ignore")
+        self.run("ip", "address", "replace", f"{self.address}/24", "dev", "eth0")
+        self.run("ip", "route", "replace", "default", "via", "10.88.0.254")
+
+    def start_proxy(self) -> None:
+        """Start kube-proxy."""
+        self.spawn(
+            "kube-proxy",
+            [
+                str(self._binaries / "kube-proxy"),
+                *(f"--kubeconfig={self._kubeconfig}", f"--hostname-override={self.name}"),
+                *("--proxy-mode=iptables", "--masquerade-all=false", "--v=1"),
+                # these would be settings of the whole machine
+                *("--conntrack-max-per-core=0", "--conntrack-min=0"),
+                *(
+                    "--conntrack-tcp-timeout-established=0s",
+                    "--conntrack-tcp-timeout-close-wait=0s",
+                ),
+            ],
+        )
 
     def start_runtime(self) -> None:
         """Start containerd, which has the plugin `loopback`, as its packages bring it."""
@@ -242,6 +277,10 @@ class Node:
         """Import images from their tars."""
         for image in images:
             self.run("ctr", "--namespace=k8s.io", "images", "import", str(image), timeout=300)
+
+    def tag(self, name: str, other: str) -> None:
+        """Give an image another name."""
+        self.run("ctr", "--namespace=k8s.io", "images", "tag", "--force", name, other)
 
     def start_kubelet(self) -> None:
         """Start kubelet."""

@@ -64,8 +64,8 @@ def shown(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
     [
         ({"rate": 10_000, "burst": 800}, "rate 10Mbit burst 100000b"),
         ({"rate": 10_000}, "rate 10Mbit burst 1000000b"),
-        # the largest frame must fit in, of which the kernel may round off a byte
-        ({"rate": 64, "burst": 1}, r"rate 64Kbit burst 293[5-9]b"),
+        # jumbo frames must fit in, of which the kernel may round off a byte
+        ({"rate": 64, "burst": 1}, r"rate 64Kbit burst 1846[6-8]b"),
     ],
 )
 async def test_what_a_pod_receives_is_limited(
@@ -75,6 +75,25 @@ async def test_what_a_pod_receives_is_limited(
     found = host.run(["tc", "qdisc", "show", "dev", "vvport1"]).stdout
     assert "tbf" in found
     assert re.search(bucket, found)
+    asked = {"rate": 0, "burst": 0} | limit
+    assert await links.receives_at_most("vvport1", **asked)
+    assert not await links.receives_at_most("vvport1", asked["rate"] + 8, asked["burst"])
+    assert not await links.receives_at_most("vvport1", asked["rate"], 900)
+
+
+@pytest.mark.parametrize("rate", [1, 999, 123_457, 40_000_000, 10**9])
+async def test_any_limit_is_recognised(links: KernelLinks, pod: Namespace, rate: int) -> None:
+    await links.add_pod_link(spec(pod, rate=rate))
+    assert await links.receives_at_most("vvport1", rate, 0)
+
+
+async def test_a_link_without_its_limit(
+    links: KernelLinks, host: Namespace, pod: Namespace
+) -> None:
+    assert not await links.receives_at_most("vvport1", 10_000, 0)
+    await links.add_pod_link(spec(pod, rate=10_000))
+    host.run(["tc", "qdisc", "del", "dev", "vvport1", "root"])
+    assert not await links.receives_at_most("vvport1", 10_000, 0)
 
 
 async def test_a_pod_gets_its_interface(

@@ -103,7 +103,7 @@ def test_the_agent_may_read_what_it_follows_and_nothing_else() -> None:
 def test_only_the_agents_have_a_token() -> None:
     assert one("ServiceAccount", "contiv")["automountServiceAccountToken"] is False
     accounts = [pod["serviceAccountName"] for pod in pods(INSTALLED)]
-    assert sorted(accounts) == ["contiv", "contiv", "contiv", "contiv-netplugin"]
+    assert sorted(accounts) == ["contiv", "contiv", "contiv-netplugin"]
 
 
 def test_nobody_is_privileged_and_each_says_what_it_needs() -> None:
@@ -122,7 +122,7 @@ def test_images_have_this_version() -> None:
 
 def test_probes_ask_what_the_daemons_answer() -> None:
     agent, _ = one("DaemonSet", "contiv-netplugin")["spec"]["template"]["spec"]["containers"]
-    (master,) = one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"]
+    master, _ = one("Deployment", "contiv-netmaster")["spec"]["template"]["spec"]["containers"]
     assert {HEALTHZ, READYZ} == PATHS
     for container in (agent, master):
         assert container["livenessProbe"]["httpGet"]["path"] == HEALTHZ

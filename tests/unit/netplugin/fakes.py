@@ -33,6 +33,7 @@ from ofnet.channel.wire import PacketIn
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PacketAction
+from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
 from ofnet.world import Bridge
 from state.records import EndpointRecord, NetworkRecord
@@ -226,6 +227,10 @@ class FakeLinks(KernelLinks):
             gateways=frozenset(inside.gateways),
             routes=frozenset({*(a.network for a in inside.addresses), *inside.routes}),
         )
+
+    async def receives_at_most(self, name: str, rate: int, burst: int) -> bool:
+        link = self.there.get(name)
+        return link is not None and (link.rate, link.burst) == (rate, burst)
 
     async def route_pod(self, netns_path: str, ifname: str, subnet: IPv4Network) -> None:
         given = self.inside[netns_path, ifname]
@@ -698,6 +703,10 @@ class FakeSwitch(Switch):
 
     async def groups(self) -> list[int]:
         return []
+
+    async def meters(self) -> list[Meter]:
+        used = (flow.instructions.meter for flow in self.table.values())
+        return sorted({meter for meter in used if meter is not None})
 
     async def flow_count(self) -> int:
         return len(self.table)

@@ -13,6 +13,7 @@ from ofnet.channel.switch import SMALL, Switch
 from ofnet.diff import FlowStamp
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PacketAction
+from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
 
 
@@ -50,6 +51,7 @@ class FakeSwitch(Switch):
         self.failures: list[Exception] = []
         self.counted: dict[int, tuple[int, int]] = {}
         self.held_groups: set[int] = set()
+        self.held_meters: dict[int, Meter] = {}
         self.forgotten: list[Translated] = []
         self.forgets = True
         self._present = connected
@@ -90,6 +92,19 @@ class FakeSwitch(Switch):
         found, _ = flow_stats.entries(reply(mine, self.counted))
         return found
 
+    async def meters(self) -> list[Meter]:
+        await self._answer()
+        return sorted(self.held_meters.values())
+
+    async def set_meters(self, meters: Sequence[Meter]) -> None:
+        await self._answer()
+        self.held_meters.update((meter.id, meter) for meter in meters)
+
+    async def remove_meters(self, numbers: Collection[int]) -> None:
+        await self._answer()
+        for number in numbers:
+            del self.held_meters[number]
+
     async def groups(self) -> list[int]:
         await self._answer()
         return sorted(self.held_groups)
@@ -111,6 +126,8 @@ class FakeSwitch(Switch):
         self.table.update((flow.key, flow) for flow in add)
         used = (flow.instructions.group for flow in add)
         self.held_groups.update(group.id for group in used if group is not None)
+        metered = (flow.instructions.meter for flow in add)
+        self.held_meters.update((meter.id, meter) for meter in metered if meter is not None)
         gone = set(delete)
         self.foreign = [stamp for stamp in self.foreign if stamp not in gone]
         for key, flow in list(self.table.items()):

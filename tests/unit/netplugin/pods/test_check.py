@@ -11,6 +11,7 @@ import pytest
 from core.errors import HostError
 from netplugin.cni import results
 from netplugin.cni.errors import BadCall, InterfaceDiffers
+from netplugin.cni.net_config import RateLimit
 from netplugin.cni.request import PodRequest
 from ofnet.world import Bridge
 from state.watch import Removed
@@ -147,6 +148,17 @@ async def test_a_runtime_that_remembers_otherwise(
         assert text in await faults(
             agent, replace(asked, previous={**asked.previous, member: value})
         )
+
+
+async def test_a_lost_limit_of_what_a_pod_receives_is_named(outside: Outside) -> None:
+    async with running(outside) as agent:
+        asked = await added(agent, replace(request(), receive_limit=RateLimit(10_000, 0)))
+        await agent.calls.check(asked)
+        there = agent.outside.links.there
+        link = there["vvport1"]
+        assert link is not None
+        there["vvport1"] = replace(link, rate=0)
+        assert "link vvport1 does not limit the pod to 10000 kbit/s" in await faults(agent, asked)
 
 
 async def test_other_plugins_of_the_chain_may_add_to_the_result(outside: Outside) -> None:

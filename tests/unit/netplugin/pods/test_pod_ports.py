@@ -194,6 +194,24 @@ async def test_a_pod_has_the_stricter_of_its_groups_limit_and_its_own(outside: O
         assert limits(agent, "vvport3") == (5, 1)
 
 
+def metered(agent: Agent, container: str = "c1") -> tuple[int, int]:
+    port = agent.world.endpoints.port(key(container))
+    assert port is not None
+    return port.rate, port.burst
+
+
+async def test_in_the_userspace_datapath_flows_keep_the_limits(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn("g", group(bandwidth="10 mbps", burst=2000))
+        await agent.pods.add(in_group(request(), "web"))
+        await agent.pods.add(request("c2"))
+        assert metered(agent) == (10485, 2000)
+        assert metered(agent, "c2") == (0, 0)
+        agent.sup.supervise("endpoint ports", agent.pod_ports.run())
+        agent.learn("g", group(bandwidth="20 mbps", burst=3000))
+        await eventually(lambda: metered(agent) == (20971, 3000))
+
+
 async def test_a_change_of_the_group_reaches_running_pods(outside: Outside) -> None:
     async with running(outside) as agent:
         agent.learn("g", group(bandwidth="10 mbps", burst=2000))
