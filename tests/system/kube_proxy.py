@@ -1,4 +1,4 @@
-"""kube-proxy's answers for the rows of `test_service_table.py`, recorded.
+"""kube-proxy's answers for the rows of `tests.system.test_service_table`, recorded.
 
 Run by `make kube-proxy-answers KUBE_PROXY=<program>`, not by `make test`: it writes
 `kube_proxy.json`, which the table is compared with. Two hosts run a real kube-proxy (iptables
