@@ -83,29 +83,27 @@ class Engine:
 
     def __init__(self, socket: str, driver: str, *, timeout: float = TIMEOUT) -> None:
         self._url = f"unix://{socket}"
-        self._driver = driver
+        self._driver = _plain(driver)
         self._timeout = ClientTimeout(total=timeout)
 
     async def state(self) -> EngineState:
         """Return what the engine has now. Raises EngineFailed."""
         async with self._open() as engine:
             listed = await engine.networks.list()
-            own = [one["Id"] for one in listed if one["Driver"] == self._driver]
+            own = [one["Id"] for one in listed if self._is_own(one)]
             networks = [await _shown(engine, docker_id) for docker_id in own]
             containers = await engine.containers.list()
             return EngineState(
                 networks=tuple(map(_network, filter(None, networks))),
                 containers=tuple(_container(one._container) for one in containers),  # noqa: SLF001 - the library has no other way to what was listed
-                other_names=frozenset(
-                    one["Name"] for one in listed if one["Driver"] != self._driver
-                ),
+                other_names=frozenset(one["Name"] for one in listed if not self._is_own(one)),
             )
 
     async def network(self, docker_id: str) -> EngineNetwork | None:
         """Return a network, None if there is none of our driver. Raises EngineFailed."""
         async with self._open() as engine:
             shown = await _shown(engine, docker_id)
-            return _network(shown) if shown and shown["Driver"] == self._driver else None
+            return _network(shown) if shown and self._is_own(shown) else None
 
     async def create(self, name: str, body: Mapping[str, Any]) -> None:
         """Create a network of our driver. Raises EngineFailed."""
@@ -141,6 +139,9 @@ class Engine:
                 await task
         raise EngineFailed(f"the Docker daemon at {self._url} ended its events")
 
+    def _is_own(self, network: Mapping[str, Any]) -> bool:
+        return _plain(network["Driver"]) == self._driver
+
     @asynccontextmanager
     async def _open(self, limit: ClientTimeout | None = None) -> AsyncIterator[aiodocker.Docker]:
         """Open a connection; raise EngineFailed for everything that fails while it is open."""
@@ -156,6 +157,11 @@ class Engine:
             raise EngineFailed(f"Docker daemon at {self._url} does not answer in time") from exc
         except (ClientError, OSError, ValueError, TypeError, KeyError) as exc:
             raise EngineFailed(f"Docker daemon at {self._url}: {exc!r}") from exc
+
+
+def _plain(driver: str) -> str:
+    """Return the name of a driver as users may write it: a managed plugin's has a version."""
+    return driver.removesuffix(":latest")
 
 
 async def _shown(engine: aiodocker.Docker, docker_id: str) -> dict[str, Any] | None:
