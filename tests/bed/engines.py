@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.bed.images import IMAGE, write_image
 from tests.bed.janitor import Keeper, process_janitor
 
 PLUGIN = "netplugin"
+SWARM = "swarm-mode"
+"""The mode in which agents serve a managed plugin."""
 
 
 class _Containerd(Daemon):
@@ -46,9 +49,16 @@ class Engine(Dockerd):
     """One docker engine of a host, and its client."""
 
     def __init__(
-        self, host: Host, *, flags: Sequence[str] = (), keeper: Keeper | None = None
+        self,
+        host: Host,
+        *,
+        in_swarm: bool = False,
+        flags: Sequence[str] = (),
+        keeper: Keeper | None = None,
     ) -> None:
         self.label = host.label
+        self.address_of_host = host.address
+        self._in_swarm = in_swarm
         self._dir = host.dir
         self._watcher = keeper or process_janitor()
         self.mounts = Mounts(host.dir / "plugins", keeper=keeper)
@@ -64,15 +74,38 @@ class Engine(Dockerd):
 
     def end(self) -> None:
         """Remove all containers, and end the engine, its containerd and its mounts."""
+        if self._in_swarm and self.running:
+            self.attempt("swarm", "leave", "--force")
         self.empty()
+        if self._in_swarm and self.running:
+            self.attempt("plugin", "disable", "--force", PLUGIN)
         self.kill()
         self._containerd.kill()
         self.mounts.delete()
 
     @property
     def plugin_socket(self) -> Path:
-        """Where the engine looks for the driver."""
+        """Where the engine, or the managed plugin in it, looks for the agent."""
+        if self._in_swarm:
+            return self._dir / "docker-plugin.sock"
         return self.mounts.plugins / f"{PLUGIN}.sock"
+
+    def install_plugin(self, built: Path) -> None:
+        """Create and enable the managed plugin that `make docker-plugin` has built."""
+        self.docker("plugin", "create", PLUGIN, str(built))
+        self.docker("plugin", "set", PLUGIN, f"agent.source={self._dir}")
+        self.docker("plugin", "enable", PLUGIN)
+        for process in self._plugin_processes():
+            self._watch_pid(process)
+
+    def _plugin_processes(self) -> list[int]:
+        """List the processes of the plugin: those that have our directory as the agent's."""
+        own, found = self._dir.stat(), []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if os.path.samestat(own, (process / "root/run/contiv").stat()):
+                    found.append(int(process.name))
+        return found
 
     def load_image(self) -> None:
         """Load the image of all containers."""
@@ -137,6 +170,10 @@ class Engine(Dockerd):
     def _watch(self, container: str) -> None:
         pid = int(self.docker("inspect", "--format", "{{.State.Pid}}", container))
         if pid:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-            self._watcher.watch_pid(pid)
-            self._watcher.watch_pid(int(stat.rpartition(")")[2].split()[1]))
+            self._watch_pid(pid)
+
+    def _watch_pid(self, pid: int) -> None:
+        """Have a process of a container end with the bed, and its parent, the shim."""
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        self._watcher.watch_pid(pid)
+        self._watcher.watch_pid(int(stat.rpartition(")")[2].split()[1]))

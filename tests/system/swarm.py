@@ -1,0 +1,173 @@
+"""A swarm of two real docker engines: services on our networks, by the managed plugin.
+
+Run by `make swarm-check`: each engine is a node with the plugin that `make docker-plugin` builds,
+in front of the agent of its host. The kernel here may lack ip_vs, by which docker forwards what is
+sent to the address of a service (VIP); the address must be granted to nothing else all the same.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.bed.cluster import ROOT, Bed
+from tests.bed.engines import PLUGIN, SWARM, Engine
+from tests.bed.images import IMAGE
+from tests.bed.waiting import eventually
+from tests.system.conftest import unforeseen
+from tests.system.test_docker import leftovers
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+SOON = 120.0
+"""Seconds in which a swarm, which retries at its leisure, does what it is asked."""
+PORT = "7789"
+"""Of docker's own VXLAN: 4789 is ours."""
+NET = "snet"
+SUBNET = ("--subnet", "10.79.0.0/24", "--gateway", "10.79.0.254")
+DRIVER = ("-d", f"{PLUGIN}:latest", "--ipam-driver", f"{PLUGIN}:latest", "--scope", "swarm")
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the managed plugin."""
+    out = tmp_path_factory.mktemp("plugin")
+    subprocess.run([ROOT / "scripts" / "docker-plugin", out], check=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def bed(bed_dirs: Iterator[Path], store_kind: str, plugin: Path) -> Iterator[Bed]:
+    """Run two hosts whose engines are a manager and a worker."""
+    directory = next(bed_dirs)
+    directory.mkdir()
+    flags = {"netplugin": ("--leak-grace", "3")}
+    bed = Bed(directory, 2, store=store_kind, flags=flags, engines=(), docker_mode=SWARM).start()
+    try:
+        manager, worker = bed.engines
+        for engine in bed.engines:
+            engine.install_plugin(plugin)
+        own = manager.address_of_host
+        manager.docker("swarm", "init", "--advertise-addr", own, "--data-path-port", PORT)
+        token = manager.docker("swarm", "join-token", "-q", "worker")
+        joins = ("--token", token, "--advertise-addr", worker.address_of_host)
+        worker.docker("swarm", "join", *joins, f"{own}:2377")
+        eventually(lambda: len(ready_nodes(manager)) == 2, "both nodes are ready", within=SOON)
+        yield bed
+        assert unforeseen(bed) == []
+    finally:
+        bed.stop()
+
+
+def ready_nodes(manager: Engine) -> list[str]:
+    listed = manager.docker("node", "ls", "--format", "{{.ID}} {{.Status}}")
+    return [line for line in listed.splitlines() if line.endswith("Ready")]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a service."""
+
+    id: str
+    node: str
+    state: str
+    addresses: tuple[str, ...]
+    container: str
+    error: str
+
+
+def tasks(manager: Engine, service: str) -> list[Task]:
+    ids = manager.docker("service", "ps", "-q", "--no-trunc", service).split()
+    shown = json.loads(manager.docker("inspect", "--type", "task", *ids)) if ids else []
+    return [
+        Task(
+            id=one["ID"],
+            node=one.get("NodeID", ""),
+            state=one["Status"]["State"],
+            addresses=tuple(
+                address.partition("/")[0]
+                for attachment in one.get("NetworksAttachments") or []
+                for address in attachment.get("Addresses") or []
+            ),
+            container=one["Status"].get("ContainerStatus", {}).get("ContainerID", ""),
+            error=one["Status"].get("Err", ""),
+        )
+        for one in shown
+    ]
+
+
+def running(manager: Engine, service: str) -> list[Task]:
+    return [task for task in tasks(manager, service) if task.state == "running"]
+
+
+def vip(manager: Engine, service: str) -> str:
+    shown = manager.inspect(service)
+    (address,) = [one["Addr"] for one in shown["Endpoint"]["VirtualIPs"]]
+    return str(address).partition("/")[0]
+
+
+def engine_of(bed: Bed, task: Task) -> Engine:
+    """Return the engine that runs a task."""
+    manager, worker = bed.engines
+    own = manager.docker("info", "--format", "{{.Swarm.NodeID}}")
+    return manager if task.node == own else worker
+
+
+def runs(manager: Engine, service: str, count: int) -> list[Task]:
+    """Return the tasks of a service once so many run."""
+    eventually(
+        lambda: len(running(manager, service)) == count,
+        f"{count} tasks of {service} run",
+        within=SOON,
+    )
+    return running(manager, service)
+
+
+@contextmanager
+def network(manager: Engine, name: str, *words: str) -> Iterator[None]:
+    manager.docker("network", "create", *DRIVER, *words, name)
+    try:
+        yield
+    finally:
+        eventually(
+            lambda: manager.attempt("network", "rm", name).returncode == 0,
+            f"{name} is removed",
+            within=SOON,
+        )
+
+
+@contextmanager
+def service(manager: Engine, name: str, net: str, *words: str) -> Iterator[None]:
+    made = ("service", "create", "-d", "--name", name, "--network", net, "--no-resolve-image")
+    manager.docker(*made, "--restart-delay", "1s", "--stop-grace-period", "1s", *words, IMAGE)
+    try:
+        yield
+    finally:
+        manager.docker("service", "rm", name)
+
+
+def nothing_left(bed: Bed) -> bool:
+    kept = [*bed.store.entries("/contiv.io/oper/docknet/"), *bed.store.entries("/contiv.io/ipam/")]
+    return not (leftovers(bed) or kept or bed.netctl("net", "ls", "-q", check=False).strip())
+
+
+def test_tasks_of_two_hosts_reach_each_other_and_nothing_is_left(bed: Bed) -> None:
+    manager, _ = bed.engines
+    with network(manager, NET, *SUBNET), service(manager, "web", NET, "--replicas", "4"):
+        made = runs(manager, "web", 4)
+        assert len({task.node for task in made}) == 2
+        for task in made:
+            for other in made:
+                engine, target = engine_of(bed, task), other.addresses[0]
+                eventually(
+                    lambda: engine.pings(task.container, target),  # noqa: B023 - waited for
+                    f"{task.addresses} reaches {target}",
+                    within=SOON,
+                )
+        own = vip(manager, "web")
+        assert own not in {task.addresses[0] for task in made}
+    eventually(lambda: nothing_left(bed), "nothing is left", within=SOON)
