@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import aiodocker
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 30.0
 """Seconds for one request; a created network calls this agent back meanwhile."""
+OVERLAP: Final = 2
+"""Seconds before it is followed of which an engine tells the events once more; clocks are set back
+a little now and then. What is missed nevertheless is seen by the next look without events."""
 NO_CONNECTION: Final = 900
 """The status in the library's errors when the engine cannot be reached."""
 NOT_FOUND: Final = 404
@@ -81,7 +85,15 @@ class EngineState:
 class Engine:
     """The engine at a socket, as far as networks of `driver` are concerned."""
 
-    def __init__(self, socket: str, driver: str, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        socket: str,
+        driver: str,
+        *,
+        timeout: float = TIMEOUT,
+        now: Callable[[], int] = lambda: int(datetime.now(UTC).timestamp()),
+    ) -> None:
+        self._now = now
         self._url = f"unix://{socket}"
         self._driver = _plain(driver)
         self._timeout = ClientTimeout(total=timeout)
@@ -127,11 +139,17 @@ class Engine:
         Raises EngineFailed.
         """
         # What an event says is not used: each leads to a look at the engine's state, which has all
-        # that happened while it could not be followed, too.
+        # that happened before it, also while the engine could not be followed. So no event from
+        # before the first look is needed. But that look is not after the subscription: the engine
+        # answers a request for events some time before it subscribes, so that no client can tell
+        # when it has. What happens between look and subscription would be seen by neither. So the
+        # events of that time are asked for too, by the clock of this host, which is the engine's.
         async with self._open(ClientTimeout(total=None)) as engine:
             await engine.version()
             follower = engine.events.subscribe(create_task=False)  # type: ignore[no-untyped-call] # the library's
-            following = engine.events.run(filters=aiodocker.utils.clean_filters(_EVENTS))
+            following = engine.events.run(
+                filters=aiodocker.utils.clean_filters(_EVENTS), since=str(self._now() - OVERLAP)
+            )
             async with background("docker events", following) as task:
                 notify()
                 while await follower.get() is not None:
