@@ -1,11 +1,12 @@
 /* proxy LISTEN TARGET: the whole of the managed Docker plugin.
  *
  * It forwards each connection at the unix socket LISTEN, where docker connects, to the unix socket TARGET, where the
- * agent listens, outside of the plugin. Two things are its own, both for an engine that starts while the agent is away:
+ * agent listens, outside of the plugin. Three things are its own, all for the time in which the agent is away:
  *
  * - Docker asks a driver what it is, once, and does without it if there is no answer within 30 seconds. What shows no
  *   state is answered here, with the same words as the agent's (netplugin/libnetwork/server.py).
  * - Any other request waits until the agent listens, or until docker gives it up.
+ * - A request whose agent ended without an answer goes to the next one. Docker would repeat it without its body.
  *
  * One process per connection, which has one request: the agent closes after each answer. Linked statically, for the
  * plugin has no other file.
@@ -29,6 +30,7 @@ enum {
     DRAIN_TIME = 2000,    /* milliseconds for a client to close after its answer */
     RETRY = 100,          /* milliseconds between attempts to connect to the agent */
     CHUNK = 65536,
+    KEPT = 2 << 20,       /* bytes of a request that can be repeated; the agent takes half of that */
 };
 
 static const struct {
@@ -115,36 +117,65 @@ static int answer(int client, const char *body)
     }
 }
 
-/* Connects to the agent, however long that takes; -1 when the client has gone. */
-static int connect_to(const struct sockaddr_un *agent, int client)
+/* Waits a moment; whether the client has gone. */
+static int has_gone(int client)
+{
+    struct pollfd p = {client, POLLRDHUP, 0};
+    return poll(&p, 1, RETRY) > 0;
+}
+
+/* Connects to the agent, however long that takes, and sends it what is kept; -1 when the client has gone. */
+static int send_to(const struct sockaddr_un *agent, int client, const char *kept, size_t size)
 {
     for (;;) {
         int server = socket(AF_UNIX, SOCK_STREAM, 0);
-        if (server >= 0 && !connect(server, (const struct sockaddr *)agent, sizeof *agent))
+        if (server >= 0 && !connect(server, (const struct sockaddr *)agent, sizeof *agent) &&
+            !write_all(server, kept, size))
             return server;
         if (server >= 0)
             close(server);
-        struct pollfd p = {client, POLLRDHUP, 0};
-        if (poll(&p, 1, RETRY) > 0)
+        if (has_gone(client))
             return -1;
     }
 }
 
-static int relay(int client, int server)
+/* Forwards the rest of a request that begins with the head, and its answer. */
+static int relay(int client, const struct sockaddr_un *agent, const char *head, size_t head_size)
 {
-    static char data[CHUNK];
-    struct pollfd p[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
-    for (;;) {
+    static char kept[KEPT], data[CHUNK];
+    size_t size = head_size; /* of the request so far; what exceeds `kept` cannot be repeated */
+    int answered = 0;
+    memcpy(kept, head, head_size);
+    int server = send_to(agent, client, kept, size);
+    while (server >= 0) {
+        struct pollfd p[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
+        int ended = 0;
         if (poll(p, 2, -1) < 0)
             continue;
-        for (int i = 0; i < 2; i++) {
-            if (!p[i].revents)
-                continue;
-            ssize_t n = read(p[i].fd, data, sizeof data);
-            if (n <= 0 || write_all(p[1 - i].fd, data, n))
+        if (p[0].revents) {
+            ssize_t n = read(client, data, sizeof data);
+            if (n <= 0)
                 return 0;
+            if (size + n <= sizeof kept)
+                memcpy(kept + size, data, n);
+            size += n;
+            ended = write_all(server, data, n);
+        }
+        if (p[1].revents && !ended) {
+            ssize_t n = read(server, data, sizeof data);
+            ended = n <= 0;
+            if (n > 0 && write_all(client, data, n))
+                return 0;
+            answered |= n > 0;
+        }
+        if (ended && (answered || size > sizeof kept || has_gone(client)))
+            return 0;
+        if (ended) {
+            close(server);
+            server = send_to(agent, client, kept, size);
         }
     }
+    return 0;
 }
 
 static int serve(int client, const struct sockaddr_un *agent)
@@ -156,10 +187,7 @@ static int serve(int client, const struct sockaddr_un *agent)
     const char *body = shown_to(head, size);
     if (body)
         return answer(client, body);
-    int server = connect_to(agent, client);
-    if (server < 0 || write_all(server, head, size))
-        return 1;
-    return relay(client, server);
+    return relay(client, agent, head, size);
 }
 
 static void end(int number)

@@ -77,9 +77,15 @@ async def test_what_it_answers_is_what_the_agent_answers(proxy: Proxy, tmp_path:
 
 
 class Agent:
-    """A server that answers each request with its path and body, and closes."""
+    """A server that answers each request with its path and the size of its body, and closes.
 
-    def __init__(self, path: Path) -> None:
+    One that is not `able` closes without an answer.
+    """
+
+    def __init__(self, path: Path, *, able: bool = True) -> None:
+        self.heard = 0
+        self._able = able
+        path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         self._listener.listen(64)
@@ -104,6 +110,9 @@ class Agent:
                     name, _, value = header.partition(":")
                     length = int(value) if name == "content-length" else length
                 text = json.dumps([line.split()[1], len(read.read(length))])
+                self.heard += 1
+                if not self._able:
+                    continue
                 client.sendall(
                     f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
                 )
@@ -134,6 +143,23 @@ def test_a_call_waits_for_the_agent(proxy: Proxy) -> None:
         finally:
             agent.close()
     eventually(lambda: children(proxy) == 0, "its process has ended")
+
+
+@pytest.mark.parametrize("size", [10, 900_000])
+def test_a_call_whose_agent_ends_goes_to_the_next(proxy: Proxy, size: int) -> None:
+    """Docker would repeat it without its body."""
+    dying = Agent(proxy.agent, able=False)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(proxy.post, "NetworkDriver.CreateEndpoint", "x" * size)
+        eventually(lambda: dying.heard > 0, "the agent has the request")
+        dying.close()
+        agent = Agent(proxy.agent)
+        try:
+            whole = [200, ["/NetworkDriver.CreateEndpoint", size + 2]]
+            assert list(waiting.result(timeout=30)) == whole
+        finally:
+            agent.close()
+    assert agent.heard == 1
 
 
 def children(proxy: Proxy) -> int:

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.bed.cluster import ROOT, Bed
+from tests.bed.docker import ask
 from tests.bed.engines import PLUGIN, SWARM, Engine
 from tests.bed.images import IMAGE
 from tests.bed.waiting import eventually
@@ -81,8 +83,9 @@ class Task:
 
 
 def tasks(manager: Engine, service: str) -> list[Task]:
-    ids = manager.docker("service", "ps", "-q", "--no-trunc", service).split()
-    shown = json.loads(manager.docker("inspect", "--type", "task", *ids)) if ids else []
+    filters = quote(json.dumps({"service": [service]}))
+    status, shown = ask(manager.socket, "GET", f"/tasks?filters={filters}")
+    assert status == 200, shown
     return [
         Task(
             id=one["ID"],
@@ -150,6 +153,16 @@ def service(manager: Engine, name: str, net: str, *words: str) -> Iterator[None]
         manager.docker("service", "rm", name)
 
 
+def removed(bed: Bed, kind: str, name: str) -> None:
+    """Remove a network or group once docker's is gone."""
+
+    def is_gone() -> bool:
+        bed.netctl(kind, "rm", name, check=False)
+        return name not in bed.netctl(kind, "ls")
+
+    eventually(is_gone, f"{name} is removed", within=SOON)
+
+
 def nothing_left(bed: Bed) -> bool:
     kept = [*bed.store.entries("/contiv.io/oper/docknet/"), *bed.store.entries("/contiv.io/ipam/")]
     return not (leftovers(bed) or kept or bed.netctl("net", "ls", "-q", check=False).strip())
@@ -170,4 +183,83 @@ def test_tasks_of_two_hosts_reach_each_other_and_nothing_is_left(bed: Bed) -> No
                 )
         own = vip(manager, "web")
         assert own not in {task.addresses[0] for task in made}
+    eventually(lambda: nothing_left(bed), "nothing is left", within=SOON)
+
+
+def test_a_network_or_group_that_exists_is_used_and_stays(bed: Bed) -> None:
+    manager, _ = bed.engines
+    bed.netctl("net", "create", "--subnet=10.80.0.0/24", "--gateway=10.80.0.1", "own")
+    bed.netctl("group", "create", "-tag", "gold", "own", "team")
+    tag = ("-o", "contiv-tag=gold", "--ipam-opt", "contiv-tag=gold")
+    subnet = ("--subnet", "10.80.0.0/24", "--gateway", "10.80.0.1")
+    try:
+        eventually(lambda: "gold" in bed.netctl("group", "inspect", "team"), "the group is there")
+        with (
+            network(manager, "golden", *subnet, *tag),
+            service(manager, "gold", "golden", "--replicas", "2", "--label", "tier=1"),
+        ):
+            made = runs(manager, "gold", 2)
+            in_group = json.loads(bed.netctl("group", "inspect", "team"))["Oper"]["numEndpoints"]
+            assert in_group == len(made)
+            assert all(task.addresses[0].startswith("10.80.0.") for task in made)
+            bed.netctl("group", "rm", "team", check=False)
+            assert "team" in bed.netctl("group", "ls")
+    finally:
+        removed(bed, "group", "team")
+        removed(bed, "net", "own")
+    eventually(lambda: nothing_left(bed), "nothing is left", within=SOON)
+
+
+def test_the_address_of_a_service_is_granted_to_nothing_else(bed: Bed) -> None:
+    """However often netmaster, the manager and its agent begin anew."""
+    manager, _ = bed.engines
+    with network(manager, NET, *SUBNET), service(manager, "web", NET, "--replicas", "2"):
+        runs(manager, "web", 2)
+        own = vip(manager, "web")
+        bed.netmaster.kill()
+        bed.netmaster.start(within=SOON)
+        manager.restart()
+        bed.agents[0].kill()
+        with service(manager, "more", NET, "--replicas", "20"):
+            bed.agents[0].start(within=SOON)
+            made = [*runs(manager, "more", 20), *runs(manager, "web", 2)]
+            given = [own, vip(manager, "more"), *(task.addresses[0] for task in made)]
+            assert vip(manager, "web") == own
+            assert len(set(given)) == len(given), sorted(given)
+            manager.docker("service", "scale", "-d", "more=3")
+            runs(manager, "more", 3)
+            manager.docker("service", "scale", "-d", "more=12")
+            made = [*runs(manager, "more", 12), *runs(manager, "web", 2)]
+            given = [own, vip(manager, "more"), *(task.addresses[0] for task in made)]
+            assert len(set(given)) == len(given), sorted(given)
+        assert not bed.netctl("ipam", "check").strip()
+    eventually(lambda: nothing_left(bed), "nothing is left", within=SOON)
+
+
+def test_an_engine_that_starts_without_its_agent_works_once_that_is_back(bed: Bed) -> None:
+    manager, worker = bed.engines
+    with network(manager, NET, *SUBNET), service(manager, "each", NET, "--mode", "global"):
+        runs(manager, "each", 2)
+        node = worker.docker("info", "--format", "{{.Swarm.NodeID}}")
+        bed.agents[1].kill()
+        worker.kill()
+        worker.start(within=SOON)
+        eventually(
+            lambda: any(
+                task.node == node and task.state == "rejected" for task in tasks(manager, "each")
+            ),
+            "docker has given a call up",
+            within=SOON,
+        )
+        bed.agents[1].start(within=SOON)
+        runs(manager, "each", 2)
+        with service(manager, "web", NET, "--replicas", "2"):
+            runs(manager, "web", 2)
+            manager.docker("service", "scale", "-d", "web=6")
+            made = runs(manager, "web", 6)
+            assert {task.state for task in tasks(manager, "web")} == {"running"}
+            assert len({task.node for task in made}) == 2
+            one, other = running(manager, "each")
+            engine, target = engine_of(bed, one), other.addresses[0]
+            eventually(lambda: engine.pings(one.container, target), "tasks reach each other")
     eventually(lambda: nothing_left(bed), "nothing is left", within=SOON)
