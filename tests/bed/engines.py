@@ -6,6 +6,7 @@ an engine that is killed, so each one that a test knows of is registered with th
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -77,9 +78,10 @@ class Engine(Dockerd):
         if self._in_swarm and self.running:
             self.attempt("swarm", "leave", "--force")
         self.empty()
-        if self._in_swarm and self.running:
-            self.attempt("plugin", "disable", "--force", PLUGIN)
         self.kill()
+        for process in self._processes() if self._in_swarm else ():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self._containerd.kill()
         self.mounts.delete()
 
@@ -95,15 +97,22 @@ class Engine(Dockerd):
         self.docker("plugin", "create", PLUGIN, str(built))
         self.docker("plugin", "set", PLUGIN, f"agent.source={self._dir}")
         self.docker("plugin", "enable", PLUGIN)
-        for process in self._plugin_processes():
-            self._watch_pid(process)
+        self.watch()
 
-    def _plugin_processes(self) -> list[int]:
-        """List the processes of the plugin: those that have our directory as the agent's."""
-        own, found = self._dir.stat(), []
+    def watch(self) -> None:
+        """Have all that runs in containers now end with the bed: a swarm makes its own."""
+        for process in self._processes():
+            self._watcher.watch_pid(process)
+
+    def _processes(self) -> list[int]:
+        """List the shims of this engine, which outlive it, each behind what it runs."""
+        found: list[int] = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if os.path.samestat(own, (process / "root/run/contiv").stat()):
+                command = (process / "cmdline").read_bytes()
+                if b"containerd-shim" in command and bytes(self._containerd.socket) in command:
+                    for children in process.glob("task/*/children"):
+                        found += map(int, children.read_text().split())
                     found.append(int(process.name))
         return found
 
@@ -170,10 +179,6 @@ class Engine(Dockerd):
     def _watch(self, container: str) -> None:
         pid = int(self.docker("inspect", "--format", "{{.State.Pid}}", container))
         if pid:
-            self._watch_pid(pid)
-
-    def _watch_pid(self, pid: int) -> None:
-        """Have a process of a container end with the bed, and its parent, the shim."""
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        self._watcher.watch_pid(pid)
-        self._watcher.watch_pid(int(stat.rpartition(")")[2].split()[1]))
+            stat = Path(f"/proc/{pid}/stat").read_text()
+            self._watcher.watch_pid(pid)
+            self._watcher.watch_pid(int(stat.rpartition(")")[2].split()[1]))
