@@ -3,8 +3,8 @@
  * It forwards each connection at the unix socket LISTEN, where docker connects, to the unix socket TARGET, where the
  * agent listens, outside of the plugin. Three things are its own, all for the time in which the agent is away:
  *
- * - Docker asks a driver what it is, once, and does without it if there is no answer within 30 seconds. What shows no
- *   state is answered here, with the same words as the agent's (netplugin/libnetwork/server.py).
+ * - An engine that starts asks a driver what it is, once; without an answer it starts late, or without the driver. What
+ *   shows no state is answered here, with the same words as the agent's (netplugin/libnetwork/server.py).
  * - Any other request waits until the agent listens, or until docker gives it up.
  * - A request whose agent ended without an answer goes to the next one. Docker would repeat it without its body.
  *
