@@ -446,6 +446,7 @@ def test_bad_input_is_refused_and_changes_nothing(bed: Bed, engines: tuple[Engin
     assert leftovers(bed) == []
 
 
+@pytest.mark.timeout(240 + 15 * CYCLES)
 def test_many_containers_come_and_go_and_leave_nothing(
     bed: Bed, engines: tuple[Engine, Engine]
 ) -> None:
