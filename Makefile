@@ -12,7 +12,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles upgrade-check kube-proxy-answers
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -28,6 +28,8 @@ help:
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'
 	@echo 'make upgrade-check   a rolling upgrade from the commit OLD=$(OLD) to this tree, under traffic'
+	@echo 'make docker-plugin   the managed plugin for a swarm, into build/docker-plugin'
+	@echo 'make swarm-check  a swarm of two docker engines: services on our networks, while agents and engines end'
 	@echo 'make bench        our speed beside a reference'
 	@echo 'make install      programs, units, man pages and examples below PREFIX=/usr/local; make uninstall'
 	@echo 'make deb          a Debian package in build/'
@@ -121,12 +123,21 @@ faults: root setup
 # one test of `make test`, with more containers
 docker-cycles: CYCLES ?= 200
 docker-cycles: root setup
-	@CONTIV_TEST_CYCLES=$(CYCLES) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ --timeout=3600 \
+	@CONTIV_TEST_CYCLES=$(CYCLES) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ \
 	  -k many_containers tests/system/test_docker.py
 
 # minutes of two releases side by side; not part of `make test`. OLD is the commit of the older one
 upgrade-check: root setup
 	@CONTIV_TEST_OLD=$(OLD) $(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/upgrade.py
+
+# gencat stands for libc6-dev, which has no program that compilers need
+docker-plugin:
+	@scripts/setup gcc=gcc gencat=libc6-dev
+	@scripts/docker-plugin
+
+# minutes on two real engines; not part of `make test`
+swarm-check: root docker-plugin
+	@$(PYTHON) -m pytest -v -o cache_dir=.pytest_cache/$@ tests/system/plugin_proxy.py tests/system/swarm.py
 
 bench: root setup
 	@$(PYTHON) -m bench

@@ -24,8 +24,10 @@ from pydantic import TypeAdapter, ValidationError
 from contivmodel.outcome import HEADER, Outcome
 from contivmodel.rpc import (
     AllocAddressRequest,
+    AllocNetworkRequest,
     CreateEndpointRequest,
     DeleteEndpointRequest,
+    FreeNetworkRequest,
     ReleaseAddressRequest,
     UpdateEndpointRequest,
 )
@@ -81,6 +83,14 @@ class AddressReply(WireModel):
 
     network_id: str = field("NetworkID")
     address: str = field("IPv4Address")
+
+
+class PlaceReply(WireModel):
+    """The answer of allocNetwork: the network, and the group or "", that docker's stands for."""
+
+    tenant_name: str = field("TenantName")
+    network_name: str = field("NetworkName")
+    service_name: str = field("ServiceName")
 
 
 NO_LEADER: Final = "Leader not found"
@@ -187,6 +197,19 @@ class MasterClient:
     ) -> None:
         """Release a reserved address; one that was not reserved is no error."""
         await self._post("releaseAddress", request, base_url)
+
+    async def alloc_network(
+        self, request: AllocNetworkRequest, *, base_url: str | None = None
+    ) -> PlaceReply:
+        """Record what a network of docker's swarm stands for; idempotent."""
+        answer, _ = await self._post("allocNetwork", request, base_url)
+        return _read(PlaceReply, answer)
+
+    async def free_network(
+        self, request: FreeNetworkRequest, *, base_url: str | None = None
+    ) -> None:
+        """Forget a network of docker's swarm; one that is not known is no error."""
+        await self._post("freeNetwork", request, base_url)
 
     async def _post(
         self, route: str, request: WireModel, base_url: str | None

@@ -88,10 +88,43 @@ class AllocAddressRequest(WireModel):
 
 
 class ReleaseAddressRequest(WireModel):
-    """POST /plugin/releaseAddress."""
+    """POST /plugin/releaseAddress.
+
+    `address_pool`, which the original does not have, names the network of an address that was
+    allocated by a pool alone.
+    """
 
     go_package: ClassVar[str] = "master"
     go_name: ClassVar[str] = "AddressReleaseRequest"
 
     network_id: CallText = field("NetworkID")
     ipv4_address: CallText = field("IPv4Address")
+    address_pool: CallText = field("AddressPool")
+
+
+class AllocNetworkRequest(WireModel):
+    """POST /plugin/allocNetwork, which the original does not have: a network of docker's swarm.
+
+    It stands for the network, and the group if one is named, or for a network of its own, which is
+    created with the subnets given.
+    """
+
+    go_package: ClassVar[str] = "master"
+
+    docker_id: CallText = field("NetworkID")
+    tenant_name: CallText = field("TenantName")
+    network_name: CallText = field("NetworkName")
+    service_name: CallText = field("ServiceName")
+    encap: CallText = field("Encap")
+    subnet: CallText = field("Subnet")
+    gateway: CallText = field("Gateway")
+    ipv6_subnet: CallText = field("IPv6Subnet")
+    ipv6_gateway: CallText = field("IPv6Gateway")
+
+
+class FreeNetworkRequest(WireModel):
+    """POST /plugin/freeNetwork, which the original does not have: a network of docker's is gone."""
+
+    go_package: ClassVar[str] = "master"
+
+    docker_id: CallText = field("NetworkID")

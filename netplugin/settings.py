@@ -22,10 +22,12 @@ from daemons.listen_address import ANY_ADDRESS, ListenAddress
 from daemons.tls import TlsFiles
 from objdb.connect import StoreAddress, store_of
 from ofnet.world import FwdMode, ManagementPort
+from state.records import Encap
 
 DOCKER: Final = "docker"
 SWARM: Final = "swarm-mode"
 """Modes (`daemons.flags.MODES`)."""
+PLUGIN_SOCKET: Final = "/run/docker/plugins/netplugin.sock"
 HOST_ID: Final = "host-id"
 REST_PORT: Final = 9090
 VXLAN_OPENFLOW_PORT: Final = 6633
@@ -94,8 +96,15 @@ FLAGS: Final = (
         names=("docker-plugin-socket",),
         env="DOCKER_PLUGIN_SOCKET",
         help="where docker finds the network driver, in the modes of docker; the name of the file "
-        "is the driver's",
-        default="/run/docker/plugins/netplugin.sock",
+        "is the driver's (default: /run/docker/plugins/netplugin.sock; in mode swarm-mode, where a "
+        "managed plugin connects to it, docker-plugin.sock in the run directory)",
+        generation=Generation.OURS,
+    ),
+    Flag(
+        names=("docker-plugin-name",),
+        env="DOCKER_PLUGIN_NAME",
+        help="name of the managed plugin, in mode swarm-mode",
+        default="netplugin",
         generation=Generation.OURS,
     ),
     Flag(
@@ -288,6 +297,9 @@ class DockerScope(StrEnum):
     GLOBAL = "global"
     """The engines share them, by a cluster store."""
 
+    SWARM = "swarm"
+    """Docker's swarm makes them, and its managers choose the addresses."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings:
@@ -296,13 +308,12 @@ class DockerSettings:
     plugin_socket: Path
     engine: Path
     scope: DockerScope
+    driver: str
+    """The name of the driver: that of the socket's file, or of the managed plugin."""
     networks: Path
     """Directory of what was learned of docker's networks."""
-
-    @property
-    def driver(self) -> str:
-        """The name of the driver, which docker takes from that of the socket."""
-        return self.plugin_socket.stem
+    encap: Encap
+    """Of the networks that are made for docker's swarm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,11 +383,6 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
     `host_address` gives the host's default address; asked for only where a flag does not name one.
     """
     modes = flags.network_options(values)
-    if modes.mode == SWARM:
-        raise UsageError(
-            "mode swarm-mode is not served by this agent: it has no driver for swarm's networks; "
-            "use mode docker, whose networks standalone containers share"
-        )
     store = store_of(values)
     host = _host_label(values["host"] or socket.gethostname())
     ctrl_ip = _ip("control IP", values["ctrl-ip"] or host_address())
@@ -425,7 +431,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         bgp_password_file=Path(values["bgp-password-file"])
         if values["bgp-password-file"]
         else None,
-        docker=_docker(values) if modes.mode == DOCKER else None,
+        docker=_docker(values, modes) if modes.mode in {DOCKER, SWARM} else None,
     )
 
 
@@ -439,17 +445,20 @@ def journal_dir(values: Values) -> Path:
     return Path(values["data-dir"]) / "endpoints"
 
 
-def _docker(values: Values) -> DockerSettings:
-    try:
-        scope = DockerScope(values["docker-scope"])
-    except ValueError as exc:
-        got = values["docker-scope"]
-        raise UsageError(f"docker-scope must be local or global, got {got}") from exc
+def _docker(values: Values, modes: flags.NetworkOptions) -> DockerSettings:
+    in_swarm = modes.mode == SWARM
+    got = values["docker-scope"]
+    if got not in {DockerScope.LOCAL, DockerScope.GLOBAL}:
+        raise UsageError(f"docker-scope must be local or global, got {got}")
+    place = f"{values['run-dir']}/docker-plugin.sock" if in_swarm else PLUGIN_SOCKET
+    plugin_socket = Path(values["docker-plugin-socket"] or place)
     return DockerSettings(
-        plugin_socket=Path(values["docker-plugin-socket"]),
+        plugin_socket=plugin_socket,
         engine=Path(values["docker-socket"]),
-        scope=scope,
+        scope=DockerScope.SWARM if in_swarm else DockerScope(got),
+        driver=values["docker-plugin-name"] if in_swarm else plugin_socket.stem,
         networks=Path(values["data-dir"]) / "docker-networks",
+        encap=Encap(modes.net_mode or Encap.VXLAN),
     )
 
 

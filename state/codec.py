@@ -250,6 +250,7 @@ def decode_grant(key: str, value: bytes) -> GrantRecord:
         owner_id=fields.text("ownerID"),
         seq=fields.number("seq"),
         granted_at=fields.real("grantedAt"),
+        reserved=fields.flag("reserved"),
     )
 
 
@@ -404,6 +405,7 @@ def _grant(record: GrantRecord) -> dict[str, Any]:
         "ownerID": record.owner_id,
         "seq": record.seq,
         "grantedAt": record.granted_at,
+        **({"reserved": True} if record.reserved else {}),
     }
 
 

@@ -71,6 +71,15 @@ class RecordFields:
             raise self._wrong(name, "a number")
         return float(value)
 
+    def flag(self, name: str) -> bool:
+        """Return a truth value."""
+        value = self._fields.get(name)
+        if value is None:
+            return False
+        if type(value) is not bool:
+            raise self._wrong(name, "true or false")
+        return value
+
     def choice(self, name: str, kind: type[E]) -> E:
         """Return a member of a closed set of strings."""
         try:

@@ -209,6 +209,10 @@ class GrantRecord:
     seq: int
     granted_at: float = 0.0
     """Wall-clock seconds since the epoch, for display: another machine may have granted it."""
+    reserved: bool = False
+    """Whether the address of an endpoint is reserved as well, and stays so without the endpoint.
+
+    So it is in swarm mode, where docker's managers decide when an address may be used again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

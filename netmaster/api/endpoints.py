@@ -11,18 +11,23 @@ from typing import Any, Final
 from contivmodel.checks import validate
 from contivmodel.rpc import (
     AllocAddressRequest,
+    AllocNetworkRequest,
     CreateEndpointRequest,
     DeleteEndpointRequest,
+    FreeNetworkRequest,
     ReleaseAddressRequest,
     UpdateEndpointRequest,
 )
 from contivmodel.wire import decode, dumps, escaped
+from core.errors import Conflict
 from netmaster.api.objects import SWARM
 from netmaster.claim_window import refusal
+from netmaster.plan import swarm_network
 from netmaster.plan.endpoints import address, endpoint
 from netmaster.plan.model import Plan
 from netmaster.view import View
 from state import codec
+from state.docker_networks import DockerPlace
 from state.records import EndpointRecord
 
 JSON_TYPE: Final = "application/json"
@@ -67,7 +72,7 @@ def create_endpoint(body: bytes, at: CallContext) -> AgentCall:
     claims_only = at.claims_only and not request.claim
 
     def decide(view: View) -> Plan:
-        plan = endpoint.create(view, request, at.now)
+        plan = endpoint.create(view, request, at.now, in_swarm=at.mode == SWARM)
         if plan.writes and claims_only:  # without writes it is an endpoint that exists
             raise refusal()
         return plan
@@ -120,6 +125,25 @@ def release_address(body: bytes, _: CallContext) -> AgentCall:
     """Release a reserved address."""
     request = validate(decode(ReleaseAddressRequest, body))
     return AgentCall(lambda view: address.release(view, request), dumps)
+
+
+def allocate_network(body: bytes, at: CallContext) -> AgentCall:
+    """Record what a network of docker's swarm stands for, and create it if it is new."""
+    request = validate(decode(AllocNetworkRequest, body))
+    if at.mode != SWARM:
+        raise Conflict(f"netmaster runs in mode {at.mode}: start it with --mode {SWARM}")
+
+    def answer(place: DockerPlace) -> bytes:
+        named = {"TenantName": place.tenant, "NetworkName": place.network}
+        return dumps({**named, "ServiceName": place.group or ""})
+
+    return AgentCall(lambda view: swarm_network.allocate(view, request), answer)
+
+
+def free_network(body: bytes, _: CallContext) -> AgentCall:
+    """Forget a network of docker's swarm, and delete the one that was created for it."""
+    request = validate(decode(FreeNetworkRequest, body))
+    return AgentCall(lambda view: swarm_network.free(view, request), dumps)
 
 
 ReadCall = Callable[[bytes, CallContext], AgentCall]

@@ -101,6 +101,10 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
         "releaseAddress", endpoints.release_address, "release address", rpc.ReleaseAddressRequest
     ),
     _agent_route(
+        "allocNetwork", endpoints.allocate_network, "allocate network", rpc.AllocNetworkRequest
+    ),
+    _agent_route("freeNetwork", endpoints.free_network, "free network", rpc.FreeNetworkRequest),
+    _agent_route(
         "createEndpoint", endpoints.create_endpoint, "create endpoint", rpc.CreateEndpointRequest
     ),
     _agent_route(

@@ -44,7 +44,7 @@ class RouteClass(Enum):
     ACCOUNTS = auto()
     ENDPOINT_CALLS = auto()
     ADDRESS_CALLS = auto()
-    """Addresses for docker's IPAM: the request names no host."""
+    """Addresses and networks for docker: the request names no host."""
 
 
 _ROUTES: Final = (
@@ -60,6 +60,8 @@ _ROUTES: Final = (
     ("/metrics", RouteClass.METRICS),
     ("/plugin/allocAddress", RouteClass.ADDRESS_CALLS),
     ("/plugin/releaseAddress", RouteClass.ADDRESS_CALLS),
+    ("/plugin/allocNetwork", RouteClass.ADDRESS_CALLS),
+    ("/plugin/freeNetwork", RouteClass.ADDRESS_CALLS),
     ("/plugin/*", RouteClass.ENDPOINT_CALLS),
     ("/api/v1/auth_proxy/login/", RouteClass.PUBLIC),
     ("/api/v1/auth_proxy/version/", RouteClass.PUBLIC),

@@ -2,8 +2,8 @@
 
 Pure. In mode docker each data network and each group has a Docker network. From the view and the
 writes of a plan come `DockerNetworkOperation`s, each with what `netmaster.docker` sends;
-`netmaster.external_effects` performs them. In swarm mode Docker's networks are created first and
-the agents write the records, which are only read here.
+`netmaster.external_effects` performs them. In swarm mode Docker's networks are created first
+(`netmaster.plan.swarm_network`), and their records are only read here.
 
 Source: docs/original/netmaster-daemon.md §10.
 """

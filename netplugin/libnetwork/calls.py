@@ -20,6 +20,9 @@ from core.errors import Invalid
 
 GENERIC_OPTIONS: Final = "com.docker.network.generic"
 """The member of a network's options that has those of `docker network create -o`."""
+LOCAL_SPACE: Final = "contivLocal"
+GLOBAL_SPACE: Final = "contivGlobal"
+"""Names of our address spaces: of one engine's networks, and of those that engines share."""
 ADDRESS_TYPE: Final = "RequestAddressType"
 GATEWAY: Final = "com.docker.network.gateway"
 """The value of `ADDRESS_TYPE` for the address of a gateway."""
@@ -98,6 +101,14 @@ class CreateNetwork(NetworkCall):
         return [str(_interface(text).ip) for text in texts]
 
 
+class AllocateNetwork(NetworkCall):
+    """A manager of a swarm has a new network, or begins to lead and names one that it has."""
+
+    options: Texts = Field(default_factory=dict, alias="Options")
+    ipv4: Subnets = Field(default_factory=list, alias="IPv4Data")
+    ipv6: Subnets = Field(default_factory=list, alias="IPv6Data")
+
+
 class EndpointCall(NetworkCall):
     """A call about an endpoint of a network."""
 
@@ -153,6 +164,7 @@ class Join(EndpointCall):
 class RequestPool(Call):
     """A network wants a subnet."""
 
+    space: Text = Field(default="", alias="AddressSpace")
     pool: Text = Field(default="", alias="Pool")
     part: Text = Field(default="", alias="SubPool")
     options: Texts = Field(default_factory=dict, alias="Options")

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import aiodocker
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 30.0
 """Seconds for one request; a created network calls this agent back meanwhile."""
+OVERLAP: Final = 2
+"""Seconds before it is followed of which an engine tells the events once more; clocks are set back
+a little now and then. What is missed nevertheless is seen by the next look without events."""
 NO_CONNECTION: Final = 900
 """The status in the library's errors when the engine cannot be reached."""
 NOT_FOUND: Final = 404
@@ -81,31 +85,37 @@ class EngineState:
 class Engine:
     """The engine at a socket, as far as networks of `driver` are concerned."""
 
-    def __init__(self, socket: str, driver: str, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        socket: str,
+        driver: str,
+        *,
+        timeout: float = TIMEOUT,
+        now: Callable[[], int] = lambda: int(datetime.now(UTC).timestamp()),
+    ) -> None:
+        self._now = now
         self._url = f"unix://{socket}"
-        self._driver = driver
+        self._driver = _plain(driver)
         self._timeout = ClientTimeout(total=timeout)
 
     async def state(self) -> EngineState:
         """Return what the engine has now. Raises EngineFailed."""
         async with self._open() as engine:
             listed = await engine.networks.list()
-            own = [one["Id"] for one in listed if one["Driver"] == self._driver]
+            own = [one["Id"] for one in listed if self._is_own(one)]
             networks = [await _shown(engine, docker_id) for docker_id in own]
             containers = await engine.containers.list()
             return EngineState(
                 networks=tuple(map(_network, filter(None, networks))),
                 containers=tuple(_container(one._container) for one in containers),  # noqa: SLF001 - the library has no other way to what was listed
-                other_names=frozenset(
-                    one["Name"] for one in listed if one["Driver"] != self._driver
-                ),
+                other_names=frozenset(one["Name"] for one in listed if not self._is_own(one)),
             )
 
     async def network(self, docker_id: str) -> EngineNetwork | None:
         """Return a network, None if there is none of our driver. Raises EngineFailed."""
         async with self._open() as engine:
             shown = await _shown(engine, docker_id)
-            return _network(shown) if shown and shown["Driver"] == self._driver else None
+            return _network(shown) if shown and self._is_own(shown) else None
 
     async def create(self, name: str, body: Mapping[str, Any]) -> None:
         """Create a network of our driver. Raises EngineFailed."""
@@ -129,17 +139,26 @@ class Engine:
         Raises EngineFailed.
         """
         # What an event says is not used: each leads to a look at the engine's state, which has all
-        # that happened while it could not be followed, too.
+        # that happened before it, also while the engine could not be followed. So no event from
+        # before the first look is needed. But that look is not after the subscription: the engine
+        # answers a request for events some time before it subscribes, so that no client can tell
+        # when it has. What happens between look and subscription would be seen by neither. So the
+        # events of that time are asked for too, by the clock of this host, which is the engine's.
         async with self._open(ClientTimeout(total=None)) as engine:
             await engine.version()
             follower = engine.events.subscribe(create_task=False)  # type: ignore[no-untyped-call] # the library's
-            following = engine.events.run(filters=aiodocker.utils.clean_filters(_EVENTS))
+            following = engine.events.run(
+                filters=aiodocker.utils.clean_filters(_EVENTS), since=str(self._now() - OVERLAP)
+            )
             async with background("docker events", following) as task:
                 notify()
                 while await follower.get() is not None:
                     notify()
                 await task
         raise EngineFailed(f"the Docker daemon at {self._url} ended its events")
+
+    def _is_own(self, network: Mapping[str, Any]) -> bool:
+        return _plain(network["Driver"]) == self._driver
 
     @asynccontextmanager
     async def _open(self, limit: ClientTimeout | None = None) -> AsyncIterator[aiodocker.Docker]:
@@ -156,6 +175,11 @@ class Engine:
             raise EngineFailed(f"Docker daemon at {self._url} does not answer in time") from exc
         except (ClientError, OSError, ValueError, TypeError, KeyError) as exc:
             raise EngineFailed(f"Docker daemon at {self._url}: {exc!r}") from exc
+
+
+def _plain(driver: str) -> str:
+    """Return the name of a driver as users may write it: a managed plugin's has a version."""
+    return driver.removesuffix(":latest")
 
 
 async def _shown(engine: aiodocker.Docker, docker_id: str) -> dict[str, Any] | None:

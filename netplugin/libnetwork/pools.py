@@ -4,6 +4,11 @@ In come calls of `netplugin.libnetwork.calls`; out go requests to netmaster, whi
 and the members of the replies. A pool's id has all that a later call needs, so nothing is stored:
 `net[:group].tenant|subnet`, and `|range` for a part of the subnet (docs/original/docker-plugin.md
 §3). `netplugin.libnetwork.endpoints` makes endpoints with the addresses.
+
+In a swarm the manager that leads chooses all addresses, and asks for those of every service and
+task. Each node asks again for what it was told to use, and releases it with its endpoint; nothing
+is asked of netmaster then, for the addresses are the manager's until it releases them. The node's
+pools have ids of their own, `node|subnet`.
 """
 
 from dataclasses import dataclass
@@ -13,6 +18,7 @@ from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
 from core.errors import Invalid, NotFound
 from core.ids import NetworkId, group_key, network_id
 from netplugin.libnetwork.calls import (
+    LOCAL_SPACE,
     TAG,
     BadBody,
     PoolCall,
@@ -28,21 +34,26 @@ from state.docker_networks import DockerPlace, of_options
 from state.records import NetworkRecord, NetworkType
 
 _BETWEEN = "|"
+_NODE = "node"
+"""The first word of the id of a pool that a node of a swarm has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolId:
     """A subnet, and whose it is; `alloc_id` is netmaster's name of network and group, "" for none.
 
-    `part` is the range in the subnet that addresses are of, "" for the whole.
+    `part` is the range in the subnet that addresses are of, "" for the whole. `of_node`: a node of
+    a swarm has it, whose addresses a manager has chosen.
     """
 
     alloc_id: str
     subnet: str
     part: str = ""
+    of_node: bool = False
 
     def __str__(self) -> str:
-        words = [word for word in (self.alloc_id, self.subnet) if word]
+        owner = _NODE if self.of_node else self.alloc_id
+        words = [word for word in (owner, self.subnet) if word]
         return _BETWEEN.join([*words, self.part] if self.part else words)
 
     @property
@@ -73,17 +84,23 @@ def parse_id(text: str) -> PoolId:
         raise BadBody(f"pool {text!r} is none of this driver")
     for word in words:
         _check_subnet(word, text)
-    return PoolId(alloc_id=owner, subnet=words[0], part=words[1] if len(words) == 2 else "")
+    of_node = owner == _NODE  # names of networks come with a tenant, behind a dot
+    return PoolId(
+        alloc_id="" if of_node else owner,
+        subnet=words[0],
+        part=words[1] if len(words) == 2 else "",
+        of_node=of_node,
+    )
 
 
 class IpamDriver:
-    """Serves the calls of `IpamDriver`. One per agent; `in_swarm` says that a manager asks."""
+    """Serves the calls of `IpamDriver`. One per agent; `in_swarm` says that docker is a swarm."""
 
     # An address is reserved until its endpoint takes it over, and docker releases it when the
     # endpoint is gone. By then it may be reserved for a container of another host: so only what
     # this agent has reserved, and no endpoint has taken over, is released here. What an agent
     # forgets by its end, netmaster reclaims in time. In a swarm one manager asks for all, and
-    # another one may release.
+    # another one may release; netmaster keeps what an endpoint has reserved until then.
 
     def __init__(self, master: MasterApi, world: WorldBuilder, *, in_swarm: bool) -> None:
         self._master = master
@@ -94,6 +111,10 @@ class IpamDriver:
     async def request_pool(self, body: bytes) -> dict[str, object]:
         """Return a network's subnet and its id."""
         call = read(RequestPool, body)
+        if self._in_swarm and call.space == LOCAL_SPACE:
+            _check_subnet(call.pool, call.pool)
+            pool = PoolId(alloc_id="", subnet=call.pool, of_node=True)
+            return {"PoolID": str(pool), "Pool": call.pool, "Data": None}
         place = self._place(call)
         network = None if place is None else self._network(place)
         subnet = self._subnet(call, network)
@@ -117,6 +138,10 @@ class IpamDriver:
         pool, address = parse_id(call.pool_id), address_of(call.address)
         if call.of_gateway:
             return {"Address": self._gateway(pool, address), "Data": None}
+        if pool.of_node:
+            if not address:
+                raise BadBody(f"pool {pool}: a manager of the swarm chooses the addresses")
+            return {"Address": f"{address}/{pool.length}", "Data": None}
         given = await self.reserve(pool, address)
         return {"Address": given, "Data": None}
 
@@ -126,11 +151,15 @@ class IpamDriver:
         if not call.pool_id:
             return {}
         pool, address = parse_id(call.pool_id), address_of(call.address)
+        if pool.of_node:
+            return {}
         held = (pool.alloc_id, address) in self._reserved
         self._reserved.discard((pool.alloc_id, address))
-        if (held or self._in_swarm) and pool.alloc_id and address:
+        if (held or self._in_swarm) and address:
             await self._master.release_address(
-                ReleaseAddressRequest(network_id=pool.alloc_id, ipv4_address=address)
+                ReleaseAddressRequest(
+                    network_id=pool.alloc_id, ipv4_address=address, address_pool=pool.subnet
+                )
             )
         return {}
 
@@ -198,6 +227,8 @@ class IpamDriver:
         """Return the address of a gateway. Raises Invalid for one that is not the network's."""
         network = None if pool.network is None else self._world.networks.get(pool.network)
         own = "" if network is None else _gateway_of(network, v6=":" in pool.subnet)
+        if not own and address == pool.subnet.partition("/")[0]:
+            return pool.subnet  # a manager of a swarm asks again for what stands for no gateway
         if address and own and address_of(own) != address:
             raise Invalid(f"network {pool.network} has gateway {own}, not {address}")
         if address and network is not None and not own:

@@ -21,7 +21,7 @@ from core.connections import ConnectionLimits
 from core.errors import ContivError
 from core.logs import fields
 from core.tasks import guard
-from netplugin.libnetwork.calls import BadBody
+from netplugin.libnetwork.calls import GLOBAL_SPACE, LOCAL_SPACE, BadBody
 from netplugin.plugin_socket import BODY_TIME, LIMITS, PluginSocket, is_allowed
 
 log = logging.getLogger(__name__)
@@ -57,8 +57,8 @@ class PluginServer:
                 "RequiresRequestReplay": False,
             },
             "IpamDriver.GetDefaultAddressSpaces": {
-                "LocalDefaultAddressSpace": "contivLocal",
-                "GlobalDefaultAddressSpace": "contivGlobal",
+                "LocalDefaultAddressSpace": LOCAL_SPACE,
+                "GlobalDefaultAddressSpace": GLOBAL_SPACE,
             },
         }
 

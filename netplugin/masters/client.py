@@ -17,9 +17,11 @@ from typing import NamedTuple, Protocol, TypeVar
 from contivmodel.client import EndpointConfig, MasterClient
 from contivmodel.rpc import (
     AllocAddressRequest,
+    AllocNetworkRequest,
     ConfigEP,
     CreateEndpointRequest,
     DeleteEndpointRequest,
+    FreeNetworkRequest,
     ReleaseAddressRequest,
     UpdateEndpointRequest,
 )
@@ -34,6 +36,7 @@ from core.errors import (
 from core.ids import EndpointKey, GroupName, HostLabel, NetworkId, NetworkName, TenantName
 from core.logs import fields
 from objdb.api import Backend, Snapshot
+from state.docker_networks import DockerPlace
 from state.lineage import Position
 from state.records import EndpointRecord, NetworkRecord
 
@@ -98,6 +101,12 @@ class MasterApi(Protocol):
 
     async def release_address(self, held: ReleaseAddressRequest) -> None:
         """Release a reserved address; any other stays as it is. Raises as above."""
+
+    async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
+        """Record a network of docker's swarm; return what it stands for. Raises as above."""
+
+    async def free_network(self, docker_id: str) -> None:
+        """Forget a network of docker's swarm; an unknown one is a success. Raises as above."""
 
     async def update_endpoint(self, update: UpdateEndpointRequest) -> None:
         """Tell that an endpoint's container started or died. Raises as above."""
@@ -228,6 +237,20 @@ class LeaderClient:
             log.info(
                 "network of a released address is gone", extra=fields(address=held.ipv4_address)
             )
+
+    async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
+        """As `MasterApi.allocate_network`."""
+        reply = await self._request(lambda url: self._client.alloc_network(wanted, base_url=url))
+        return DockerPlace(
+            TenantName(reply.tenant_name),
+            NetworkName(reply.network_name),
+            GroupName(reply.service_name) or None,
+        )
+
+    async def free_network(self, docker_id: str) -> None:
+        """As `MasterApi.free_network`."""
+        request = FreeNetworkRequest(docker_id=docker_id)
+        await self._request(lambda url: self._client.free_network(request, base_url=url))
 
     async def update_endpoint(self, update: UpdateEndpointRequest) -> None:
         """As `MasterApi.update_endpoint`."""

@@ -12,8 +12,8 @@ The order is docs/original/netplugin-agent.md §2; each step has a module.
 5. `netplugin.startup.resync` reads the store's records, finds existing ports, programs the switch
    and starts the reconcile loops.
 6. `netplugin.startup.servers` opens CNI, REST and RPC: an agent that answers is one that works.
-   In mode docker `netplugin.startup.docker` serves the engine in the place of CNI; its socket opens
-   before the first step.
+   In the modes of docker `netplugin.startup.docker` serves the engine in the place of CNI; its
+   socket opens before the first step.
 """
 
 import asyncio

@@ -1,10 +1,11 @@
 """Builds what serves docker: the plugin socket, both drivers, and what follows the engine.
 
 The socket opens first of all (`open_plugin`); the calls that need an agent are answered once it is
-ready (`start_docker`). Mode docker only: all others have no driver.
+ready (`start_docker`). In the modes docker and swarm-mode; all others have no driver.
 """
 
 from functools import partial
+from typing import Final
 
 from netplugin.libnetwork.census import Census
 from netplugin.libnetwork.containers import Containers
@@ -15,11 +16,15 @@ from netplugin.libnetwork.network_file import NetworkFiles
 from netplugin.libnetwork.networks import Networks
 from netplugin.libnetwork.pools import IpamDriver
 from netplugin.libnetwork.server import Handler, PluginServer
+from netplugin.libnetwork.swarm import SwarmNetworks
 from netplugin.libnetwork.sync import EngineSync, Followers
 from netplugin.settings import DockerScope, DockerSettings
 from netplugin.startup.context import Context
 from netplugin.startup.dataplane import Dataplane
 from netplugin.startup.pod_services import PodServices
+
+FREED: Final = "freed"
+"""Directory of networks of a swarm that docker has removed and netmaster has not."""
 
 
 async def open_plugin(context: Context) -> PluginServer | None:
@@ -30,7 +35,8 @@ async def open_plugin(context: Context) -> PluginServer | None:
     docker = context.settings.docker
     if docker is None:
         return None
-    server = PluginServer(docker.scope)
+    in_swarm = docker.scope is DockerScope.SWARM
+    server = PluginServer(DockerScope.GLOBAL if in_swarm else docker.scope)
     await context.stack.enter_async_context(server.listening(docker.plugin_socket))
     return server
 
@@ -48,7 +54,8 @@ async def start_docker(
     host, world = pod_services.host, dataplane.world
     engine = Engine(str(docker.engine), docker.driver)
     names = Networks(files, world, dataplane.records, engine)
-    ipam = IpamDriver(host.master, world, in_swarm=False)
+    in_swarm = docker.scope is DockerScope.SWARM
+    ipam = IpamDriver(host.master, world, in_swarm=in_swarm)
     driver = NetworkDriver(pod_services.pods, names, ipam, world)
     faults = dataplane.progress.show
     own = docker.scope is DockerScope.LOCAL
@@ -62,7 +69,12 @@ async def start_docker(
         ),
         docknets=Docknets(engine, world, partial(faults, "docker networks")) if own else None,
     )
-    server.serve_calls(handlers(driver, ipam))
+    calls = handlers(driver, ipam)
+    if in_swarm:
+        swarm = SwarmNetworks(host.master, world, docker.encap, docker.networks / FREED)
+        calls |= swarm_handlers(swarm)
+        context.supervisor.supervise("swarm networks", swarm.run())
+    server.serve_calls(calls)
     sync = EngineSync(engine, names, driver, followers, dataplane.records)
     context.supervisor.supervise("docker engine", sync.run())
 
@@ -83,4 +95,12 @@ def handlers(driver: NetworkDriver, ipam: IpamDriver) -> dict[str, Handler]:
         "IpamDriver.ReleasePool": ipam.release_pool,
         "IpamDriver.RequestAddress": ipam.request_address,
         "IpamDriver.ReleaseAddress": ipam.release_address,
+    }
+
+
+def swarm_handlers(swarm: SwarmNetworks) -> dict[str, Handler]:
+    """Return what carries out the calls that a manager of a swarm sends besides."""
+    return {
+        "NetworkDriver.AllocateNetwork": swarm.allocate_network,
+        "NetworkDriver.FreeNetwork": swarm.free_network,
     }

@@ -1,4 +1,4 @@
-"""Opens the agent's servers: control channel, CNI (not in mode docker), Mesos, REST.
+"""Opens the agent's servers: control channel, CNI (not in the modes of docker), Mesos, REST.
 
 The last step of a start (`netplugin.startup.daemon`): whoever finds the agent in the store finds
 one that answers.

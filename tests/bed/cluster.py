@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.bed.daemon import Daemon
 from tests.bed.docker import Mounts
-from tests.bed.engines import Engine
+from tests.bed.engines import SWARM, Engine
 from tests.bed.hosts import UPLINK, Fabric, Host
 from tests.bed.identities import Identities
 from tests.bed.janitor import Keeper
@@ -34,8 +34,8 @@ MODES = {
     # the daemons refuse "vxlan" with "bridge", though such networks can be made
     "bridge": ["--mode", "kubernetes", "--netmode", "vlan", "--fwdmode", "bridge"],
 }
-DOCKER = ["--mode", "docker", "--netmode", "vxlan", "--fwdmode", "routing"]
-"""The modes of a cluster whose hosts have docker engines."""
+DOCKER = ["--netmode", "vxlan", "--fwdmode", "routing", "--mode"]
+"""The modes of a cluster whose hosts have docker engines, before that of docker."""
 MASTER, ADMIN = "m1", "admin"
 """Names in the certificates of a secure bed; an agent's is the label of its host."""
 STORE_PORT = 2379
@@ -50,7 +50,7 @@ class Bed:
     has these as its uplink, plugged into a `physical` network; else one, into a plain bridge.
     `secure`: the daemons have certificates of an authority of this cluster (`identities`).
     `engines`: each host has a docker engine, started with these flags; netmaster is told of that
-    of the first host.
+    of the first host. With `docker_mode` "swarm-mode" the engines have the managed plugin instead.
     """
 
     def __init__(
@@ -64,12 +64,13 @@ class Bed:
         cards: Sequence[str] = (),
         secure: bool = False,
         engines: Sequence[str] | None = None,
+        docker_mode: str = "docker",
         keeper: Keeper | None = None,
         tell: Callable[[str, str], None] = lambda _what, _command: None,
     ) -> None:
         self.dir = dir
         self.fwd_mode = fwd_mode
-        self._modes = MODES[fwd_mode] if engines is None else DOCKER
+        self._modes = MODES[fwd_mode] if engines is None else [*DOCKER, docker_mode]
         self._flags = flags
         self._keeper = keeper
         self._tell = tell
@@ -80,7 +81,7 @@ class Bed:
             for number in range(1, hosts + 1)
         ]
         self.engines = [
-            Engine(host, flags=engines or (), keeper=keeper)
+            Engine(host, in_swarm=docker_mode == SWARM, flags=engines or (), keeper=keeper)
             for host in (self.hosts if engines is not None else ())
         ]
         self.cards = tuple(cards) or (UPLINK,)

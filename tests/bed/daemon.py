@@ -39,6 +39,14 @@ class Daemon:
         self._ready = ready
         self._keeper = keeper or process_janitor()
         self._process: subprocess.Popen[bytes] | None = None
+        self._held: int | None = None
+
+    def pass_socket(self, held: int | None) -> None:
+        """Hand a listening socket over at each start from now on, as systemd does; None for none.
+
+        It stays the caller's, so that what connects while the program is away waits.
+        """
+        self._held = held
 
     @property
     def name(self) -> str:
@@ -81,12 +89,13 @@ class Daemon:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.prefix(), *self.command],
+                [*self.prefix(), *_given(self._held), *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=None if self._env is None else {**os.environ, **self._env},
                 start_new_session=True,
+                pass_fds=() if self._held is None else (self._held,),
             )
         self._keeper.watch_pid(self._process.pid)
 
@@ -155,3 +164,11 @@ def _thread_state(thread: Path) -> str:
         return (thread / "stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
         return "X"
+
+
+def _given(held: int | None) -> list[str]:
+    """Return what, put before a command, tells it of a socket (sd_listen_fds(3))."""
+    if held is None:
+        return []
+    told = f'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@" 3<&{held}'
+    return ["bash", "-c", told, "bash"]  # dash knows files up to 9 alone

@@ -6,8 +6,10 @@ an engine that is killed, so each one that a test knows of is registered with th
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from tests.bed.images import IMAGE, write_image
 from tests.bed.janitor import Keeper, process_janitor
 
 PLUGIN = "netplugin"
+SWARM = "swarm-mode"
+"""The mode in which agents serve a managed plugin."""
 
 
 class _Containerd(Daemon):
@@ -46,9 +50,16 @@ class Engine(Dockerd):
     """One docker engine of a host, and its client."""
 
     def __init__(
-        self, host: Host, *, flags: Sequence[str] = (), keeper: Keeper | None = None
+        self,
+        host: Host,
+        *,
+        in_swarm: bool = False,
+        flags: Sequence[str] = (),
+        keeper: Keeper | None = None,
     ) -> None:
         self.label = host.label
+        self.address_of_host = host.address
+        self._in_swarm = in_swarm
         self._dir = host.dir
         self._watcher = keeper or process_janitor()
         self.mounts = Mounts(host.dir / "plugins", keeper=keeper)
@@ -64,15 +75,46 @@ class Engine(Dockerd):
 
     def end(self) -> None:
         """Remove all containers, and end the engine, its containerd and its mounts."""
+        if self._in_swarm and self.running:
+            self.attempt("swarm", "leave", "--force")
         self.empty()
         self.kill()
+        for process in self._processes() if self._in_swarm else ():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self._containerd.kill()
         self.mounts.delete()
 
     @property
     def plugin_socket(self) -> Path:
-        """Where the engine looks for the driver."""
+        """Where the engine, or the managed plugin in it, looks for the agent."""
+        if self._in_swarm:
+            return self._dir / "docker-plugin.sock"
         return self.mounts.plugins / f"{PLUGIN}.sock"
+
+    def install_plugin(self, built: Path) -> None:
+        """Create and enable the managed plugin that `make docker-plugin` has built."""
+        self.docker("plugin", "create", PLUGIN, str(built))
+        self.docker("plugin", "set", PLUGIN, f"agent.source={self._dir}")
+        self.docker("plugin", "enable", PLUGIN)
+        self.watch()
+
+    def watch(self) -> None:
+        """Have all that runs in containers now end with the bed: a swarm makes its own."""
+        for process in self._processes():
+            self._watcher.watch_pid(process)
+
+    def _processes(self) -> list[int]:
+        """List the shims of this engine, which outlive it, each behind what it runs."""
+        found: list[int] = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                command = (process / "cmdline").read_bytes()
+                if b"containerd-shim" in command and bytes(self._containerd.socket) in command:
+                    for children in process.glob("task/*/children"):
+                        found += map(int, children.read_text().split())
+                    found.append(int(process.name))
+        return found
 
     def load_image(self) -> None:
         """Load the image of all containers."""

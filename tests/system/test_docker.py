@@ -7,7 +7,11 @@ its own.
 
 import json
 import os
+import re
+import select
+import shlex
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bed.cluster import Bed
+from tests.bed.cluster import ROOT, Bed
 from tests.bed.docker import ask
 from tests.bed.engines import Engine
 from tests.bed.images import IMAGE
@@ -25,6 +29,7 @@ from tests.system.conftest import unforeseen
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
+DOCUMENT = ROOT / "docs" / "docker.md"
 GRACE = 3
 VXLAN = "contivVxlanBridge"
 CYCLES = int(os.environ.get("CONTIV_TEST_CYCLES", "10"))
@@ -112,6 +117,45 @@ def test_containers_of_two_hosts_reach_each_other_by_address_and_name(
     eventually(lambda: one.attempt("exec", "left", "sh", "-c", sent).returncode == 0, "it is sent")
     heard = ("exec", "right", "tail", "-n", "1", "/tmp/heard")
     eventually(lambda: two.docker(*heard) == "20000", "all has arrived")
+
+
+def first_steps() -> tuple[list[list[str]], list[list[str]]]:
+    """Return the words of the document's first commands: the daemons', then those of users."""
+    text = DOCUMENT.read_text().partition("## From nothing")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    daemons, users = ([shlex.split(line) for line in block.splitlines()] for block in blocks)
+    return daemons, users
+
+
+def test_the_documents_first_steps(bed: Bed, engines: tuple[Engine, Engine]) -> None:
+    """docs/docker.md, with the addresses and the names of this test."""
+    one, two = engines
+    daemons, users = first_steps()
+    store = f"--{bed.store.kind}"
+    meant = {"--etcd": store, "http://10.0.0.1:2379": f"http://{bed.fabric.address}:2379"}
+    for words, running in zip(daemons, (bed.netmaster, bed.agents[0]), strict=True):
+        wanted = [meant.get(word, word).replace("10.0.0.1", bed.hosts[0].address) for word in words]
+        assert running.name == wanted[0]
+        assert set(wanted[1:]) <= set(running.command), wanted
+    try:
+        for words in users:
+            said = " ".join(words).replace("net1", "first").replace("10.1.0.", "10.6.0.")
+            command, _, where = said.replace("busybox", IMAGE).partition(" # on ")
+            program, *rest = command.split()
+            if program == "netctl":
+                bed.netctl(*rest)
+                for engine in engines:
+                    has(engine, "first")
+                continue
+            assert program == "docker"
+            engine = two if where == "another" else one
+            # a name is known on another host a moment later
+            eventually(lambda: engine.attempt(*rest).returncode == 0, command, within=SOON)  # noqa: B023
+    finally:
+        for engine in engines:
+            engine.empty()
+        eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+        bed.netctl("net", "rm", "first")
 
 
 def test_an_address_that_is_asked_for_is_granted_once(engines: tuple[Engine, Engine]) -> None:
@@ -285,6 +329,35 @@ def test_running_containers_lose_nothing_while_the_agent_is_killed(
     reaches(one, "left", two.address("right", "net1"))
 
 
+def test_calls_wait_in_a_socket_that_outlives_the_agent(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    """As netplugin-docker.socket holds it: the engine never sees that nobody listens."""
+    one, _ = engines
+    agent, path = bed.agents[0], one.plugin_socket
+    agent.kill()
+    path.unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
+        held.bind(str(path))
+        held.listen(64)
+        agent.pass_socket(held.fileno())
+        try:
+            agent.start(within=SOON)
+            one.once("net1", "true")
+            agent.kill()
+            before = len(one.log_text())
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(one.once, "net1", "ip", "-4", "address", "show", "eth0")
+                eventually(lambda: select.select([held], [], [], 0)[0], "the engine calls")
+                agent.start(within=SOON)
+                assert "10.1.0." in waiting.result()
+            assert "retrying in" not in one.log_text()[before:]
+        finally:
+            agent.kill()
+            agent.pass_socket(None)
+    agent.start(within=SOON)
+
+
 def test_a_live_engine_restarts_and_its_containers_lose_nothing(
     engines: tuple[Engine, Engine],
 ) -> None:
@@ -373,6 +446,7 @@ def test_bad_input_is_refused_and_changes_nothing(bed: Bed, engines: tuple[Engin
     assert leftovers(bed) == []
 
 
+@pytest.mark.timeout(240 + 15 * CYCLES)
 def test_many_containers_come_and_go_and_leave_nothing(
     bed: Bed, engines: tuple[Engine, Engine]
 ) -> None:

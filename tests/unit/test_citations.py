@@ -46,7 +46,13 @@ ORIGINAL = "docs/original/"
 ELSEWHERE = {*PACKAGES, "ovs", "socket", "json"}
 """What docstrings of packages name beside their modules."""
 
-SERVICES = {"netmaster.rpc", "netplugin.rest", "netplugin.vtep", "netplugin.sock", "netplugin.socket"}
+SERVICES = {
+    "netmaster.rpc",
+    "netplugin.rest",
+    "netplugin.vtep",
+    "netplugin.sock",
+    "netplugin.socket",
+}
 """Names of the service registry, of a socket and its unit, which look like modules."""
 
 SECTION = r"(?:§\d+(?:\.\d+)*(?:-\d+)?|#\d+)"

@@ -3,14 +3,20 @@
 Docker and Mesos request an address first and create the endpoint with it afterwards
 (docs/original/netmaster-state.md §7). A reservation is a grant with an owner kind of its own. Only
 reservations are released here; one that no endpoint takes over in time is reclaimed.
+
+In swarm mode docker's managers decide when an address may be used again: that of a service never
+becomes an endpoint, and that of a task is released by a manager, some time before or after the
+task's host has deleted the endpoint. So an address stays reserved from its allocation to its
+release, whatever becomes of its endpoint; else a late release would free what was granted again.
 """
 
 from collections.abc import Container
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest
-from core import keys
+from core import ids, keys
 from core.addresses import ipv4_text, ipv6, ipv6_text, parse_range, parse_subnet6
 from core.errors import Invalid, NotFound
 from core.ids import GroupKey, NetworkId
@@ -74,16 +80,38 @@ def allocate_in_swarm(view: View, request: AllocAddressRequest, now: float) -> P
     """Reserve an address in swarm mode.
 
     Docker asks each node for a network's gateway before the network exists here. The reply is then
-    the first host address of the pool (of an IPv6 pool, its base), and nothing is reserved.
+    the first host address of the pool (of an IPv6 pool, its base), and nothing is reserved. An
+    address that an endpoint has and that is reserved is answered again: a manager that begins to
+    lead asks for all that its tasks have.
     """
-    if not request.network_id and not _networks_with(view, request.address_pool):
-        return Plan((), reply=_first_of(request.address_pool))
+    if not request.network_id:
+        found = _networks_with(view, request.address_pool)
+        if not found:
+            return Plan((), reply=_first_of(request.address_pool))
+        chosen = _swarm_network(view, found)
+        request = request.model_copy(update={"network_id": chosen.id})
+    if request.preferred:
+        network, _ = _named(view, request.network_id)
+        grant = view.addresses[network.id].grants.get(request.preferred)
+        if grant is not None and grant.reserved:
+            of6 = ":" in request.preferred
+            length = network.ipv6_subnet_len if of6 else network.subnet_len
+            return Plan((), reply=f"{request.preferred}/{length}")
     return allocate(view, request, now)
 
 
 def release(view: View, request: ReleaseAddressRequest) -> Plan:
-    """Release a reservation; any other address stays as it is, with the same reply."""
-    network, group_key = _named(view, request.network_id)
+    """Release a reservation; any other address stays as it is, with the same reply.
+
+    Without the id of a network it is of the network that `allocate_in_swarm` would choose.
+    """
+    if request.network_id:
+        network, group_key = _named(view, request.network_id)
+    else:
+        found = _networks_with(view, request.address_pool)
+        if not found:
+            raise NotFound("network not found")
+        network, group_key = _swarm_network(view, found), None
     source = address_source(view, network, group_key)
     text = request.ipv4_address
     if ":" in text:
@@ -91,6 +119,9 @@ def release(view: View, request: ReleaseAddressRequest) -> Plan:
     else:
         in_subnet4(text, source.v4.subnet)
     grant = source.addresses.grants.get(text)
+    if grant is not None and grant.reserved:
+        unreserved = replace(grant, reserved=False)
+        return Plan((Write(keys.grant(network.id, text), unreserved, new=False),), reply="success")
     if grant is None or grant.owner is not GrantOwner.RESERVATION:
         # Docker also releases the addresses of endpoints. An endpoint's grant is deleted together
         # with its record; without its record it must not be reused.
@@ -142,6 +173,12 @@ def _network_with(view: View, pool: str) -> NetworkRecord:
     if not found:
         raise NotFound("network not found")
     return max(found, key=lambda network: network.id)
+
+
+def _swarm_network(view: View, found: list[NetworkRecord]) -> NetworkRecord:
+    """Return the network that a pool stands for: one of docker's, before any other."""
+    mapped = {ids.network_id(one.network, one.tenant) for one in view.docknets.values()}
+    return max(found, key=lambda network: (network.id in mapped, network.id))
 
 
 def _of_range4(source: AddressSource, request: AllocAddressRequest) -> str:

@@ -28,11 +28,13 @@ MAX_LABELS_BYTES: Final = 64 * 1024
 """Limits of an endpoint's labels, which every agent keeps."""
 
 
-def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
+def create(
+    view: View, request: CreateEndpointRequest, now: float, *, in_swarm: bool = False
+) -> Plan:
     """Create a container's endpoint with its addresses; `now` is wall-clock time.
 
-    A requested address that is reserved is taken over from the reservation. A requested MAC address
-    is the endpoint's, if it is free.
+    A requested address that is reserved is taken over from the reservation; in swarm mode it stays
+    reserved, too. A requested MAC address is the endpoint's, if it is free.
     """
     config = request.config
     tenant = TenantName(request.tenant_name)
@@ -81,7 +83,8 @@ def create(view: View, request: CreateEndpointRequest, now: float) -> Plan:
         container_id="",
         common_name=request.common_name,
     )
-    return Plan(_create_writes(view, source, endpoint, now), reply=endpoint)
+    writes = _create_writes(view, source, endpoint, now, stays_reserved=in_swarm)
+    return Plan(writes, reply=endpoint)
 
 
 def delete(view: View, request: DeleteEndpointRequest) -> Plan:
@@ -119,7 +122,8 @@ def remove(view: View, endpoint: EndpointRecord) -> Plan:
         # Only its own grants: after a foreign write the address may belong to another owner, who
         # must keep it.
         if grant and grant.owner is GrantOwner.ENDPOINT and grant.owner_id == endpoint.key:
-            writes.append(Write(keys.grant(endpoint.network, address), None, new=False))
+            after = _reservation(endpoint, grant) if grant.reserved else None
+            writes.append(Write(keys.grant(endpoint.network, address), after, new=False))
     return Plan(tuple(writes), reply=endpoint)
 
 
@@ -231,15 +235,30 @@ def _die(view: View, request: UpdateEndpointRequest) -> Plan:
 
 
 def _create_writes(
-    view: View, source: AddressSource, endpoint: EndpointRecord, now: float
+    view: View,
+    source: AddressSource,
+    endpoint: EndpointRecord,
+    now: float,
+    *,
+    stays_reserved: bool,
 ) -> tuple[Write, ...]:
-    seq = view.next_seq
     record = Write(keys.endpoint(endpoint.key), endpoint, new=True)
-    grant = grant_write(source, endpoint.ip_address, _grant(endpoint, seq, now))
-    if not endpoint.ipv6_address:
-        return record, grant
-    return record, grant, grant_write(source, endpoint.ipv6_address, _grant(endpoint, seq + 1, now))
+    addresses = filter(None, (endpoint.ip_address, endpoint.ipv6_address))
+    grants = []
+    for number, address in enumerate(addresses):
+        before = source.addresses.grants.get(address)
+        grant = GrantRecord(
+            owner=GrantOwner.ENDPOINT,
+            owner_id=endpoint.key,
+            seq=view.next_seq + number,
+            granted_at=now,
+            reserved=stays_reserved and before is not None,
+        )
+        grants.append(grant_write(source, address, grant))
+    return record, *grants
 
 
-def _grant(endpoint: EndpointRecord, seq: int, now: float) -> GrantRecord:
-    return GrantRecord(owner=GrantOwner.ENDPOINT, owner_id=endpoint.key, seq=seq, granted_at=now)
+def _reservation(endpoint: EndpointRecord, grant: GrantRecord) -> GrantRecord:
+    """Return what an endpoint leaves of a grant that is reserved as well."""
+    owner = endpoint.group_key
+    return replace(grant, owner=GrantOwner.RESERVATION, owner_id=owner, reserved=False)

@@ -11,9 +11,11 @@ from aiohttp.test_utils import TestServer
 from contivmodel.client import MasterClient
 from contivmodel.rpc import (
     AllocAddressRequest,
+    AllocNetworkRequest,
     ConfigEP,
     CreateEndpointRequest,
     DeleteEndpointRequest,
+    FreeNetworkRequest,
     ReleaseAddressRequest,
 )
 from core.errors import MasterUnavailable, NotFound, NotLeader
@@ -56,6 +58,8 @@ async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serv
         seen.append((request.path, request.headers["Content-Type"], await request.json()))
         if request.path.endswith("Address"):
             return web.json_response({"NetworkID": "n1.default", "IPv4Address": "10.1.1.1/24"})
+        if request.path.endswith("Network"):
+            return web.json_response({"TenantName": "default", "NetworkName": "d1"})
         return web.json_response({"EndpointConfig": {"endpointID": "ep1", "labels": None}})
 
     async with MasterClient(await serve(handler)) as client:
@@ -67,6 +71,8 @@ async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serv
         await client.release_address(
             ReleaseAddressRequest(network_id="n1.default", ipv4_address="10.1.1.1")
         )
+        place = await client.alloc_network(AllocNetworkRequest(docker_id="d1"))
+        await client.free_network(FreeNetworkRequest(docker_id="d1"))
     assert (created.endpoint_id, gone.endpoint_id) == ("ep1", "ep1")
     assert address.address == "10.1.1.1/24"
     assert [path for path, _, _ in seen] == [
@@ -74,7 +80,10 @@ async def test_requests_are_what_the_routes_want_over_one_connection(serve: Serv
         "/plugin/deleteEndpoint",
         "/plugin/allocAddress",
         "/plugin/releaseAddress",
+        "/plugin/allocNetwork",
+        "/plugin/freeNetwork",
     ]
+    assert (place.tenant_name, place.network_name, place.service_name) == ("default", "d1", "")
     assert {content_type for _, content_type, _ in seen} == {"application/json"}
     assert seen[0][2]["ConfigEP"] == {"Container": "ep1", "Host": "h1"}
     assert len(connections) == 1

@@ -13,7 +13,7 @@ from contivk8s.main import SOCKET
 from daemons import flags
 from netmaster import settings as of_master
 from netplugin import settings as of_agent
-from netplugin.settings import cni_socket
+from netplugin.settings import PLUGIN_SOCKET, cni_socket
 
 ROOT: Final = Path(__file__).parents[3]
 UNITS: Final = ROOT / "deploy" / "systemd"
@@ -83,6 +83,13 @@ def test_the_socket_is_where_the_agent_and_the_plugin_look_for_it() -> None:
     assert values is not None
     assert lines("netplugin.socket", "ListenStream") == [str(cni_socket(values))]
     assert str(cni_socket(values)) == SOCKET
+
+
+def test_the_door_for_docker_is_where_docker_looks_for_the_driver() -> None:
+    unit = "netplugin-docker.socket"
+    assert lines(unit, "ListenStream") == [PLUGIN_SOCKET]
+    assert lines(unit, "Service") == ["netplugin.service"]
+    assert lines(unit, "Before") == ["docker.service"]
 
 
 def variables(path: Path) -> Mapping[str, str]:

@@ -12,9 +12,22 @@ from ipaddress import IPv4Address, IPv4Network, ip_address
 from pathlib import Path
 from typing import TypeVar
 
-from contivmodel.rpc import AllocAddressRequest, ReleaseAddressRequest, UpdateEndpointRequest
+from contivmodel.rpc import (
+    AllocAddressRequest,
+    AllocNetworkRequest,
+    ReleaseAddressRequest,
+    UpdateEndpointRequest,
+)
 from core.errors import Conflict, ContivError, Exhausted, HostError, NotFound, SwitchRefused
-from core.ids import EndpointKey, NetworkId, NetworkName, TenantName, endpoint_key, network_id
+from core.ids import (
+    EndpointKey,
+    GroupName,
+    NetworkId,
+    NetworkName,
+    TenantName,
+    endpoint_key,
+    network_id,
+)
 from netplugin.kernel.host_links import HostRoute, Nic
 from netplugin.kernel.iptables import Iptables, IptablesRule
 from netplugin.kernel.iptables_chains import Chains, OwnChains
@@ -36,6 +49,7 @@ from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
 from ofnet.world import Bridge
+from state.docker_networks import DockerPlace
 from state.records import EndpointRecord, NetworkRecord
 from tests.unit.netplugin.records import NET, endpoint
 
@@ -596,6 +610,8 @@ class FakeMaster:
         """Addresses, each after netmaster's name of its network."""
         self.asked: list[AllocAddressRequest] = []
         self.updates: list[UpdateEndpointRequest] = []
+        self.allocated: list[AllocNetworkRequest] = []
+        self.freed: list[str] = []
 
     async def create_endpoint(self, wanted: WantedEndpoint) -> Granted:
         record = await self._faults.work("create", lambda: self._create(wanted))
@@ -623,6 +639,17 @@ class FakeMaster:
 
     async def update_endpoint(self, update: UpdateEndpointRequest) -> None:
         await self._faults.work("update", lambda: self.updates.append(update))
+
+    async def allocate_network(self, wanted: AllocNetworkRequest) -> DockerPlace:
+        await self._faults.work("network", lambda: self.allocated.append(wanted))
+        return DockerPlace(
+            TenantName(wanted.tenant_name or "default"),
+            NetworkName(wanted.network_name or wanted.docker_id),
+            GroupName(wanted.service_name) or None,
+        )
+
+    async def free_network(self, docker_id: str) -> None:
+        await self._faults.work("free network", lambda: self.freed.append(docker_id))
 
     def _reserve(self, wanted: AllocAddressRequest) -> str:
         self.asked.append(wanted)

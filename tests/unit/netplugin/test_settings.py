@@ -13,6 +13,7 @@ from daemons.listen_address import ListenAddress
 from netplugin.settings import FLAGS, DockerScope, DockerSettings, Settings, resolve
 from objdb.connect import StoreAddress, StoreKind
 from ofnet.world import FwdMode, ManagementPort
+from state.records import Encap
 
 GOOD = {"mode": "kubernetes", "netmode": "vxlan", "fwdmode": "routing"}
 
@@ -163,6 +164,7 @@ ALL = {
     "AUDIT_INTERVAL": "5",
     "DOCKER_PLUGIN_SOCKET": "/p/contiv.sock",
     "DOCKER_SOCKET": "/d.sock",
+    "DOCKER_PLUGIN_NAME": "not in mode docker",
     "DOCKER_SCOPE": "global",
 }
 MEANT: dict[str, Any] = {
@@ -196,7 +198,9 @@ MEANT: dict[str, Any] = {
         plugin_socket=Path("/p/contiv.sock"),
         engine=Path("/d.sock"),
         scope=DockerScope.GLOBAL,
+        driver="contiv",
         networks=Path("/d/docker-networks"),
+        encap=Encap.VLAN,
     ),
 }
 
@@ -268,8 +272,16 @@ def test_the_settings_of_docker() -> None:
     assert "local or global" in refusal_of(mode="docker", docker_scope="swarm")
 
 
-def test_swarm_is_not_served() -> None:
-    assert "mode swarm-mode is not served" in refusal_of(mode="swarm-mode")
+def test_the_settings_of_a_swarm() -> None:
+    """A managed plugin connects to the agent, by a socket that legacy plugins are not found at."""
+    docker = resolved(mode="swarm-mode", run_dir="/r").docker
+    assert docker is not None
+    assert (docker.driver, docker.scope) == ("netplugin", DockerScope.SWARM)
+    assert docker.plugin_socket == Path("/r/docker-plugin.sock")
+    vlan = {"netmode": "vlan", "fwdmode": "bridge", "vlan_uplinks": "eth1"}
+    docker = resolved(mode="swarm-mode", docker_plugin_name="contiv/v2:1", **vlan).docker
+    assert docker is not None
+    assert (docker.driver, docker.encap) == ("contiv/v2:1", "vlan")
 
 
 def test_kubernetes_has_its_own_configuration() -> None:

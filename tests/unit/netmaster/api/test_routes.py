@@ -34,6 +34,8 @@ DOC = OperationDoc(summary="x", tag="x")
         ),
         ("POST", "/plugin/allocAddress", "/plugin/allocAddress", {}),
         ("POST", "/plugin/releaseAddress", "/plugin/releaseAddress", {}),
+        ("POST", "/plugin/allocNetwork", "/plugin/allocNetwork", {}),
+        ("POST", "/plugin/freeNetwork", "/plugin/freeNetwork", {}),
         ("POST", "/plugin/createEndpoint", "/plugin/createEndpoint", {}),
         ("POST", "/plugin/updateEndpoint", "/plugin/updateEndpoint", {}),
         ("POST", "/plugin/deleteEndpoint", "/plugin/deleteEndpoint", {}),

@@ -67,6 +67,8 @@ TABLE = [
     ("GET", "/plugin/createEndpoint", {}, "h1", ""),
     ("POST", "/plugin/allocAddress", {}, "", "master agent"),
     ("POST", "/plugin/releaseAddress", {}, "", "master agent"),
+    ("POST", "/plugin/allocNetwork", {}, "", "master agent"),
+    ("POST", "/plugin/freeNetwork", {}, "", "master agent"),
     ("GET", "/hosts", {}, "", "admin reader"),
     ("GET", "/hosts/{label}", {"label": "h1"}, "", "admin reader"),
     ("DELETE", "/hosts/{label}", {"label": "h1"}, "", "admin"),

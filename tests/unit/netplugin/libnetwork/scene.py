@@ -124,13 +124,14 @@ async def drivers(
     networks: tuple[NetworkRecord, ...] = (network(v6=True),),
     *,
     record_wait: float = 0.01,
+    in_swarm: bool = False,
 ) -> AsyncIterator[Drivers]:
     """Run an agent with both drivers."""
     async with running(outside, networks) as agent:
         files, engine = NetworkFiles(directory), FakeEngine()
         await files.load()
         names = Networks(files, agent.world, agent.records, engine, record_wait=record_wait)
-        ipam = IpamDriver(outside.master, agent.world, in_swarm=False)
+        ipam = IpamDriver(outside.master, agent.world, in_swarm=in_swarm)
         yield Drivers(
             agent=agent,
             engine=engine,

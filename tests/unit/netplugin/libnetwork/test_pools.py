@@ -147,7 +147,40 @@ async def test_in_a_swarm_any_manager_releases(world: WorldBuilder, master: Fake
     master.reserved.add(("n1.default", "10.1.0.7"))
     await ipam.release_address(b'{"PoolID":"n1.default|10.1.0.0/16","Address":"10.1.0.7"}')
     assert master.reserved == set()
+    # a pool of a network that AllocateNetwork will create
     assert await pool(ipam, Pool="10.7.0.0/24") == "10.7.0.0/24"
+    master.reserved.add(("", "10.7.0.7"))
+    await ipam.release_address(b'{"PoolID":"10.7.0.0/24","Address":"10.7.0.7"}')
+    assert master.reserved == set()
+
+
+async def test_a_node_of_a_swarm_asks_netmaster_nothing(
+    world: WorldBuilder, master: FakeMaster
+) -> None:
+    ipam = IpamDriver(master, world, in_swarm=True)
+    of_node = await pool(ipam, Pool="10.7.0.0/24", AddressSpace="contivLocal")
+    assert of_node == "node|10.7.0.0/24"
+    assert await address(ipam, PoolID=of_node, Address="10.7.0.9") == "10.7.0.9/24"
+    given = await address(ipam, PoolID=of_node, Address="10.7.0.254", Options=GATEWAY)
+    assert given == "10.7.0.254/24"
+    with pytest.raises(BadBody, match="a manager of the swarm chooses"):
+        await address(ipam, PoolID=of_node)
+    with pytest.raises(BadBody, match="is not a subnet"):
+        await pool(ipam, AddressSpace="contivLocal")
+    master.reserved.add(("", "10.7.0.9"))
+    await ipam.release_address(b'{"PoolID":"node|10.7.0.0/24","Address":"10.7.0.9"}')
+    assert (master.reserved, master.asked) == ({("", "10.7.0.9")}, [])
+
+
+async def test_what_stands_for_no_gateway_may_be_asked_for_again(
+    world: WorldBuilder, master: FakeMaster
+) -> None:
+    world.put(network("n2", gateway="", tag=2))
+    ipam = IpamDriver(master, world, in_swarm=True)
+    for own in ("n2.default|10.1.0.0/16", "10.1.0.0/16"):
+        assert await address(ipam, PoolID=own, Options=GATEWAY) == "10.1.0.0/16"
+        again = await address(ipam, PoolID=own, Address="10.1.0.0", Options=GATEWAY)
+        assert again == "10.1.0.0/16"
 
 
 def test_the_network_of_a_pool() -> None:
