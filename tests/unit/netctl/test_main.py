@@ -1,7 +1,5 @@
 """Global flags, help, and the handling of failures."""
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,11 +40,6 @@ def test_version_is_printed(words: list[str], netctl: Netctl) -> None:
     done = netctl(*words)
     assert (done.code, done.err) == (0, "")
     assert done.out == f"netctl version \nVersion: {VERSION}\nGitCommit: \nBuildTime: \n\n"
-
-
-def test_the_version_is_the_packages() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
-    assert project["project"]["version"] == VERSION
 
 
 @pytest.mark.parametrize(
