@@ -32,6 +32,7 @@ from tests.bed.waiting import eventually
 from tests.system.echoes import Way, pinging
 from tests.system.footprint import flow_ages
 from tests.system.planes import NETWORKS, add_networks, add_rules, addresses, applied
+from tests.system.rest import ask
 from tests.system.test_services import Talk, create_service, label, serving
 from tests.system.traffic import blocked, connects
 from tests.system.watcher import FIRST_PORT, Lane, Watcher, watching
@@ -191,6 +192,9 @@ def test_a_rolling_upgrade_loses_nothing(
             if daemon is not order[-1][1]:
                 assert rolling.schema().version == schema.OLDEST, "not all of them read a newer one"
                 assert not bed.store.entries(keys.LINEAGE)
+            else:
+                eventually(lambda: rolling.schema() == schema.CURRENT, "the schema is raised")
+                eventually(lambda: ask(bed, "GET", "/info").status == 200, "a term has begun")
             changed(rolling, losses, f"{what} replaced")
             if daemon is rolling.masters[-1] and masters_first:
                 bed.agents[0].stop()  # one of the older release, beside masters of this one
@@ -198,9 +202,6 @@ def test_a_rolling_upgrade_loses_nothing(
                 watcher.goes_on()
             if daemon is order[2][1]:
                 install_plugin(bed, None)
-        eventually(lambda: rolling.schema() == schema.CURRENT, "the schema is raised")
-        applied(bed)
-        changed(rolling, losses, "all of this tree")
     refuses(rolling)
     goes_back(rolling, backup)
 
