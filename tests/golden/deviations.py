@@ -229,9 +229,9 @@ def answers_neighbours(ours: Line, _case: object = None) -> bool:
     return ours.table in {10, 11} or (ours.table == 0 and ours.priority in {110, 111})
 
 
-def _lets_the_switch_choose(ours: Line, _case: Case) -> bool:
+def translates_services(ours: Line, _case: object = None) -> bool:
     """Tell whether a flow is about services, of whatever client."""
-    return ours.table in {12, 13, 14, 15} or (ours.table in {3, 6} and 1 < ours.priority < 200)
+    return ours.table in {12, 13, 14, 15, 17} or (ours.table in {3, 6} and 1 < ours.priority < 200)
 
 
 def _marked_dns(line: Line) -> bool:
@@ -247,8 +247,14 @@ def _judges_arrivals(ours: Line, case: Case) -> bool:
 
 
 def judges_fragments(ours: Line) -> bool:
-    """Tell whether a flow has fragments go where the first one may go."""
-    return ours.table < 24 and ours.priority == 210 and "nw_frag=" in ours.match
+    """Tell whether a flow has fragments go where the first one may go.
+
+    Host access translates them by connection tracking, for ports are in the first one alone.
+    """
+    if "nw_frag=" not in ours.match:
+        return False
+    host_access = (ours.table, ours.priority) in {(2, 101), (8, 102), (8, 103)}
+    return host_access or (ours.table < 24 and ours.priority == 210)
 
 
 def _dns_of_host(ours: Line, _case: Case) -> bool:
@@ -309,5 +315,5 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "fragments": lambda ours, _case: judges_fragments(ours),
     "group-source": _group_source,
     "kube-policies": lambda ours, _case: 24 <= ours.table <= 31,
-    "services-by-switch": _lets_the_switch_choose,
+    "services-by-switch": translates_services,
 }

@@ -103,9 +103,10 @@ def allocate_in_swarm(view: View, request: AllocAddressRequest, now: float) -> P
 def release(view: View, request: ReleaseAddressRequest) -> Plan:
     """Release a reservation; any other address stays as it is, with the same reply.
 
-    Without the id of a network it is of the network that `allocate_in_swarm` would choose.
+    With a pool and without the id of a network, it is of the network that `allocate_in_swarm` would
+    choose.
     """
-    if request.network_id:
+    if request.network_id or not request.address_pool:
         network, group_key = _named(view, request.network_id)
     else:
         found = _networks_with(view, request.address_pool)

@@ -162,8 +162,8 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
     if public or client == "no certificate":
         return public
     if path.startswith("/plugin/"):
-        addresses = path.endswith("Address")
-        return client == "master" or (client.startswith("agent") and (own or addresses))
+        of_the_cluster = path.endswith(("Address", "Network"))
+        return client == "master" or (client.startswith("agent") and (own or of_the_cluster))
     match client:
         case "admin":
             return True

@@ -33,8 +33,10 @@ NUMBERS = (1, 2, 3)
 POD_PORT = 5
 NET = Network(id=NetworkId("net.tenant1"), vrf=1, vlan=1, vni=1)
 _NEIGHBOURS = re.compile(r"table=1[01],|priority=11[01],")
-_OWN_SERVICES = re.compile(r"table=12, priority=100,ct_state=-inv\+trk,")
-"""Of a pod that is its own provider."""
+_FRAGMENTS = re.compile(r"table=(2, priority=101|8, priority=10[23]),.*nw_frag=yes")
+"""Between a pod and its host, by connection tracking."""
+_OWN_SERVICES = re.compile(r"table=(12, priority=10[01],ct_state=-inv\+trk|3, priority=100,ct_zone=)")
+"""Of a pod that is its own provider, and its answers to itself."""
 
 
 def host_name(number: int) -> HostLabel:
@@ -135,9 +137,9 @@ class Site:
     agent: BridgeAgent
 
     def routes(self) -> set[str]:
-        """Return the flows as the switch prints them, without neighbours and own services."""
-        found = {line for line in self.bridge.flows() if not _NEIGHBOURS.match(line)}
-        return {line for line in found if not _OWN_SERVICES.match(line)}
+        """Return the flows as the switch prints them, without those the original has none of."""
+        added = (_NEIGHBOURS, _FRAGMENTS, _OWN_SERVICES)
+        return {line for line in self.bridge.flows() if not any(kind.match(line) for kind in added)}
 
     async def becomes(self, world: World) -> None:
         """Take over another World with its changes; return when the switch has it."""

@@ -104,6 +104,6 @@ def test_a_silent_member_is_left_soon_for_another_and_each_has_longer() -> None:
     assert max(attempts) <= TTL
 
 
-def test_the_leaders_short_lease_is_renewed_at_a_quarter() -> None:
+def test_the_leaders_short_lease_is_renewed_at_an_eighth() -> None:
     _, pause = attempts_of(LEASE_ENDED, ttl=2.0, lone=True)
-    assert pause == 0.5
+    assert pause == 0.25
