@@ -231,6 +231,47 @@ def test_groups_tags_ranges_and_auxiliary_addresses(
         lacks(engine, "team")
 
 
+def test_policies_are_enforced_between_containers(
+    bed: Bed, engines: tuple[Engine, Engine]
+) -> None:
+    """A group's policy holds for its containers on both hosts, and a changed rule for those there."""
+    one, two = engines
+    bed.netctl("policy", "create", "doors")
+    rule = ("policy", "rule-add", "-d", "in", "--protocol=tcp")
+    bed.netctl(*rule, "--priority=1", "--action=deny", "doors", "1")
+    bed.netctl(*rule, "--priority=2", "--action=allow", "--port=7", "doors", "2")
+    bed.netctl("group", "create", "-p", "doors", "net1", "guarded")
+    has(two, "guarded")
+    has(one, "guarded")
+    serving = "for port in 7 8; do nc -ll -p $port -e true & done; sleep 3600"
+    for engine, name in ((one, "near"), (two, "far")):
+        engine.run(name, "guarded", command=("sh", "-c", serving))
+    one.run("asker", "net1")
+    for engine, name in ((one, "near"), (two, "far")):
+        held = engine.address(name, "guarded")
+        eventually(lambda at=held: opens(one, "asker", at, 7), f"port 7 of {name} is open")
+        assert not opens(one, "asker", held, 8)
+    bed.netctl(*rule, "--priority=3", "--action=allow", "--port=8", "doors", "3")
+    bed.netctl("policy", "rule-rm", "doors", "2")
+    for engine, name in ((one, "near"), (two, "far")):
+        held = engine.address(name, "guarded")
+        eventually(lambda at=held: opens(one, "asker", at, 8), f"port 8 of {name} is open")
+        eventually(lambda at=held: not opens(one, "asker", at, 7), f"port 7 of {name} is closed")
+    for engine in engines:
+        engine.empty()
+    eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
+    bed.netctl("group", "rm", "guarded")
+    bed.netctl("policy", "rm", "doors")
+    for engine in engines:
+        lacks(engine, "guarded")
+
+
+def opens(engine: Engine, container: str, address: str, port: int) -> bool:
+    """Return whether a TCP connection from a container is answered within a second."""
+    tried = engine.attempt("exec", container, "nc", "-w", "1", address, str(port))
+    return tried.returncode == 0
+
+
 def has(engine: Engine, name: str) -> None:
     eventually(lambda: name in networks(engine), f"{engine.label} has {name}", within=SOON)
 
