@@ -12,7 +12,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check
+.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -105,6 +105,10 @@ explore: setup
 # minutes of real packets; not part of `make test`
 soak: root setup
 	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/soak.py
+
+# minutes of a leader without processor and disk; not part of `make test`
+overload: root setup
+	@$(PYTHON) -m pytest -s -q -o cache_dir=.pytest_cache/$@ tests/system/overload.py
 
 # minutes: 160 000 connections; not part of `make test`
 spread: root setup
