@@ -23,7 +23,7 @@ from tests.bed.store import STORES, Store
 
 D = TypeVar("D", bound=Daemon)
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - the directories in it have fresh names
+MEMORY = Path("/dev/shm")
 
 # how long an example takes says nothing on a busy machine; the same examples each time judge what
 # was changed, and `make explore` looks for others

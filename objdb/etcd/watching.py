@@ -8,7 +8,7 @@ restored from a backup), the watch delivers another snapshot.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,10 +18,10 @@ from aetcd import rpc
 
 from core.errors import StoreDenied, StoreUnavailable
 from core.logs import fields
-from core.tasks import background, backoff
+from core.tasks import backoff
 from objdb.api import Delta, Entry, Snapshot, delta_of
-from objdb.etcd.channel import Channels, EtcdMember
-from objdb.etcd.errors import detail, is_stale_token, is_transient, translated
+from objdb.etcd.channel import Channels
+from objdb.etcd.watch_stream import HEARTBEAT, StreamBroken, TooSlow, WatchRefused, WatchStreams
 
 log = logging.getLogger(__name__)
 
@@ -45,17 +45,7 @@ PAGE: Final = 20_000
 PAGE_ATTEMPT: Final = 5.0
 """Seconds for one page."""
 
-HEARTBEAT: Final = 1.0
-"""Seconds between heartbeats."""
-
-MAX_MISSED_HEARTBEATS: Final = 3
-"""Heartbeats without an answer after which the watch moves to another member."""
-
-REQUIRE_LEADER: Final = ("hasleader", "true")
-"""Metadata that makes a member without a leader end the watch instead of staying silent."""
-
 _DELETE: Final = rpc.Event.DELETE
-_EOF: Final = grpc.aio.EOF  # type: ignore[attr-defined]  # missing in the stubs
 
 
 class HistoryLost(Exception):
@@ -70,14 +60,6 @@ class Rewound(HistoryLost):
     """The store has another history."""
 
 
-class _StreamBroken(Exception):
-    """The stream broke; a new one resumes after its last event."""
-
-
-class _WatchRefused(Exception):
-    """The store refused the watch: an expired token, or no permission for these keys."""
-
-
 @dataclass(frozen=True, slots=True)
 class KeyRange:
     """One key, or everything under a prefix."""
@@ -90,6 +72,10 @@ class KeyRange:
         """Return the range of all keys that start with a prefix, which ends with "/"."""
         raw = prefix.encode()
         return cls(raw, raw[:-1] + bytes([raw[-1] + 1]))
+
+    def since(self, rev: int) -> Any:
+        """Return the request to watch the range from a revision on."""
+        return rpc.WatchCreateRequest(key=self.key, range_end=self.end, start_revision=rev)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +117,7 @@ class EtcdWatcher:
 
     def __init__(self, channels: Channels, *, heartbeat: float = HEARTBEAT) -> None:
         self._channels = channels
-        self._heartbeat = heartbeat
+        self._streams = WatchStreams(channels, heartbeat)
 
     async def snapshot(self, prefix: str) -> Snapshot:
         """Return everything under a prefix at one revision, read in pages."""
@@ -180,9 +166,9 @@ class EtcdWatcher:
                 # compacted before etcd has sent it, etcd silently drops its deletes
                 # (etcd-io/etcd#18089). A start at a compacted `rev` is refused instead, which
                 # leads to a resync.
-                async with self._open_stream(member, keys, at.rev) as call:
+                async with self._streams.watch(member, keys.since(at.rev)) as watch:
                     while True:
-                        response = await self._read(call)
+                        response = _ongoing(await watch.read())
                         delays, refused = backoff(0.02, 1.0), False
                         if unverified or _looks_rewound(response.header, at):
                             await self._verify(keys, at, opened_again=unverified)
@@ -192,19 +178,19 @@ class EtcdWatcher:
                             at.rev = events[-1].kv.mod_revision
                             at.evidence = Evidence.of_event(events[-1])
                             yield events
-            except _WatchRefused as exc:
+            except WatchRefused as exc:
                 await self._authenticate_again(exc, refused=refused)
                 refused = True
                 continue
-            except (_StreamBroken, StoreUnavailable) as exc:
+            except TooSlow:
+                log.debug("watch did not read in time, resuming", extra=fields(key=_text(keys.key)))
+                unverified = True
+                continue
+            except (StreamBroken, StoreUnavailable) as exc:
                 log.debug(
                     "watch stream broken, reconnecting",
                     extra=fields(peer=member.address, error=str(exc)),
                 )
-            except asyncio.CancelledError:
-                if self._channels.interrupted():
-                    return
-                raise
             unverified = True
             self._channels.rotate(member)
             await asyncio.sleep(next(delays))
@@ -266,55 +252,7 @@ class EtcdWatcher:
                 return Snapshot(rev, entries), int(page.header.cluster_id)
             start = page.kvs[-1].key + b"\0"
 
-    @asynccontextmanager
-    async def _open_stream(
-        self, member: EtcdMember, keys: KeyRange, start: int
-    ) -> AsyncIterator[Any]:
-        """Open a watch on a member; a failure raises _StreamBroken or _WatchRefused."""
-        metadata = await self._channels.metadata()
-        call = member.watch.Watch(metadata=(*metadata, REQUIRE_LEADER))
-        create = rpc.WatchCreateRequest(key=keys.key, range_end=keys.end, start_revision=start)
-        try:
-            async with asyncio.timeout(MAX_MISSED_HEARTBEATS * self._heartbeat):
-                await call.write(rpc.WatchRequest(create_request=create))
-            async with background("watch heartbeat", self._send_heartbeats(call)):
-                yield call
-        except grpc.aio.AioRpcError as exc:
-            if is_stale_token(exc):
-                raise _WatchRefused(detail(exc)) from exc
-            if not is_transient(exc):
-                raise translated(exc) from exc
-            raise _StreamBroken(detail(exc)) from exc
-        except (TimeoutError, asyncio.InvalidStateError) as exc:
-            raise _StreamBroken(f"no heartbeat: {exc}") from exc
-        finally:
-            call.cancel()
-
-    async def _read(self, call: Any) -> Any:
-        # The answer to a heartbeat also ends this wait. Without it a frozen member, whose TCP
-        # connection stays open, would look like a prefix without changes.
-        async with asyncio.timeout(MAX_MISSED_HEARTBEATS * self._heartbeat):
-            response = await call.read()
-        if response is _EOF:
-            raise _StreamBroken("stream ended")
-        if not response.canceled:
-            return response
-        if response.compact_revision:
-            raise Compacted
-        if "permission" in response.cancel_reason or "auth" in response.cancel_reason:
-            raise _WatchRefused(response.cancel_reason)
-        raise _StreamBroken(response.cancel_reason)
-
-    async def _send_heartbeats(self, call: Any) -> None:
-        request = rpc.WatchRequest(progress_request=rpc.WatchProgressRequest())
-        try:
-            while True:
-                await asyncio.sleep(self._heartbeat)
-                await call.write(request)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            return  # the reader gets the same error
-
-    async def _authenticate_again(self, refusal: "_WatchRefused", *, refused: bool) -> None:
+    async def _authenticate_again(self, refusal: WatchRefused, *, refused: bool) -> None:
         """Get a new token, or raise StoreDenied if the last one was new already."""
         # etcd refuses a watch in the same way for an expired token and for a missing permission.
         # A second refusal, with a new token, means the latter.
@@ -335,6 +273,17 @@ def delta(events: Iterable[Any]) -> Delta:
         key = _text(event.kv.key)
         last[key] = None if event.type == _DELETE else Entry(key, event.kv.value, rev)
     return delta_of(rev, last)
+
+
+def _ongoing(response: Any) -> Any:
+    """Return a response of a watch that goes on; raise what has ended it."""
+    if not response.canceled:
+        return response
+    if response.compact_revision:
+        raise Compacted
+    if "permission" in response.cancel_reason or "auth" in response.cancel_reason:
+        raise WatchRefused(response.cancel_reason)
+    raise StreamBroken(response.cancel_reason)
 
 
 def _looks_rewound(header: Any, at: Position) -> bool:

@@ -141,9 +141,8 @@ def test_bursts_cost_no_leader_its_lock(cluster: Cluster) -> None:
     with changing(cluster) as made:
         for _ in range(BURSTS):
             kind, seconds = choices.choice(sorted(kinds)), choices.uniform(0.3, LONGEST)
-            before = made()
             kinds[kind](seconds)
-            eventually(lambda at=before: made() > at, "changes are made again", within=30)
+            goes_on(made)
             if cluster.lock() != held:
                 lost.append(f"{seconds:.2f} s without {kind}")
                 held, leader = cluster.lock(), cluster.leader()
@@ -158,9 +157,24 @@ def test_a_leader_that_stays_frozen_is_succeeded(cluster: Cluster) -> None:
         leader, held = cluster.leader(), cluster.lock()
         leader.pause()
         begun = time.monotonic()
-        eventually(lambda at=held: cluster.lock() not in {at, None}, "another one leads", within=30)
+        taken_over(cluster, held)
         took.append(time.monotonic() - begun)
         leader.resume()
-        eventually(lambda was=leader: not leads(was), "the former one follows")
+        follows(leader)
     print(f"\nhanded over after {', '.join(f'{one:.2f}' for one in took)} s")  # noqa: T201
     assert max(took) <= HANDED_OVER
+
+
+def goes_on(made: Callable[[], int]) -> None:
+    """Wait for another change."""
+    before = made()
+    eventually(lambda: made() > before, "changes are made again", within=30)
+
+
+def taken_over(cluster: Cluster, held: bytes | None) -> None:
+    """Wait until another one has the lock than it was held by."""
+    eventually(lambda: cluster.lock() not in {held, None}, "another one leads", within=30)
+
+
+def follows(master: Master) -> None:
+    eventually(lambda: not leads(master), "the former leader follows")

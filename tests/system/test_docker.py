@@ -231,10 +231,8 @@ def test_groups_tags_ranges_and_auxiliary_addresses(
         lacks(engine, "team")
 
 
-def test_policies_are_enforced_between_containers(
-    bed: Bed, engines: tuple[Engine, Engine]
-) -> None:
-    """A group's policy holds for its containers on both hosts, and a changed rule for those there."""
+def test_policies_are_enforced_between_containers(bed: Bed, engines: tuple[Engine, Engine]) -> None:
+    """A group's policy holds on both hosts, and a changed rule for containers that run already."""
     one, two = engines
     bed.netctl("policy", "create", "doors")
     rule = ("policy", "rule-add", "-d", "in", "--protocol=tcp")
@@ -248,15 +246,13 @@ def test_policies_are_enforced_between_containers(
         engine.run(name, "guarded", command=("sh", "-c", serving))
     one.run("asker", "net1")
     for engine, name in ((one, "near"), (two, "far")):
-        held = engine.address(name, "guarded")
-        eventually(lambda at=held: opens(one, "asker", at, 7), f"port 7 of {name} is open")
-        assert not opens(one, "asker", held, 8)
+        opened(one, engine.address(name, "guarded"), 7)
+        assert not opens(one, engine.address(name, "guarded"), 8)
     bed.netctl(*rule, "--priority=3", "--action=allow", "--port=8", "doors", "3")
     bed.netctl("policy", "rule-rm", "doors", "2")
     for engine, name in ((one, "near"), (two, "far")):
-        held = engine.address(name, "guarded")
-        eventually(lambda at=held: opens(one, "asker", at, 8), f"port 8 of {name} is open")
-        eventually(lambda at=held: not opens(one, "asker", at, 7), f"port 7 of {name} is closed")
+        opened(one, engine.address(name, "guarded"), 8)
+        closed(one, engine.address(name, "guarded"), 7)
     for engine in engines:
         engine.empty()
     eventually(lambda: not leftovers(bed), "nothing is left", within=SOON)
@@ -266,10 +262,18 @@ def test_policies_are_enforced_between_containers(
         lacks(engine, "guarded")
 
 
-def opens(engine: Engine, container: str, address: str, port: int) -> bool:
-    """Return whether a TCP connection from a container is answered within a second."""
-    tried = engine.attempt("exec", container, "nc", "-w", "1", address, str(port))
+def opens(engine: Engine, address: str, port: int) -> bool:
+    """Return whether a TCP connection from the container `asker` is answered within a second."""
+    tried = engine.attempt("exec", "asker", "nc", "-w", "1", address, str(port))
     return tried.returncode == 0
+
+
+def opened(engine: Engine, address: str, port: int) -> None:
+    eventually(lambda: opens(engine, address, port), f"port {port} of {address} is open")
+
+
+def closed(engine: Engine, address: str, port: int) -> None:
+    eventually(lambda: not opens(engine, address, port), f"port {port} of {address} is closed")
 
 
 def has(engine: Engine, name: str) -> None:

@@ -4,8 +4,10 @@ import asyncio
 import itertools
 import random
 import time
+from contextlib import AsyncExitStack
 from functools import partial
 
+import aiohttp
 import pytest
 from aetcd import rpc
 
@@ -299,3 +301,24 @@ async def end(backend: Backend, lease: Lease) -> None:
         assert isinstance(backend, ConsulBackend)
         assert isinstance(lease, ConsulLease)
         await backend._agents.call(lambda client: client.session.destroy(lease.id))
+
+
+@only_etcd
+async def test_the_watches_of_a_client_share_one_stream(store: Etcd, connect: Connect) -> None:
+    backend = connect(endpoint(store))
+    async with AsyncExitStack() as stack:
+        for name in ("a", "b", "c"):
+            await stack.enter_async_context(following(backend, f"{ROOT}{name}/"))
+        await eventually_async(partial(_watches, store, 3, 1), "three watches on one stream")
+    await eventually_async(partial(_watches, store, 0, 0), "no watch and no stream")
+
+
+async def _watches(store: Etcd, watches: int, streams: int) -> bool:
+    """Return whether etcd counts so many watches and streams."""
+    async with aiohttp.ClientSession() as session, session.get(f"{store.url}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    wanted = {
+        f"etcd_debugging_mvcc_watcher_total {watches}",
+        f"etcd_debugging_mvcc_watch_stream_total {streams}",
+    }
+    return wanted <= set(lines)

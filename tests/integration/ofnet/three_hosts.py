@@ -35,7 +35,9 @@ NET = Network(id=NetworkId("net.tenant1"), vrf=1, vlan=1, vni=1)
 _NEIGHBOURS = re.compile(r"table=1[01],|priority=11[01],")
 _FRAGMENTS = re.compile(r"table=(2, priority=101|8, priority=10[23]),.*nw_frag=yes")
 """Between a pod and its host, by connection tracking."""
-_OWN_SERVICES = re.compile(r"table=(12, priority=10[01],ct_state=-inv\+trk|3, priority=100,ct_zone=)")
+_OWN_SERVICES = re.compile(
+    r"table=(12, priority=10[01],ct_state=-inv\+trk|3, priority=100,ct_zone=)"
+)
 """Of a pod that is its own provider, and its answers to itself."""
 
 

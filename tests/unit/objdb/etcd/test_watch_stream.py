@@ -1,0 +1,194 @@
+"""A stream that watches share: what each of them gets, and when it ends, without an etcd."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any, cast
+
+import grpc.aio
+import pytest
+from aetcd import rpc
+
+from objdb.etcd.channel import Channels, EtcdMember
+from objdb.etcd.watch_stream import (
+    MAX_UNREAD,
+    TO_ALL,
+    StreamBroken,
+    TooSlow,
+    Watch,
+    WatchRefused,
+    WatchStreams,
+)
+
+
+class Call:
+    """The member's end of a stream: what was asked, and what it says."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[Any] = asyncio.Queue()
+        self.said: asyncio.Queue[Any] = asyncio.Queue()
+        self.cancelled = False
+
+    async def write(self, request: Any) -> None:
+        self.asked.put_nowait(request)
+
+    async def read(self) -> Any:
+        found = await self.said.get()
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.said.put_nowait(asyncio.CancelledError())
+
+    async def create(self, number: int, **fields: Any) -> Any:
+        """Answer the next request for a watch; return it."""
+        request = await self.asked.get()
+        self.said.put_nowait(rpc.WatchResponse(created=True, watch_id=number, **fields))
+        return request.create_request
+
+    def say(self, number: int, **fields: Any) -> None:
+        self.said.put_nowait(rpc.WatchResponse(watch_id=number, **fields))
+
+
+class Member:
+    """A member that opens streams; `calls` has one for each."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.watch = self
+
+    def Watch(self, metadata: Any) -> Call:  # noqa: N802 - the name in gRPC's stub
+        del metadata
+        self.calls.append(Call())
+        return self.calls[-1]
+
+
+class Site:
+    """Watches on a member; `open` adds one."""
+
+    def __init__(self, stack: AsyncExitStack, heartbeat: float) -> None:
+        self.member = Member()
+        self.token: tuple[tuple[str, str], ...] = ()
+        self._stack = stack
+        self._streams = WatchStreams(cast("Channels", self), heartbeat)
+
+    async def metadata(self) -> tuple[tuple[str, str], ...]:
+        return self.token
+
+    async def open(self, stack: AsyncExitStack | None = None) -> Watch:
+        watching = self._streams.watch(
+            cast("EtcdMember", self.member), rpc.WatchCreateRequest(key=b"k")
+        )
+        return await (stack or self._stack).enter_async_context(watching)
+
+    async def created(self, number: int, stack: AsyncExitStack | None = None) -> Watch:
+        watch = await self.open(stack)
+        await self.member.calls[-1].create(number)
+        assert (await watch.read()).created
+        return watch
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with AsyncExitStack() as stack:
+        yield Site(stack, heartbeat=60.0)
+
+
+async def test_watches_share_a_stream_and_each_gets_its_own_events(site: Site) -> None:
+    one, two = await site.created(0), await site.created(1)
+    (call,) = site.member.calls
+    call.say(1, events=[rpc.Event()])
+    call.say(TO_ALL)
+    assert len((await two.read()).events) == 1
+    assert [(await watch.read()).watch_id for watch in (one, two)] == [TO_ALL] * 2
+
+
+async def test_a_refused_watch_is_told_from_the_others_by_its_turn(site: Site) -> None:
+    one, two, three = [await site.open() for _ in range(3)]
+    (call,) = site.member.calls
+    await call.create(0)
+    await call.create(TO_ALL, canceled=True, cancel_reason="permission denied")
+    await call.create(1)
+    assert (await two.read()).cancel_reason == "permission denied"
+    assert [(await watch.read()).watch_id for watch in (one, three)] == [0, 1]
+
+
+async def test_the_end_of_a_stream_is_told_to_all_after_what_is_unread(site: Site) -> None:
+    one, two = await site.created(0), await site.open()
+    (call,) = site.member.calls
+    call.say(0, events=[rpc.Event()])
+    call.said.put_nowait(grpc.aio.EOF)  # type: ignore[attr-defined]
+    assert len((await one.read()).events) == 1
+    for watch in (one, two):
+        with pytest.raises(StreamBroken):
+            await watch.read()
+    await site.created(0)
+    assert len(site.member.calls) == 2
+
+
+async def test_a_watch_that_does_not_read_is_ended_and_no_other(site: Site) -> None:
+    slow, other = await site.created(0), await site.created(1)
+    (call,) = site.member.calls
+    for _ in range(MAX_UNREAD + 5):
+        call.say(0)
+    call.say(1)
+    assert (await other.read()).watch_id == 1
+    for _ in range(MAX_UNREAD):
+        await slow.read()
+    with pytest.raises(TooSlow):
+        await slow.read()
+    assert (await call.asked.get()).cancel_request.watch_id == 0
+
+
+async def test_a_stream_is_closed_with_its_last_watch(site: Site) -> None:
+    await site.created(0)
+    (call,) = site.member.calls
+    async with AsyncExitStack() as stack:
+        await site.created(1, stack)
+    assert (await call.asked.get()).cancel_request.watch_id == 1
+    assert not call.cancelled
+    alone = Site(AsyncExitStack(), heartbeat=60.0)
+    async with AsyncExitStack() as stack:
+        await alone.open(stack)
+    assert alone.member.calls[0].cancelled
+
+
+async def test_a_watch_that_is_removed_before_it_is_created_is_ended_then(site: Site) -> None:
+    await site.created(0)
+    (call,) = site.member.calls
+    async with AsyncExitStack() as stack:
+        await site.open(stack)
+    await call.create(1)
+    assert (await call.asked.get()).cancel_request.watch_id == 1
+
+
+async def test_another_token_is_another_stream(site: Site) -> None:
+    await site.created(0)
+    site.token = (("token", "new"),)
+    await site.created(0)
+    assert len(site.member.calls) == 2
+
+
+async def test_a_silent_member_is_asked_and_then_left() -> None:
+    async with AsyncExitStack() as stack:
+        site = Site(stack, heartbeat=0.01)
+        watch = await site.created(0)
+        with pytest.raises(StreamBroken, match="no heartbeat"):
+            await watch.read()
+        assert site.member.calls[0].asked.get_nowait().HasField("progress_request")
+
+
+async def test_an_expired_token_is_a_refusal(site: Site) -> None:
+    watch = await site.open()
+    stale = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.aio.Metadata(),
+        grpc.aio.Metadata(),
+        details="etcdserver: invalid auth token",
+        debug_error_string="",
+    )
+    site.member.calls[0].said.put_nowait(stale)
+    with pytest.raises(WatchRefused):
+        await watch.read()
