@@ -49,6 +49,7 @@ from netmaster.settings import Settings
 from objdb.api import Backend
 from objdb.connect import StoreAddress, connect
 from objdb.registration import Registration
+from objdb.shared_lease import SharedLease
 from objdb.wait_for_store import wait_for_store
 from ofnet.rpc import control, jsonrpc
 from state import codec, schema
@@ -191,7 +192,8 @@ def _instance(service: str, address: ListenAddress, version: str) -> ServiceInst
 
 def _registration(backend: Backend, instance: ServiceInstance) -> Registration:
     key = keys.service(instance.service, instance.address, instance.port)
-    return Registration(backend, key, codec.encode(instance), ttl=instance.ttl)
+    lease = SharedLease(backend, instance.ttl)
+    return Registration(backend, key, codec.encode(instance), lease=lease)
 
 
 def _announcer(registrations: dict[ServiceInstance, Registration]) -> Callable[[str], None]:

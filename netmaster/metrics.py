@@ -168,7 +168,7 @@ class MasterMetrics:
         yield labelled(ELECTIONS, self.leadership.inputs)
         services = self.registrations.items()
         yield labelled(REGISTERED, {name: float(one.registered) for name, one in services})
-        yield labelled(LEASES_LOST, {name: float(one.losses) for name, one in services})
+        yield labelled(LEASES_LOST, {name: float(one.lease.losses) for name, one in services})
         yield labelled(RELEASED, self.leadership.repaired)
 
     def _of_leader(self) -> Iterator[Reading]:

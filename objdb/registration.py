@@ -1,19 +1,19 @@
 """The service registry: one key per instance of a service, under a lease.
 
 `Registration.run` writes the instance's value to the store and keeps it there: new values are
-written in order, and after the loss of a lease the instance is registered again. Values are bytes,
-encoded by `state.codec`.
+written in order, and after the loss of the lease the instance is registered again. Values are
+bytes, encoded by `state.codec`. Next: `objdb.shared_lease`.
 """
 
 import asyncio
 import logging
-import time
 from typing import Final
 
 from core.errors import NotFound, StoreUnavailable
 from core.logs import fields
 from core.tasks import background, backoff
 from objdb.api import Absent, Backend, Change, Committed, Lease, Put, Unchanged
+from objdb.shared_lease import SharedLease, holds
 
 log = logging.getLogger(__name__)
 
@@ -24,21 +24,21 @@ TTL: Final = 10.0
 class Registration:
     """One instance of a service in the store."""
 
-    def __init__(self, backend: Backend, key: str, value: bytes, *, ttl: float = TTL) -> None:
+    def __init__(
+        self, backend: Backend, key: str, value: bytes, *, lease: SharedLease | None = None
+    ) -> None:
         self._backend = backend
         self._key = key
-        self._ttl = ttl
+        self.lease = lease or SharedLease(backend, TTL)
         self._wanted = value
         self._lease: Lease | None = None
         self._updated = asyncio.Event()
         self._synced = asyncio.Event()
-        self.losses = 0
-        """How often a lease was lost, so that the instance was registered again."""
 
     @property
     def registered(self) -> bool:
         """True while the store has the last value, under a lease that holds."""
-        return self._synced.is_set() and self._lease_holds()
+        return self._synced.is_set() and self._lease is not None and holds(self._lease)
 
     def update(self, value: bytes) -> None:
         """Register another value, such as a new role; `synced` returns once it is written."""
@@ -52,31 +52,33 @@ class Registration:
 
     async def run(self) -> None:
         """Keep the instance registered until cancelled, then deregister it."""
+        async with self.lease.used():
+            await self._keep()
+
+    async def _keep(self) -> None:
         delays = backoff(0.05, 1.0)
-        try:
-            while True:
-                # Cleared before the value is read: an update during the write wakes the next wait.
-                self._updated.clear()
-                wanted = self._wanted
-                try:
-                    await self._write_with_retries(wanted)
-                except (StoreUnavailable, NotFound) as exc:
-                    log.warning(
-                        "service registration failed, retrying",
-                        extra=fields(key=self._key, error=str(exc)),
-                    )
-                    # NotFound: the lease has ended in the store before we noticed.
-                    if isinstance(exc, NotFound) or not self._lease_holds():
-                        self.losses += self._lease is not None
-                        await self._drop_lease()
-                    await asyncio.sleep(next(delays))
-                    continue
-                delays = backoff(0.05, 1.0)
-                if wanted == self._wanted:
-                    self._synced.set()
-                await self._wait_for_change()
-        finally:
-            await self._drop_lease()
+        while True:
+            # Cleared before the value is read: an update during the write wakes the next wait.
+            self._updated.clear()
+            wanted = self._wanted
+            try:
+                await self._write_with_retries(wanted)
+            except (StoreUnavailable, NotFound) as exc:
+                log.warning(
+                    "service registration failed, retrying",
+                    extra=fields(key=self._key, error=str(exc)),
+                )
+                # NotFound: the lease has ended in the store before we noticed.
+                if self._lease is not None and (
+                    isinstance(exc, NotFound) or not holds(self._lease)
+                ):
+                    await self._lose(self._lease)
+                await asyncio.sleep(next(delays))
+                continue
+            delays = backoff(0.05, 1.0)
+            if wanted == self._wanted:
+                self._synced.set()
+            await self._wait_for_change()
 
     async def _write_with_retries(self, wanted: bytes) -> None:
         while not await self._write(wanted):
@@ -84,13 +86,12 @@ class Registration:
 
     async def _write(self, value: bytes) -> bool:
         """Replace the key's value; False if another writer changed it in between."""
-        if self._lease is None:
-            self._lease = await self._backend.lease(self._ttl)
+        lease = self._lease = await self.lease.held()
         current = await self._backend.get(self._key)
         # Checked, although this client owns the key: an earlier put whose answer was lost may
         # still arrive, and without a check it would overwrite a newer value.
         check = Absent(self._key) if current is None else Unchanged(self._key, current.rev)
-        change = Change((check,), (Put(self._key, value, self._lease),))
+        change = Change((check,), (Put(self._key, value, lease),))
         (outcome,) = await self._backend.commit([change])
         return isinstance(outcome, Committed)
 
@@ -103,19 +104,14 @@ class Registration:
             background("service update", self._wait_for_update()) as updated,
         ):
             await asyncio.wait((lost, updated), return_when=asyncio.FIRST_COMPLETED)
-        if not self._lease_holds():
+        if not holds(self._lease):
             log.warning("service lease lost, registering again", extra=fields(key=self._key))
-            self._synced.clear()
-            self.losses += 1
-            await self._drop_lease()
+            await self._lose(self._lease)
 
     async def _wait_for_update(self) -> None:
         await self._updated.wait()
 
-    def _lease_holds(self) -> bool:
-        return self._lease is not None and time.monotonic() < self._lease.valid_until
-
-    async def _drop_lease(self) -> None:
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            await lease.revoke()
+    async def _lose(self, lease: Lease) -> None:
+        self._synced.clear()
+        self._lease = None
+        await self.lease.lost(lease)

@@ -14,6 +14,7 @@ from daemons.listen_address import ANY_ADDRESS
 from netplugin.settings import Settings
 from objdb.api import Backend
 from objdb.registration import TTL, Registration
+from objdb.shared_lease import SharedLease
 from state import codec, schema
 from state.records import HostRecord, ServiceInstance
 
@@ -70,13 +71,16 @@ def rest_instance(settings: Settings, port: int, version: str) -> ServiceInstanc
 
 
 def register(
-    backend: Backend, services: list[ServiceInstance], supervisor: Supervisor
+    backend: Backend,
+    lease: SharedLease,
+    services: list[ServiceInstance],
+    supervisor: Supervisor,
 ) -> list[Registration]:
     """Register services and keep them registered for as long as the supervisor runs."""
     registrations = []
     for instance in services:
         key = keys.service(instance.service, instance.address, instance.port)
-        registration = Registration(backend, key, codec.encode(instance))
+        registration = Registration(backend, key, codec.encode(instance), lease=lease)
         supervisor.supervise(f"register {key}", registration.run())
         registrations.append(registration)
     return registrations

@@ -20,6 +20,7 @@ from netplugin.startup.dataplane import Dataplane
 from netplugin.startup.host_services import HostServices
 from netplugin.startup.pod_services import PodServices
 from objdb.registration import Registration
+from objdb.shared_lease import SharedLease
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge, World
 
@@ -34,6 +35,7 @@ class AgentMetrics:
     dataplane: Dataplane
     host_services: HostServices
     pod_services: PodServices
+    lease: SharedLease
     registrations: list[Registration]
     leader: LeaderClient
     supervisor: Supervisor
@@ -137,7 +139,7 @@ class AgentMetrics:
         held = sum(1 for one in self.registrations if one.registered)
         states = {"registered": held, "all": len(self.registrations)}
         yield labelled(names.REGISTERED, states)
-        yield single(names.LEASES_LOST, sum(one.losses for one in self.registrations))
+        yield single(names.LEASES_LOST, self.lease.losses)
         yield single(names.TASKS, self.supervisor.spawn_failures)
 
     def _bridges(self, metric: Metric, value: Callable[[BridgeAgent], float]) -> Reading:

@@ -26,6 +26,8 @@ from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
 from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
+from objdb.registration import TTL
+from objdb.shared_lease import SharedLease
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 
@@ -63,6 +65,7 @@ async def start_servers(
         )
 
     requests, calls = RequestStats(), RequestStats()
+    lease = SharedLease(clients.store, TTL)
     metrics = AgentMetrics(
         version=context.version,
         requests=requests,
@@ -70,6 +73,7 @@ async def start_servers(
         dataplane=dataplane,
         host_services=host_services,
         pod_services=pod_services,
+        lease=lease,
         registrations=[],
         leader=leader,
         supervisor=context.supervisor,
@@ -91,7 +95,7 @@ async def start_servers(
     # The settings may ask for port 0: a registration names the port that was really taken.
     bound = [control.port(bridge) for bridge in Bridge]
     services = registration.instances(settings, bound, context.version)
-    registered = registration.register(clients.store, services, context.supervisor)
+    registered = registration.register(clients.store, lease, services, context.supervisor)
     metrics.registrations.extend(registered)
     if settings.docker is None:
         await context.stack.enter_async_context(
@@ -107,7 +111,7 @@ async def start_servers(
         inspect.serve(early.listening(), app, context.tls, stats=requests)
     )
     rest = registration.rest_instance(settings, rest_port, context.version)
-    registered = registration.register(clients.store, [rest], context.supervisor)
+    registered = registration.register(clients.store, lease, [rest], context.supervisor)
     metrics.registrations.extend(registered)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -10,6 +11,7 @@ from core.tasks import background
 from objdb.api import Change, Put
 from objdb.memory import Faults, LostAnswer, MemoryBackend, MemoryStore
 from objdb.registration import Registration
+from objdb.shared_lease import SharedLease
 from tests.bed.waiting import eventually_async
 
 KEY = keys.service("netmaster", "10.0.0.1", 9999)
@@ -93,5 +95,45 @@ def _logged(caplog: pytest.LogCaptureFixture, text: str) -> Callable[[], Awaitab
 def _registered(store: MemoryStore) -> Callable[[], Awaitable[bool]]:
     async def check() -> bool:
         return value(store) is not None
+
+    return check
+
+
+async def test_instances_share_a_lease_and_are_registered_again_together(
+    backend: MemoryBackend, store: MemoryStore
+) -> None:
+    lease = SharedLease(backend, 10.0)
+    names = [keys.service("netplugin", "10.0.0.1", port) for port in (9002, 9003)]
+    registrations = [Registration(backend, name, b"1", lease=lease) for name in names]
+    async with AsyncExitStack() as stack:
+        for one in registrations:
+            await stack.enter_async_context(background("registration", one.run()))
+            await one.synced()
+        (first,) = backend.leases
+        first.expire()
+        await eventually_async(_all_there(store, names), "registered again")
+        assert len(backend.leases) == 2
+        assert lease.losses == 1
+    assert not any(store.get(name) for name in names)
+
+
+async def test_a_lease_outlives_all_but_its_last_user(
+    backend: MemoryBackend, store: MemoryStore
+) -> None:
+    lease = SharedLease(backend, 10.0)
+    names = [keys.service("netplugin", "10.0.0.1", port) for port in (9002, 9003)]
+    one, two = (Registration(backend, name, b"1", lease=lease) for name in names)
+    async with background("registration", one.run()):
+        async with background("registration", two.run()):
+            await two.synced()
+        await one.synced()
+        assert one.registered
+        assert store.get(names[0])
+    assert not store.get(names[0])
+
+
+def _all_there(store: MemoryStore, names: list[str]) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return all(store.get(name) for name in names)
 
     return check

@@ -10,6 +10,8 @@ from netplugin.masters.registration import (
     register,
 )
 from objdb.memory import MemoryBackend
+from objdb.registration import TTL
+from objdb.shared_lease import SharedLease
 from state import schema
 from state.records import HostRecord
 from tests.unit.netplugin.agent import eventually
@@ -48,9 +50,11 @@ async def test_services_last_as_long_as_the_agent_and_the_host_record_longer() -
 
     async with supervisor() as sup:
         await claim_label(backend, host_record(SETTINGS, [], "1", "id1"))
-        found = register(backend, instances(SETTINGS, [40001, 40002], "1"), sup)
+        lease = SharedLease(backend, TTL)
+        found = register(backend, lease, instances(SETTINGS, [40001, 40002], "1"), sup)
         for one in found:
             await one.synced()
+        assert len(backend.leases) == 1
         assert registered() == {
             "/contiv.io/service/netplugin/192.0.2.1:40001",
             "/contiv.io/service/netplugin/192.0.2.1:40002",

@@ -12,6 +12,9 @@ from daemons.request_stats import RequestStats
 from netplugin.masters.client import LeaderClient
 from netplugin.startup import metric_names as names
 from netplugin.startup.metrics import AgentMetrics
+from objdb.memory import MemoryBackend
+from objdb.registration import TTL
+from objdb.shared_lease import SharedLease
 from ofnet.world import Bridge
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 
@@ -34,6 +37,7 @@ def source(agent: Agent) -> AgentMetrics:
         dataplane=agent.dataplane,
         host_services=agent.host_services,
         pod_services=agent.pod_services,
+        lease=SharedLease(MemoryBackend(), TTL),
         registrations=[],
         leader=leader,
         supervisor=agent.sup,
