@@ -12,7 +12,7 @@ OLD ?= aa5f26e
 
 TEST := $(PYTHON) -m pytest $(if $(STORE),--store $(STORE))
 
-.PHONY: help root setup demo demo-down test test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check
+.PHONY: help root setup demo demo-down test test-units test-parts test-daemons test-planes check explore soak faults bench audit clean lock install uninstall deb docs install-check image-check format-check lint types imports commits unit unit-agent unit-ofnet unit-rest image manifests e2e-k8s spread overload docker-cycles upgrade-check kube-proxy-answers docker-plugin swarm-check
 
 help:
 	@echo 'make demo         run the whole system on this machine and show pods reaching each other'
@@ -56,14 +56,15 @@ demo: root setup
 demo-down:
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m tests.bed.demo down; else echo 'demo: none is up'; fi
 
-# Three parts side by side, since most of what tests do is wait.
+# Four parts side by side, since most of what tests do is wait; a new folder is in the second.
 test: root setup
-	@$(MAKE) -j3 -k test-parts test-daemons test-planes
+	@$(MAKE) -j4 -k test-units test-parts test-daemons test-planes
 
-test-parts: TESTS := $(filter-out tests/system/,$(wildcard tests/*/))
+test-units: TESTS := tests/unit/ tests/property/
+test-parts: TESTS := $(filter-out tests/system/ tests/unit/ tests/property/,$(wildcard tests/*/))
 test-daemons: TESTS := tests/system/faults $(wildcard tests/system/test_[a-l]*.py)
 test-planes: TESTS := $(wildcard tests/system/test_[m-z]*.py)
-test-parts test-daemons test-planes:
+test-units test-parts test-daemons test-planes:
 	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS)
 
 # The steps are independent: four at a time, for unit tests wait now and then; each one's output in one piece, and all

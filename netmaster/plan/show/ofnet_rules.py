@@ -16,10 +16,15 @@ from state.records import GroupRecord
 
 def policy_db(view: View) -> dict[str, dict[str, object]]:
     """Return all ofnet rules by their ids; none on an ACI fabric, which enforces policies."""
+    return {name: _shown(rule) for name, rule in ofnet_rules(view).items()}
+
+
+def ofnet_rules(view: View) -> dict[str, OfnetRule]:
+    """Return all ofnet rules by their ids, as `policy_db`."""
     if view.is_aci:
         return {}
     known = RuleScope(groups=view.groups, networks=view.networks)
-    return {rule.rule_id: _shown(rule) for rule in expand_all(_holding(view), known).values()}
+    return expand_all(_holding(view), known)
 
 
 def _holding(view: View) -> Iterator[tuple[GroupRecord, list[PolicyRule]]]:
