@@ -65,6 +65,8 @@ def told(before: View, after: View) -> dict[str, Any]:
     pairs: dict[_Pair, _Concerned] = defaultdict(_Concerned)
     complete = True
     for shift in shifts(was, will, ends):
+        if shift.source == shift.destination and ends.counts[shift.source] == 1:
+            continue  # an endpoint and itself
         pair = _pair(shift)
         if pair not in pairs and len(pairs) == MOST_CHANGES:
             complete = False
