@@ -7,9 +7,10 @@ restored from a backup), the watch delivers another snapshot.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final
 
 import grpc
@@ -137,7 +138,9 @@ class EtcdWatcher:
         """Return everything under a prefix at one revision, read in pages."""
         return (await self._snapshot(prefix))[0]
 
-    async def stream(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    async def stream(
+        self, prefix: str, *, every_revision: bool = False
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         keys, rewound = KeyRange.under(prefix), False
         at: Position | None = None
@@ -157,7 +160,8 @@ class EtcdWatcher:
             try:
                 async with aclosing(self.changes(keys, at)) as changes:
                     async for events in changes:
-                        yield delta(events)
+                        for part in _revisions(events) if every_revision else (events,):
+                            yield delta(part)
             except Compacted:
                 log.info(
                     "watched history compacted, reading all keys anew", extra=fields(key=prefix)
@@ -335,6 +339,12 @@ def delta(events: Iterable[Any]) -> Delta:
         key = _text(event.kv.key)
         last[key] = None if event.type == _DELETE else Entry(key, event.kv.value, rev)
     return delta_of(rev, last)
+
+
+def _revisions(events: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield the events of each revision."""
+    for _, part in groupby(events, lambda event: event.kv.mod_revision):
+        yield list(part)
 
 
 def _looks_rewound(header: Any, at: Position) -> bool:
