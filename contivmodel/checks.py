@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from contivmodel.wire import WireModel
 from core.errors import Invalid
@@ -105,25 +105,41 @@ M = TypeVar("M", bound=WireModel)
 
 def validate(model: M) -> M:
     """Return the model with defaults filled in. Raises Invalid for the first invalid field."""
-    filled: dict[str, Any] = {}
+    whole = filled(model)
+    for _, text in faults(whole):
+        raise Invalid(text)
+    return whole
+
+
+def filled(model: M) -> M:
+    """Return the model with the defaults of empty fields filled in."""
+    empty = {
+        attribute: check.fill
+        for attribute, _, check in _checks(type(model))
+        if check.fill and not getattr(model, attribute)
+    }
+    return model.model_copy(update=empty) if empty else model
+
+
+def faults(model: WireModel) -> Iterator[tuple[str, str]]:
+    """Yield (field, what is wrong) of the invalid fields of a model whose defaults are filled."""
     for attribute, name, check in _checks(type(model)):
-        value = getattr(model, attribute)
-        if not value and check.fill:
-            value = filled[attribute] = check.fill
-        _verify(name, value, check)
-    return model.model_copy(update=filled) if filled else model
+        fault = _fault(name, getattr(model, attribute), check)
+        if fault:
+            yield name, fault
 
 
-def _verify(name: str, value: str | int, check: Check) -> None:
+def _fault(name: str, value: str | int, check: Check) -> str:
+    """Return what is wrong with a field, in the original's words; "" if nothing is."""
     if isinstance(value, int):
         low, high = check.minimum, check.maximum
-        if (low is not None and value < low) or (high is not None and value > high):
-            raise Invalid(f"{name} Value Out of bound")
-        return
+        out = (low is not None and value < low) or (high is not None and value > high)
+        return f"{name} Value Out of bound" if out else ""
     if check.longest is not None and len(value.encode()) > check.longest:
-        raise Invalid(f"{name} string too long")
+        return f"{name} string too long"
     if check.pattern is not None and check.pattern.fullmatch(value) is None:
-        raise Invalid(f"{name} string invalid format")
+        return f"{name} string invalid format"
+    return ""
 
 
 @cache

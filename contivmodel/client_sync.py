@@ -10,8 +10,9 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from core.errors import MasterRefused, MasterUnavailable
@@ -33,6 +34,15 @@ PAGE: Final = 1000
 _LOGIN: Final = "/api/v1/auth_proxy/login/"
 
 _KEY_SAFE: Final = "$&+,:;=@"
+
+
+class Answered(NamedTuple):
+    """What a netmaster answered."""
+
+    status: int
+    reason: str
+    body: bytes
+    headers: Mapping[str, str]
 
 
 class RestClient:
@@ -120,8 +130,37 @@ class RestClient:
     def login(self, username: str, password: str) -> tuple[int, bytes]:
         """Log in at an authenticating proxy; return status and body, with a token if 200."""
         body = {"username": username, "password": password}
-        status, _, answer = self._send("POST", _LOGIN, body)
-        return status, answer
+        answered = self.send("POST", _LOGIN, json.dumps(body).encode())
+        return answered.status, answered.body
+
+    def send(
+        self, method: str, path: str, payload: bytes | None = None, **headers: str
+    ) -> Answered:
+        """Return the answer to any request; a payload is JSON. Raises MasterUnavailable."""
+        with self.opened(method, path, payload, headers) as response:
+            return Answered(
+                response.status, response.reason, response.read(), dict(response.headers)
+            )
+
+    @contextmanager
+    def opened(
+        self,
+        method: str,
+        path: str,
+        payload: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yield the answer to a request, to be read within. Raises MasterUnavailable."""
+        url = self._base + path
+        try:
+            with self._exchange(method, url, payload, headers or {}) as response:
+                yield response
+        except _BadURL as exc:
+            raise MasterUnavailable(str(exc)) from exc
+        except (OSError, http.client.HTTPException) as exc:
+            text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
+            unknown = method != "GET" and not isinstance(exc, _NotSent)
+            raise MasterUnavailable(text, outcome_unknown=unknown) from exc
 
     def _objects(self, path: str) -> list[Json]:
         found = self._ask("GET", path)
@@ -136,36 +175,23 @@ class RestClient:
         return found
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        status, reason, answer = self._send(method, path, body)
+        payload = None if body is None else json.dumps(body).encode()
+        status, reason, answer, _ = self.send(method, path, payload)
         if status != HTTPStatus.OK and not (method == "DELETE" and status == HTTPStatus.NOT_FOUND):
             raise MasterRefused(_refusal(status, reason, answer))
         return None if method == "DELETE" else _parse(answer)
 
-    def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None
-    ) -> tuple[int, str, bytes]:
-        url = self._base + path
-        try:
-            return self._exchange(method, url, body)
-        except _BadURL as exc:
-            raise MasterUnavailable(str(exc)) from exc
-        except (OSError, http.client.HTTPException) as exc:
-            text = f'{method.capitalize()} "{url}": {_go_error_text(exc)}'
-            unknown = method != "GET" and not isinstance(exc, _NotSent)
-            raise MasterUnavailable(text, outcome_unknown=unknown) from exc
-
+    @contextmanager
     def _exchange(
-        self, method: str, url: str, body: Mapping[str, Any] | None
-    ) -> tuple[int, str, bytes]:
+        self, method: str, url: str, payload: bytes | None, headers: Mapping[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
         connection = _Connection(url, secure=self._secure, timeout=self._timeout)
-        payload = None if body is None else json.dumps(body).encode()
-        headers = dict(self._headers)
-        if payload is not None:
-            headers["Content-Type"] = "application/json"
+        typed = {} if payload is None else {"Content-Type": "application/json"}
         try:
-            connection.request(method, connection.target, payload, headers)
-            response = connection.getresponse()
-            return response.status, response.reason, response.read()
+            connection.request(
+                method, connection.target, payload, {**self._headers, **typed, **headers}
+            )
+            yield connection.getresponse()
         finally:
             connection.close()
 

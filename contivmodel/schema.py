@@ -10,6 +10,8 @@ from typing import Any, Final, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from contivmodel.checks import Check
+from contivmodel.objects import RestObject
+from contivmodel.representation import fields_of
 from contivmodel.wire import INT64_MAX, WireModel
 
 Schema = dict[str, Any]
@@ -23,6 +25,16 @@ _REFERENCES: Final = "#/components/schemas/"
 def reference(model: type[WireModel]) -> Schema:
     """Return a reference to a model's schema."""
     return {"$ref": _REFERENCES + name(model)}
+
+
+def shown_reference(model: type[RestObject]) -> Schema:
+    """Return a reference to the schema of an object as API v2 shows it."""
+    return {"$ref": _REFERENCES + _shown_name(model)}
+
+
+def shown_schemas(models: Iterable[type[RestObject]]) -> dict[str, Schema]:
+    """Return name -> schema of objects as API v2 shows and takes them."""
+    return {_shown_name(model): _shown_object(model) for model in models}
 
 
 def name(model: type[WireModel]) -> str:
@@ -56,6 +68,19 @@ def _object(model: type[WireModel]) -> Schema:
         "properties": {str(field.alias): _field(field) for field in fields},
     }
     required = [str(field.alias) for field in fields if _is_required(field)]
+    return schema | {"required": required} if required else schema
+
+
+def _shown_name(model: type[RestObject]) -> str:
+    return f"{name(model)}.v2"
+
+
+def _shown_object(model: type[RestObject]) -> Schema:
+    names = fields_of(model)
+    schema = _object(model)
+    required = [each for each in schema.get("required", ()) if each in names]
+    properties = {each: schema["properties"][each] for each in names}
+    schema |= {"properties": properties, "additionalProperties": False}
     return schema | {"required": required} if required else schema
 
 

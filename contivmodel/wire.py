@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar, Final, NoReturn, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,6 +37,10 @@ class WireModel(BaseModel):
     """Base of all REST objects and bodies."""
 
     model_config = ConfigDict(populate_by_name=True, strict=True, extra="ignore", frozen=True)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return the model itself: it is never changed."""
+        return self
 
     go_package: ClassVar[str] = "contivModel"
     go_name: ClassVar[str] = ""

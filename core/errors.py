@@ -22,6 +22,10 @@ class Invalid(ContivError):
     """The request is invalid: bad syntax, bad value, or a reference to a missing object."""
 
 
+class Malformed(Invalid):
+    """The request cannot be read: no JSON, an unknown or ill-formed parameter or header."""
+
+
 class NotSupported(ContivError):
     """The request asks for something that would be ignored, with another meaning."""
 
@@ -29,7 +33,7 @@ class NotSupported(ContivError):
 
 
 class PreconditionFailed(ContivError):
-    """The request has a precondition, which netmaster cannot check (RFC 9110 §13)."""
+    """A precondition of the request does not hold, or cannot be checked (RFC 9110 §13)."""
 
     http_status = 412
 

@@ -49,6 +49,8 @@ GROUP_ID_CURSOR: Final = ROOT + "state/group-id-cursor"
 """The last group id allocated: ids are reused as late as possible (ADR 10)."""
 
 GRANTS: Final = ROOT + "ipam/"
+ANSWERS: Final = ROOT + "answers/"
+"""Answers that are kept for idempotency keys; releases without them never read this prefix."""
 HOSTS: Final = ROOT + "host/"
 SERVICES: Final = ROOT + "service/"
 COMMITS: Final = ROOT + "commit/"
@@ -68,6 +70,7 @@ LEADER_PREFIXES: Final = (
     ROOT + "oper/auto-vxlan/",
     DOCKNETS,
     GRANTS,
+    ANSWERS,
 )
 """The prefixes that the leader writes; another writer here makes it rebuild its view (ADR 9)."""
 
@@ -163,6 +166,11 @@ def parse_grant(key: str) -> tuple[NetworkId, str]:
     if not slash or not nid or not address:
         raise ValueError(f"{key!r} is not the key of an address grant")
     return NetworkId(nid), address
+
+
+def answer(digest: str) -> str:
+    """Return the key of the answer that is kept for an idempotency key, by its digest."""
+    return ANSWERS + digest
 
 
 def host(label: HostLabel) -> str:

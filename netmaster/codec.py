@@ -34,6 +34,7 @@ from netmaster.stored import (
     GroupIdCursor,
     HostAbsence,
     HostDrain,
+    KeptAnswer,
     PendingDockerNetwork,
     PendingProfile,
     Stored,
@@ -89,7 +90,13 @@ def encode(stored: Stored) -> bytes:
     if isinstance(stored, schema.SchemaStamp | Lineage):
         return _encode_of_the_store(stored)
     if isinstance(
-        stored, EndpointCleanup | HostAbsence | HostDrain | PendingProfile | PendingDockerNetwork
+        stored,
+        EndpointCleanup
+        | HostAbsence
+        | HostDrain
+        | KeptAnswer
+        | PendingProfile
+        | PendingDockerNetwork,
     ):
         return json.dumps(asdict(stored)).encode()
     return codec.encode(stored)
@@ -163,6 +170,20 @@ def _decode_drain(key: str, value: bytes) -> HostDrain:
     return HostDrain(HostLabel(label), fields.real("since"))
 
 
+def _decode_answer(key: str, value: bytes) -> KeptAnswer:
+    fields = RecordFields.parse(key, value)
+    fields.expect("digest", keys.after(keys.ANSWERS, key))
+    return KeptAnswer(
+        digest=fields.text("digest"),
+        request=fields.text("request"),
+        status=fields.number("status"),
+        key=fields.text("key"),
+        etag=fields.text("etag"),
+        body=fields.text("body"),
+        at=fields.real("at"),
+    )
+
+
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
         last = json.loads(value)["last"]
@@ -183,5 +204,6 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.CLEANUPS: _decode_cleanup,
     keys.ABSENCES: _decode_absence,
     keys.DRAINS: _decode_drain,
+    keys.ANSWERS: _decode_answer,
 }
 """Prefix or key -> decoder, for all but state records."""

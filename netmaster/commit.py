@@ -147,6 +147,7 @@ class Committer:
         self._timing = timing
         self._clock = clock
         self._tracker = RevisionTracker()
+        self._revision = 0
         # Of the term, not of the view: a rebuild of the view ends no rest.
         self._resting = AddressRest(timing.address_cooldown, clock)
         self._view = self._read(found)
@@ -206,6 +207,11 @@ class Committer:
     def view(self) -> View:
         """Return the view, pending changes included; a rebuild replaces it, so do not keep it."""
         return self._view
+
+    @property
+    def revision(self) -> int:
+        """Return the revision of the last commit of this term, or of the store when it was read."""
+        return self._revision
 
     @property
     def revisions(self) -> Mapping[str, int]:
@@ -389,6 +395,7 @@ class Committer:
         for pending, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Committed):
                 self._tracker.committed(pending.ops, outcome.rev)
+                self._revision = max(self._revision, outcome.rev)
                 self._stats.committed(outcome.rev, self._clock())
                 if not pending.done.done():
                     pending.done.set_result(None)
@@ -422,6 +429,7 @@ class Committer:
         """Return the view of a snapshot, and restart the tracking of revisions there."""
         view = View.load({key: entry.value for key, entry in found.entries.items()}, self._resting)
         self._tracker.restart(found)
+        self._revision = found.rev
         return view
 
     async def _snapshot(self) -> Snapshot:

@@ -30,6 +30,9 @@ from netmaster.api.metrics import metrics_route
 from netmaster.api.proxy import Proxy
 from netmaster.api.server import RestServer
 from netmaster.api.status import StatusApi
+from netmaster.api.v2 import event_stream
+from netmaster.api.v2.event_log import EventLog
+from netmaster.api.v2.event_stream import EventStreams
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
@@ -126,11 +129,14 @@ async def run(settings: Settings, version: str) -> None:
             registrations={one.service: made for one, made in registrations.items()},
             reports=agents.nodes,
         )
+        events = EventLog()
+        server.own[event_stream.PATH] = EventStreams(events, parties.access).answer
         server.own[metrics_page.PATH] = metrics_route(MetricsPage(metrics), parties.access)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())
         tasks.supervise("leadership", _be_candidate(settings.store, backend, leadership))
+        tasks.supervise("events", _follow(settings.store, backend, events))
         tasks.supervise("watchdog", feed_watchdog())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         notify(READY)
@@ -167,6 +173,12 @@ async def _be_candidate(store: StoreAddress, backend: Backend, leadership: Leade
     stamp = await wait_for_store(store, backend, keys.SCHEMA)
     schema.check(stamp.value if stamp else None)
     await leadership.run()
+
+
+async def _follow(store: StoreAddress, backend: Backend, events: EventLog) -> None:
+    """Keep the changes of objects, once the store answers, for those who watch them."""
+    await wait_for_store(store, backend, keys.SCHEMA)
+    await events.follow(backend)
 
 
 async def _listen(server: RestServer, settings: Settings, tls: TlsContexts | None) -> ListenAddress:

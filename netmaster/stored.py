@@ -107,6 +107,23 @@ class PendingDockerNetwork:
         return keys.docknet_doubt(self.id)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptAnswer:
+    """The answer to a change that a client may send again with the same idempotency key.
+
+    `digest` stands for the client and its key, `request` for what it asked. `status`, the object's
+    `key`, `etag` and `body` are those of the answer. `at` is the wall-clock time of the change.
+    """
+
+    digest: str
+    request: str
+    status: int
+    key: str
+    etag: str
+    body: str
+    at: float
+
+
 PendingEffect = PendingProfile | PendingDockerNetwork
 """External objects whose state may differ from the store."""
 
@@ -118,6 +135,7 @@ Stored = (
     | HostAbsence
     | HostDrain
     | PendingEffect
+    | KeptAnswer
     | SchemaStamp
     | Lineage
     | bytes

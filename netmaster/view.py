@@ -6,8 +6,9 @@ Built from the store's bytes (`View.load`) and updated by `apply` with committed
 among ten thousand.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from contivmodel.objects import Link, RestObject
 from core import ids, keys
@@ -35,6 +36,7 @@ from netmaster.stored import (
     GroupIdCursor,
     HostAbsence,
     HostDrain,
+    KeptAnswer,
     PendingDockerNetwork,
     PendingEffect,
     PendingProfile,
@@ -64,6 +66,7 @@ _Plain = (
     | EndpointCleanup
     | HostAbsence
     | HostDrain
+    | KeptAnswer
     | PendingEffect
 )
 _LOAD_RANK: Final = {
@@ -118,6 +121,7 @@ class View:
         self.cleanups: dict[str, EndpointCleanup] = {}
         self.absences: dict[HostLabel, HostAbsence] = {}
         self.drains: dict[HostLabel, HostDrain] = {}
+        self.answers: dict[str, KeptAnswer] = {}
         self.pending_effects: dict[str, PendingEffect] = {}
         self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
@@ -175,6 +179,18 @@ class View:
             else:
                 self._put(write.key, write.record)
 
+    def copy(self) -> "View":
+        """Return a view of the same content, to which writes can be applied on trial."""
+        # Records are immutable, so both views have the same ones; only what holds them is copied.
+        records: tuple[Mapping[Any, object], ...] = (
+            *(self.endpoints, self.networks, self.groups, self.services, self.bgps, self.docknets),
+            *(self.cleanups, self.absences, self.drains, self.answers, self.pending_effects),
+            *(of.grants for of in self.addresses.values()),
+            *self.orphaned_rules.values(),
+        )
+        held = (record for each in records for record in each.values())
+        return copy.deepcopy(self, {id(record): record for record in held})
+
     def read(self, kind: str, key: str) -> RestObject | None:
         """Return a REST object with its link-sets; None if there is none."""
         stored = self.objects[kind].get(key)
@@ -226,6 +242,7 @@ class View:
                 | EndpointCleanup()
                 | HostAbsence()
                 | HostDrain()
+                | KeptAnswer()
                 | PendingProfile()
                 | PendingDockerNetwork()
             ):
@@ -272,6 +289,8 @@ class View:
                 self.absences[record.label] = record
             case HostDrain():
                 self.drains[record.label] = record
+            case KeptAnswer():
+                self.answers[record.digest] = record
             case PendingProfile() | PendingDockerNetwork():
                 self.pending_effects[key] = record
 
@@ -308,6 +327,8 @@ class View:
             del self.absences[HostLabel(keys.after(keys.ABSENCES, key))]
         elif key.startswith(keys.DRAINS):
             del self.drains[HostLabel(keys.after(keys.DRAINS, key))]
+        elif key.startswith(keys.ANSWERS):
+            del self.answers[keys.after(keys.ANSWERS, key)]
         elif key.startswith((keys.ACI_LAUNCHES, keys.DOCKNET_DOUBTS)):
             del self.pending_effects[key]
         else:

@@ -230,8 +230,12 @@ class Backend(Protocol):
         A late copy of the latter may overwrite a later write: use checks where that matters.
         """
 
-    def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    def watch(
+        self, prefix: str, *, every_revision: bool = False
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost.
+
+        With `every_revision` each delta is of one revision, from a store that has a history (etcd).
 
         A store that went back yields a rewound snapshot, also if it has passed the last revision
         again meanwhile. Consul has no history: there it is certain only if the keys under the

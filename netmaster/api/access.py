@@ -116,6 +116,8 @@ def _for_its_own(asked: AccessRequest, who: Identity | None) -> AccessRequest:
     match classify(asked.route):
         case RouteClass.ENDPOINT_CALLS:
             return replace(asked, host=who.name)
+        case RouteClass.TENANT_OBJECTS if asked.method == "POST" and not asked.tenant:
+            return replace(asked, tenant=min(who.tenants, default=""))
         case RouteClass.ENDPOINTS if not is_list(asked):
             return replace(asked, tenant=min(who.tenants, default=""))
         case _:

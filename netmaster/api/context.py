@@ -1,11 +1,11 @@
 """What handlers of requests get: the request, and the parts of a leader that answer it.
 
-`netmaster.api.leader` makes both; `netmaster.api.handlers` uses them. Knows nothing of HTTP beyond
-the path's parameters, the body and its type.
+`netmaster.api.leader` makes both; `netmaster.api.handlers` and `netmaster.api.v2.handlers` use
+them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -27,7 +27,7 @@ class ApiRequest:
     `parameters` are the values of the route's path parameters. `body` reads the body when it is
     called, so that a request that is refused for its path or type is refused without that.
     `access` is what its client may do, None for everything; `query` is what stands behind the
-    path's `?`, encoded.
+    path's `?`, encoded. `headers` are looked up without regard to case.
     """
 
     body: Callable[[], Awaitable[bytes]]
@@ -35,6 +35,9 @@ class ApiRequest:
     parameters: Mapping[str, str]
     access: Access | None = None
     query: str = ""
+    method: str = ""
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema
-from core.errors import Invalid
+from core.errors import Malformed
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.replies import json_reply
 from netmaster.plan.show import endpoint_pages
@@ -52,7 +52,7 @@ QUERY: Final = {
 
 
 async def list_endpoints(leader: LeaderContext, request: ApiRequest) -> web.Response:
-    """Answer a page of the endpoints that the client may see. Raises Invalid for a bad query."""
+    """Answer a page of the endpoints that the client may see. Raises Malformed for a bad query."""
     try:
         asked = parse_qs(
             request.query,
@@ -61,7 +61,7 @@ async def list_endpoints(leader: LeaderContext, request: ApiRequest) -> web.Resp
             max_num_fields=MOST_PARAMETERS,
         )
     except ValueError as exc:
-        raise Invalid(f"the query cannot be read: {exc}") from exc
+        raise Malformed(f"the query cannot be read: {exc}") from exc
     wanted = endpoint_pages.query(asked)
     if request.access:
         wanted = replace(wanted, tenants=request.access.tenants)

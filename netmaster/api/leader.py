@@ -13,8 +13,9 @@ from urllib.parse import parse_qsl, quote, unquote
 from aiohttp import web
 
 from core.errors import NotSupported, PreconditionFailed
+from netmaster.api import problems
 from netmaster.api.context import ApiRequest, LeaderContext
-from netmaster.api.replies import may_change, moved, not_found
+from netmaster.api.replies import may_change, moved, not_found, problem
 from netmaster.api.route_table import ROUTE_FINDER
 from netmaster.api.routes import cleaned
 from netmaster.api.server import ROUTE, read_body
@@ -41,11 +42,11 @@ class Leader:
                 return moved(quote(clean, safe=_PATH_SAFE) + query_mark + query)
         found = ROUTE_FINDER.find(request.method, path)
         if found is None:
-            return not_found()
+            return unrouted(path)
         control, route = self._context.access, found.route
         request[ROUTE] = route.pattern
         access = await control.admit(request, route.pattern, found.parameters) if control else None
-        if may_change(request):
+        if may_change(request) and not problems.is_asked_by(path):
             _refuse_conditions(request.headers, query)
         asked = ApiRequest(
             body=partial(read_body, request),
@@ -53,12 +54,25 @@ class Leader:
             parameters=found.parameters,
             access=access,
             query=query,
+            method=request.method,
+            path=path,
+            headers=request.headers,
         )
         return await route.handler(self._context, asked)
 
 
+def unrouted(path: str) -> web.Response:
+    """Return the answer to a path that is unknown, or to one of API v2 that lacks the method."""
+    methods = ROUTE_FINDER.methods(path) if problems.is_asked_by(path) else []
+    if not methods:
+        return not_found()
+    answer = problem(problems.NO_METHOD, f"{path} has the methods {', '.join(methods)}")
+    answer.headers["Allow"] = ", ".join(methods)
+    return answer
+
+
 def _refuse_conditions(headers: Mapping[str, str], query: str) -> None:
-    """Refuse a change that is to be made under a condition, or not at all.
+    """Refuse a change outside of API v2 that is to be made under a condition, or not at all.
 
     To ignore either would make a change that the client did not ask for.
     """

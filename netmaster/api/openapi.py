@@ -6,9 +6,11 @@ In comes `netmaster.api.route_table.ROUTES`; out comes the document that `/opena
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from contivmodel.schema import TEXT, Schema, reference, schemas
+from contivmodel.schema import TEXT, Schema, reference, schemas, shown_schemas
 from netmaster.api import problems
 from netmaster.api.routes import OperationDoc, Route
+from netmaster.api.v2 import queries
+from netmaster.codec import KINDS
 from netmaster.stored import CleanupCategory
 
 H = TypeVar("H")
@@ -38,23 +40,35 @@ _FAILURES: Final[Schema] = {
     "500": _REFUSAL,
 }
 _PROBLEM: Final[Schema] = {
-    "description": "refused or failed; `detail` says why (RFC 9457)",
+    "description": "refused or failed; `detail` says why, `remedy` what to do (RFC 9457)",
     "content": {
         problems.MEDIA: {
             "schema": {
                 "type": "object",
                 "properties": {
-                    **dict.fromkeys(("type", "title", "detail"), TEXT),
+                    **dict.fromkeys(("type", "title", "detail", "remedy"), TEXT),
                     "status": {"type": "integer"},
+                    "errors": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {"pointer": TEXT, "detail": TEXT},
+                        },
+                    },
                 },
             }
         }
     },
 }
 _PROBLEMS: Final[Schema] = {
-    **_FAILURES,
-    **dict.fromkeys(("400", "401", "403", "500", "503"), _PROBLEM),
+    **dict.fromkeys(map(str, sorted({kind.status for kind in problems.KINDS})), _PROBLEM),
+    "404": {**_PROBLEM, "content": {**_FAILURES["404"]["content"], **_PROBLEM["content"]}},
 }
+_QUERY_SCHEMAS: Final[dict[str, Schema]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": queries.MOST},
+    queries.DRY_RUN: {"type": "boolean"},
+}
+"""Query parameter -> its schema if it is not a text."""
 
 
 def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
@@ -78,7 +92,7 @@ def document(routes: Iterable[Route[H]], version: str) -> dict[str, Any]:
             "POST and PUT both create an object, or update it where it exists.",
         },
         "paths": paths,
-        "components": {"schemas": schemas(models)},
+        "components": {"schemas": schemas(models) | shown_schemas(KINDS.values())},
     }
 
 
@@ -92,18 +106,35 @@ def _operation(operation: OperationDoc, failures: Schema) -> Schema:
                 "description": "done",
                 "content": {operation.media: {"schema": operation.answer}},
             },
+            **{
+                str(status): _answer(operation.media, schema)
+                for status, schema in operation.answers.items()
+            },
             **failures,
         },
     }
-    if operation.query:
+    if operation.query or operation.headers:
         shown["parameters"] = [
-            {"name": name, "in": "query", "description": text, "schema": TEXT}
-            for name, text in operation.query.items()
+            *(_parameter("query", *each) for each in operation.query.items()),
+            *(_parameter("header", *each) for each in operation.headers.items()),
         ]
+    taken = operation.content
     if operation.body is not None:
-        content = {"application/json": {"schema": reference(operation.body)}}
+        taken = {"application/json": reference(operation.body)}
+    if taken:
+        content = {media: {"schema": schema} for media, schema in taken.items()}
         shown["requestBody"] = {"required": True, "content": content}
     return shown
+
+
+def _answer(media: str, schema: Schema | None) -> Schema:
+    described: Schema = {"description": "done"}
+    return described if schema is None else {**described, "content": {media: {"schema": schema}}}
+
+
+def _parameter(place: str, name: str, text: str) -> Schema:
+    schema = _QUERY_SCHEMAS.get(name, TEXT)
+    return {"name": name, "in": place, "description": text, "schema": schema}
 
 
 def _camel_case(words: str) -> str:

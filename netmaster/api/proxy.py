@@ -39,7 +39,7 @@ from core.tasks import background
 from daemons.tls import TlsContexts, peer_identity
 from daemons.tls_faults import cause
 from netmaster.api.follower_info import is_info, with_follower
-from netmaster.api.replies import error, may_change, unknown_outcome
+from netmaster.api.replies import failure, may_change, unknown_outcome
 from netmaster.api.server import ROUTE, read_body
 from netmaster.auth.forwarding import FORWARDED_IDENTITY, forwarded
 from netmaster.commit import NO_LEADER
@@ -135,7 +135,7 @@ class Proxy:
             silent = f"Leader {leader} does not answer: {cause(exc)}"
             if may_change(request) and not isinstance(exc, _NOT_SENT):
                 return unknown_outcome(request, silent)
-            return _bad_gateway(silent)
+            return _bad_gateway(request, silent)
 
     async def _current_leader(self) -> str | None:
         try:
@@ -194,9 +194,9 @@ class Proxy:
                     return
 
 
-def _bad_gateway(text: str) -> web.Response:
+def _bad_gateway(request: web.BaseRequest, text: str) -> web.Response:
     """Return the answer to a request that has changed nothing, for want of a leader."""
-    answer = error(502, text)
+    answer = failure(request, 502, text)
     answer.headers[HEADER] = Outcome.REFUSED
     answer.headers["Retry-After"] = "1"
     return answer

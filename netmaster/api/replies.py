@@ -57,6 +57,21 @@ def error(status: int, text: str) -> web.Response:
     return web.Response(status=status, body=f"{text}\n".encode(), headers=_ERROR)
 
 
+def failure(request: web.BaseRequest, status: int, text: str) -> web.Response:
+    """Return a failure that is no error of `core.errors`, in the form of the request's API."""
+    if problems.is_asked_by(request.raw_path):
+        return problem(problems.of_status(status), text)
+    return error(status, text)
+
+
+def problem(
+    kind: problems.ProblemKind, detail: str, faults: list[dict[str, str]] | None = None
+) -> web.Response:
+    """Return a failure of API v2."""
+    body = problems.body(kind, detail, faults)
+    return web.Response(status=kind.status, body=body, headers={"Content-Type": problems.MEDIA})
+
+
 def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
     """Return an error of `core.errors` with the status of its class, and what became of the change.
 
@@ -65,7 +80,7 @@ def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
     if outcome_is_unknown(exc) and may_change(request):
         return unknown_outcome(request, str(exc))
     if problems.is_asked_by(request.raw_path):
-        answer = _problem(exc)
+        answer = problem(problems.kind_of(exc), str(exc), problems.faults_of(exc))
     else:
         answer = error(exc.http_status, str(exc))
     if isinstance(exc, NotFound):
@@ -74,25 +89,19 @@ def refusal(request: web.BaseRequest, exc: ContivError) -> web.Response:
         answer.headers[HEADER] = Outcome.REFUSED
     if isinstance(exc, LoginDelayed):
         answer.headers["Retry-After"] = str(exc.retry_after)
-    if isinstance(exc, StoreUnavailable | NotLeader):
+    if isinstance(exc, StoreUnavailable | NotLeader | problems.TooManyWatches):
         answer.headers["Retry-After"] = "1"
     return answer
 
 
-def _problem(exc: ContivError) -> web.Response:
-    status, title = problems.status_of(exc)
-    text = problems.body(status, title, str(exc))
-    return web.Response(status=status, body=text, headers={"Content-Type": problems.MEDIA})
-
-
 def unknown_outcome(request: web.BaseRequest, reason: str) -> web.Response:
     """Return the answer to a change that may have been made, or may be made yet."""
-    # 500, since the original's clients show the text of no other status.
-    answer = error(
-        500,
-        f"outcome unknown: {request.method} {request.raw_path} may have been done; ask again: "
-        f"{reason}",
-    )
+    what = f"{request.method} {request.raw_path} may have been done"
+    if problems.is_asked_by(request.raw_path):
+        answer = problem(problems.UNKNOWN_OUTCOME, f"{what}: {reason}")
+    else:
+        # 500, since the original's clients show the text of no other status.
+        answer = error(500, f"outcome unknown: {what}; ask again: {reason}")
     answer.headers[HEADER] = Outcome.UNKNOWN
     answer.headers["Retry-After"] = "1"
     return answer

@@ -24,6 +24,7 @@ from netmaster.api.hosts import DRAINED_SCHEMA, HOST_SCHEMA, REMOVED_SCHEMA
 from netmaster.api.objects import ENDPOINTS, KINDS, ObjectClass
 from netmaster.api.replies import json_reply
 from netmaster.api.routes import TEXT, OperationDoc, Route, RouteFinder
+from netmaster.api.v2 import routes as v2
 
 API: Final = "/api/v1/"
 
@@ -93,6 +94,8 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
         handlers.inspect_endpoint,
         _json("inspect endpoint", "endpoint", _operational_state()),
     ),
+    *v2.object_routes(KINDS.values()),
+    *v2.other_routes(),
     Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest

@@ -26,9 +26,10 @@ TEXT: Final = "text/plain"
 class OperationDoc:
     """What the OpenAPI document says of a route.
 
-    `answer` is the schema of a successful answer and `media` its content type; `body` is the model
-    of the request's body, None for a request without one. `query` says what each query parameter
-    asks for.
+    `answer` is the schema of a successful answer and `media` its content type; `answers` are those
+    with another status than 200, without content if None. `body` is the model of the request's
+    body, None for a request without one; `content` is instead the schema by content type. `query`
+    and `headers` say what each parameter asks for.
     """
 
     summary: str
@@ -37,6 +38,9 @@ class OperationDoc:
     media: str = JSON
     body: type[WireModel] | None = None
     query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[int, Schema | None] = field(default_factory=dict)
+    content: Mapping[str, Schema] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ class RouteFinder(Generic[H]):
     """Finds the route of a request; ValueError for two routes with one method and pattern."""
 
     def __init__(self, routes: Iterable[Route[H]]) -> None:
+        self._methods: set[str] = set()
         self._exact: dict[tuple[str, str], Route[H]] = {}
         # A pattern's shape is the set of positions of its parameters. There are few shapes, so
         # blanking those positions of a path and looking the rest up costs the same for any
@@ -90,9 +95,14 @@ class RouteFinder(Generic[H]):
                 return RouteMatch(route, dict(zip(route.parameters, values, strict=True)))
         return None
 
+    def methods(self, path: str) -> list[str]:
+        """Return the methods that a path has, in alphabetical order."""
+        return sorted(method for method in self._methods if self.find(method, path))
+
     def _add(self, route: Route[H]) -> None:
         segments = route.pattern.split("/")
         shape = frozenset(at for at, segment in enumerate(segments) if _is_parameter(segment))
+        self._methods.add(route.method)
         key = route.method, _blanked(segments, shape)
         if key in self._by_shape or (route.method, route.pattern) in self._exact:
             raise ValueError(f"{route.method} {route.pattern} is in the table twice")

@@ -24,7 +24,7 @@ from daemons.http import GuardedSite
 from daemons.listen_address import ANY_ADDRESS, ListenAddress
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
 from netmaster.api.bodies import MAX_BODY, BodyBudget, BodyLimits, BodyShare
-from netmaster.api.replies import error, not_found, refusal
+from netmaster.api.replies import failure, not_found, refusal
 from netmaster.commit import NO_LEADER
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,6 @@ async def leaderless(_: web.BaseRequest) -> web.StreamResponse:
 class RestServer:
     """Listens on any number of addresses and answers with the current role.
 
-    A change of `role` takes effect with the next request; connections and listeners stay. GET
     A change of `role` takes effect with the next request; connections and listeners stay.
     """
 
@@ -158,10 +157,10 @@ def _failed(request: web.BaseRequest, exc: BaseException) -> web.StreamResponse:
     if isinstance(exc, ContivError):
         return refusal(request, exc)
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
-        return error(413, f"request body is larger than {MAX_BODY} bytes")
+        return failure(request, 413, f"request body is larger than {MAX_BODY} bytes")
     log.error(
         "request failed",
         exc_info=exc,
         extra=fields(method=request.method, path=request.raw_path),
     )
-    return error(500, f"internal error: {type(exc).__name__}: {exc}")
+    return failure(request, 500, f"internal error: {type(exc).__name__}: {exc}")

@@ -30,7 +30,7 @@ class RouteClass(Enum):
     TENANTS = auto()
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
-    """Inspection of an endpoint, and lists of endpoints."""
+    """Inspection of an endpoint; lists of endpoints, of addresses in use and of changes."""
     CLUSTER_STATE = auto()
     """Inspection of the global settings."""
     CLUSTER_OBJECTS = auto()
@@ -69,10 +69,15 @@ _ROUTES: Final = (
     ("/api/v1/auth_proxy/*", RouteClass.ACCOUNTS),
     ("/api/v1/inspect/endpoints/*", RouteClass.ENDPOINTS),
     ("/api/v2/endpoints", RouteClass.ENDPOINTS),
+    ("/api/v2/ipam", RouteClass.ENDPOINTS),
+    ("/api/v2/events", RouteClass.ENDPOINTS),
+    ("/api/v2/hosts", RouteClass.HOSTS),
+    ("/api/v2/hosts/*", RouteClass.HOSTS),
+    ("/api/v2/globals/{key}/state", RouteClass.CLUSTER_STATE),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""
-_OBJECT_PREFIXES: Final = ("/api/v1/inspect/", "/api/v1/")
+_OBJECT_PREFIXES: Final = ("/api/v1/inspect/", "/api/v1/", "/api/v2/")
 
 
 def classify(route: str) -> RouteClass | None:

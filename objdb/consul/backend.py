@@ -45,7 +45,12 @@ class ConsulBackend:
         marker = None if writer is None else keys.commit(writer)
         return await self._committer.commit(changes, fence, marker)
 
-    def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    def watch(
+        self,
+        prefix: str,
+        *,
+        every_revision: bool = False,  # noqa: ARG002 - there is no history
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
         return self._reader.stream(prefix)
 

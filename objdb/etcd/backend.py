@@ -49,9 +49,11 @@ class EtcdBackend:
         marker = None if writer is None else keys.commit(writer)
         return await self._committer.commit(changes, fence, marker)
 
-    def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    def watch(
+        self, prefix: str, *, every_revision: bool = False
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
-        return self._watcher.stream(prefix)
+        return self._watcher.stream(prefix, every_revision=every_revision)
 
     async def lease(self, ttl: float) -> Lease:
         """Return a new lease, renewed until revoked or lost."""

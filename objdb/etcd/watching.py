@@ -7,9 +7,10 @@ restored from a backup), the watch delivers another snapshot.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final
 
 import grpc
@@ -123,7 +124,9 @@ class EtcdWatcher:
         """Return everything under a prefix at one revision, read in pages."""
         return (await self._snapshot(prefix))[0]
 
-    async def stream(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    async def stream(
+        self, prefix: str, *, every_revision: bool = False
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield the items of `Backend.watch`."""
         keys, rewound = KeyRange.under(prefix), False
         at: Position | None = None
@@ -143,7 +146,8 @@ class EtcdWatcher:
             try:
                 async with aclosing(self.changes(keys, at)) as changes:
                     async for events in changes:
-                        yield delta(events)
+                        for part in _revisions(events) if every_revision else (events,):
+                            yield delta(part)
             except Compacted:
                 log.info(
                     "watched history compacted, reading all keys anew", extra=fields(key=prefix)
@@ -284,6 +288,12 @@ def _ongoing(response: Any) -> Any:
     if "permission" in response.cancel_reason or "auth" in response.cancel_reason:
         raise WatchRefused(response.cancel_reason)
     raise StreamBroken(response.cancel_reason)
+
+
+def _revisions(events: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield the events of each revision."""
+    for _, part in groupby(events, lambda event: event.kv.mod_revision):
+        yield list(part)
 
 
 def _looks_rewound(header: Any, at: Position) -> bool:

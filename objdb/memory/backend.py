@@ -77,7 +77,12 @@ class MemoryBackend:
             raise StoreUnavailable("answer lost", outcome_unknown=True)
         return outcomes
 
-    async def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    async def watch(
+        self,
+        prefix: str,
+        *,
+        every_revision: bool = False,  # noqa: ARG002 - there is no history
+    ) -> AsyncIterator[Snapshot | Delta]:
         """Yield a Snapshot, then Deltas, and another Snapshot whenever events were lost."""
         reader = self.store.subscribe(prefix, self.faults)
         self._readers.add(reader)

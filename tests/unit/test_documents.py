@@ -119,6 +119,14 @@ def test_the_pipeline_page_has_every_priority() -> None:
         assert low <= priority <= high, name
 
 
+# -- API v2 ------------------------------------------------------------------------------------
+
+
+def test_the_page_of_api_v2_is_that_of_the_routes() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "api-page"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0, "run scripts/api-page"
+
+
 # -- troubleshooting ---------------------------------------------------------------------------
 
 

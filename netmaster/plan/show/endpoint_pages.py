@@ -14,7 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final, NamedTuple
 
 from core import ids
-from core.errors import Invalid
+from core.errors import Malformed
 from core.ids import EndpointKey, GroupKey, HostLabel, NetworkName, TenantName
 from netmaster.view import View
 from state.records import EndpointRecord, NetworkRecord
@@ -54,7 +54,7 @@ class Page(NamedTuple):
 
 
 def query(asked: Mapping[str, Collection[str]]) -> EndpointQuery:
-    """Return the query of a request's parameters. Raises Invalid for one that is not known.
+    """Return the query of a request's parameters. Raises Malformed for one that is not known.
 
     Only `label` (`key` or `key=value`, all of which must be there) may be given several times.
     """
@@ -62,9 +62,9 @@ def query(asked: Mapping[str, Collection[str]]) -> EndpointQuery:
     names = (known - {"labels"}) | {"label"}
     for name, values in asked.items():
         if name not in names:
-            raise Invalid(f"unknown parameter {name}; known are {', '.join(sorted(names))}")
+            raise Malformed(f"unknown parameter {name}; known are {', '.join(sorted(names))}")
         if len(values) > 1 and name != "label":
-            raise Invalid(f"parameter {name} is given {len(values)} times")
+            raise Malformed(f"parameter {name} is given {len(values)} times")
     single = {name: next(iter(values)) for name, values in asked.items() if name != "label"}
     read: dict[str, Any] = {
         **single,
@@ -160,7 +160,7 @@ def _addresses(record: EndpointRecord) -> Iterator[ipaddress.IPv4Address | ipadd
 def _label(text: str) -> tuple[str, str | None]:
     name, separator, value = text.partition("=")
     if not name:
-        raise Invalid(f"parameter label={text} has no name; want key or key=value")
+        raise Malformed(f"parameter label={text} has no name; want key or key=value")
     return name, value if separator else None
 
 
@@ -168,10 +168,10 @@ def _prefix(text: str) -> IPv4Network | IPv6Network:
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError as exc:
-        raise Invalid(f"parameter address={text} is neither an address nor a prefix") from exc
+        raise Malformed(f"parameter address={text} is neither an address nor a prefix") from exc
 
 
 def _limit(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
-        raise Invalid(f"parameter limit={text} is not a number from 1 to {MOST}")
+        raise Malformed(f"parameter limit={text} is not a number from 1 to {MOST}")
     return int(text)

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 import uvloop
 
+from core import keys
 from daemons.health import PATHS, Health
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
@@ -27,6 +28,9 @@ from netmaster.api.proxy import Proxy
 from netmaster.api.route_table import ROUTES
 from netmaster.api.routes import Route
 from netmaster.api.server import RestServer
+from netmaster.api.v2 import event_stream
+from netmaster.api.v2.event_log import EventLog
+from netmaster.api.v2.event_stream import EventStreams, StreamLimits
 from netmaster.auth.accounts import StoredAccounts
 from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
@@ -34,6 +38,7 @@ from netmaster.auth.passwords import HashCost, Passwords
 from netmaster.auth.users import User
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
+from objdb.api import Delta, Snapshot
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
@@ -54,6 +59,12 @@ OWN_TENANT: Final = frozenset({
     *("appProfiles", "endpointGroups", "extContractsGroups", "netprofiles", "networks"),
     *("policys", "rules", "serviceLBs"),
 })  # fmt: skip
+
+
+OF_OWN_TENANTS: Final = frozenset({
+    *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/globals/{key}/state"),
+})  # fmt: skip
+"""What an operator may read; it is shown its own tenants."""
 
 
 class Certificates:
@@ -87,6 +98,19 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("tls"))
 
 
+BRIEF: Final = StreamLimits(idle=0.01, lifetime=0.05)
+"""Ends streams that are read whole."""
+
+
+def changed() -> EventLog:
+    """Return a log in which tenants and networks were deleted."""
+    log = EventLog()
+    log.take(Snapshot(1, {}))
+    deleted = (("tenant", "blue"), ("tenant", "red"), ("network", "red:n"), ("Bgp", "h1"))
+    log.take(Delta(2, (), tuple(keys.obj(*each) for each in deleted)))
+    return log
+
+
 @asynccontextmanager
 async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
     """Serve a leader's API with TLS; yield its address."""
@@ -115,6 +139,7 @@ async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
         control = AccessControl(logins)
         server.role = Leader(replace(context_of(lead), access=control)).answer
         server.own["/metrics"] = metrics_route(MetricsPage(), control)
+        server.own[event_stream.PATH] = EventStreams(changed(), control, BRIEF).answer
         address = await server.listen(
             ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)
         )
@@ -148,11 +173,18 @@ async def status(
     """Return the answer to one request on a connection of its own; 0 for a refused handshake."""
     connector = aiohttp.TCPConnector(ssl=context, force_close=True)
     async with aiohttp.ClientSession(connector=connector) as session:
-        try:
-            async with session.request(method, url, json=body, headers=headers) as answer:
-                return answer.status, await answer.text()
-        except aiohttp.ClientError:
-            return 0, ""
+        return await ask(session, method, url, body, headers)
+
+
+async def ask(
+    session: aiohttp.ClientSession, method: str, url: str, body: Any, headers: dict[str, str]
+) -> tuple[int, str]:
+    """Return the answer to one request; 0 for a refused handshake."""
+    try:
+        async with session.request(method, url, json=body, headers=headers) as answer:
+            return answer.status, await answer.text()
+    except aiohttp.ClientError:
+        return 0, ""
 
 
 def may(client: str, route: Route[Any], own: bool) -> bool:
@@ -176,11 +208,11 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
 
 
 def _operator_may(path: str, *, own: bool, reads: bool) -> bool:
-    if path.startswith("inspect/globals/") or path == "/api/v2/endpoints":
+    if path.startswith("inspect/globals/") or path in OF_OWN_TENANTS:
         return reads
-    kind = path.removeprefix("inspect/").partition("/")[0]
+    kind = path.removeprefix("/api/v2/").removeprefix("inspect/").partition("/")[0]
     if kind in OWN_TENANT:
-        return own or "{" not in path
+        return own or (reads and "{" not in path)
     return kind == "tenants" and reads and (own or "{" not in path)
 
 
@@ -188,14 +220,15 @@ def asked(route: Route[Any], client: str, own: bool) -> tuple[str, Any]:
     """Return the path and the body of a request about an own or another tenant or host."""
     tenant = "blue" if own else "default"
     host = "h1" if own == (client == "agent") else "h2"
-    kind = route.pattern.removeprefix("/api/v1/").removeprefix("inspect/").partition("/")[0]
+    kind = route.pattern.removeprefix("/api/v1/").removeprefix("/api/v2/")
+    kind = kind.removeprefix("inspect/").partition("/")[0]
     key = f"{tenant}:x" if kind in OWN_TENANT else tenant
     path = route.pattern.replace("{key}", key).replace("{label}", "h9")
     path = path.replace("{tenant}", tenant).replace("{category}", "network")
     config = {"Container": f"c-{host}", "Host": host}
     names = {"TenantName": "default", "NetworkName": "n1", "Tenant": "default", "Network": "n1"}
     if not route.pattern.startswith("/plugin/"):
-        return path, {}
+        return path, {"tenantName": tenant} if route.pattern.startswith("/api/v2/") else {}
     event = {"Event": "start", "ContainerID": "x", "EndpointID": f"c-{host}"}
     return path, {**names, **event, "ConfigEP": config}
 
@@ -208,7 +241,12 @@ async def test_every_route_answers_those_who_may_use_it(
     wrong = []
     # A master asks for whom it names: here for itself.
     headers = {"X-Contiv-Identity": "master/m2"} if client == "master" else {}
-    async with leading(certificates.master) as (address, lead):
+    context = certificates.contexts[client]
+    connector = aiohttp.TCPConnector(ssl=context)
+    async with (
+        leading(certificates.master) as (address, lead),
+        aiohttp.ClientSession(connector=connector) as session,
+    ):
         for own in (True, False):
             for route in ROUTES:
                 for host in ("h1", "h2"):
@@ -216,9 +254,8 @@ async def test_every_route_answers_those_who_may_use_it(
                         await lead.endpoint(f"c-{host}", host=host)
                 path, body = asked(route, client, own)
                 url = f"https://{address}{path}"
-                context = certificates.contexts[client]
                 # An endpoint of no tenant is inspected by its name; there is none of this one.
-                found, _ = await status(context, route.method, url, body, **headers)
+                found, _ = await ask(session, route.method, url, body, headers)
                 if client in REFUSED:
                     expected = found == 0
                 elif not may(client, route, own):
@@ -276,6 +313,16 @@ async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates)
         url = f"https://{address}/api/v1/inspect/endpoints/c1/"
         found, text = await status(certificates.contexts["operator"], "GET", url)
         assert (found, text) == (403, "Insufficient privileges\n")
+
+
+async def test_an_operator_watches_its_own_tenants_only(certificates: Certificates) -> None:
+    async with leading(certificates.master) as (address, _):
+        url = f"https://{address}/api/v2/events?after=1"
+        for client, shown in (("operator", ["blue"]), ("reader", ["blue", "red", "red:n", "h1"])):
+            found, text = await status(certificates.contexts[client], "GET", url)
+            events = [line for line in text.splitlines() if line.startswith("data: ")]
+            changes = json.loads(events[0].removeprefix("data: "))["changes"]
+            assert (found, [change["key"] for change in changes]) == (200, shown)
 
 
 async def test_a_password_gives_a_token_with_the_rights_of_its_user(

@@ -29,7 +29,9 @@ from tests.bed.store import Store
 
 pytestmark = pytest.mark.store
 
-SCHEMA: Final = schemathesis.openapi.from_dict(document(VERSION))
+STREAM: Final = "/api/v2/events"
+"""Its answers do not end (`test_events.py`)."""
+SCHEMA: Final = schemathesis.openapi.from_dict(document(VERSION)).exclude(path=STREAM)
 ALL: Final = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
 SECONDS: Final = 40
 """How long all made-up requests together may take; what does not fit is left out."""
@@ -113,7 +115,8 @@ def _try(
         answer = case.call(base_url=master.url, timeout=ANSWER_WITHIN)
         assert not answer.text.startswith("internal error"), answer.text
         case.validate_response(answer, checks=CHECKS)
-        if answer.status_code != 200 or case.method == "GET":
+        tried = case.query and str(case.query.get("dryRun")).lower() == "true"
+        if answer.status_code >= 300 or case.method == "GET" or tried:
             assert store.revision() == before, (case.as_curl_command(), answer.text)
 
     for _ in range(ROUNDS):
@@ -131,7 +134,7 @@ def _borrow(case: Case) -> None:
 
 def _spell_key(case: Case) -> None:
     """Make a request's path name the object of its body."""
-    kind = KINDS.get(case.path.split("/")[3]) if case.path.startswith("/api/v1/") else None
+    kind = KINDS.get(case.path.split("/")[3]) if case.path.startswith("/api/v") else None
     if kind is None or not isinstance(case.body, dict) or not case.path_parameters:
         return
     fields = kind.model.model_fields

@@ -201,6 +201,7 @@ def shown(view: View) -> dict[str, Any]:
             nid: addresses.v4 and [addresses.v4.lowest(), *map(addresses.v4.lowest, view.groups)]
             for nid, addresses in view.addresses.items()
         },
+        "kept": view.answers,
         "indexes": (
             {nid: set(members) for nid, members in view.network_endpoints.items()},
             {key: set(members) for key, members in view.group_endpoints.items()},

@@ -9,7 +9,7 @@ from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, NetworkName, TenantName
 from netmaster import codec
-from netmaster.stored import GroupIdCursor, PendingDockerNetwork, Stored
+from netmaster.stored import GroupIdCursor, KeptAnswer, PendingDockerNetwork, Stored
 from state.records import GrantOwner, GrantRecord
 
 NETWORK = Network(
@@ -24,6 +24,7 @@ NETWORK = Network(
 )
 
 
+ANSWER = KeptAnswer(digest="d1", request="r", status=201, key="k", etag="e", body="{}", at=1.5)
 DOUBT = PendingDockerNetwork(TenantName("blue"), NetworkName("n1"), GroupName("web"))
 
 
@@ -47,6 +48,7 @@ def test_an_object_is_stored_as_the_original_does() -> None:
         (keys.obj("network", "default:n1"), NETWORK),
         (keys.GROUP_ID_CURSOR, GroupIdCursor(last=7)),
         (DOUBT.key, DOUBT),
+        (keys.answer("d1"), ANSWER),
         (keys.VLAN_RESOURCE, b"any"),
         (
             keys.GRANTS + "n1.default/10.1.1.1",

@@ -585,7 +585,12 @@ async def test_two_leaders_never_give_one_address() -> None:
 class _DeniedBackend(MemoryBackend):
     """A client that may not watch."""
 
-    async def watch(self, prefix: str) -> AsyncIterator[Snapshot | Delta]:
+    async def watch(
+        self,
+        prefix: str,
+        *,
+        every_revision: bool = False,  # noqa: ARG002 - denied in any case
+    ) -> AsyncIterator[Snapshot | Delta]:
         yield Snapshot(0, {})
         raise StoreDenied(f"no permission for {prefix}")
 

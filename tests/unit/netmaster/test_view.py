@@ -8,10 +8,11 @@ from core import keys
 from core.errors import Invalid
 from core.ids import HostLabel
 from netmaster.plan.endpoints import endpoint
+from netmaster.plan.objects import network
 from netmaster.stored import Write
 from netmaster.view import View
 from state.records import HostRecord
-from tests.unit.netmaster.scene import Scene, unwanted
+from tests.unit.netmaster.scene import NOW, Scene, a_network, shown, unwanted, wanted
 
 
 def test_objects_show_their_link_sets_and_store_none() -> None:
@@ -26,6 +27,22 @@ def test_objects_show_their_link_sets_and_store_none() -> None:
     assert stored.link_sets.endpoint_groups == {}
     assert scene.view.listed("network") == dumps([shown]) + b"\n"
     assert scene.view.read("network", "default:n2") is None
+
+
+def test_a_copy_is_changed_alone() -> None:
+    scene = Scene()
+    scene.network("n1", gateway="10.1.1.254")
+    scene.group("g1", ip_pool="10.1.1.20-10.1.1.30")
+    scene.endpoint("c1")
+    before = shown(scene.view)
+    copied = scene.view.copy()
+    assert shown(copied) == before
+    copied.apply(network.create(copied, a_network("n2", "10.2.1.0/24")).writes)
+    copied.apply(endpoint.create(copied, wanted("c2", "n2"), NOW).writes)
+    copied.apply(endpoint.delete(copied, unwanted("c1")).writes)
+    assert shown(scene.view) == before
+    assert [record.name for record in copied.networks.values()] == ["n1", "n2"]
+    assert copied.endpoints.keys().isdisjoint(scene.view.endpoints)
 
 
 def test_sequence_numbers_grow_over_a_restart() -> None:

@@ -16,7 +16,7 @@ from netmaster.plan.endpoints import drain
 from tests.unit.netmaster.scene import NOW
 from tests.unit.netmaster.term import Term, context_of, term
 
-WITHOUT_A_LEADER = {"/openapi.json"}
+WITHOUT_A_LEADER = {"/openapi.json", "/api/v2/events"}
 """What every master answers alike."""
 READS = [
     *sorted(

@@ -1,32 +1,91 @@
-"""Errors of API v2: a status for each class, and a body that names the fault."""
+"""Errors of API v2: a kind for each class, and a body that names the fault and the remedy."""
 
 import json
+from urllib.parse import urlsplit
 
 import pytest
 
-from core.errors import Conflict, ContivError, Invalid, NotFound, NotLeader, StoreFull
-from netmaster.api.problems import body, status_of
+from contivmodel.representation import InvalidFields
+from core.errors import (
+    Conflict,
+    ContivError,
+    Exhausted,
+    Invalid,
+    Malformed,
+    NotFound,
+    NotLeader,
+    NotSupported,
+    PreconditionFailed,
+    StoreFull,
+    StoreUnavailable,
+    TooLarge,
+)
+from netmaster.api.bodies import BodyTooSlow
+from netmaster.api.problems import (
+    KINDS,
+    TYPE,
+    KeyReused,
+    TooManyWatches,
+    UnsupportedMedia,
+    body,
+    faults_of,
+    kind_of,
+    of_status,
+)
+from netmaster.auth.roles import AccessDenied, NotAuthenticated
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "name", "status"),
     [
-        (Invalid("x"), 400),
-        (NotFound("x"), 404),
-        (Conflict("x"), 409),
-        (NotLeader("x"), 503),
-        (StoreFull("x"), 503),
-        (ContivError("x"), 500),
+        (Malformed("x"), "malformed-request", 400),
+        (NotSupported("x"), "malformed-request", 400),
+        (NotAuthenticated("x"), "not-authenticated", 401),
+        (AccessDenied("x"), "access-denied", 403),
+        (NotFound("x"), "not-found", 404),
+        (BodyTooSlow("x"), "", 408),
+        (Conflict("x"), "conflict", 409),
+        (Exhausted("x"), "exhausted", 409),
+        (PreconditionFailed("x"), "precondition-failed", 412),
+        (TooLarge("x"), "too-large", 413),
+        (UnsupportedMedia("x"), "unsupported-media-type", 415),
+        (Invalid("x"), "invalid-value", 422),
+        (KeyReused("x"), "idempotency-key-reused", 422),
+        (ContivError("x"), "internal-error", 500),
+        (NotLeader("x"), "no-leader", 503),
+        (StoreUnavailable("x"), "store-unavailable", 503),
+        (StoreFull("x"), "store-full", 503),
+        (TooManyWatches("x"), "too-many-watches", 503),
     ],
 )
-def test_each_class_has_a_status(error: ContivError, status: int) -> None:
-    assert status_of(error)[0] == status
+def test_each_class_has_a_kind(error: ContivError, name: str, status: int) -> None:
+    assert (kind_of(error).name, kind_of(error).status) == (name, status)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_kind_has_a_type_of_its_own_and_a_remedy(kind: object) -> None:
+    (same,) = [each for each in KINDS if each == kind]
+    assert same.remedy
+    assert urlsplit(TYPE + same.name).scheme == "urn"
+    assert [each.name for each in KINDS].count(same.name) == 1
 
 
 def test_a_problem_says_what_is_wrong() -> None:
-    assert json.loads(body(409, "conflict", "network n1 has endpoints")) == {
-        "type": "about:blank",
-        "title": "conflict",
-        "status": 409,
-        "detail": "network n1 has endpoints",
+    error = InvalidFields([("subnet", "is missing")])
+    assert json.loads(body(kind_of(error), str(error), faults_of(error))) == {
+        "type": "urn:contiv:problem:invalid-value",
+        "title": "the object cannot be as it was sent",
+        "status": 422,
+        "detail": "subnet: is missing",
+        "remedy": "correct the fields that `errors` or `detail` names",
+        "errors": [{"pointer": "#/subnet", "detail": "is missing"}],
     }
+    assert set(json.loads(body(kind_of(Conflict("x")), "x"))) == {
+        *("type", "title", "status", "detail", "remedy")
+    }
+
+
+@pytest.mark.parametrize(("status", "name"), [(413, "too-large"), (502, "leader-unreachable")])
+def test_a_status_alone_has_a_kind(status: int, name: str) -> None:
+    assert of_status(status).name == name
+    assert of_status(500).name == of_status(599).name == "internal-error"

@@ -2,8 +2,9 @@
 
 import pytest
 
+from netmaster.api.v2 import idempotency
 from netmaster.plan.endpoints import address, cleanup, dead_hosts
-from netmaster.plan.objects import netprofile, policy
+from netmaster.plan.objects import netprofile, network, policy
 from netmaster.plan.show import ipam_check
 from objdb.api import Change, Delete, Limits, Put, Unchanged, admit
 from objdb.consul import ConsulBackend
@@ -20,6 +21,9 @@ from objdb.etcd import EtcdBackend
         (0, address.CHUNK),
         (0, ipam_check.CHUNK),
         (0, dead_hosts.CHUNK),
+        (1, policy.CHUNK + 1),  # with an answer that is kept
+        (1, network.SWEEP + 4),
+        (2, idempotency.ROOM),
     ],
 )
 def test_parts_fit(limits: Limits, puts: int, deletes: int) -> None:

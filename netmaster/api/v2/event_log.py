@@ -1,0 +1,132 @@
+"""The recent changes of all REST objects, by the revision of the store that made each.
+
+Every master watches the store, whatever its role, and keeps what it saw within bounds. All masters
+see the same changes at the same revisions; so a client may go on with any of them behind the last
+one that it has seen (`netmaster.api.v2.event_stream`).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final
+
+from contivmodel.objects import RestObject
+from contivmodel.representation import Json, etag, shown
+from contivmodel.wire import dumps
+from core import keys
+from core.errors import Invalid
+from netmaster import codec
+from netmaster.auth.route_classes import tenant_of
+from objdb.api import Backend, Delta, Snapshot
+
+MOST_EVENTS: Final = 10_000
+MOST_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectChange:
+    """A change of one object: its class by its path segment, its key, and JSON of the change.
+
+    `tenant` is "" for objects that no tenant has.
+    """
+
+    plural: str
+    key: str
+    tenant: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """All changes that one revision of the store made: one transaction."""
+
+    revision: int
+    changes: tuple[ObjectChange, ...]
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes it takes."""
+        return sum(len(change.text) for change in self.changes)
+
+
+class EventLog:
+    """What one master saw of the changes, oldest first.
+
+    `last` is the revision that it has seen, `first` the one behind which it has all changes; both
+    are 0 until the store was read.
+    """
+
+    # Invariant: `_events` are all changes of revisions above `first` and up to `last`, each in an
+    # event of its own where the store has a history (etcd). Whatever breaks that, lost events or
+    # another history, starts the log anew, and clients are told to read everything again.
+
+    def __init__(self, *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
+        self.first = self.last = 0
+        self.restarts = 0
+        """How often the log began anew; who read it before that has to read all objects again."""
+        self._most_events, self._most_bytes = most_events, most_bytes
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self._grown = asyncio.Event()
+
+    async def follow(self, backend: Backend) -> None:
+        """Keep what the store reports, until cancelled. Raises StoreDenied when refused."""
+        async for item in backend.watch(keys.OBJECTS, every_revision=True):
+            self.take(item)
+
+    def take(self, item: Snapshot | Delta) -> None:
+        """Add what a watch of all objects reports."""
+        if isinstance(item, Snapshot):
+            self._events.clear()
+            self._bytes = 0
+            self.first = self.last = item.rev
+            self.restarts += 1
+        else:
+            self._append(Event(item.rev, tuple(_changes(item))))
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    def behind(self, revision: int) -> list[Event]:
+        """Return the events above a revision, which must not be below `first`."""
+        newer = takewhile(lambda event: event.revision > revision, reversed(self._events))
+        return list(newer)[::-1]
+
+    async def grown(self) -> None:
+        """Return after the next change."""
+        await self._grown.wait()
+
+    def _append(self, event: Event) -> None:
+        self._events.append(event)
+        self._bytes += event.size
+        self.last = event.revision
+        while len(self._events) > self._most_events or self._bytes > self._most_bytes:
+            oldest = self._events.popleft()
+            self._bytes -= oldest.size
+            self.first = oldest.revision
+
+
+def _changes(delta: Delta) -> Iterator[ObjectChange]:
+    for entry in delta.puts:
+        # What cannot be read keeps this cluster from being led; here it is no object.
+        with suppress(Invalid):
+            obj = codec.decode(entry.key, entry.value)
+            if isinstance(obj, RestObject):
+                yield _change(
+                    type(obj), obj.key, {"type": "put", "etag": etag(obj), "object": shown(obj)}
+                )
+    for deleted in delta.deletes:
+        with suppress(ValueError, KeyError):
+            kind, key = keys.parse_obj(deleted)
+            yield _change(codec.KINDS[kind], key, {"type": "delete"})
+
+
+def _change(model: type[RestObject], key: str, told: Json) -> ObjectChange:
+    return ObjectChange(
+        plural=model.plural,
+        key=key,
+        tenant=tenant_of(f"/api/v2/{model.plural}/{{key}}", {"key": key}),
+        text=dumps({"kind": model.plural, "key": key, **told}),
+    )

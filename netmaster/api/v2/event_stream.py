@@ -1,0 +1,211 @@
+"""`GET /api/v2/events`: the changes of objects as server-sent events, of any master's event log.
+
+Each event is one transaction of the store, with all changes of it that the client may see; its id
+is the store's revision. A client that connects again, to whichever master, sends the last id that
+it has seen, and gets each later change once. If they are not there any more, it gets an event
+`reset`: it has to read its lists again.
+"""
+
+# Every master serves watches itself, followers too. A proxied stream would hold one of the few
+# connections to the leader and end with each change of leader. A stream needs nothing of a leader:
+# what it tells is committed, and a client goes on by revisions.
+#
+# No stream has a queue. Each has a position in the one log, so a slow client costs what any client
+# costs; one that falls behind the log's end is told to read again.
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from core.errors import Malformed, StoreUnavailable
+from netmaster.api.access import Access, AccessControl
+from netmaster.api.problems import TooManyWatches
+from netmaster.api.server import ROUTE
+from netmaster.api.v2 import queries
+from netmaster.api.v2.event_log import Event, EventLog, ObjectChange
+from netmaster.codec import KINDS
+
+PATH: Final = "/api/v2/events"
+EVENT_STREAM: Final = "text/event-stream"
+LAST_EVENT_ID: Final = "Last-Event-ID"
+QUERY: Final = {
+    "kind": "only objects of this class, as `networks`; several are joined by commas",
+    "tenantName": "only objects of this tenant",
+    "after": "as the header Last-Event-ID, for clients that cannot send it",
+}
+_PLURALS: Final = frozenset(model.plural for model in KINDS.values())
+_LONGEST_ID: Final = 18
+RETRY: Final = 1000
+"""Milliseconds after which a client should connect again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """Limits of watches: how many in all and of one peer; seconds.
+
+    `idle` is between two signs of life, `lifetime` until a client has to connect again, with the
+    rights it has then; `catch_up` is how long a master waits for a revision that another has seen.
+    """
+
+    total: int = 256
+    per_peer: int = 64
+    idle: float = 10.0
+    lifetime: float = 600.0
+    catch_up: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a client asks for: behind a revision, None for from now on, and which objects."""
+
+    after: int | None
+    plurals: frozenset[str]
+    tenant: str
+    tenants: frozenset[str] | None
+
+    @classmethod
+    def of(cls, query: str, last_id: str | None, access: Access | None) -> "Watch":
+        """Return the watch of a request. Raises Malformed."""
+        asked = queries.parameters(query, QUERY)
+        plurals = frozenset(filter(None, asked.get("kind", "").split(",")))
+        if unknown := sorted(plurals - _PLURALS):
+            known = ", ".join(sorted(_PLURALS))
+            raise Malformed(f"parameter kind={unknown[0]}: known are {known}")
+        after = last_id if last_id is not None else asked.get("after")
+        return cls(
+            after=None if after is None else _revision(after),
+            plurals=plurals,
+            tenant=asked.get("tenantName", ""),
+            tenants=access.tenants if access else None,
+        )
+
+    def shows(self, change: ObjectChange) -> bool:
+        """Return whether the client is told of a change."""
+        return (
+            (not self.plurals or change.plural in self.plurals)
+            and self.tenant in {"", change.tenant}
+            and (self.tenants is None or change.tenant in self.tenants)
+        )
+
+
+class EventStreams:
+    """Answers watches from one log; `answer` is the role of its path on every master."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        access: AccessControl | None,
+        limits: StreamLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self._access = access
+        self._limits = limits or StreamLimits()
+        self._clock = clock
+        self._peers: Counter[str] = Counter()
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Stream events until the client ends it, or its time is over."""
+        request[ROUTE] = PATH
+        access = await self._access.admit(request, PATH, {}) if self._access else None
+        query = request.raw_path.partition("?")[2]
+        watch = Watch.of(query, request.headers.get(LAST_EVENT_ID), access)
+        if not self._log.restarts:
+            raise StoreUnavailable("the store is not read yet: try again")
+        with self._admitted(request.remote or ""):
+            reply = web.StreamResponse(
+                headers={
+                    "Content-Type": EVENT_STREAM,
+                    "Cache-Control": "no-store",
+                }
+            )
+            with suppress(ConnectionError):  # the client is gone
+                await reply.prepare(request)
+                await self._stream(reply, watch)
+            return reply
+
+    async def _stream(self, reply: web.StreamResponse, watch: Watch) -> None:
+        end = self._clock() + self._limits.lifetime
+        restarts = self._log.restarts
+        at = await self._begin(reply, watch)
+        while self._clock() < end:
+            if restarts != self._log.restarts or at < self._log.first:
+                restarts, at = self._log.restarts, self._log.last
+                await reply.write(_reset(at))
+                continue
+            told = False
+            for event in self._log.behind(at):
+                at = event.revision
+                text = _event(event, watch)
+                if text:
+                    told = True
+                    await reply.write(text)
+            if told:
+                continue  # the log may have changed meanwhile
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.idle):
+                    await self._log.grown()
+                    continue
+            # An id without data: the client is at this revision, although nothing is for it.
+            await reply.write(b"id: %d\n\n" % at)
+
+    async def _begin(self, reply: web.StreamResponse, watch: Watch) -> int:
+        """Tell where the stream begins; return that revision."""
+        await reply.write(b"retry: %d\n\n" % RETRY)
+        log = self._log
+        if watch.after is None:
+            at = log.last
+            await reply.write(b'event: ready\nid: %d\ndata: {"revision":%d}\n\n' % (at, at))
+            return at
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.catch_up):
+                while log.last < watch.after:
+                    await log.grown()
+        if log.first <= watch.after <= log.last:
+            return watch.after
+        at = log.last
+        await reply.write(_reset(at))
+        return at
+
+    @contextmanager
+    def _admitted(self, peer: str) -> Iterator[None]:
+        limits = self._limits
+        if self._peers.total() >= limits.total or self._peers[peer] >= limits.per_peer:
+            raise TooManyWatches(
+                f"{self._peers.total()} watches are open, {self._peers[peer]} of them of {peer}"
+            )
+        self._peers[peer] += 1
+        try:
+            yield
+        finally:
+            self._peers[peer] -= 1
+            if not self._peers[peer]:
+                del self._peers[peer]
+
+
+def _event(event: Event, watch: Watch) -> bytes:
+    """Return an event as the client gets it; b"" if nothing in it is for it."""
+    seen = [change.text for change in event.changes if watch.shows(change)]
+    if not seen:
+        return b""
+    return b'event: changes\nid: %d\ndata: {"revision":%d,"changes":[%b]}\n\n' % (
+        event.revision,
+        event.revision,
+        b",".join(seen),
+    )
+
+
+def _reset(at: int) -> bytes:
+    return b'event: reset\nid: %d\ndata: {"revision":%d}\n\n' % (at, at)
+
+
+def _revision(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > _LONGEST_ID:
+        raise Malformed(f"{LAST_EVENT_ID} {text} is not the id of an event")
+    return int(text)

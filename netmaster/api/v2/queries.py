@@ -1,0 +1,136 @@
+"""Queries of lists in API v2: filters, fields and pages; and what other requests may ask. Pure.
+
+In come the parameters of a request and the items of a collection in the order of their keys; out
+comes a page of them, with the token that the next page begins behind. A page is of the moment when
+it is read: an item that stays is shown once, whatever comes and goes between two pages.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from contivmodel.representation import Json, names_of_fields, selected
+from core.errors import Malformed
+
+LIMIT: Final = 500
+"""Items of a page unless a request asks for fewer or more."""
+MOST: Final = 5000
+MOST_PARAMETERS: Final = 64
+DRY_RUN: Final = "dryRun"
+
+PAGED: Final = {
+    "limit": f"how many at most, 1 to {MOST}; {LIMIT} by default",
+    "after": "`next` of the page before",
+}
+FIELDS: Final = {"fields": "show these fields alone, as `a,b`; the key is always shown"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """What is asked of a collection: items with all values of `having`, behind the key `after`."""
+
+    having: Mapping[str, str]
+    fields: frozenset[str]
+    limit: int = LIMIT
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Items in the order of their keys, and the token of the next page; "" at the end."""
+
+    items: list[Json]
+    next: str
+
+
+def parameters(query: str, known: Collection[str]) -> dict[str, str]:
+    """Return the parameters of a request. Raises Malformed for an unknown or repeated one."""
+    try:
+        found = parse_qs(
+            query, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+        )
+    except ValueError as exc:
+        raise Malformed(f"the query cannot be read: {exc}") from exc
+    for name, values in found.items():
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise Malformed(f"unknown parameter {name}; known are {names}")
+        if len(values) > 1:
+            raise Malformed(f"parameter {name} is given {len(values)} times")
+    return {name: values[0] for name, values in found.items()}
+
+
+def list_query(query: str, shown: Mapping[str, Any], filters: Collection[str]) -> ListQuery:
+    """Return the query of a list whose items show these fields. Raises Malformed."""
+    asked = parameters(query, {*filters, *PAGED, *FIELDS})
+    return ListQuery(
+        having={name: text for name, text in asked.items() if name in filters},
+        fields=names_of_fields(asked.get("fields", ""), shown),
+        limit=limit(asked["limit"]) if "limit" in asked else LIMIT,
+        after=key_of(asked["after"]) if asked.get("after") else "",
+    )
+
+
+def is_dry_run(asked: Mapping[str, str]) -> bool:
+    """Return whether a change is only to be tried. Raises Malformed for other texts."""
+    match asked.get(DRY_RUN, "false"):
+        case "true":
+            return True
+        case "false":
+            return False
+        case text:
+            raise Malformed(f"parameter {DRY_RUN}={text} is neither true nor false")
+
+
+def page(keys: Iterable[str], show: Callable[[str], Json], wanted: ListQuery) -> Page:
+    """Return the first of the items that are wanted; `show` returns the one of a key."""
+    behind = (key for key in sorted(keys) if key > wanted.after)
+    items = ((key, show(key)) for key in behind)
+    found = list(islice(((k, item) for k, item in items if _fits(item, wanted)), wanted.limit + 1))
+    more = len(found) > wanted.limit
+    found = found[: wanted.limit]
+    return Page(
+        [selected(item, wanted.fields) for _, item in found],
+        token(found[-1][0]) if more else "",
+    )
+
+
+def token(key: str) -> str:
+    """Return the continuation token of the last key of a page."""
+    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def key_of(text: str) -> str:
+    """Return the key of a token. Raises Malformed for what is no token."""
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        found = key.decode()
+    except (binascii.Error, ValueError) as exc:
+        raise Malformed(f"parameter after={text} is not `next` of a page") from exc
+    return found
+
+
+def limit(text: str) -> int:
+    """Return how many items a page may have. Raises Malformed."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
+        raise Malformed(f"parameter limit={text} is not a number from 1 to {MOST}")
+    return int(text)
+
+
+def _fits(item: Json, wanted: ListQuery) -> bool:
+    return all(_has(item[name], text) for name, text in wanted.having.items())
+
+
+def _has(value: Any, text: str) -> bool:
+    """Return whether a value is what a filter says; of a list, whether one of its items is."""
+    match value:
+        case bool():
+            return text == str(value).lower()
+        case list():
+            return text in value
+        case _:
+            return text == str(value)

@@ -1,0 +1,186 @@
+"""The routes of API v2, and what OpenAPI tells of them: the same rows for each class of objects.
+
+`netmaster.api.route_table` puts them beside v1's. The route of watches is answered by every master
+itself (`netmaster.api.v2.event_stream`); here it is only described.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+
+from contivmodel.representation import fields_of
+from contivmodel.schema import TEXT, Schema, shown_reference
+from contivmodel.service_objects import Bgp
+from core.errors import NotSupported
+from netmaster.api.context import ApiRequest, Handler, LeaderContext
+from netmaster.api.hosts import HOST_SCHEMA
+from netmaster.api.objects import ObjectClass
+from netmaster.api.problems import PREFIX
+from netmaster.api.routes import OperationDoc, Route
+from netmaster.api.v2 import handlers, idempotency, queries
+from netmaster.api.v2.event_stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
+from netmaster.plan.show import address_use
+
+_OBJECT: Final[Schema] = {"type": "object"}
+_REVISION: Final[Schema] = {
+    "type": "integer",
+    "description": "a revision of the store that the page is not older than",
+}
+_EFFECTS: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "writes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"key": TEXT, "action": {**TEXT, "enum": ["put", "delete"]}},
+            },
+        },
+        "complete": {"type": "boolean"},
+    },
+}
+_CONDITIONS: Final = {
+    "If-Match": "the ETag that the object must have; `*` for any, so that it must exist",
+    "If-None-Match": "`*`: the object must not exist",
+}
+_KNOWN: Final = {
+    "If-None-Match": "the ETag that the client has: 304 if the object still has it",
+    "If-Match": "the ETag that the object must have",
+}
+_KEYED: Final = {
+    idempotency.HEADER: f"1 to {idempotency.LONGEST} visible characters that name this change: "
+    "sent again, it is answered as before and not made twice",
+}
+_TRIED: Final = {queries.DRY_RUN: "`true`: write nothing, answer what would be"}
+_TAG: Final = "v2"
+
+
+def object_routes(kinds: Iterable[ObjectClass]) -> Iterator[Route[Handler]]:
+    """Yield the routes of all classes of objects."""
+    for kind in kinds:
+        yield from _routes_of(kind)
+
+
+def other_routes() -> Iterator[Route[Handler]]:
+    """Yield the routes of what is read only: hosts and addresses."""
+    hosts = _list("list hosts v2", HOST_SCHEMA, handlers.HOST_FILTERS)
+    fields: dict[str, Any] = HOST_SCHEMA["properties"]
+    yield Route("GET", f"{PREFIX}hosts", partial(handlers.list_hosts, fields), hosts)
+    host = OperationDoc(summary="read host v2", tag=_TAG, answer=HOST_SCHEMA)
+    yield Route("GET", f"{PREFIX}hosts/{{label}}", handlers.read_host, host)
+    use: Schema = {"type": "object", "properties": address_use.FIELDS}
+    networks = _list("list address use", use, handlers.NETWORK_FILTERS)
+    yield Route("GET", f"{PREFIX}ipam", handlers.list_address_use, networks)
+    events = OperationDoc(
+        summary="watch objects",
+        tag=_TAG,
+        answer=TEXT,
+        media=EVENT_STREAM,
+        query=QUERY,
+        headers={LAST_EVENT_ID: "the id of the last event that the client has seen"},
+    )
+    yield Route("GET", PATH, _answered_before, events)
+
+
+async def _answered_before(_leader: LeaderContext, _request: ApiRequest) -> web.Response:
+    # The server answers this path before it asks its role (`netmaster.api.server`).
+    raise NotSupported(f"{PATH} is not served here")
+
+
+def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
+    name, model = kind.model.kind, kind.model
+    whole = shown_reference(model)
+    collection = f"{PREFIX}{model.plural}"
+    item = f"{collection}/{{key}}"
+    tried = _foretold(whole)
+
+    def change(summary: str, answers: dict[int, Schema | None], **more: Any) -> OperationDoc:
+        answer: Schema = {"anyOf": [whole, tried]} if 200 in answers else tried
+        others = {status: schema for status, schema in answers.items() if status != 200}
+        return OperationDoc(
+            summary=f"{summary} {name} v2",
+            tag=_TAG,
+            answer=answer,
+            answers=others,
+            query=_TRIED,
+            headers={**_CONDITIONS, **_KEYED},
+            **more,
+        )
+
+    filters = handlers.filters_of(model)
+    yield Route(
+        "GET",
+        collection,
+        partial(handlers.list_objects, kind),
+        _list(f"list {name} v2", whole, filters),
+    )
+    create = change("create", {201: whole}, content={handlers.JSON: whole})
+    yield Route("POST", collection, partial(handlers.create_object, kind), create)
+    read = OperationDoc(
+        summary=f"read {name} v2",
+        tag=_TAG,
+        answer=_some_of(whole),
+        answers={304: None},
+        query=queries.FIELDS,
+        headers=_KNOWN,
+    )
+    yield Route("GET", item, partial(handlers.read_object, kind), read)
+    put = change("put", {200: whole, 201: whole}, content={handlers.JSON: whole})
+    yield Route("PUT", item, partial(handlers.put_object, kind), put)
+    patch = change(
+        "patch",
+        {200: whole},
+        content={handlers.MERGE_PATCH: _patch_of(kind), handlers.JSON: _patch_of(kind)},
+    )
+    yield Route("PATCH", item, partial(handlers.patch_object, kind), patch)
+    delete = change("delete", {204: None})
+    yield Route("DELETE", item, partial(handlers.delete_object, kind), delete)
+    if kind.inspect is not None or model is Bgp:
+        state = OperationDoc(summary=f"state of {name} v2", tag=_TAG, answer=_OBJECT)
+        yield Route("GET", f"{item}/state", partial(handlers.read_state, kind), state)
+
+
+def _list(summary: str, item: Schema, filters: Iterable[str]) -> OperationDoc:
+    having = {name: f"only items with this {name}" for name in filters}
+    answer: Schema = {
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": _some_of(item)},
+            "next": {**TEXT, "description": "`after` of the next page; empty at the end"},
+            "revision": _REVISION,
+        },
+        "required": ["items", "next", "revision"],
+    }
+    query = {**having, **queries.PAGED, **queries.FIELDS}
+    return OperationDoc(summary=summary, tag=_TAG, answer=answer, query=query)
+
+
+def _some_of(item: Schema) -> Schema:
+    """Return the schema of an item of which a client may have asked for some fields."""
+    return {"anyOf": [item, _OBJECT]}
+
+
+def _foretold(whole: Schema) -> Schema:
+    return {
+        "type": "object",
+        "description": "what a dry run answers",
+        "properties": {
+            "status": {"type": "integer"},
+            "key": TEXT,
+            "etag": TEXT,
+            "object": {"anyOf": [whole, {"type": "null"}]},
+            "effects": _EFFECTS,
+        },
+        "required": ["status", "key", "etag", "object", "effects"],
+    }
+
+
+def _patch_of(kind: ObjectClass) -> Schema:
+    names = [name for name in fields_of(kind.model) if name != "key"]
+    return {
+        "type": "object",
+        "description": f"fields of {kind.model.kind} to change; null for the default",
+        "properties": {name: {} for name in names},
+    }

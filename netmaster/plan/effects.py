@@ -1,0 +1,34 @@
+"""What a change would do, for a dry run: the keys it would write, in all its parts. Pure.
+
+In come a view and the plan of a change that was decided on it; out comes what `?dryRun=true`
+answers as `effects`. The plan is carried out on a copy of the view.
+"""
+
+from typing import Any, Final
+
+from netmaster.plan.model import Plan
+from netmaster.stored import Write
+from netmaster.view import View
+
+MOST_WRITES: Final = 1000
+"""Writes that are told; a larger change is not followed further."""
+
+
+def foretold(before: View, plan: Plan) -> dict[str, Any]:
+    """Return the effects of a plan that was decided on a view, which stays as it is.
+
+    `complete` is false for a change that is too large to be told whole.
+    """
+    after = before.copy()
+    writes: list[Write] = []
+    part: Plan | None = plan
+    while part is not None and len(writes) < MOST_WRITES:
+        after.apply(part.writes)
+        writes += part.writes
+        part = part.then(after) if part.then else None
+    # Whatever follows from a change is one more entry here: a pure function of both views.
+    return {"writes": list(map(_shown, writes)), "complete": part is None}
+
+
+def _shown(write: Write) -> dict[str, str]:
+    return {"key": write.key, "action": "delete" if write.record is None else "put"}
