@@ -393,7 +393,7 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.HOST_ANSWERS,
-        matches=frozenset({"eth_type", "ipv4_dst"}),
+        matches=frozenset({"eth_type", "ipv4_dst", "ipv6_dst"}),
         actions=frozenset({"eth_dst", "output"}),
     ),
     Table(
