@@ -480,8 +480,8 @@ async def test_a_link_without_ipv6_has_the_routes_of_ipv4(
     host.run(["ip", "link", "add", "contivh0", "up", "type", "veth", "peer", "name", "contivh1"])
     host.run(["sysctl", "-q", "-w", "net.ipv6.conf.contivh0.disable_ipv6=1"])
     await links.ensure_source("contivh0", IPv6Address("fd63::1"))
-    subnets = [IPv4Network("10.1.0.0/16"), IPv6Network("fd00:1::/64")]
-    routes = [HostRoute(subnet=subnet, source=None) for subnet in subnets]
+    four, six = IPv4Network("10.1.0.0/16"), IPv6Network("fd00:1::/64")
+    routes = [HostRoute(subnet=four, source=None), HostRoute(subnet=six, source=None)]
     await links.ensure_routes("contivh0", routes)
     (made,) = shown(host, "route", "show", "dev", "contivh0")
     assert made["dst"] == "10.1.0.0/16"
