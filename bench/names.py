@@ -4,7 +4,7 @@ The whole system runs. One pod asks for the name of another, with so many querie
 time. It asks the agent, by the switch; and `dnsmasq` in another pod of the same host, for a name
 that it knows: its queries pass the same switch, and the agent too, which sends them on. A third
 series asks the same `dnsmasq` at another port, which no agent sees: what the switch and the asker
-cost alone. The agent runs without `--dns-rate`; Open vSwitch's limit of 1000 packets a second to
+cost alone. The agent runs without `--dns-rate`; Open vSwitch's limit of 2000 packets a second to
 the agent, for each bridge, is in force: it is what bounds the first two series.
 """
 

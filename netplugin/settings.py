@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
@@ -357,7 +357,7 @@ class Settings:
     """The DNS zone of the cluster's services."""
     dns_address: IPv4Address | None = None
     """Where pods ask this agent as their name server; None where they have another one."""
-    dns_upstream: tuple[IPv4Address, ...] = ()
+    dns_upstream: tuple[IPv4Address | IPv6Address, ...] = ()
     """The name servers for names outside; () for those of the host."""
     dns_rate: int = 200
     takeover_label: bool = False
@@ -423,7 +423,7 @@ def resolve(values: Values, host_address: Callable[[], str]) -> Settings:
         cluster_domain=_domain(values["cluster-domain"]),
         dns_address=_ip("DNS address", values["dns-address"]) if values["dns-address"] else None,
         dns_upstream=tuple(
-            _ip("DNS upstream", word.strip())
+            _any_ip("DNS upstream", word.strip())
             for word in filter(str.strip, values["dns-upstream"].split(","))
         ),
         dns_rate=values.number("dns-rate", 0, LARGEST_DNS_RATE),
@@ -505,6 +505,13 @@ def _domain(text: str) -> str:
     if not _DOMAIN.fullmatch(domain):
         raise UsageError(f"cluster-domain must be a DNS name, got {text!r}")
     return domain
+
+
+def _any_ip(what: str, text: str) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(text)
+    except ValueError as exc:
+        raise UsageError(f"invalid netplugin {what}: {text}") from exc
 
 
 def _ip(what: str, text: str) -> IPv4Address:

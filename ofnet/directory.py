@@ -8,7 +8,7 @@ as the flows are: a packet costs one look-up however many endpoints there are. `
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.changes import Changes, ObjectId, ObjectKind, affected
@@ -18,6 +18,10 @@ from ofnet.world import FwdMode, LocalEndpoint, Network, RemoteEndpoint, World
 Endpoint = LocalEndpoint | RemoteEndpoint
 Address = tuple[int, IPv4Address | IPv6Address]
 """An address within a VRF."""
+
+
+_PRIVATE: Final = 0
+"""Stands for the host's private network among VRFs, which begin with 1."""
 
 
 class Attachment(NamedTuple):
@@ -63,6 +67,11 @@ class Directory:
         """Return the endpoint, local or remote, that has the address."""
         return self._addresses.values.get((vrf, address))
 
+    def behind(self, private: IPv4Address) -> LocalEndpoint | None:
+        """Return the endpoint of this host that has an address on the host's private network."""
+        found = self._addresses.values.get((_PRIVATE, private))
+        return found if isinstance(found, LocalEndpoint) else None
+
     def attachment(self, ofport: int) -> Attachment | None:
         """Return what is attached to a port."""
         return self._ports.values.get(ofport)
@@ -80,6 +89,8 @@ def _addresses(oid: ObjectId, endpoint: Endpoint | None, world: World) -> Iterat
     yield network.vrf, endpoint.ip
     if endpoint.ip6 is not None:
         yield network.vrf, endpoint.ip6
+    if isinstance(endpoint, LocalEndpoint) and endpoint.nat_ip is not None:
+        yield _PRIVATE, endpoint.nat_ip
 
 
 def _endpoint(oid: ObjectId, world: World) -> Endpoint | None:

@@ -8,6 +8,10 @@ the router's MAC, for any address.
 
 ND. Advertisements come from the BGP peer's network alone: answers to this host's own requests.
 
+ICMP. Pods of routed vxlan networks leave their host under private addresses. An error from there
+quotes a packet of the private address, which neither the pod nor the translation of services knows:
+it is sent on with the pod's own one.
+
 DNS. Intercepted requests are answered by `ofnet.names`, or sent through the tables untouched (on
 VLAN 4093). Counter names are the original's; those ending in `-ERROR` are its error counters.
 """
@@ -35,14 +39,17 @@ from ofnet.openflow.actions import (
     PORT_CONTROLLER,
     PORT_TABLE,
     Action,
+    Load,
+    Lookup,
     Output,
     PacketAction,
     SetField,
     tag,
 )
+from ofnet.openflow.fields import VRF
 from ofnet.openflow.packets import Arp, Neighbour
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
-from ofnet.tables import Mode
+from ofnet.tables import Mode, TableId
 from ofnet.uplink_choice import choose_uplink
 from ofnet.world import LocalEndpoint, Network, RemoteEndpoint, World
 
@@ -80,6 +87,8 @@ def react(
     resolve: Resolver = names.no_resolver,
 ) -> Reaction:
     """Return the reaction to a packet; an unknown or broken one leads to nothing."""
+    if packet.table == TableId.INGRESS_GROUP:
+        return _error(packet, directory, world)
     kind = packets.ether_type(packet.data)
     if kind == oxm.ETH_ARP:
         return _arp(packet, mode, directory, world)
@@ -213,6 +222,27 @@ def _outputs_beyond_host(sender: LocalEndpoint, mode: Mode, world: World) -> tup
 def _marks(network: Network, mode: Mode) -> tuple[Action, ...]:
     """Return the actions that put a packet on a bridged network beyond this host."""
     return (SetField("tunnel_id", network.vni),) if mode is Mode.VXLAN else tag(network.vlan)
+
+
+def _error(packet: PacketIn, directory: Directory, world: World) -> Reaction:
+    """Send an error about what a pod sent by its host on to the pod, in the words it knows."""
+    quoted = packets.quoted_sender(packet.data)
+    pod = directory.behind(quoted) if quoted is not None else None
+    network = world.networks.get(pod.network) if pod is not None else None
+    if pod is None or network is None or _is_of_pod(packet.data, world):
+        return Reaction(("IcmpErrorInvalid-ERROR",))
+    onward = PacketOut(
+        data=packets.error_about(packet.data, pod.ip),
+        actions=(Load(VRF, network.vrf), Lookup(TableId.SRV_PROXY_SNAT)),
+        in_port=packet.in_port,
+    )
+    return Reaction(("IcmpErrorForward",), onward)
+
+
+def _is_of_pod(frame: bytes, world: World) -> bool:
+    """Return whether the host routes back what a pod sent (`ofnet.pipelines.host_paths`)."""
+    port, (_, sender) = world.host_port, packets.source(frame)
+    return port is None or (sender in port.subnet and sender != port.address)
 
 
 def _reject_dns(

@@ -263,7 +263,7 @@ _DECLARED: Final = (
         id=TableId.INGRESS_GROUP,
         matches=frozenset(
             {"in_port", "eth_type", "metadata", "ipv4_src", "ipv4_dst", "ipv6_src", "ipv6_dst"}
-            | {"arp_spa", "arp_sha", "ip_proto", "icmpv6_type", "nd_target", "ip_frag"}
+            | {"arp_spa", "arp_sha", "ip_proto", "icmp_type", "icmpv6_type", "nd_target", "ip_frag"}
             | {"ct_state", "ct_zone", "vlan_vid"}
         ),
         actions=frozenset(
@@ -393,7 +393,7 @@ _DECLARED: Final = (
     ),
     Table(
         id=TableId.HOST_ANSWERS,
-        matches=frozenset({"eth_type", "ipv4_dst"}),
+        matches=frozenset({"eth_type", "ipv4_dst", "ipv6_dst"}),
         actions=frozenset({"eth_dst", "output"}),
     ),
     Table(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.openflow.fields import Flags
@@ -106,12 +106,25 @@ class Vtep:
     ofport: int
 
 
+TUNNEL_SOURCES6: Final = IPv6Network("fd63:6f6e:7469:7600::/96")
+"""Where hosts have the addresses of IPv6 under which they connect to other hosts' pods."""
+
+
+def tunnel_source6(address: IPv4Address) -> IPv6Address:
+    """Return the address of IPv6 under which the host with this tunnel's address sends by it.
+
+    So each host knows those of all others, and no record names them.
+    """
+    return TUNNEL_SOURCES6[int(address)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort:
     """The host's own port on a bridge: `contivh0`, or `contivv0` on the vlan bridge.
 
     `subnet` is the host's private network. `sources` are the addresses under which the host itself
-    connects to its pods (`ofnet.pipelines.host_paths`).
+    connects to its pods, and those of `TUNNEL_SOURCES6` and of IPv4 the ones for pods of other
+    hosts (`ofnet.pipelines.host_paths`).
     """
 
     ofport: int
@@ -123,6 +136,11 @@ class HostPort:
     def address(self) -> IPv4Address:
         """The host's own address on the private network: the last one."""
         return self.subnet.broadcast_address - 1
+
+    @property
+    def tunnel_sources(self) -> list[IPv4Address | IPv6Address]:
+        """The sources for pods of other hosts."""
+        return [one for one in self.sources if one.version == 4 or one in TUNNEL_SOURCES6]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

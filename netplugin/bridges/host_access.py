@@ -19,14 +19,15 @@ At their own addresses the host reaches its pods in all modes (`netplugin.bridge
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Final
 
 from core.logs import fields
 from netplugin.bridges import host_routes
 from netplugin.bridges.host_ports import HostInterface, InterfaceContext
+from netplugin.bridges.host_routes import Subnet
 from netplugin.bridges.reconcile_loop import ReconcileLoop
 from netplugin.kernel.host_links import HostRoute
 from netplugin.kernel.iptables import Chain, Iptables, IptablesRule
@@ -34,8 +35,8 @@ from netplugin.kernel.netlink import Address
 from netplugin.ovsdb import PortRow
 from netplugin.world import port_names
 from ofnet.pipelines import stages
-from ofnet.world import Bridge, FwdMode, HostPort
-from state.records import Encap, NetworkType
+from ofnet.world import Bridge, FwdMode, HostPort, tunnel_source6
+from state.records import Encap, NetworkRecord, NetworkType
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def host_interface(
     private: IPv4Network,
     address: IPv4Address,
     pods: Collection[Address] = (),
-    networks: Collection[IPv4Network] = (),
+    networks: Collection[Subnet] = (),
 ) -> HostInterface:
     """Return `contivh0`, the host's interface on its private network and to pods on vxlan networks.
 
@@ -111,6 +112,7 @@ def host_interface(
             *host_routes.routes(pods, private, address),
         ],
         neighbours=host_routes.neighbours((*pods, *(one[0] for one in networks)), private),
+        source6=tunnel_source6(address) if any(one.version == 6 for one in networks) else None,
     )
 
 
@@ -163,7 +165,7 @@ class HostAccess:
             name="host access",
             converge=self.converge,
             observe=self._observe,
-            triggers=(self._ovsdb.changed, settings),
+            triggers=(self._ovsdb.changed, settings, self._context.records.records_changed),
             interval=interval,
         )
         # Apart from the ports: a pod that comes or goes changes routes alone, many times a minute.
@@ -183,7 +185,7 @@ class HostAccess:
             loops.create_task(routes.run())
 
     def _observe(self) -> object:
-        return self._world.forwarding.private_subnet, self._rows()
+        return self._world.forwarding.private_subnet, self._rows(), self._has_networks6()
 
     def _rows(self) -> list[PortRow | None]:
         ports = self._ovsdb.ports()
@@ -197,7 +199,7 @@ class HostAccess:
         private = self._world.forwarding.private_subnet
         if private is None:
             return self._observe()
-        interfaces = self._interfaces(private)
+        interfaces, networks6 = self._interfaces(private), self._has_networks6()
         sources = await self._sources()
         rows: list[PortRow | None] = []
         for wanted in interfaces:
@@ -213,7 +215,7 @@ class HostAccess:
             ]
         ):
             log.info("host access rules added", extra=fields(subnet=private))
-        return private, rows
+        return private, rows, networks6
 
     def _interfaces(self, private: IPv4Network) -> list[HostInterface]:
         routed = self._world.endpoints.routed
@@ -222,30 +224,36 @@ class HostAccess:
             vlan_host_interface(private, self._address, routed(Bridge.VLAN)),
         ]
 
-    def _networks(self) -> list[IPv4Network]:
+    def _networks(self) -> list[Subnet]:
         """Return the subnets of vxlan networks, whose pods other hosts have too.
 
         A bridged pod answers by its gateway.
         """
         routing = self._world.forwarding.fwd_mode is FwdMode.ROUTING
         return [
-            IPv4Network((one.subnet, one.subnet_len), strict=False)
+            subnet
             for one in self._world.networks.all()
-            if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA and one.subnet
-            if routing or one.gateway
+            if one.encap is Encap.VXLAN and one.type is not NetworkType.INFRA
+            for subnet, gateway in _subnets(one)
+            if routing or gateway
         ]
 
+    def _has_networks6(self) -> bool:
+        return any(one.version == 6 for one in self._networks())
+
     async def _sources(self) -> frozenset[Address]:
-        """Return the addresses under which this host connects to its pods."""
-        # IPv4: the one that the routes name. IPv6: whichever the kernel chooses.
+        """Return the addresses under which this host connects to pods."""
+        # IPv4: the one that the routes name. IPv6: whichever the kernel chooses, for its own pods.
         held = [ip_address(one) for one in await self._host_addresses()]
         six = [one for one in held if isinstance(one, IPv6Address) and not one.is_link_local]
-        return frozenset((self._address, *six))
+        named = [tunnel_source6(self._address)] if self._has_networks6() else []
+        return frozenset((self._address, *six, *named))
 
     def _guard6(self) -> tuple[Chain, ...]:
         """Return the chain of IPv6, if a route to a pod needs it."""
         routed = [self._world.endpoints.routed(bridge) for bridge in Bridge]
-        return (GUARD6,) if any(one.version == 6 for pods in routed for one in pods) else ()
+        here = any(one.version == 6 for pods in routed for one in pods)
+        return (GUARD6,) if here or self._has_networks6() else ()
 
     def _observe_routes(self) -> object:
         endpoints, private = self._world.endpoints, self._world.forwarding.private_subnet
@@ -271,6 +279,15 @@ class HostAccess:
             if wanted.name in self._ovsdb.ports():
                 await self._context.host_ports.route(wanted)
         return observed
+
+
+def _subnets(network: NetworkRecord) -> Iterator[tuple[Subnet, str]]:
+    """Yield the subnets of a network, each with its gateway."""
+    if network.subnet:
+        yield IPv4Network((network.subnet, network.subnet_len), strict=False), network.gateway
+    if network.ipv6_subnet:
+        six = IPv6Network((network.ipv6_subnet, network.ipv6_subnet_len), strict=False)
+        yield six, network.ipv6_gateway
 
 
 def forwards(switch: Path = FORWARDING) -> bool:

@@ -8,6 +8,7 @@ decided by `netplugin.bridges.host_access`, `netplugin.bridges.infra` and `netpl
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address
 
 from core.errors import Conflict, HostError
 from core.logs import fields
@@ -37,6 +38,8 @@ class HostInterface:
     routes: Collection[HostRoute]
     neighbours: Mapping[Address, str] = field(default_factory=dict)
     """MAC addresses of the next hops of routes."""
+    source6: IPv6Address | None = None
+    """An address for the routes that name it; the kernel chooses it for no other connection."""
     loose: bool = False
     """Whether packets come in by it whose answers leave by another interface."""
 
@@ -88,6 +91,8 @@ class HostPorts:
 
     async def route(self, wanted: HostInterface) -> None:
         """Correct the routes by an interface that exists. Raises HostError."""
+        if wanted.source6 is not None:
+            await self._links.ensure_source(wanted.name, wanted.source6)
         if wanted.neighbours:
             await self._links.ensure_neighbours(wanted.name, wanted.neighbours)
         await self._links.ensure_routes(wanted.name, wanted.routes)

@@ -3,8 +3,9 @@
 Each pod of this host has a route of its own, an address of the host as source, and all of one
 family share a next hop: a neighbour that is set for good, so that the host resolves nothing. What
 answers to that MAC address are the flows of `ofnet.pipelines.host_paths`. Which pod has the route,
-if tenants' addresses overlap, is decided by `netplugin.world.host_routes`. Routed vxlan networks
-have a route each, for the pods of other hosts. `netplugin.bridges.host_access` sets the routes.
+if tenants' addresses overlap, is decided by `netplugin.world.host_routes`. Vxlan networks have a
+route for each of their subnets, for the pods of other hosts. `netplugin.bridges.host_access` sets
+the routes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,9 +17,14 @@ from netplugin.kernel.netlink import Address
 from netplugin.world import port_names
 from netplugin.world.host_routes import Contested
 from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.world import tunnel_source6
+
+Subnet = IPv4Network | IPv6Network
 
 METRIC: Final = 512
-"""Of routes to networks: more than that of any other route to the same subnet, as a rule 0."""
+METRIC6: Final = 2048
+"""Of routes to networks: more than that of any other route to the same subnet, as a rule 0, and
+1024 of IPv6."""
 NEXT_HOP6: Final = IPv6Address("fe80::1")
 
 
@@ -38,15 +44,20 @@ def routes(
 
 
 def network_routes(
-    subnets: Iterable[IPv4Network], private: IPv4Network, source: IPv4Address
+    subnets: Iterable[Subnet], private: IPv4Network, source: IPv4Address
 ) -> Iterator[HostRoute]:
     """Yield the routes to networks, for the pods of other hosts there.
 
     An infra network's routes to the same subnets are taken before these.
     """
-    for subnet in sorted(set(subnets)):
-        via = port_names.private_address(private, port_names.PEER_NUMBER).ip
-        yield HostRoute(subnet=subnet, source=source, via=via, metric=METRIC)
+    for subnet in sorted(set(subnets), key=lambda one: (one.version, one.network_address.packed)):
+        four = subnet.version == 4
+        yield HostRoute(
+            subnet=subnet,
+            source=source if four else tunnel_source6(source),
+            via=_next_hop(subnet[0], private),
+            metric=METRIC if four else METRIC6,
+        )
 
 
 def neighbours(pods: Iterable[Address], private: IPv4Network) -> dict[Address, str]:

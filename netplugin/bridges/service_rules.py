@@ -28,6 +28,7 @@ from typing import Final
 from netplugin.kernel.iptables_chains import PREFIX
 from netplugin.world import port_names
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from ofnet.world import tunnel_source6
 
 Address = IPv4Address | IPv6Address
 
@@ -41,6 +42,7 @@ MARK: Final = "0x2000/0x2000"
 
 _PROTOCOLS: Final = frozenset({"tcp", "udp", "sctp"})
 _PORTS: Final = (port_names.HOST_PORT, port_names.VLAN_HOST_PORT)
+"""The host's ports for pods. By the first one it reaches other hosts' pods too."""
 _HERE: Final = "-m addrtype --src-type LOCAL"
 
 
@@ -80,10 +82,11 @@ def _sources(version: int, here: Here) -> Iterator[str]:
     """Yield the rules that give connections an address of this host as source."""
     # Towards pods it is the address that the routes name, whichever the connection was begun with:
     # other hosts accept no other one from this host's tunnel.
-    for port in _PORTS if version == 4 else ():
+    source = here.address if version == 4 else tunnel_source6(here.address)
+    for port in _PORTS if version == 4 else _PORTS[:1]:
         translated = f"-o {port} -m conntrack --ctstate DNAT"
         for whose in (_HERE, f"-m mark --mark {MARK}"):
-            yield f"{translated} {whose} -j SNAT --to-source {here.address}"
+            yield f"{translated} {whose} -j SNAT --to-source {source}"
     yield f"-m mark --mark {MARK} -j MASQUERADE"
 
 

@@ -5,8 +5,14 @@ untrusted, and are parsed in the agent's event loop: the limits here are checked
 sees a message. They bound the time that one packet can cost.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+# Pods ask the same again and again, and dnspython takes most of a millisecond to read a query and
+# write its answer. Two queries that differ in nothing but their id mean the same, and so do their
+# answers if what is known is the same. So both steps are functions of bytes and records, and their
+# results are kept: nothing has to be forgotten when a record changes. What is kept is bounded, in
+# number and size, for pods choose what they ask.
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
@@ -44,6 +50,15 @@ STREAM: Final = 65_535
 NEGATIVE_TTL: Final = 5
 """Seconds for which a resolver may remember that a name of the cluster does not exist."""
 
+KEPT: Final = 4096
+"""Queries, and answers, that are kept, of the latest ones."""
+
+_MANY: Final = 64
+"""Values of an answer that is not kept any more."""
+
+_ID: Final = 2
+"""Bytes of the id, with which a message begins."""
+
 _COUNTS: Final = range(4, 12, 2)
 """Offsets of the header's four counts of questions and records."""
 
@@ -76,50 +91,64 @@ class Records:
 
     rdtype: str
     ttl: int
-    values: Sequence[Address | str]
+    values: tuple[Address | str, ...]
     name: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to one question; `zone` is the one whose name or type does not exist."""
 
     rcode: Rcode = Rcode.NOERROR
-    records: list[Records] = field(default_factory=list)
+    records: tuple[Records, ...] = ()
     zone: str = ""
+
+
+Answers = tuple[Answer | None, ...]
+"""An answer for each question of a query, None for one without."""
+
+
+class _Content:
+    """What a query says beside its id."""
+
+    def __init__(self, message: QueryMessage) -> None:
+        self.message = message
+        self.questions = [_asked(one) for one in message.question]
+
+    @property
+    def datagram_limit(self) -> int:
+        if self.message.edns < 0:
+            return PLAIN
+        return min(max(self.message.payload, PLAIN), PAYLOAD)
+
+    def reply(self) -> Message:
+        """Return a reply without records."""
+        reply = dns.message.make_response(
+            self.message, recursion_available=True, our_payload=PAYLOAD
+        )
+        reply.flags |= dns.flags.AA
+        return reply
 
 
 class Query:
     """A query that can be answered."""
 
-    def __init__(self, message: QueryMessage) -> None:
-        self._message = message
-        self.questions = [_asked(one) for one in message.question]
-
-    @property
-    def datagram_limit(self) -> int:
+    def __init__(self, message: bytes, content: _Content) -> None:
+        self._id = message[:_ID]
+        self._rest = message[_ID:]
+        self._content = content
+        self.questions = content.questions
+        self.datagram_limit = content.datagram_limit
         """Bytes of the largest answer by UDP that the asker takes."""
-        if self._message.edns < 0:
-            return PLAIN
-        return min(max(self._message.payload, PLAIN), PAYLOAD)
 
     def answered(self, answers: Iterable[Answer | None], limit: int) -> bytes:
         """Return the message with an answer for each question, None for one without.
 
         What does not fit into so many bytes is left out, and the message says so.
         """
-        reply = self._reply()
-        for question, answer in zip(self._message.question, answers, strict=True):
-            if answer is None:
-                continue
-            reply.set_rcode(dns.rcode.from_text(answer.rcode))
-            for records in answer.records:
-                owner = dns.name.from_text(records.name) if records.name else question.name
-                if records.values:
-                    reply.answer.append(_rrset(owner, records))
-            if answer.zone:
-                reply.authority.append(_soa(answer.zone))
-        return reply.to_wire(max_size=limit, prefer_truncation=True)
+        given = tuple(answers)
+        write = _written if limit <= PAYLOAD and _size(given) < _MANY else _written.__wrapped__
+        return self._id + write(self._rest, given, limit)
 
     def answered_by_alias(self, alias: str, ttl: int, reply: bytes, limit: int) -> bytes | None:
         """Return the answer that its name stands for another, with a reply about the other one.
@@ -130,25 +159,24 @@ class Query:
             known = dns.message.from_wire(reply)
         except dns.exception.DNSException:
             return None
-        (question,) = self._message.question
-        own = self._reply()
+        (question,) = self._content.message.question
+        own = self._content.reply()
         own.set_rcode(known.rcode())
-        own.answer.append(_rrset(question.name, Records("CNAME", ttl, [f"{alias}."])))
+        own.answer.append(_rrset(question.name, Records("CNAME", ttl, (f"{alias}.",))))
         own.answer.extend(known.answer)
-        return own.to_wire(max_size=limit, prefer_truncation=True)
-
-    def _reply(self) -> Message:
-        reply = dns.message.make_response(
-            self._message, recursion_available=True, our_payload=PAYLOAD
-        )
-        reply.flags |= dns.flags.AA
-        return reply
+        return self._id + own.to_wire(max_size=limit, prefer_truncation=True)[_ID:]
 
 
 def read(message: bytes) -> Query | None:
     """Return a message as a query; None if it is malformed, signed, or not a query."""
-    parts = sum(int.from_bytes(message[at : at + 2], "big") for at in _COUNTS)
-    if len(message) > MAX_QUESTION or parts > MAX_PARTS:
+    content = _content(message[_ID:]) if len(message) <= MAX_QUESTION else None
+    return Query(message, content) if content is not None else None
+
+
+@lru_cache(KEPT)
+def _content(rest: bytes) -> _Content | None:
+    message = bytes(_ID) + rest
+    if sum(int.from_bytes(message[at : at + 2], "big") for at in _COUNTS) > MAX_PARTS:
         return None
     try:
         query = dns.message.from_wire(message)
@@ -158,7 +186,32 @@ def read(message: bytes) -> Query | None:
         return None
     if query.flags & dns.flags.QR or query.edns > 0:  # a response, or an EDNS version other than 0
         return None
-    return Query(query)
+    return _Content(query)
+
+
+@lru_cache(KEPT)
+def _written(rest: bytes, answers: Answers, limit: int) -> bytes:
+    """Return the answer to a query; both without their id, which is the same."""
+    content = _content(rest)
+    if content is None:
+        raise ValueError("not a query")
+    reply = content.reply()
+    for question, answer in zip(content.message.question, answers, strict=True):
+        if answer is None:
+            continue
+        reply.set_rcode(dns.rcode.from_text(answer.rcode))
+        for records in answer.records:
+            owner = dns.name.from_text(records.name) if records.name else question.name
+            if records.values:
+                reply.answer.append(_rrset(owner, records))
+        if answer.zone:
+            reply.authority.append(_soa(answer.zone))
+    return reply.to_wire(max_size=limit, prefer_truncation=True)[_ID:]
+
+
+def _size(answers: Answers) -> int:
+    given = (one.records for one in answers if one is not None)
+    return sum(len(one.values) for records in given for one in records)
 
 
 def question_for(name: str, rdtype: str) -> bytes:
@@ -193,4 +246,4 @@ def _rdata(rdtype: RdataType, value: Address | str) -> dns.rdata.Rdata:
 
 def _soa(zone: str) -> dns.rrset.RRset:
     value = f"ns.dns.{zone}. hostmaster.{zone}. 1 7200 1800 86400 {NEGATIVE_TTL}"
-    return _rrset(dns.name.from_text(zone), Records("SOA", NEGATIVE_TTL, [value]))
+    return _rrset(dns.name.from_text(zone), Records("SOA", NEGATIVE_TTL, (value,)))

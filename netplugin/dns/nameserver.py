@@ -11,8 +11,9 @@ names are asked of servers outside (`netplugin.dns.upstream`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final, Protocol
@@ -145,17 +146,17 @@ class NameServer:
         known = [addresses for addresses in found if addresses is not None]
         if not known:
             return None
-        some = [ip_address(text) for text in self._some(next(filter(None, known), []))]
+        some = tuple(_address(text) for text in self._some(next(filter(None, known), [])))
         if not some:
             return Answer()
         ttl = TTL if kube is None else KUBERNETES_TTL
-        return Answer(records=[Records("A" if some[0].version == 4 else "AAAA", ttl, some)])
+        return Answer(records=(Records("A" if some[0].version == 4 else "AAAA", ttl, some),))
 
     def _of_kubernetes(self, asked: Asked, kube: NameRecords, zone: str) -> Answer | _Alias:
         if kube.alias and asked.rdtype in {"A", "AAAA"}:
             return _Alias(kube.alias)
         addresses = (*kube.addresses, *(one.address for one in kube.members))
-        held: dict[str, Sequence[Address | str]] = {
+        held: dict[str, Iterable[Address | str]] = {
             "A": self._turned([one for one in addresses if one.version == 4]),
             "AAAA": self._turned([one for one in addresses if one.version == 6]),
             "SRV": [
@@ -167,7 +168,8 @@ class NameServer:
             "TXT": [f'"{kube.text}"'] if kube.text else [],
         }
         wanted = held.keys() if asked.rdtype == "ANY" else {asked.rdtype} & held.keys()
-        records = [Records(kind, KUBERNETES_TTL, held[kind]) for kind in wanted if held[kind]]
+        given = ((kind, values) for kind in wanted if (values := tuple(held[kind])))
+        records = tuple(Records(kind, KUBERNETES_TTL, values) for kind, values in given)
         return Answer(records=records, zone="" if records else zone)
 
     def _some(self, addresses: Sequence[str]) -> list[str]:
@@ -194,6 +196,9 @@ class NameServer:
             )
 
         return Deferred(ask)
+
+
+_address = lru_cache(messages.KEPT)(ip_address)
 
 
 def _by_alias(query: Query, name: str, limit: int, own: ClusterDns) -> Deferred:

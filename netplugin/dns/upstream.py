@@ -9,7 +9,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,8 @@ from core.logs import fields
 from core.tasks import Supervisor
 
 log = logging.getLogger(__name__)
+
+Address = IPv4Address | IPv6Address
 
 PORT: Final = 53
 LIMIT: Final = 2.0
@@ -32,7 +34,7 @@ _LARGEST: Final = 65_535
 class Upstream:
     """The servers outside, by address, in the order in which they are tried."""
 
-    def __init__(self, servers: Sequence[IPv4Address], tasks: Supervisor) -> None:
+    def __init__(self, servers: Sequence[Address], tasks: Supervisor) -> None:
         self._servers = tuple(servers)
         self._tasks = tasks
         self._pending = 0
@@ -60,12 +62,13 @@ class Upstream:
             self._pending -= 1
             done(reply)
 
-    async def _exchange(self, server: IPv4Address, message: bytes, *, tcp: bool) -> bytes | None:
+    async def _exchange(self, server: Address, message: bytes, *, tcp: bool) -> bytes | None:
         """Return a server's reply; None if it has none, or not in time."""
         number = secrets.token_bytes(2)
         talk = stream_exchange if tcp else _datagram_exchange
         kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
-        with socket.socket(socket.AF_INET, kind | socket.SOCK_NONBLOCK) as sock:
+        family = socket.AF_INET if server.version == 4 else socket.AF_INET6
+        with socket.socket(family, kind | socket.SOCK_NONBLOCK) as sock:
             try:
                 async with asyncio.timeout(LIMIT):
                     reply = await talk(sock, server, number + message[2:])
@@ -76,14 +79,14 @@ class Upstream:
         return message[:2] + reply[2:] if reply[:2] == number else None
 
 
-async def _datagram_exchange(sock: socket.socket, server: IPv4Address, message: bytes) -> bytes:
+async def _datagram_exchange(sock: socket.socket, server: Address, message: bytes) -> bytes:
     loop = asyncio.get_running_loop()
     await loop.sock_connect(sock, (str(server), PORT))
     await loop.sock_sendall(sock, message)
     return await loop.sock_recv(sock, _LARGEST)
 
 
-async def stream_exchange(sock: socket.socket, server: IPv4Address, message: bytes) -> bytes:
+async def stream_exchange(sock: socket.socket, server: Address, message: bytes) -> bytes:
     """Return a server's reply by TCP. Raises OSError, also if the server ends the connection."""
     loop = asyncio.get_running_loop()
     await loop.sock_connect(sock, (str(server), PORT))
@@ -97,17 +100,19 @@ async def stream_exchange(sock: socket.socket, server: IPv4Address, message: byt
     return received[2 : 2 + int.from_bytes(received[:2])]
 
 
-def servers_of_host(path: Path = RESOLV_CONF) -> tuple[IPv4Address, ...]:
-    """Return the name servers that the host itself uses, those of IPv4."""
+def servers_of_host(path: Path = RESOLV_CONF) -> tuple[Address, ...]:
+    """Return the name servers that the host itself uses, without those that name a link."""
     try:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return ()
-    found = []
+    found: list[Address] = []
     for words in (line.split() for line in lines):
         if words[:1] == ["nameserver"] and len(words) > 1:
             try:
-                found.append(IPv4Address(words[1]))
+                server = ip_address(words[1])
             except ValueError:
-                continue  # an IPv6 address: the agent asks by IPv4
+                continue
+            if not (isinstance(server, IPv6Address) and server.scope_id):
+                found.append(server)
     return tuple(found)

@@ -4,13 +4,16 @@ Open vSwitch takes a port for dead whose messages stay away (IEEE 802.1ag CFM, w
 `netplugin.bridges.name_ports` asks for), and flows notice that (`ofnet.pipelines.name_port`). In
 comes a packet socket on the far end of the port's link (`netplugin.kernel.name_space`); out go
 frames, from a thread of their own, so that an event loop that is busy for a second is not taken for
-the agent's end.
+the agent's end. One that is busy for longer is: it answers nothing.
 """
 
+import asyncio
 import logging
 import socket
 import struct
 import threading
+import time
+from itertools import count
 from typing import Final
 
 from core.logs import fields
@@ -22,6 +25,13 @@ INTERVAL: Final = 150
 
 PAUSE: Final = 0.1
 """Seconds between two messages: several of them must stay away to be noticed."""
+
+BUSY: Final = 1.5
+"""Seconds that the event loop may be busy. With the time that the switch needs, a resolver's third
+attempt, a second after its second, is answered."""
+
+_PULSE: Final = 0.25
+"""Seconds between two turns of the event loop that are noticed."""
 
 SWITCH: Final = 1
 AGENT: Final = 2
@@ -65,30 +75,41 @@ class Heartbeat:
         self._mac = bytes.fromhex(mac.replace(":", ""))
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._turned = time.monotonic()
+        self._pulse: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send, for as long as the running event loop is not stuck."""
+        self._turn()
         self._thread.start()
 
     def stop(self) -> None:
         """Send no more; the socket may be closed afterwards."""
+        if self._pulse is not None:
+            self._pulse.cancel()
         self._ended.set()
         self._thread.join()
 
+    def _turn(self) -> None:
+        self._turned = time.monotonic()
+        self._pulse = asyncio.get_running_loop().call_later(_PULSE, self._turn)
+
     def _run(self) -> None:
-        number = 0
         failing = False
-        while not self._ended.is_set():
-            try:
-                self._frames.send(message(self._mac, number))
-                failing = False
-            except OSError as exc:
-                # The link is gone, or not up: `netplugin.bridges.name_ports` finds that and stops
-                # this one. Requests go on to their servers meanwhile.
-                if not failing:
-                    log.warning(
-                        "no sign of life by the name service's port", extra=fields(error=exc)
-                    )
-                failing = True
-            number += 1
-            self._ended.wait(PAUSE)
+        for number in count():
+            if time.monotonic() - self._turned <= BUSY:
+                failing = self._send(message(self._mac, number), failing=failing)
+            if self._ended.wait(PAUSE):
+                return
+
+    def _send(self, frame: bytes, *, failing: bool) -> bool:
+        """Send a message; return whether it failed. `failing`: the one before did."""
+        try:
+            self._frames.send(frame)
+        except OSError as exc:
+            # The link is gone, or not up: `netplugin.bridges.name_ports` finds that and stops
+            # this one. Requests go on to their servers meanwhile.
+            if not failing:
+                log.warning("no sign of life by the name service's port", extra=fields(error=exc))
+            return True
+        return False

@@ -8,7 +8,7 @@ requests of `netplugin.kernel.netlink`. A refusal of the kernel is a HostError t
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ _SCOPE_LINK: Final = 253
 _GLOBAL_SCOPE: Final = 0
 _IFF_UP: Final = 0x01
 _SETTINGS: Final = Path("/proc/sys/net/ipv4/conf")
+_SETTINGS6: Final = Path("/proc/sys/net/ipv6/conf")
 _LOOSE: Final = "2"
 _ON_LINK: Final = 4
 _METRIC6: Final = 1024
@@ -95,10 +96,14 @@ def _correct_addresses(iproute: Any, index: int, wanted: Sequence[Interface]) ->
 
 
 def ensure_routes(name: str, routes: Collection[HostRoute]) -> None:
-    """Set the routes by a link; remove all others of IPv4, and the agent's own of IPv6."""
+    """Set the routes by a link; remove all others of IPv4, and the agent's own of IPv6.
+
+    Where the link has no IPv6 there are none of that.
+    """
     with netlink.host_errors(f"routes of link {name}"), _iproute() as iproute:
         index = netlink.required_index(name)
-        missing = {_present(route): route for route in routes}
+        possible = routes if _has_ipv6(name) else [one for one in routes if one.subnet.version == 4]
+        missing = {_present(route): route for route in possible}
         for family in _FAMILIES:
             for held in iproute.get_routes(family=family, oif=index, table=_MAIN_TABLE):
                 ours = held["proto"] == ROUTE_PROTOCOL
@@ -145,6 +150,21 @@ def _add_routes(iproute: Any, index: int, wanted: Iterable[HostRoute]) -> None:
             refused = exc
     if refused is not None:
         raise refused
+
+
+def ensure_source(name: str, source: IPv6Address) -> None:
+    """Give a link an address that the kernel takes where a route names it; none without IPv6."""
+    with netlink.host_errors(f"link {name}"):
+        if _has_ipv6(name):
+            index = netlink.required_index(name)
+            held = IPv6Interface(source)
+            netlink.change(netlink.address(index, held, routed=False, deprecated=True))
+
+
+def _has_ipv6(name: str) -> bool:
+    """Return whether the kernel has IPv6, and the administrator leaves it to a link."""
+    switch = _SETTINGS6 / name / "disable_ipv6"
+    return switch.exists() and switch.read_text(encoding="ascii").strip() == "0"
 
 
 def loosen(name: str) -> None:

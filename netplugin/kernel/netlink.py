@@ -50,6 +50,8 @@ Interface = IPv4Interface | IPv6Interface
 
 _MAIN_TABLE: Final = 254
 _IFA_F_NOPREFIXROUTE: Final = 0x200
+_DEPRECATED: Final = {"ifa_preferred": 0, "ifa_valid": 2**32 - 1, "cstamp": 0, "tstamp": 0}
+"""An address that is valid for ever, and preferred for no time (RFC 4862 §5.5.4)."""
 _ON_LINK: Final = 4
 _PERMANENT: Final = 0x80
 """A neighbour that the kernel never resolves anew (NUD_PERMANENT)."""
@@ -188,17 +190,19 @@ def no_group(group: int) -> bytes:
     return _request(_message(ifinfmsg, _attributes(IFLA_GROUP=group)), RTM_DELLINK)
 
 
-def address(index: int, held: Interface, *, routed: bool = True) -> bytes:
+def address(index: int, held: Interface, *, routed: bool = True, deprecated: bool = False) -> bytes:
     """Add an address to a link, or replace it.
 
-    The kernel adds the route to its subnet, unless `routed` is False.
+    The kernel adds the route to its subnet, unless `routed` is False. It chooses one of IPv6 that
+    is `deprecated` for no connection, unless there is no other, or a route names it.
     """
     text = str(held.ip)
     # No duplicate address detection: an IPv6 address could not be used for 1.4 s.
     flags = (IFA_F_NODAD if held.version == 6 else 0) | (0 if routed else _IFA_F_NOPREFIXROUTE)
+    lifetime = {"IFA_CACHEINFO": _DEPRECATED} if deprecated else {}
     message = _message(
         ifaddrmsg,
-        _attributes(IFA_LOCAL=text, IFA_ADDRESS=text, IFA_FLAGS=flags),
+        _attributes(IFA_LOCAL=text, IFA_ADDRESS=text, IFA_FLAGS=flags, **lifetime),
         family=_family(held),
         prefixlen=held.network.prefixlen,
         index=index,

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Address
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -126,6 +126,10 @@ class KernelLinks:
         Raises HostError when another program has a route to one of the subnets.
         """
         await self._call(host_links.ensure_routes, name, routes)
+
+    async def ensure_source(self, name: str, source: IPv6Address) -> None:
+        """Give a link an address for routes alone: the kernel chooses it for nothing else."""
+        await self._call(host_links.ensure_source, name, source)
 
     async def loosen(self, name: str) -> None:
         """Have a link of the host take packets whose answers leave by another one."""

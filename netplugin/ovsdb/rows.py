@@ -107,7 +107,7 @@ class BridgeSpec:
     external_ids: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     max_backoff_ms: int = 1000
     inactivity_probe_ms: int = 10_000
-    packets_per_second: int = 1000
+    packets_per_second: int = 2000
     packets_waiting: int = 500
 
 

@@ -31,6 +31,7 @@ _IPV4: Final = 4
 _PART: Final = 0x3FFF
 """More fragments to come, or not the first one."""
 _UDP: Final = 8
+_ICMP: Final = 8
 _FLAGS: Final = 0xE0
 """The three flags above the offset of a fragment."""
 
@@ -255,6 +256,52 @@ def udp_reply(frame: bytes, payload: bytes) -> bytes:
         + checksum.to_bytes(2)
         + payload
     )
+
+
+def quoted_sender(frame: bytes) -> IPv4Address | None:
+    """Return the sender of the packet that an error of ICMP quotes: the error's own receiver.
+
+    None unless it is a whole and valid error about a packet of that receiver.
+    """
+    body = _payload(frame)
+    length = int.from_bytes(body[2:4], "big")
+    if len(body) < max(length, _IPV4_MIN):
+        return None
+    body = body[:length]  # short frames are padded
+    header = (body[0] & 0xF) * 4 if body else 0
+    error, quoted = body[header:], body[header + _ICMP :]
+    if ether_type(frame) != oxm.ETH_IPV4 or header < _IPV4_MIN or body[9] != oxm.PROTO_ICMP:
+        return None
+    if int.from_bytes(body[6:8], "big") & _PART or _checksum(error):
+        return None
+    if len(quoted) < _IPV4_MIN or len(quoted) < _quoted_header(quoted) or quoted[0] >> 4 != _IPV4:
+        return None
+    return IPv4Address(quoted[12:16]) if quoted[12:16] == body[16:20] else None
+
+
+def error_about(frame: bytes, address: IPv4Address) -> bytes:
+    """Return an error of ICMP (`quoted_sender`) with another receiver, who sent what it quotes.
+
+    The checksum of the quoted TCP or UDP stays as it is: nobody checks it, and it may be cut off.
+    """
+    start = len(frame) - len(_payload(frame))
+    header = (frame[start] & 0xF) * 4
+    body = frame[start : start + int.from_bytes(frame[start + 2 : start + 4], "big")]
+    quoted = body[header + _ICMP :]
+    size = _quoted_header(quoted)
+    inner = _summed(quoted[:12] + address.packed + quoted[16:size], 10) + quoted[size:]
+    error = _summed(body[header : header + _ICMP] + inner, 2)
+    return frame[:start] + _summed(body[:16] + address.packed + body[20:header], 10) + error
+
+
+def _quoted_header(quoted: bytes) -> int:
+    return max((quoted[0] & 0xF) * 4, _IPV4_MIN)
+
+
+def _summed(data: bytes, at: int) -> bytes:
+    """Return a header with its checksum, which is at an offset."""
+    blank = data[:at] + bytes(2) + data[at + 2 :]
+    return data[:at] + _checksum(blank).to_bytes(2) + data[at + 2 :]
 
 
 def _checksum(data: bytes) -> int:

@@ -25,13 +25,14 @@ modes have this for the host's own pods; vxlan networks have it for those of oth
 # network, translated, and the host answers by its route to the pod. So what the host sends passes
 # the zone of the pod's services first, where the answer gets the service's address.
 
-# Pods of other hosts (vxlan networks, IPv4): the host's packets leave by the tunnel with the
-# tunnel's own address as source, which the other host accepts from that tunnel alone. It enters
-# them into a second zone, so that it can tell for whom an answer to that address is: for the
-# tunnel, or for its own stack, which may forward connections of the other host as well.
+# Pods of other hosts (vxlan networks): the host's packets leave by the tunnel with the tunnel's own
+# address as source, which the other host accepts from that tunnel alone. It enters them into a
+# second zone, so that it can tell for whom an answer to that address is: for the tunnel, or for its
+# own stack, which may forward connections of the other host as well. Tunnels have addresses of
+# IPv4: the source of IPv6 is made of that (`ofnet.world.tunnel_source6`).
 
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
 from ofnet.changes import ObjectKind
@@ -61,7 +62,16 @@ from ofnet.openflow.fields import (
 from ofnet.openflow.match import Match, MatchFields
 from ofnet.pipelines import neighbours, stages
 from ofnet.tables import Mode, Priority, TableId, vrf_in, zone_of
-from ofnet.world import ArpMode, HostPort, LocalEndpoint, Network, RemoteEndpoint, Vtep, World
+from ofnet.world import (
+    ArpMode,
+    HostPort,
+    LocalEndpoint,
+    Network,
+    RemoteEndpoint,
+    Vtep,
+    World,
+    tunnel_source6,
+)
 
 ZONES: Final[Mapping[Mode, int]] = {
     Mode.VROUTER: 0xFE01,
@@ -149,9 +159,8 @@ def _answers_of_others(mode: Mode, port: HostPort) -> Iterator[Flow]:
 
 
 def _arrived(port: HostPort) -> Iterator[MatchFields]:
-    for source in port.sources:
-        if isinstance(source, IPv4Address):
-            yield {"metadata": _ARRIVED, **stages.to_address(source)}
+    for source in port.tunnel_sources:
+        yield {"metadata": _ARRIVED, **stages.to_address(source)}
 
 
 def vtep(mode: Mode, vtep: Vtep, world: World) -> Iterator[Flow]:
@@ -159,29 +168,35 @@ def vtep(mode: Mode, vtep: Vtep, world: World) -> Iterator[Flow]:
     port = world.host_port
     if mode not in _TUNNELLED or port is None or not port.sources:
         return
+    yield from _of_sender(mode, vtep, vtep.ip)
+    if any(one.version == 6 for one in port.tunnel_sources):
+        yield from _of_sender(mode, vtep, tunnel_source6(vtep.ip))
+
+
+def _of_sender(mode: Mode, vtep: Vtep, sender: IPv4Address | IPv6Address) -> Iterator[Flow]:
+    """Yield the flows of what another host sends by its tunnel under an address of its own."""
     sent: MatchFields = {"in_port": vtep.ofport, "metadata": _ARRIVED}
-    sent = {**sent, **stages.from_address(vtep.ip)}
+    sent = {**sent, **stages.from_address(sender)}
     enter = Instructions((ConntrackCommit(zone=TUNNEL_ZONE),), goto=TableId.SRV_PROXY_SNAT)
     yield _of_vtep(TableId.INGRESS_GROUP, Priority.MATCH, sent, enter)
-    back: MatchFields = {"metadata": _OF_PODS, **stages.to_address(vtep.ip)}
+    back: MatchFields = {"metadata": _OF_PODS, **stages.to_address(sender)}
     of_tunnel = Instructions((Conntrack(TableId.DST_GRP, TUNNEL_ZONE),))
     of_host = Instructions((Conntrack(TableId.DST_GRP, ZONES[mode]),))
     again: MatchFields = {**back, "ct_state": _TRACKED, "ct_zone": TUNNEL_ZONE}
     yield _of_vtep(TableId.DST_GRP, Priority.EXEMPT, {**back, "ct_state": _UNTRACKED}, of_tunnel)
     yield _of_vtep(TableId.DST_GRP, Priority.ABOVE_MATCH, again, of_host)
     to_tunnel = Instructions((SetField("eth_dst", stages.ROUTER_MAC), Output(vtep.ofport)))
-    yield _of_vtep(TableId.HOST_ANSWERS, Priority.MATCH, stages.to_address(vtep.ip), to_tunnel)
+    yield _of_vtep(TableId.HOST_ANSWERS, Priority.MATCH, stages.to_address(sender), to_tunnel)
 
 
 def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]:
-    """Yield the flow from this host to a pod of another one."""
+    """Yield the flows from this host to a pod of another one."""
     port, network = world.host_port, world.networks.get(endpoint.network)
     vtep = world.vteps.get(endpoint.host)
     if mode not in _TUNNELLED or port is None or not port.sources:
         return
     if network is None or vtep is None or not network.vni:
         return
-    to: MatchFields = {"in_port": port.ofport, **stages.to_address(endpoint.ip)}
     # the other host routes to the pod, or bridges
     mac = stages.ROUTER_MAC if mode is Mode.VROUTER else endpoint.mac
     send = Instructions(
@@ -193,28 +208,38 @@ def remote(mode: Mode, endpoint: RemoteEndpoint, world: World) -> Iterator[Flow]
             Output(vtep.ofport),
         )
     )
-    yield Flow(ObjectKind.REMOTE, TableId.INGRESS_GROUP, Priority.HOST_PATH, Match(**to), send)
+    for address in stages.addresses(endpoint):
+        if any(one.version == address.version for one in port.tunnel_sources):
+            to: MatchFields = {"in_port": port.ofport, **stages.to_address(address)}
+            where = TableId.INGRESS_GROUP, Priority.HOST_PATH
+            yield Flow(ObjectKind.REMOTE, *where, Match(**to), send)
 
 
 def network(mode: Mode, network: Network, world: World) -> Iterator[Flow]:
-    """Yield the answer for the gateway of a bridged vxlan network, where no endpoint has it.
+    """Yield the answers for the gateways of a bridged vxlan network, where no endpoint has them.
 
     A pod answers its host by way of its gateway. The physical network of a vlan has one; behind a
     tunnel there are endpoints alone. What pods then send to this MAC address is dropped in table 9.
     """
     port = world.host_port
-    if mode is not Mode.VXLAN or port is None or not port.sources or network.gateway is None:
+    if mode is not Mode.VXLAN or port is None or not port.sources:
+        return
+    if network.gateway is None and network.gateway6 is None:
         return
     for arrived in _arrived(port):
         known: MatchFields = {**arrived, "vlan_vid": network.vlan}
         known |= {"ct_state": _ANSWER, "ct_zone": ZONES[mode]}
         out = _out(mode, port)
         yield Flow(ObjectKind.NETWORK, TableId.INGRESS_GROUP, Priority.TO_HOST, Match(**known), out)
-    if world.arp_mode is ArpMode.PROXY:
-        pods = VRF.put(network.vrf) | RX_VTEP.put(0)
+    pods = VRF.put(network.vrf) | RX_VTEP.put(0)
+    if network.gateway is not None and world.arp_mode is ArpMode.PROXY:
         yield neighbours.arp_answer(
             ObjectKind.NETWORK, pods, network.gateway, stages.ROUTER_MAC, Priority.PORT
         )
+    if network.gateway6 is not None:
+        asked = pods, network.gateway6
+        yield neighbours.nd_request(ObjectKind.NETWORK, *asked)
+        yield neighbours.nd_answer(ObjectKind.NETWORK, *asked, stages.ROUTER_MAC)
 
 
 def local(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
@@ -224,8 +249,10 @@ def local(mode: Mode, endpoint: LocalEndpoint, world: World) -> Iterator[Flow]:
         return
     yield from _to_pod(mode, endpoint, vrf_in(mode, network.vrf), port)
     yield from _answers(mode, endpoint, network.vlan, port)
-    if mode in _TUNNELLED and network.vni and endpoint.ip in endpoint.routed:
-        yield _answer_to_tunnel(mode, endpoint, network)
+    if mode in _TUNNELLED and network.vni:
+        for address in stages.addresses(endpoint):
+            if address in endpoint.routed:
+                yield _answer_to_tunnel(mode, endpoint, network, address)
 
 
 def _to_pod(mode: Mode, endpoint: LocalEndpoint, vrf: int, port: HostPort) -> Iterator[Flow]:
@@ -256,9 +283,12 @@ def _answers(mode: Mode, endpoint: LocalEndpoint, vlan: int, port: HostPort) -> 
         yield Flow(ObjectKind.LOCAL, TableId.DST_GRP, Priority.TO_HOST, Match(**answer), out)
 
 
-def _answer_to_tunnel(mode: Mode, endpoint: LocalEndpoint, network: Network) -> Flow:
+def _answer_to_tunnel(
+    mode: Mode, endpoint: LocalEndpoint, network: Network, address: IPv4Address | IPv6Address
+) -> Flow:
     tagged: MatchFields = {"vlan_vid": network.vlan} if mode is Mode.VXLAN else {}
-    answer: MatchFields = {**tagged, "in_port": endpoint.ofport, "eth_type": oxm.ETH_IPV4}
+    family = stages.to_address(address)["eth_type"]
+    answer: MatchFields = {**tagged, "in_port": endpoint.ofport, "eth_type": family}
     answer |= {"ct_state": _ANSWER, "ct_zone": TUNNEL_ZONE}
     actions = (*_untagged(mode), SetField("tunnel_id", network.vni))
     onward = Instructions(actions, goto=TableId.HOST_ANSWERS)

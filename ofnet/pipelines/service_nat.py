@@ -106,7 +106,7 @@ _UNTRACKED: Final = CtState(0, CT_TRACKED)
 _TRACKED: Final = CtState(CT_TRACKED, CT_TRACKED)
 _ANSWERING: Final = CtState(_REPLY_STATE, _REPLY_STATE | CT_INVALID)
 
-_ERRORS4: Final = (3, 11, 12)
+ERRORS4: Final = (3, 11, 12)
 _ERRORS6: Final = (1, 2, 3, 4)
 """Types of ICMP that quote a packet: unreachable, too long, expired, wrong."""
 
@@ -157,7 +157,7 @@ def _errors(mode: Mode, vrf: int) -> Iterator[Flow]:
     onward = TableId.IP if mode in {Mode.VROUTER, Mode.VLROUTER} else TableId.MAC_DEST
     zone = zone_of(mode, vrf)
     translate = Conntrack(onward, zone, nat=AS_COMMITTED)
-    for kind in _ERRORS4:
+    for kind in ERRORS4:
         error: MatchFields = {"ip_proto": oxm.PROTO_ICMP, "icmp_type": kind}
         error |= {"metadata": VRF.put(vrf), "eth_type": oxm.ETH_IPV4}
         yield _error(Priority.PORT, error, Instructions((translate,)))

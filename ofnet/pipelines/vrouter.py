@@ -14,6 +14,9 @@ original has nothing else.
 # fragment for the checksum of UDP or TCP, and changes them (Open vSwitch 3.1). Connection tracking
 # translates the whole packet, so fragments go through it, to the same addresses. A fragment that it
 # does not translate, because it is too short or its packet incomplete, is dropped.
+#
+# Errors of ICMP quote a packet, and no action sets an address in there: the agent does
+# (`ofnet.packetin`).
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -24,6 +27,7 @@ from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
     DROP,
+    TO_CONTROLLER,
     Conntrack,
     Instructions,
     Load,
@@ -40,6 +44,7 @@ from ofnet.pipelines import (
     ingress_group,
     neighbours,
     pod_guard,
+    service_nat,
     source_guard,
     stages,
 )
@@ -147,6 +152,11 @@ def _host_port(world: World) -> Iterator[Flow]:
     yield Flow(ObjectKind.HOST_PORT, TableId.IP, Priority.PORT, from_host, DROP)
     to_private = Match(eth_type=oxm.ETH_IPV4, ipv4_dst=port.subnet)
     yield Flow(ObjectKind.HOST_PORT, TableId.HOST_SNAT, Priority.ABOVE_MATCH, to_private, DROP)
+    for kind in service_nat.ERRORS4:
+        error: MatchFields = {"in_port": port.ofport, **stages.to_address(port.subnet)}
+        error |= {"ip_proto": oxm.PROTO_ICMP, "icmp_type": kind}
+        where = TableId.INGRESS_GROUP, Priority.EXEMPT
+        yield Flow(ObjectKind.HOST_PORT, *where, Match(**error), TO_CONTROLLER)
 
 
 def _host_nat(

@@ -45,7 +45,7 @@ def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[st
     """Accept connections to an address; yield the addresses they came from."""
 
     def listen() -> socket.socket:
-        return socket.create_server((address, port))
+        return socket.create_server((address, port), family=_family(address))
 
     callers: list[str] = []
     ended = threading.Event()
@@ -53,7 +53,7 @@ def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[st
     def serve() -> None:
         while not ended.is_set():
             try:
-                connection, (caller, _) = server.accept()
+                connection, (caller, *_) = server.accept()
             except TimeoutError:
                 continue
             with connection:
@@ -71,7 +71,7 @@ def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[st
 
 
 def dials(source: Namespace, address: str, port: int, patience: float = 10.0) -> bool:
-    with source.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as client:
+    with source.call(lambda: socket.socket(_family(address), socket.SOCK_STREAM)) as client:
         client.settimeout(patience)
         try:
             client.connect((address, port))
@@ -83,10 +83,9 @@ def dials(source: Namespace, address: str, port: int, patience: float = 10.0) ->
 @contextmanager
 def echoing(namespace: Namespace, address: str, port: int) -> Iterator[list[str]]:
     """Answer datagrams to an address; yield the addresses they came from."""
-    family = socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
 
     def listen() -> socket.socket:
-        end = socket.socket(family, socket.SOCK_DGRAM)
+        end = socket.socket(_family(address), socket.SOCK_DGRAM)
         end.bind((address, port))
         return end
 
@@ -115,8 +114,7 @@ def echoing(namespace: Namespace, address: str, port: int) -> Iterator[list[str]
 
 def asks(source: Namespace, address: str, port: int, size: int = 10, patience: float = 5.0) -> bool:
     """Say whether a datagram comes back."""
-    family = socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
-    with source.call(lambda: socket.socket(family, socket.SOCK_DGRAM)) as client:
+    with source.call(lambda: socket.socket(_family(address), socket.SOCK_DGRAM)) as client:
         client.settimeout(patience)
         client.connect((address, port))
         try:
@@ -124,6 +122,10 @@ def asks(source: Namespace, address: str, port: int, size: int = 10, patience: f
             return client.recv(65535) == b"x" * size
         except OSError:
             return False
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
 
 
 @dataclass(frozen=True)

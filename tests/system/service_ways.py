@@ -8,6 +8,7 @@ what stays silent in them. `tests/system/test_service_table.py` asks what this s
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.bed.kubernetes import service
@@ -24,6 +25,7 @@ PODS = ("provider", "near", "far")
 """The provider is the target of kind pod; the second is on its host, the third on another."""
 
 ADDRESS, EXTERNAL = "10.96.0.10", "203.0.113.9"
+ADDRESS6, EXTERNAL6 = "fd00:96::10", "2001:db8:113::9"
 NODE_PORT, HOST_PORT, TARGET = 30080, 8091, 8080
 PORTS = [
     {"name": name, "port": 80, "protocol": name.upper(), "nodePort": NODE_PORT}
@@ -51,10 +53,11 @@ Asked = dict[Row, tuple[Namespace, str, int]]
 """From where, and at which address and port."""
 
 
-def body() -> dict[str, Any]:
-    """Return what the API server says of the service."""
-    said = service(ADDRESS, *PORTS)
-    said["spec"] |= {"externalIPs": [EXTERNAL]}
+def body(version: int = 4) -> dict[str, Any]:
+    """Return what the API server says of the service, which has one family."""
+    address, external = (ADDRESS, EXTERNAL) if version == 4 else (ADDRESS6, EXTERNAL6)
+    said = service(address, *PORTS)
+    said["spec"] |= {"externalIPs": [external]}
     return said
 
 
@@ -68,22 +71,28 @@ def targets(namespace: Namespace, address: str) -> "Iterator[None]":
 
 
 def rows(clients: Mapping[str, Namespace], one: str, two: str, kind: str) -> Asked:
-    """Return who asks where; a pod in a host's network is a process of the host's namespace."""
+    """Return who asks where; a pod in a host's network is a process of the host's namespace.
+
+    The addresses of both hosts tell the family. Loopback addresses of IPv6 are never translated,
+    by kube-proxy neither: the kernel does not route them.
+    """
     asked: Asked = {}
+    four = ip_address(one).version == 4
+    address, external = (ADDRESS, EXTERNAL) if four else (ADDRESS6, EXTERNAL6)
     for client, namespace in clients.items():
         here, there = (two, one) if client in {"far", "other host"} else (one, two)
         ways = {
-            "ClusterIP": (ADDRESS, 80),
+            "ClusterIP": (address, 80),
             "NodePort": (here, NODE_PORT),
             "NodePort of the other host": (there, NODE_PORT),
             "loopback": ("127.0.0.1", NODE_PORT),
-            "externalIP": (EXTERNAL, 80),
+            "externalIP": (external, 80),
             "hostPort": (one, HOST_PORT),
             "hostPort by loopback": ("127.0.0.1", HOST_PORT),
         }
-        for way, (address, port) in ways.items():
-            if _makes_sense(client, way, kind):
-                asked[Row(client, way)] = (namespace, address, port)
+        for way, (at, port) in ways.items():
+            if _makes_sense(client, way, kind) and (four or "loopback" not in way):
+                asked[Row(client, way)] = (namespace, at, port)
     return asked
 
 

@@ -1,6 +1,7 @@
 """Between a pod and its host, and beyond: `contivh0`, translated both ways (vxlan, routing)."""
 
 import json
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,20 @@ def pod(bed: Bed, host: Host) -> Iterator[Pod]:
     bed.delete_pod(pod)
 
 
+def refused(address: str, port: int) -> bool:
+    """Send a datagram; say whether the port is said to be closed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.settimeout(5)
+        end.connect((address, port))
+        end.send(b"x")
+        try:
+            return end.recv(1) == b""
+        except ConnectionRefusedError:
+            return True
+        except TimeoutError:
+            return False
+
+
 def held_by(host: Host) -> list[str]:
     shown = host.namespace.run(["ip", "-json", "-4", "addr", "show", PORT], check=False).stdout
     held = [one for link in json.loads(shown or "[]") for one in link.get("addr_info", ())]
@@ -66,6 +81,14 @@ def rules(host: Host) -> list[str]:
 def ours(subnet: str = "172.19.0.0/16") -> str:
     comment = "-m comment --comment contiv"
     return f"-A POSTROUTING -s {subnet} ! -o {PORT} {comment} -j MASQUERADE"
+
+
+def test_a_pod_hears_what_becomes_of_what_it_sends_outside(bed: Bed, host: Host, pod: Pod) -> None:
+    """Errors of ICMP quote the pod's packet under the address that it had on its way."""
+    outside = bed.fabric
+    eventually(partial(reaches, pod.namespace, outside.address), "the outside is reached")
+    assert pod.namespace.call(partial(refused, outside.address, 9))
+    assert host.namespace.call(partial(refused, outside.address, 9)), "as the host does"
 
 
 def test_a_pod_and_its_host_reach_each_other(host: Host, pod: Pod) -> None:

@@ -110,6 +110,22 @@ def test_no_question_is_lost_while_an_agent_is_killed_and_starts(bed: Bed, netwo
         assert name_links(here) == links, "a link that comes or goes costs packets of tunnels"
 
 
+def test_no_question_is_lost_while_an_agent_is_frozen(bed: Bed) -> None:
+    here, there = bed.hosts
+    asker = bed.add_pod(here, "asker", network="vlan")
+    near = bed.add_pod(here, "near", network="vlan")
+    agent = bed.agents[0]
+    with serving(bed.add_pod(there, "server", network="vlan")) as server:
+        with asking(asker, server, "near", rate=50) as questions:
+            eventually(lambda: questions.heard[near.address] > 50, "the agent answers")
+            agent.pause()
+            eventually(lambda: questions.heard[OUTSIDE] > 50, "the server answers")
+            agent.resume()
+            before = questions.heard[near.address]
+            eventually(lambda: questions.heard[near.address] > before + 50, "the agent goes on")
+        assert questions.unanswered == 0
+
+
 def name_links(host: Host) -> dict[str, int]:
     """Return the links of the name service, by their indexes: one made anew has another one."""
     found = json.loads(host.namespace.run(["ip", "-json", "link"]).stdout)

@@ -166,6 +166,36 @@ def told(address: str, port: int) -> bool:
         return False
 
 
+def test_a_client_hears_of_errors_from_outside(bed: Bed, api: ApiServer, pods: list[Pod]) -> None:
+    """In the service's name, although they came to its host."""
+    assert bed.api is api
+    outside = bed.fabric
+    ready = [{"name": "udp", "port": TARGET, "protocol": "UDP"}]
+    api.put(SLICES, "shop", "web-a", **endpoint_slice("web", outside.address, ports=ready))
+    api.put(SERVICES, "shop", "web", **service(ADDRESS, *PORTS))
+    with echoing(outside.namespace, outside.address, TARGET):
+        for pod in pods:
+            answered = partial(asks, pod.namespace, ADDRESS, 80, patience=SILENCE)
+            eventually(answered, f"{pod.name} is answered")
+    for pod in pods:
+        assert pod.namespace.call(partial(refused, ADDRESS, 80)), "nobody listens there any more"
+    api.delete(SERVICES, "shop", "web")
+
+
+def refused(address: str, port: int) -> bool:
+    """Send a datagram; say whether the port is said to be closed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(PATIENCE)
+        client.connect((address, port))
+        client.send(b"x")
+        try:
+            return client.recv(1) == b""
+        except ConnectionRefusedError:
+            return True
+        except TimeoutError:
+            return False
+
+
 def checked(url: str, source: Namespace) -> tuple[int, int] | None:
     """Return the status of a health check and the number of targets it says there are."""
     try:

@@ -3,6 +3,7 @@
 Each client asks by each way for each kind of target. What cannot pass is data (`CLOSED`), with its
 reason; it is asked as well, so that no row outlives its reason. What kube-proxy passes, recorded by
 `tests/system/kube_proxy.py`, passes here, but for that data; what passes here alone is data too.
+By IPv6 the target is a pod: what is closed there besides is data of its own.
 
 The hosts' network and the VLANs are joined by a router, as in a data centre.
 """
@@ -24,10 +25,11 @@ from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.echoes import reaches
 from tests.system.kube_proxy import ANSWERS
-from tests.system.planes import FWD_MODES, NETWORKS, planes
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.service_ways import (
     ALL,
     EXTERNAL,
+    EXTERNAL6,
     HOST_PORT,
     KINDS,
     PODS,
@@ -45,7 +47,9 @@ pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
 API_PORT = 6443
 ROUTER = f"{UNDERLAY}.253"
-VLAN_SUBNET = NETWORKS["vlan"][0]
+VLAN_SUBNET, VLAN_SUBNET6 = NETWORKS["vlan"][0], NETWORKS["vlan"][2]
+UNDERLAY6 = "fd77::"
+ROUTER6, OUTSIDE6 = f"{UNDERLAY6}253", f"{UNDERLAY6}fe"
 KUBE_PROXY = json.loads(ANSWERS.read_text(encoding="utf-8"))["unanswered"]
 MORE = {Row("host", "externalIP")}
 """Passes here alone: kube-proxy 1.20 leaves out what its own host sends to such an address."""
@@ -110,6 +114,15 @@ CLOSED = (
         kinds=("pod",),
     ),
 )
+CLOSED6 = (
+    *CLOSED,
+    Closed(
+        why="pods of routed vxlan leave their network under an address of IPv4 alone",
+        plane=("routing", "vxlan"),
+        clients=PODS,
+        ways=OF_HOSTS,
+    ),
+)
 
 
 @pytest.fixture(scope="module", params=FWD_MODES)
@@ -141,6 +154,7 @@ def _join_networks(bed: Bed) -> None:
     outside.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
     outside.run(["ip", "route", "add", f"{EXTERNAL}/32", "via", bed.hosts[0].address])
     outside.run(["ip", "route", "add", VLAN_SUBNET, "via", ROUTER])
+    _join_networks6(bed)
     for host in bed.hosts:
         host.namespace.run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
         host.namespace.run(["ip", "route", "add", "default", "via", bed.fabric.address])
@@ -149,6 +163,25 @@ def _join_networks(bed: Bed) -> None:
             if peer is not host:
                 known = partial(reaches, host.namespace, peer.address)
                 eventually(known, "hosts know each other")
+
+
+def address6(host: Host) -> str:
+    return f"{UNDERLAY6}{host.address.rpartition('.')[2]}"
+
+
+def _join_networks6(bed: Bed) -> None:
+    router, outside = bed.physical.router, bed.fabric.namespace
+    ends = [(router, "lan", ROUTER6), (outside, "sw", OUTSIDE6)]
+    ends += [(host.namespace, "br-phy", address6(host)) for host in bed.hosts]
+    for namespace, link, address in ends:
+        namespace.run(["sysctl", "-q", "-w", "net.ipv6.conf.all.forwarding=1"])
+        namespace.run(["ip", "address", "add", f"{address}/64", "dev", link, "nodad"])
+        to = ["default", "via", OUTSIDE6] if namespace is not outside else None
+        routes = [to, [VLAN_SUBNET6, "via", ROUTER6] if namespace is not router else None]
+        for route in filter(None, routes):
+            namespace.run(["ip", "-6", "route", "add", *route])
+    first = address6(bed.hosts[0])
+    outside.run(["ip", "-6", "route", "add", f"{EXTERNAL6}/128", "via", first])
 
 
 @pytest.fixture(scope="module", params=list(NETWORKS))
@@ -171,18 +204,19 @@ def pods(bed: Bed, request: pytest.FixtureRequest) -> Iterator[list[Pod]]:
 
 
 @contextmanager
-def serving(bed: Bed, provider: Pod, kind: str) -> Iterator[None]:
+def serving(bed: Bed, provider: Pod, kind: str, version: int = 4) -> Iterator[None]:
     """Run the service, with one target: a pod of the first host, the host itself, the outside."""
     api = bed.api
     assert api is not None
     namespace, address = {
-        "pod": (provider.namespace, provider.address),
+        "pod": (provider.namespace, addresses(provider)[version == 6]),
         "host": (bed.hosts[0].namespace, bed.hosts[0].address),
         "outside": (bed.fabric.namespace, bed.fabric.address),
     }[kind]
     with targets(namespace, address):
-        api.put(SLICES, "shop", "web-a", **endpoint_slice("web", address, ports=READY))
-        api.put(SERVICES, "shop", "web", **body())
+        served = endpoint_slice("web", address, ports=READY, family=f"IPv{version}")
+        api.put(SLICES, "shop", "web-a", **served)
+        api.put(SERVICES, "shop", "web", **body(version))
         eventually(lambda: all(_leads_to(host, address) for host in bed.hosts), kind, within=60)
         yield
         api.delete(SERVICES, "shop", "web")
@@ -190,31 +224,42 @@ def serving(bed: Bed, provider: Pod, kind: str) -> Iterator[None]:
 
 
 def _leads_to(host: Host, address: str) -> bool:
-    shown = host.namespace.run(["iptables", "-w", "-t", "nat", "-S"]).stdout
-    chosen = [one for one in shown.splitlines() if f"--to-destination {address}:{TARGET}" in one]
+    program, to = "iptables", address
+    if ":" in address:
+        program, to = "ip6tables", f"[{address}]"
+    shown = host.namespace.run([program, "-w", "-t", "nat", "-S"]).stdout
+    chosen = [one for one in shown.splitlines() if f"--to-destination {to}:{TARGET}" in one]
     # the rules that lead to the chains come last; a host port of the pod is no service
     return any("CONTIV-T" in one for one in chosen) and "-j CONTIV-SOURCES" in shown
 
 
-def rows_of(bed: Bed, pods: Sequence[Pod], kind: str) -> Asked:
+def rows_of(bed: Bed, pods: Sequence[Pod], kind: str, version: int = 4) -> Asked:
     """Return who asks where."""
     one, two = bed.hosts
+    ends = (one.address, two.address) if version == 4 else (address6(one), address6(two))
     clients = {pod.name: pod.namespace for pod in pods}
     clients |= {"host": one.namespace, "other host": two.namespace}
     clients["outside"] = bed.fabric.namespace
-    return rows(clients, one.address, two.address, kind)
+    return rows(clients, *ends, kind)
+
+
+def closed_rows(
+    bed: Bed, pods: Sequence[Pod], kind: str, asked: Asked, known: Sequence[Closed] = CLOSED
+) -> dict[Row, str]:
+    """Return what stays silent in which rows."""
+    plane = bed.fwd_mode, str(pods[0].conf["contiv"]["network"])
+    return {
+        row: one.silent
+        for row in asked
+        for one in known
+        if one.plane == plane and kind in one.kinds and one.covers(row)
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -> None:
-    network = str(pods[0].conf["contiv"]["network"])
     asked = rows_of(bed, pods, kind)
-    closed = {
-        row: one.silent
-        for row in asked
-        for one in CLOSED
-        if one.plane == (bed.fwd_mode, network) and kind in one.kinds and one.covers(row)
-    }
+    closed = closed_rows(bed, pods, kind, asked)
     with serving(bed, pods[0], kind):
         lost = unanswered(asked, lambda row: closed.get(row, ""))
     assert lost == closed
@@ -225,3 +270,10 @@ def test_every_way_leads_to_every_target(bed: Bed, pods: list[Pod], kind: str) -
     }
     assert proxied.keys() == {row for row in asked if "hostPort" not in row.way}
     assert {row for row, silent in proxied.items() if silent and row not in lost} == MORE
+
+
+def test_every_way_of_ipv6_leads_to_a_pod(bed: Bed, pods: list[Pod]) -> None:
+    asked = rows_of(bed, pods, "pod", version=6)
+    closed = closed_rows(bed, pods, "pod", asked, CLOSED6)
+    with serving(bed, pods[0], "pod", version=6):
+        assert unanswered(asked, lambda row: closed.get(row, "")) == closed

@@ -9,7 +9,15 @@ import re
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, ip_address
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+)
 from pathlib import Path
 from typing import Any
 
@@ -445,6 +453,38 @@ async def test_a_link_of_ours_has_the_routes_it_is_to_have(
         held = shown(host, "route", "show", "dev", "contivh0")
         assert sorted(one["dst"] for one in held) == sorted(subnets)
         assert {(one["prefsrc"], one["protocol"]) for one in held} <= {("192.0.2.1", "201")}
+
+
+async def test_a_source_of_routes_is_taken_for_nothing_else(
+    links: KernelLinks, host: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "contivh0", "up", "type", "veth", "peer", "name", "contivh1"])
+    host.run(["ip", "link", "set", "contivh1", "up"])
+    host.run(["ip", "address", "add", "2001:db8::1/64", "dev", "lo", "nodad"])
+    source = IPv6Address("fd63::1")
+    for _ in range(2):
+        await links.ensure_source("contivh0", source)
+    ways = {IPv6Network("fd00:1::/64"): source, IPv6Network("fd00:2::1/128"): None}
+    routes = [HostRoute(subnet=subnet, source=one) for subnet, one in ways.items()]
+    await links.ensure_routes("contivh0", routes)
+    for subnet, chosen in zip(ways, ("fd63::1", "2001:db8::1"), strict=True):
+        (way,) = shown(
+            host, "-6", "route", "get", str(subnet[0] if chosen[0] == "2" else subnet[1])
+        )
+        assert way["prefsrc"] == chosen
+
+
+async def test_a_link_without_ipv6_has_the_routes_of_ipv4(
+    links: KernelLinks, host: Namespace
+) -> None:
+    host.run(["ip", "link", "add", "contivh0", "up", "type", "veth", "peer", "name", "contivh1"])
+    host.run(["sysctl", "-q", "-w", "net.ipv6.conf.contivh0.disable_ipv6=1"])
+    await links.ensure_source("contivh0", IPv6Address("fd63::1"))
+    four, six = IPv4Network("10.1.0.0/16"), IPv6Network("fd00:1::/64")
+    routes = [HostRoute(subnet=four, source=None), HostRoute(subnet=six, source=None)]
+    await links.ensure_routes("contivh0", routes)
+    (made,) = shown(host, "route", "show", "dev", "contivh0")
+    assert made["dst"] == "10.1.0.0/16"
 
 
 async def test_a_route_that_is_refused_stops_no_other(links: KernelLinks, host: Namespace) -> None:

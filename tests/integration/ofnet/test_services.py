@@ -53,6 +53,8 @@ CLIENT, PROVIDERS = 1, (2, 3, 4, 5, 6)
 PATIENCE = 2.0
 SHORT = 1300
 """Bytes that a link is said to carry."""
+TOO_BIG = 2
+"""The type of ICMPv6 that says so."""
 LONG = 4000
 """Bytes of a datagram that is sent in fragments."""
 Address = IPv4Address | IPv6Address
@@ -343,34 +345,66 @@ async def test_clients_and_providers_hear_of_errors(
             _too_long(pods[router], *ends)
             await eventually_async(partial(_heard, lambda: _mtu_of(end)), "the client hears")
             if version == 6:
-                return  # Open vSwitch 3.1 changes the length that such an error tells
+                return  # Open vSwitch 3.1 changes the length that such an error tells of UDP
             ends = (VIPS[version], 80), (address(CLIENT, version), port)
             _too_long(pods[CLIENT], *ends)
             known = partial(_mtu_to, pods[only], address(CLIENT, version))
             await eventually_async(partial(_heard, known), "the provider hears")
 
 
+@MODES
+async def test_a_provider_of_tcp_reads_what_an_error_of_ipv6_says(
+    ovs_module: OvsHost, pods: dict[int, Namespace], mode: FwdMode
+) -> None:
+    only = PROVIDERS[0]
+
+    def listen() -> socket.socket:
+        return socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+
+    async with site(ovs_module, pods, mode, service(only, version=6)) as here:
+        with closing(here.connected(CLIENT, v=6)) as end, pods[only].call(listen) as heard:
+            assert await asyncio.to_thread(said, end) == only
+            heard.settimeout(PATIENCE)
+            ends = (VIPS[6], 80), (address(CLIENT, 6), end.getsockname()[1])
+            _too_long(pods[CLIENT], *ends, protocol=socket.IPPROTO_TCP)
+            error = b""
+            while error[:1] != bytes([TOO_BIG]):
+                error = await asyncio.to_thread(heard.recv, 2048)
+            assert int.from_bytes(error[4:8]) == SHORT
+            assert error[16:32] == address(only, 6).packed, "what the provider sent"
+
+
 async def _heard(mtu: Callable[[], int]) -> bool:
     return mtu() == SHORT
 
 
-def _too_long(inside: Namespace, sender: tuple[Address, int], to: tuple[Address, int]) -> None:
-    """Say to the sender of a datagram that it should be shorter."""
+def _too_long(
+    inside: Namespace,
+    sender: tuple[Address, int],
+    to: tuple[Address, int],
+    protocol: int = socket.IPPROTO_UDP,
+) -> None:
+    """Say to the sender of a packet that it should be shorter."""
     v4 = isinstance(sender[0], IPv4Address)
-    udp = struct.pack(">HHHH", sender[1], to[1], 8 + 64, 1) + bytes(64)
+    ports = struct.pack(">HH", sender[1], to[1])
+    inner = ports + struct.pack(">HH", 8 + 64, 1) + bytes(64)
+    if protocol == socket.IPPROTO_TCP:
+        inner = ports + struct.pack(">IIBBHHH", 1, 1, 0x50, 0x10, 64, 1, 0)
     ends = sender[0].packed + to[0].packed
     if v4:
-        quoted = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 1, 0x4000, 64, 17, 0) + ends
-        quoted = quoted[:10] + _checksum(quoted) + quoted[12:] + udp
+        quoted = (
+            struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(inner), 1, 0x4000, 64, protocol, 0) + ends
+        )
+        quoted = quoted[:10] + _checksum(quoted) + quoted[12:] + inner
         error = struct.pack(">BBHHH", 3, 4, 0, 0, SHORT) + quoted
         error = error[:2] + _checksum(error) + error[4:]
     else:
-        quoted = struct.pack(">IHBB", 6 << 28, len(udp), 17, 64) + ends + udp
-        error = struct.pack(">BBHI", 2, 0, 0, SHORT) + quoted
-    family, protocol = (
+        quoted = struct.pack(">IHBB", 6 << 28, len(inner), protocol, 64) + ends + inner
+        error = struct.pack(">BBHI", TOO_BIG, 0, 0, SHORT) + quoted
+    family, icmp = (
         (socket.AF_INET, socket.IPPROTO_ICMP) if v4 else (socket.AF_INET6, socket.IPPROTO_ICMPV6)
     )
-    with inside.call(lambda: socket.socket(family, socket.SOCK_RAW, protocol)) as door:
+    with inside.call(lambda: socket.socket(family, socket.SOCK_RAW, icmp)) as door:
         door.sendto(error, (str(sender[0]), 0))
 
 

@@ -15,7 +15,7 @@ from netplugin.ovsdb import BridgeSpec, Continuity, Ovsdb, PortSpec
 from netplugin.ovsdb.changes import PLACEHOLDER
 from netplugin.ovsdb.replica import Replica
 from tests.bed.ovs import OvsHost
-from tests.bed.waiting import eventually
+from tests.bed.waiting import eventually, eventually_async
 from tests.integration.ofnet.dialled import listening
 
 pytestmark = pytest.mark.ovs
@@ -76,7 +76,7 @@ async def test_bridge_is_made_as_specified(ovs_module: OvsHost, ovsdb: Ovsdb) ->
         *("get", "controller", controller, "connection_mode", "max_backoff", "inactivity_probe"),
         *("controller_rate_limit", "controller_burst_limit"),
     )
-    assert columns.split() == ["out-of-band", "1000", "10000", "1000", "500"]
+    assert columns.split() == ["out-of-band", "1000", "10000", "2000", "500"]
 
 
 @pytest.mark.parametrize("count", [1, 10])
@@ -303,13 +303,16 @@ async def test_a_port_is_dead_without_heartbeats(ovs_module: OvsHost, ovsdb: Ovs
         said = ovs_module.appctl("cfm/show", "beaten").splitlines()
         return " ".join(line.partition("fault: ")[2] for line in said)
 
+    async def alive() -> bool:
+        return not faults().strip()
+
     eventually(lambda: faults().split() == ["recv"], "it is dead")
     with host.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)) as frames:
         frames.bind(("far", 0))
         beats = Heartbeat(frames, "06:02:00:00:00:35")
         beats.start()
         try:
-            eventually(lambda: not faults().strip(), "it is alive")
+            await eventually_async(alive, "it is alive")
         finally:
             beats.stop()
     eventually(lambda: faults().split() == ["recv"], "it is dead again")

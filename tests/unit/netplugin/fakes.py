@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address, IPv4Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
 from typing import TypeVar
 
@@ -194,6 +194,8 @@ class FakeLinks(KernelLinks):
         """What the host's own links were given."""
         self.routes: dict[str, list[HostRoute]] = {}
         self.neighbours: dict[str, dict[Address, str]] = {}
+        self.sources: dict[str, IPv6Address] = {}
+        """Addresses of IPv6 for routes alone, by link."""
         self.loose: set[str] = set()
         self.watchers: list[Callable[[], None]] = []
         self.underlay = {UNDERLAY_CARD: 1500}
@@ -258,6 +260,9 @@ class FakeLinks(KernelLinks):
 
     async def ensure_routes(self, name: str, routes: Collection[HostRoute]) -> None:
         await self._faults.work("routes", lambda: self.routes.update({name: list(routes)}))
+
+    async def ensure_source(self, name: str, source: IPv6Address) -> None:
+        self.sources[name] = source
 
     async def loosen(self, name: str) -> None:
         self.loose.add(name)

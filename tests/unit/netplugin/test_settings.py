@@ -1,7 +1,7 @@
 """The agent's flags are checked in the original's order, with the original's words."""
 
 import socket
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,7 @@ ALL = {
     "K8S_CONFIG": "/k8s.json",
     "CLUSTER_DOMAIN": "Cluster.Example.",
     "DNS_ADDRESS": "10.96.0.2",
-    "DNS_UPSTREAM": "192.0.2.53, 192.0.2.54",
+    "DNS_UPSTREAM": "192.0.2.53, 2001:db8::53",
     "DNS_RATE": "50",
     "MTU": "1400",
     "PROBE_INTERVAL": "6",
@@ -188,7 +188,7 @@ MEANT: dict[str, Any] = {
     "k8s_config": None,
     "cluster_domain": "cluster.example",
     "dns_address": IPv4Address("10.96.0.2"),
-    "dns_upstream": (IPv4Address("192.0.2.53"), IPv4Address("192.0.2.54")),
+    "dns_upstream": (IPv4Address("192.0.2.53"), IPv6Address("2001:db8::53")),
     "dns_rate": 50,
     "mtu": 1400,
     "probe_interval": 6,

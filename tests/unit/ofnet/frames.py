@@ -63,3 +63,24 @@ def segment(
     header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + ends
     tag = struct.pack(">HH", 0x8100, vlan) if vlan else b""
     return mac_bytes(ROUTER_MAC) + mac_bytes(sender.mac) + tag + b"\x08\x00" + header + body
+
+
+def error(sender: IPv4Address, private: IPv4Address, *, quotes: IPv4Address | None = None) -> bytes:
+    """Return an error of ICMP, port unreachable, about a datagram of a private address."""
+    quoted = _packet(17, (quotes or private).packed, sender.packed, bytes(8))
+    body = struct.pack(">BBHI", 3, 3, 0, 0) + quoted
+    body = body[:2] + _sum(body) + body[4:]
+    frame = bytes(6) + mac_bytes(ROUTER_MAC) + b"\x08\x00"
+    return frame + _packet(1, sender.packed, private.packed, body)
+
+
+def _packet(protocol: int, source: bytes, target: bytes, body: bytes) -> bytes:
+    head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0)
+    head += source + target
+    return head[:10] + _sum(head) + head[12:] + body
+
+
+def _sum(data: bytes) -> bytes:
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack(">H", ((total & 0xFFFF) + (total >> 16)) ^ 0xFFFF)

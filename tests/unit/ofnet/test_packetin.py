@@ -12,14 +12,24 @@ from ofnet.channel.wire import PacketIn
 from ofnet.directory import Directory
 from ofnet.names import Outcome, Question
 from ofnet.openflow import packets
-from ofnet.openflow.actions import PORT_CONTROLLER, PORT_TABLE, Action, Output, SetField, tag
+from ofnet.openflow.actions import (
+    PORT_CONTROLLER,
+    PORT_TABLE,
+    Action,
+    Load,
+    Lookup,
+    Output,
+    SetField,
+    tag,
+)
+from ofnet.openflow.fields import VRF
 from ofnet.openflow.packets import Neighbour
 from ofnet.packetin import PacketOut, Reaction, react
-from ofnet.tables import Mode
+from ofnet.tables import Mode, TableId
 from ofnet.uplink_choice import choose_uplink
 from ofnet.world import FwdMode, Router, Uplink, World
 from tests.unit.ofnet import frames
-from tests.unit.ofnet.worlds import address, local, mac, remote, world
+from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote, world
 
 GATEWAY = IPv4Address("10.1.255.254")
 POD, VTEP, HOST, UPLINK, UNKNOWN = 101, 2, 1, 30, 99
@@ -301,3 +311,34 @@ def test_requests_of_the_bgp_port_for_unknown_addresses_are_not_answered() -> No
     packet = PacketIn(0, ROUTER.ofport, None, frames.arp(200, address(99).packed))
     reaction = react(packet, Mode.VLROUTER, directory_of(SPEAKING), SPEAKING, parrot)
     assert (reaction.counters[-1], reaction.send) == ("ArpReqUnknownDest", None)
+
+
+PRIVATE = IPv4Address("172.19.0.1")
+OUTSIDE = IPv4Address("192.0.2.1")
+TRANSLATED = replace(FULL, local={pod.key: pod for pod in (local(1, nat=True), local(2))})
+
+
+def error(frame: bytes) -> Reaction:
+    packet = PacketIn(TableId.INGRESS_GROUP, HOST, None, frame)
+    return react(packet, Mode.VROUTER, directory_of(TRANSLATED), TRANSLATED)
+
+
+@pytest.mark.parametrize("sender", [OUTSIDE, HOST_PORT.address], ids=str)
+def test_an_error_from_outside_goes_on_to_its_pod(sender: IPv4Address) -> None:
+    """The host itself sends some, under its address there."""
+    (pod,) = [one for one in TRANSLATED.local.values() if one.nat_ip == PRIVATE]
+    reaction = error(frames.error(sender, PRIVATE))
+    assert reaction.send == PacketOut(
+        data=frames.error(sender, pod.ip),
+        actions=(Load(VRF, 1), Lookup(TableId.SRV_PROXY_SNAT)),
+        in_port=HOST,
+    )
+
+
+@pytest.mark.parametrize(
+    ("sender", "to"),
+    [(PRIVATE + 1, PRIVATE), (OUTSIDE, PRIVATE + 7)],
+    ids=["the host routes back what a pod sent", "nobody is there"],
+)
+def test_other_errors_go_nowhere(sender: IPv4Address, to: IPv4Address) -> None:
+    assert error(frames.error(sender, to)) == Reaction(("IcmpErrorInvalid-ERROR",))

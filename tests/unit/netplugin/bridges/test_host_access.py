@@ -1,7 +1,7 @@
 """The host's own port: made once, kept, and following the settings."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address
 from pathlib import Path
 
 import pytest
@@ -9,12 +9,13 @@ import pytest
 from core import keys
 from core.errors import Conflict, HostError
 from netplugin.bridges.host_access import masquerade, warn_unless_forwarding
+from netplugin.bridges.host_routes import NEXT_HOP6
 from netplugin.kernel.host_links import HostRoute
 from netplugin.ovsdb import PortSpec
 from netplugin.world import port_names
 from netplugin.world.conversion import LocalPort
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.world import Bridge, HostPort, World
+from ofnet.world import Bridge, HostPort, World, tunnel_source6
 from state.records import GlobalRecord
 from tests.unit.netplugin.agent import Agent, Outside, eventually, request, running
 from tests.unit.netplugin.fakes import Inside
@@ -94,6 +95,26 @@ async def test_routes_of_ipv6_have_a_guard_of_their_own(outside: Outside) -> Non
         await agent.host_access.converge()
         six = [str(one) for one in outside.firewall.rules if "ip6tables" in str(one)]
         assert [one.startswith("ip6tables mangle FORWARD -o contiv") for one in six] == [True, True]
+
+
+async def test_networks_of_ipv6_have_a_source_that_other_hosts_know(outside: Outside) -> None:
+    async with running(outside) as agent:
+        agent.learn(keys.GLOBAL_CONFIG, settings())
+        six = replace(network(), ipv6_subnet="fd00::", ipv6_subnet_len=64)
+        agent.learn(keys.network(six.id), six)
+        await agent.host_access.converge()
+        source = tunnel_source6(IPv4Address("192.168.2.10"))
+        assert source == IPv6Address("fd63:6f6e:7469:7600::c0a8:20a")
+        assert outside.links.sources == {port_names.HOST_PORT: source}
+        (route,) = [
+            one for one in outside.links.routes[port_names.HOST_PORT] if one.via == NEXT_HOP6
+        ]
+        assert route.source == source
+        assert route.metric > 1024, "the kernel's own for others' routes"
+        port = world_of(agent).host_port
+        assert port is not None
+        assert source in port.tunnel_sources
+        assert any("ip6tables mangle FORWARD" in str(one) for one in outside.firewall.rules)
 
 
 async def test_pods_of_one_address_are_a_fault_of_the_host(outside: Outside) -> None:

@@ -19,6 +19,7 @@ from netplugin.bridges.service_rules import (
     rules,
 )
 from netplugin.world.kube_services import KubePort, KubeService, KubeTarget
+from ofnet.world import tunnel_source6
 
 HOST = IPv4Address("192.168.77.1")
 OURS, THEIRS = IPv4Address("10.1.0.1"), IPv4Address("10.1.0.2")
@@ -145,6 +146,10 @@ def test_each_family_has_its_own_addresses_and_targets() -> None:
     assert targets(four, SERVICES, "-d ") == {"10.1.0.1:8080"}
     assert targets(six, SERVICES, "-d fd96::1/128") == {"[fd00::1]:8080"}
     assert "172.19" not in str(six)
+    named = [line for line in six.nat[SOURCES] if "SNAT --to-source" in line]
+    assert named, "other hosts take no other source from a tunnel"
+    assert all(line.startswith("-o contivh0") for line in named)
+    assert all(line.endswith(f" {tunnel_source6(HOST)}") for line in named)
 
 
 def test_chains_keep_their_names_while_others_come_and_go() -> None:

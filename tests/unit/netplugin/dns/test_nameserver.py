@@ -103,6 +103,36 @@ def test_any_is_answered_by_ipv6_addresses_where_there_are_no_others() -> None:
     assert told(served(book), "c1", "ANY") == ["2001:db8::1"]
 
 
+def test_what_is_asked_again_is_answered_by_what_is_known_then() -> None:
+    """Queries and answers are kept: by all that they say, not by who asks, or when."""
+    book = DnsRecords()
+    book.put_endpoint(endpoint(1))
+    made = served(book)
+    query = dns.message.make_query("c1", "A").to_wire()
+    first, again = (made.resolve(question(number + query[2:])) for number in (b"\0\1", b"\0\2"))
+    assert isinstance(first, bytes)
+    assert isinstance(again, bytes)
+    assert (first[:2], again[:2], first[2:]) == (b"\0\1", b"\0\2", again[2:])
+    book.put_endpoint(replace(endpoint(1), ip_address="10.1.0.99"))
+    assert told(made, "c1") == ["10.1.0.99"]
+    book.remove_endpoint(endpoint(1).key)
+    assert told(made, "c1") is None
+
+
+def test_what_differs_in_case_or_edns_is_answered_so() -> None:
+    book = DnsRecords()
+    book.put_endpoint(endpoint(1))
+    made = served(book)
+    for name in ("c1", "C1"):
+        for edns in (-1, 0):
+            query = dns.message.make_query(name, "A", use_edns=edns)
+            reply = asked(made, query)
+            assert reply is not None
+            assert query.is_response(reply)
+            assert str(reply.question[0].name) == f"{name}."
+            assert reply.edns == edns
+
+
 @pytest.mark.parametrize("rdtype", ["A", "AAAA"])
 def test_ten_are_told_of_at_a_time_and_of_all_in_the_end(server: NameServer, rdtype: str) -> None:
     ten, twenty = told(server, "ten", rdtype), told(server, "twenty", rdtype)

@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,19 @@ from netplugin.dns import upstream
 from netplugin.dns.upstream import Upstream, servers_of_host
 
 MESSAGE = b"\x12\x34" + b"who is there?"
-ONE, TWO = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.2")
+ONE, TWO, SIX = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.2"), IPv6Address("::1")
+
+
+Address = IPv4Address | IPv6Address
 
 
 @contextmanager
-def server(address: IPv4Address, *, tcp: bool = False) -> Iterator[tuple[int, list[bytes]]]:
+def server(address: Address, *, tcp: bool = False) -> Iterator[tuple[int, list[bytes]]]:
     """Answer one message with the same and a mark; give the port and what was asked."""
     asked: list[bytes] = []
     kind = socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM
-    with socket.socket(socket.AF_INET, kind) as end:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, kind) as end:
         end.bind((str(address), 0))
         end.settimeout(10)
         if tcp:
@@ -49,7 +53,7 @@ def server(address: IPv4Address, *, tcp: bool = False) -> Iterator[tuple[int, li
         thread.join()
 
 
-async def told(*servers: IPv4Address, tcp: bool = False) -> bytes | None:
+async def told(*servers: Address, tcp: bool = False) -> bytes | None:
     async with supervisor() as tasks:
         reply: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         Upstream(servers, tasks).ask(MESSAGE, reply.set_result, tcp=tcp)
@@ -57,10 +61,13 @@ async def told(*servers: IPv4Address, tcp: bool = False) -> bytes | None:
 
 
 @pytest.mark.parametrize("tcp", [True, False])
-async def test_a_server_answers(monkeypatch: pytest.MonkeyPatch, tcp: bool) -> None:
-    with server(ONE, tcp=tcp) as (port, asked):
+@pytest.mark.parametrize("address", [ONE, SIX], ids=str)
+async def test_a_server_answers(
+    monkeypatch: pytest.MonkeyPatch, address: Address, tcp: bool
+) -> None:
+    with server(address, tcp=tcp) as (port, asked):
         monkeypatch.setattr(upstream, "PORT", port)
-        assert await told(ONE, tcp=tcp) == MESSAGE + b"!"
+        assert await told(address, tcp=tcp) == MESSAGE + b"!"
     assert [message[2:] for message in asked] == [MESSAGE[2:]]
 
 
@@ -81,5 +88,7 @@ def test_the_servers_of_the_host(tmp_path: Path) -> None:
     file.write_text("# made by hand\nsearch example.com\nnameserver 192.0.2.1\nnameserver\n")
     with file.open("a") as more:
         more.write("nameserver 2001:db8::1\n nameserver 192.0.2.2 # second\n")
-    assert servers_of_host(file) == (IPv4Address("192.0.2.1"), IPv4Address("192.0.2.2"))
+        more.write("nameserver fe80::1%eth0\nnameserver ns.example\n")
+    known = ["192.0.2.1", "2001:db8::1", "192.0.2.2"]
+    assert servers_of_host(file) == tuple(ip_address(one) for one in known)
     assert servers_of_host(tmp_path / "none") == ()

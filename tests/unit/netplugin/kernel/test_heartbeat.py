@@ -1,7 +1,12 @@
 """The frames that tell Open vSwitch of a living agent: in its own form of IEEE 802.1ag."""
 
+import asyncio
 import socket
+from contextlib import suppress
 
+import pytest
+
+from netplugin.kernel import heartbeat as heartbeats
 from netplugin.kernel.heartbeat import AGENT, Heartbeat, message
 
 MAC = "06:02:00:00:00:35"
@@ -25,12 +30,29 @@ def test_a_message_has_the_form_of_open_vswitch() -> None:
     assert message(bytes.fromhex("dab02966271f"), 0x0B01) == bytes(wanted)
 
 
-def test_messages_are_numbered_and_end_when_they_are_stopped() -> None:
+async def test_messages_are_numbered_and_end_when_they_are_stopped() -> None:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with near, far:
         heartbeat = Heartbeat(near, MAC)
         heartbeat.start()
-        heard = [far.recv(200) for _ in range(3)]
+        heard = [await asyncio.to_thread(far.recv, 200) for _ in range(3)]
         heartbeat.stop()
         mac = bytes.fromhex(MAC.replace(":", ""))
         assert heard == [message(mac, number) for number in range(3)]
+
+
+async def test_an_event_loop_that_is_stuck_is_no_living_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heartbeats, "BUSY", 0.3)
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with near, far:
+        heartbeat = Heartbeat(near, MAC)
+        heartbeat.start()
+        await asyncio.to_thread(far.recv, 200)
+        far.settimeout(1)
+        with suppress(TimeoutError):
+            while far.recv(200):  # the loop does not turn here
+                continue
+        await asyncio.to_thread(far.recv, 200)
+        heartbeat.stop()

@@ -213,3 +213,36 @@ def test_an_advertisement_names_the_targets_mac() -> None:
 )
 def test_other_frames_are_no_advertisements(frame: bytes) -> None:
     assert packets.parse_advertisement(frame) is None
+
+
+ROUTER, PRIVATE, OWN = (IPv4Address(one) for one in ("192.0.2.1", "172.19.0.2", "10.1.0.2"))
+
+
+def test_an_error_is_told_of_the_sender_of_what_it_quotes() -> None:
+    error = frames.error(ROUTER, PRIVATE)
+    assert packets.quoted_sender(error) == PRIVATE
+    # as if it had quoted a packet of that address from the beginning, with all its checksums
+    assert packets.error_about(error + bytes(6), OWN) == frames.error(ROUTER, OWN)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        frames.error(ROUTER, PRIVATE, quotes=OWN),
+        frames.error(ROUTER, PRIVATE)[:-1],
+        frames.error(ROUTER, PRIVATE)[:50],
+        frames.error(ROUTER, PRIVATE)[:-1] + b"x",
+        frames.udp(1, 2, 53),
+        frames.error(ROUTER, PRIVATE)[:14],
+    ],
+)
+def test_what_is_no_error_about_its_receiver_has_no_sender(frame: bytes) -> None:
+    assert packets.quoted_sender(frame) is None
+
+
+@given(st.integers(0, 61), st.binary(min_size=1, max_size=4))
+def test_whatever_an_error_says_it_can_be_read(at: int, noise: bytes) -> None:
+    frame = frames.error(ROUTER, PRIVATE)
+    frame = frame[:at] + noise + frame[at + len(noise) :]
+    if packets.quoted_sender(frame) is not None:
+        assert packets.quoted_sender(packets.error_about(frame, OWN)) == OWN

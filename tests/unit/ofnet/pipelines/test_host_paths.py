@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from typing import NamedTuple
 
 import pytest
 
@@ -9,14 +10,16 @@ from ofnet.openflow import oxm
 from ofnet.openflow.fields import CT_ESTABLISHED, CT_INVALID, CT_NEW, CT_REPLY, CT_TRACKED
 from ofnet.pipelines import stages
 from ofnet.pipelines.stages import ROUTER_MAC
-from ofnet.world import Bridge, FwdMode, HostPort, Rule, World
+from ofnet.world import Bridge, FwdMode, HostPort, Rule, World, tunnel_source6
 from tests.unit.ofnet.pipelines import scene
 from tests.unit.ofnet.pipelines.scene import ANN, BOB, EVE
 from tests.unit.ofnet.walk import Packet, send
 from tests.unit.ofnet.worlds import HOST_PORT
 
+Address = IPv4Address | IPv6Address
+
 HOST, HOST6 = IPv4Address("192.168.77.1"), IPv6Address("fd77::1")
-OUTSIDE = IPv4Address("192.0.2.1")
+OUTSIDE, OUTSIDE6 = IPv4Address("192.0.2.1"), IPv6Address("2001:db8:ff::1")
 PORT = replace(HOST_PORT, sources=frozenset({HOST, HOST6}))
 ANSWER = CT_TRACKED | CT_ESTABLISHED | CT_REPLY
 DENIED = tuple(
@@ -36,14 +39,13 @@ def world(mode: FwdMode, bridge: Bridge, port: HostPort = PORT) -> World:
     return replace(made, host_port=port, local={pod.key: pod for pod in (*pods, EVE)})
 
 
-def of_host(to: IPv4Address, source: IPv4Address = HOST) -> Packet:
+def of_host(to: Address, source: Address = HOST) -> Packet:
     return {
         "in_port": PORT.ofport,
         "eth_src": PORT.mac,
         "eth_dst": ROUTER_MAC,
-        "eth_type": oxm.ETH_IPV4,
-        "ipv4_src": source,
-        "ipv4_dst": to,
+        **stages.from_address(source),
+        **stages.to_address(to),
     }
 
 
@@ -133,54 +135,97 @@ def test_the_gateway_of_a_bridged_vxlan_network_answers() -> None:
 VTEP = next(iter(world(FwdMode.ROUTING, Bridge.VXLAN).vteps.values()))
 ROUTED = world(FwdMode.ROUTING, Bridge.VXLAN)
 VNI = ROUTED.networks[ANN.network].vni
+FAR6 = scene.FAR.ip6
 of_vxlan = pytest.mark.parametrize("mode", list(FwdMode))
+in_both_families = pytest.mark.parametrize("version", [4, 6])
 
 
-def by_tunnel(
-    source: IPv4Address, to: IPv4Address, tracked_as: int = CT_TRACKED | CT_NEW
-) -> Packet:
+class Ends(NamedTuple):
+    """The addresses of one family: this host's, the other host's, Ann's, and the far pod's."""
+
+    here: Address
+    there: Address
+    ann: Address
+    far: Address
+
+
+assert ANN.ip6 is not None
+assert FAR6 is not None
+ENDS = {
+    4: Ends(HOST, VTEP.ip, ANN.ip, scene.FAR.ip),
+    6: Ends(tunnel_source6(HOST), tunnel_source6(VTEP.ip), ANN.ip6, FAR6),
+}
+
+
+def joined(mode: FwdMode, bridge: Bridge = Bridge.VXLAN) -> World:
+    """Return the World of a host that reaches pods of other hosts by both families."""
+    return world(mode, bridge, replace(PORT, sources=PORT.sources | {ENDS[6].here}))
+
+
+def by_tunnel(source: Address, to: Address, tracked_as: int = CT_TRACKED | CT_NEW) -> Packet:
     return {
         "in_port": VTEP.ofport,
         "tunnel_id": VNI,
         "eth_src": PORT.mac,
         "eth_dst": ROUTER_MAC,
-        "eth_type": oxm.ETH_IPV4,
-        "ipv4_src": source,
-        "ipv4_dst": to,
+        **stages.from_address(source),
+        **stages.to_address(to),
         "tracked_as": tracked_as,
     }
 
 
 @of_vxlan
-def test_the_host_reaches_pods_of_other_hosts_by_their_tunnel(mode: FwdMode) -> None:
-    ((port, packet),) = send(world(mode, Bridge.VXLAN), Bridge.VXLAN, of_host(scene.FAR.ip))
-    assert (port, packet["tunnel_id"], packet["ipv4_src"]) == (VTEP.ofport, VNI, HOST)
-    assert send(world(FwdMode.ROUTING, Bridge.VLAN), Bridge.VLAN, of_host(scene.FAR.ip)) == []
+@in_both_families
+def test_the_host_reaches_pods_of_other_hosts_by_their_tunnel(mode: FwdMode, version: int) -> None:
+    ends = ENDS[version]
+    ((port, packet),) = send(joined(mode), Bridge.VXLAN, of_host(ends.far, ends.here))
+    assert (port, packet["tunnel_id"]) == (VTEP.ofport, VNI)
+    assert ends.here in packet.values()
+    routed = joined(FwdMode.ROUTING, Bridge.VLAN)
+    assert send(routed, Bridge.VLAN, of_host(ends.far, ends.here)) == []
 
 
 @of_vxlan
-def test_another_host_reaches_pods_here_under_its_tunnels_address(mode: FwdMode) -> None:
-    made = world(mode, Bridge.VXLAN)
+@in_both_families
+def test_another_host_reaches_pods_here_under_its_tunnels_address(
+    mode: FwdMode, version: int
+) -> None:
+    made, ends = joined(mode), ENDS[version]
     mac = ROUTER_MAC if mode is FwdMode.ROUTING else ANN.mac
-    ((port, packet),) = send(made, Bridge.VXLAN, {**by_tunnel(VTEP.ip, ANN.ip), "eth_dst": mac})
-    assert (port, packet["eth_dst"], packet["ipv4_src"]) == (ANN.ofport, ANN.mac, VTEP.ip)
+    sent = {**by_tunnel(ends.there, ends.ann), "eth_dst": mac}
+    ((port, packet),) = send(made, Bridge.VXLAN, sent)
+    assert (port, packet["eth_dst"]) == (ANN.ofport, ANN.mac)
+    assert ends.there in packet.values()
     assert "vlan_vid" not in packet
-    assert send(made, Bridge.VXLAN, by_tunnel(VTEP.ip, OUTSIDE)) == [], "pods alone"
+    outside = OUTSIDE if version == 4 else OUTSIDE6
+    assert send(made, Bridge.VXLAN, by_tunnel(ends.there, outside)) == [], "pods alone"
+    assert send(made, Bridge.VXLAN, by_tunnel(outside, ends.ann)) == [], "under that address alone"
 
 
 @of_vxlan
-def test_answers_to_another_host_leave_by_its_tunnel(mode: FwdMode) -> None:
-    made = world(mode, Bridge.VXLAN)
-    ((port, packet),) = send(made, Bridge.VXLAN, of_ann(VTEP.ip, ANSWER))
+@in_both_families
+def test_answers_to_another_host_leave_by_its_tunnel(mode: FwdMode, version: int) -> None:
+    made, ends = joined(mode), ENDS[version]
+    ((port, packet),) = send(made, Bridge.VXLAN, of_ann(ends.there, ANSWER))
     assert "vlan_vid" not in packet
-    assert (port, packet["tunnel_id"], packet["ipv4_dst"]) == (VTEP.ofport, VNI, VTEP.ip)
-    assert send(made, Bridge.VXLAN, of_ann(VTEP.ip, CT_TRACKED | CT_NEW)) == []
+    assert (port, packet["tunnel_id"]) == (VTEP.ofport, VNI)
+    assert ends.there in packet.values()
+    assert send(made, Bridge.VXLAN, of_ann(ends.there, CT_TRACKED | CT_NEW)) == []
 
 
 @of_vxlan
-def test_answers_of_other_hosts_pods_reach_this_host(mode: FwdMode) -> None:
-    made = world(mode, Bridge.VXLAN)
-    ((port, packet),) = send(made, Bridge.VXLAN, by_tunnel(scene.FAR.ip, HOST, ANSWER))
+@in_both_families
+def test_answers_of_other_hosts_pods_reach_this_host(mode: FwdMode, version: int) -> None:
+    made, ends = joined(mode), ENDS[version]
+    ((port, packet),) = send(made, Bridge.VXLAN, by_tunnel(ends.far, ends.here, ANSWER))
     assert (port, packet["eth_dst"]) == (PORT.ofport, PORT.mac)
     assert "vlan_vid" not in packet
-    assert send(made, Bridge.VXLAN, by_tunnel(scene.FAR.ip, HOST)) == [], "nothing else does"
+    assert send(made, Bridge.VXLAN, by_tunnel(ends.far, ends.here)) == [], "nothing else does"
+
+
+def test_the_gateway_of_ipv6_on_a_bridged_vxlan_network_answers() -> None:
+    made = world(FwdMode.BRIDGE, Bridge.VXLAN)
+    gateway = made.networks[ANN.network].gateway6
+    assert gateway is not None
+    ((_, packet),) = send(made, Bridge.VXLAN, scene.solicit(ANN, gateway))
+    assert packet["nd_tll"] == ROUTER_MAC
