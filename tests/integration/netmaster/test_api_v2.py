@@ -1,6 +1,7 @@
 """API v2 on a real server: every route with what may be wrong about a request, as one table.
 
-The server is a leader's on the memory store; `test_events.py` has several masters on a real one.
+The server is a leader's on the memory store; several masters on a real one are in
+`tests/integration/netmaster/test_events.py`.
 """
 
 import asyncio

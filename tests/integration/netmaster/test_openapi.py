@@ -30,7 +30,7 @@ from tests.bed.store import Store
 pytestmark = pytest.mark.store
 
 STREAM: Final = "/api/v2/events"
-"""Its answers do not end (`test_events.py`)."""
+"""Its answers do not end (`tests/integration/netmaster/test_events.py`)."""
 SCHEMA: Final = schemathesis.openapi.from_dict(document(VERSION)).exclude(path=STREAM)
 ALL: Final = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
 SECONDS: Final = 40
