@@ -1,11 +1,12 @@
 """The page `/metrics` of a daemon: readings of `core.metrics` in the text format of Prometheus.
 
-Here alone `prometheus_client` is imported, on the first scrape: it takes a fifth of a second, which
-no start of a daemon should pay. It adds the usual metrics of the process, its collector and its
-interpreter (`process_*`, `python_*`).
+Here alone `prometheus_client` is imported, once a daemon is ready (`load`): it takes up to a fifth
+of a second, which no start of a daemon should pay. It adds the usual metrics of the process, its
+collector and its interpreter (`process_*`, `python_*`).
 """
 
 import asyncio
+import importlib
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def load() -> None:
+    """Import the library, which is otherwise done for the first scrape.
+
+    An upgrade replaces the files of a daemon that runs: by the first scrape they may be gone, or
+    those of another release.
+    """
+    importlib.import_module("prometheus_client.core")
 
 
 class MetricsPage:
@@ -37,7 +47,7 @@ class MetricsPage:
             return await asyncio.to_thread(self._write, readings)
 
     def _write(self, readings: Iterable[Reading]) -> bytes:
-        from prometheus_client import (  # noqa: PLC0415 - see above
+        from prometheus_client import (  # noqa: PLC0415 - see `load`
             CollectorRegistry,
             GCCollector,
             PlatformCollector,
@@ -46,9 +56,10 @@ class MetricsPage:
         )
 
         if self._process is None:
-            self._process = CollectorRegistry()
+            process = CollectorRegistry()
             for collector in (ProcessCollector, PlatformCollector, GCCollector):
-                collector(registry=self._process)
+                collector(registry=process)
+            self._process = process
         own = CollectorRegistry()
         own.register(_Readings(readings))
         return generate_latest(own) + generate_latest(self._process)
@@ -71,7 +82,7 @@ class _Readings:
 
 
 def _family(reading: Reading) -> "Metric":
-    from prometheus_client.core import (  # noqa: PLC0415 - as in `MetricsPage`
+    from prometheus_client.core import (  # noqa: PLC0415 - see `load`
         CounterMetricFamily,
         GaugeMetricFamily,
         HistogramMetricFamily,

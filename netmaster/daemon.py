@@ -5,6 +5,7 @@ RPC, the registrations and the candidacy run until SIGTERM or until one of them 
 become available later. A stop releases the lock at once; after a kill its lease has to end first.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -140,6 +141,7 @@ async def run(settings: Settings, version: str) -> None:
         tasks.supervise("watchdog", feed_watchdog())
         log.info("netmaster started", extra=fields(address=own, port=ofnet.port))
         notify(READY)
+        await asyncio.to_thread(metrics_page.load)
         await tasks.wait()
         notify(STOPPING)
         log.info("netmaster stopping")

@@ -25,6 +25,7 @@ from contivmodel.client import MasterClient
 from core.logs import fields
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import Supervisor, supervisor
+from daemons import metrics_page
 from daemons.tls import contexts_of
 from netplugin.kube import config
 from netplugin.kube.config import KubeConfig
@@ -133,6 +134,7 @@ async def _start(context: Context, kube_config: KubeConfig) -> None:
     log.info("agent ready", extra=fields(host=settings.host, count=count))
     notify(READY)
     await asyncio.to_thread(packets.load)
+    await asyncio.to_thread(metrics_page.load)
 
 
 def _follow_leader(context: Context, clients: Clients) -> LeaderClient:

@@ -215,6 +215,7 @@ async def serve(
     """
     connections = ConnectionGuard("REST of the agent", limits)
     app.middlewares.append(_counting(stats or RequestStats()))
+    app.middlewares.append(_log_failure)
     if tls:
         app.middlewares.append(_check_role)
     app.middlewares.append(_keeping(connections))
@@ -263,6 +264,19 @@ def _counting(stats: RequestStats) -> Any:
         return answer
 
     return count
+
+
+@web.middleware
+async def _log_failure(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except (web.HTTPException, ConnectionError):  # an answer of its own; the client has gone
+        raise
+    except Exception:
+        # `core.logs` silences what aiohttp says of it, since that may be about any broken request
+        about = fields(method=request.method, path=request.path)
+        log.exception("request failed", extra=about)
+        raise
 
 
 @web.middleware

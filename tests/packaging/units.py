@@ -193,6 +193,20 @@ def test_an_agent_that_was_killed_comes_back_and_its_pods_stay(site: Site) -> No
     site.delete("left")
 
 
+def test_a_package_that_replaces_another_restarts_what_runs(site: Site) -> None:
+    units = ("netmaster.service", "netplugin.service")
+    address, inode = site.add("left"), site.inode()
+    site.add("right")
+    before = [site.machine.show(unit, "MainPID") for unit in units]
+    site.machine.run("dpkg", "--install", "/var/cache/contiv.deb")
+    now = [site.machine.show(unit, "MainPID") for unit in units]
+    assert {"0", *before}.isdisjoint(now)
+    assert site.inode() == inode
+    assert site.reaches("right", address)
+    site.delete("right")
+    site.delete("left")
+
+
 @pytest.mark.parametrize("daemon", ["netmaster", "netplugin"])
 def test_a_daemon_that_hangs_is_replaced(site: Site, daemon: str) -> None:
     unit = f"{daemon}.service"

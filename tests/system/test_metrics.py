@@ -1,5 +1,7 @@
 """`/metrics` of a running cluster: after pods came, the numbers are those of what there is."""
 
+from pathlib import Path
+
 import pytest
 
 from netmaster import metrics as of_master
@@ -23,6 +25,8 @@ NOT_HERE = {
     *(names.BGP_UP, names.BGP_ROUTES, names.BGP_ANNOUNCED, names.BGP_SESSIONS),
 }
 """Without a Kubernetes or a BGP peer."""
+LOADED = "import 'prometheus_client.core'"
+"""What Python says of an import when it is verbose."""
 
 
 def page(host: Host) -> Metrics:
@@ -108,3 +112,16 @@ def test_a_master_knows_the_agents_and_what_they_have_applied(bed: Bed) -> None:
     route = {"method": "POST", "route": "/plugin/createEndpoint"}
     assert found.value(of_master.REQUESTS.name, **route, code="200") >= 1
     assert found.total(of_master.COMMITS.name, outcome="failed") == 0
+
+
+def test_daemons_have_loaded_what_the_page_needs_before_the_first_scrape(bed_dir: Path) -> None:
+    own = Bed(bed_dir, hosts=1)
+    daemons = (own.netmaster, *own.agents)
+    for daemon in daemons:
+        daemon._env = {**(daemon._env or {}), "PYTHONVERBOSE": "1"}
+    try:
+        own.start()
+        for daemon in daemons:
+            eventually(lambda one=daemon: LOADED in one.log_text(), daemon.name)  # type: ignore[misc]
+    finally:
+        own.stop()

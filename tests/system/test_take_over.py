@@ -17,10 +17,12 @@ from tests.bed.original import CARD_MACS, PODS, VLAN, VXLAN, OriginalBed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.conftest import unforeseen
-from tests.system.watcher import INTERVAL, Watcher, both_ways, watching
+from tests.system.watcher import Watcher, both_ways, watching
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
+PACE: Final = 0.01
+"""Seconds between two datagrams on each way."""
 LOST: Final = 1.0
 """Seconds of loss that are allowed on each way."""
 COLUMNS: Final = {
@@ -76,7 +78,7 @@ def cached(pod: Pod) -> dict[str, Any]:
 
 def judge(watcher: Watcher, mode: str, step: str) -> None:
     """Hold the loss on each way against what is allowed, and say how much there was."""
-    seconds = {lane: count * INTERVAL for lane, count in watcher.lost().items()}
+    seconds = {lane: count * PACE for lane, count in watcher.lost().items()}
     print(f"{mode}: {step}: {max(seconds.values(), default=0.0):.2f} s lost on a way")  # noqa: T201 - measured
     assert all(lost <= LOST for lost in seconds.values()), seconds
 
@@ -86,7 +88,7 @@ def test_pods_go_on_through_the_take_over_and_the_way_back(left: OriginalBed) ->
     (a, av), (b, bv) = bed.original_pods
     before, had = [made(host) for host in bed.hosts], addresses(bed)
     kept = bed.original_keys()
-    with watching(both_ways((a, b), (av, bv))) as watcher:
+    with watching(both_ways((a, b), (av, bv)), interval=PACE) as watcher:
         assert "to import: 4 endpoints" in run_import(bed, "--dry-run")
         assert run_import(bed).endswith("imported\n")
         bed.netmaster.start(within=60)

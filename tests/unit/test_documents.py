@@ -9,12 +9,18 @@ import functools
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
+import click
 import pytest
 
+from bench.__main__ import BENCHMARKS
+from netctl import main as netctl
+from netmaster.commands.dispatch import _ON_STORE, COMMANDS
+from netplugin.entry import CNI_FILES
 from ofnet.openflow import fields
 from ofnet.openflow.fields import Field
 from ofnet.tables import Priority
@@ -24,6 +30,8 @@ PACKAGES: Final = (
     *("core", "daemons", "contivmodel", "objdb", "state", "ofnet"),
     *("netmaster", "netplugin", "contivk8s", "netctl"),
 )
+RUNBOOKS: Final = ("installation", "upgrade", "take-over", "operations")
+"""The guides whose commands people type."""
 GUIDES: Final = ("architecture", "pipeline", "troubleshooting")
 PAGES: Final = tuple(
     str(path.relative_to(ROOT)) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -131,7 +139,8 @@ def test_the_page_of_api_v2_is_that_of_the_routes() -> None:
 
 
 def test_log_events_that_are_named_are_logged() -> None:
-    events = set(re.findall(r"\*log\* `([^`]+)`", guide("troubleshooting")))
+    said = " ".join("".join(map(guide, (*RUNBOOKS, "troubleshooting"))).split())
+    events = set(re.findall(r"\*log\* `([^`]+)`", said))
     sources = "".join(
         path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py")
     )
@@ -143,6 +152,66 @@ def test_flags_that_are_named_exist() -> None:
     known = set(re.findall(r"`(--[\w-]+)", guide("flags") + guide("netctl")))
     named = set(re.findall(r"`(--[a-z][\w-]+)", guide("troubleshooting")))
     assert sorted(named - known) == []
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """Yield the words of each command of ours in a guide's code."""
+    text = guide(page)
+    spans = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    spans += re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in "\n".join(spans).splitlines():
+        for part in re.split(r"[;|&()<>]", line.partition(" #")[0]):
+            words = part.split()
+            if len(words) > 1 and words[0] in {"netctl", "netmaster", "netplugin", "make"}:
+                yield words
+            elif words[:3] == ["python", "-m", "bench"]:
+                yield ["bench", *words[3:]]
+
+
+def unknown(words: list[str]) -> str:
+    """Return what a command names that is not there; "" if all is."""
+    program, name = words[:2]
+    flags = [word.partition("=")[0] for word in words[1:] if word.startswith("--")]
+    if program == "netctl":
+        return _unknown_to_netctl(words[1:])
+    if program == "make":
+        targets = re.findall(
+            r"^([\w-]+(?: [\w-]+)*):", (ROOT / "Makefile").read_text(), re.MULTILINE
+        )
+        return "" if name in {one for line in targets for one in line.split()} else name
+    if program == "bench":
+        return "" if name in BENCHMARKS else name
+    known = {f"--{one}" for _, has in _ON_STORE.values() for flag in has for one in flag.names}
+    known |= {*re.findall(r"`(--[\w-]+)", guide("flags")), "--version"}
+    subcommands = {"netmaster": {*COMMANDS}, "netplugin": {*CNI_FILES, "cleanup", "preflight"}}
+    if not name.startswith("--") and name not in subcommands[program]:
+        return name
+    return next((flag for flag in flags if flag not in known), "")
+
+
+def _unknown_to_netctl(words: list[str]) -> str:
+    command: click.Command = netctl.cli
+    for word in words:
+        if word.startswith("-"):
+            flag = word.partition("=")[0]
+            if not any(flag in one.opts for one in command.params):
+                return flag
+        elif isinstance(command, click.Group):
+            found = command.get_command(click.Context(command), word)
+            if found is None:
+                return word
+            command = found
+    return ""
+
+
+@pytest.mark.parametrize("page", RUNBOOKS)
+def test_commands_that_are_named_exist(page: str) -> None:
+    found = list(commands(page))
+    assert found
+    assert {" ".join(words): what for words in found if (what := unknown(words))} == {}
 
 
 # -- links -------------------------------------------------------------------------------------

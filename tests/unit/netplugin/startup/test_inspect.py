@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
@@ -13,8 +14,12 @@ from multidict import CIMultiDict
 from core import keys
 from core.errors import HostError
 from core.ids import EndpointKey
+from core.logs import extra_of
+from core.metrics import Reading
 from core.tasks import background
 from daemons.health import Health
+from daemons.listen_address import ListenAddress
+from daemons.metrics_page import MetricsPage
 from netplugin.dns.nameserver import NameServer
 from netplugin.dns.rate_limit import RateLimit
 from netplugin.startup import inspect, large_json
@@ -35,7 +40,7 @@ def identity(bridge: Bridge) -> AgentIdentity:
     )
 
 
-def application(agent: Agent) -> web.Application:
+def application(agent: Agent, metrics: MetricsPage | None = None) -> web.Application:
     inspector = Inspector(
         agents=agent.reconciler._agents,
         identity=identity,
@@ -44,10 +49,9 @@ def application(agent: Agent) -> web.Application:
         bgp=agent.bgp,
         collected={"pod gone": 2},
         kubernetes=lambda: {"complete": True},
+        metrics=metrics,
     )
-    app = inspect.application(Health({}), inspector)
-    app.freeze()
-    return app
+    return inspect.application(Health({}), inspector)
 
 
 MASTER = "192.0.2.10"
@@ -230,3 +234,29 @@ async def test_kubernetes_is_shown(outside: Outside) -> None:
     async with running(outside) as agent:
         answer = await ask(application(agent), "GET", "/inspect/kubernetes")
         assert answer.text == '{"complete":true}'
+
+
+class Broken:
+    """A source of metrics that cannot be read."""
+
+    async def read(self) -> Iterable[Reading]:
+        raise KeyError("no such bridge")
+
+
+async def test_a_route_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    outside = Outside.new()
+    async with running(outside) as agent:
+        app = application(agent, MetricsPage(Broken()))
+        async with (
+            inspect.serve(ListenAddress("127.0.0.1", 0), app) as port,
+            ClientSession(f"http://127.0.0.1:{port}") as client,
+        ):
+            async with client.get("/metrics") as answer:
+                assert answer.status == 500
+            async with client.get("/no/such/route") as answer:
+                assert answer.status == 404
+    (told,) = [one for one in caplog.records if one.name == inspect.__name__]
+    assert told.getMessage() == "request failed"
+    assert extra_of(told) == {"method": "GET", "path": "/metrics"}
+    assert told.exc_info is not None
+    assert repr(told.exc_info[1]) == "KeyError('no such bridge')"
