@@ -262,6 +262,11 @@ def _dns_of_host(ours: Line, _case: Case) -> bool:
     return ours == wanted
 
 
+def hears_errors(ours: Line, _case: object = None) -> bool:
+    """Tell whether a flow takes errors about what a pod sent by its host to the agent."""
+    return (ours.table, ours.priority) == (2, 102) and ours.match.startswith("icmp,")
+
+
 def _group_source(ours: Line, case: Case) -> bool:
     """Tell whether the recording drops frames from group addresses one priority below."""
     lower = ours._replace(priority=100)
@@ -314,6 +319,7 @@ ADDED: Final[Mapping[str, Callable[[Line, Case], bool]]] = {
     "judged-at-both-ends": _judges_arrivals,
     "fragments": lambda ours, _case: judges_fragments(ours),
     "group-source": _group_source,
+    "host-errors": hears_errors,
     "kube-policies": lambda ours, _case: 24 <= ours.table <= 31,
     "services-by-switch": translates_services,
 }

@@ -34,6 +34,7 @@ from tests.golden.deviations import (
     LEFT_OUT,
     Verdict,
     answers_neighbours,
+    hears_errors,
     judge,
     judges_fragments,
     translates_services,
@@ -69,7 +70,7 @@ OCCURRING: Mapping[Mode, set[str]] = {
     },
     Mode.VROUTER: {
         *EVERYWHERE,
-        *("dns-of-host", "group-source", "host-port-found-again"),
+        *("dns-of-host", "group-source", "host-errors", "host-port-found-again"),
     },
 }
 
@@ -170,6 +171,7 @@ def test_every_object_of_the_vrouter() -> None:
         line
         for line in ours
         if answers_neighbours(line)
+        or hears_errors(line)
         or judges_fragments(line)
         or translates_services(line)
         or line.table in KUBE_POLICIES

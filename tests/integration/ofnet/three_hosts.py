@@ -35,6 +35,8 @@ NET = Network(id=NetworkId("net.tenant1"), vrf=1, vlan=1, vni=1)
 _NEIGHBOURS = re.compile(r"table=1[01],|priority=11[01],")
 _FRAGMENTS = re.compile(r"table=(2, priority=101|8, priority=10[23]),.*nw_frag=yes")
 """Between a pod and its host, by connection tracking."""
+_ERRORS = re.compile(r"table=2, priority=102,icmp,")
+"""About what a pod sent by its host."""
 _OWN_SERVICES = re.compile(
     r"table=(12, priority=10[01],ct_state=-inv\+trk|3, priority=100,ct_zone=)"
 )
@@ -140,7 +142,7 @@ class Site:
 
     def routes(self) -> set[str]:
         """Return the flows as the switch prints them, without those the original has none of."""
-        added = (_NEIGHBOURS, _FRAGMENTS, _OWN_SERVICES)
+        added = (_NEIGHBOURS, _FRAGMENTS, _ERRORS, _OWN_SERVICES)
         return {line for line in self.bridge.flows() if not any(kind.match(line) for kind in added)}
 
     async def becomes(self, world: World) -> None:
