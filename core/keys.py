@@ -51,6 +51,8 @@ GROUP_ID_CURSOR: Final = ROOT + "state/group-id-cursor"
 GRANTS: Final = ROOT + "ipam/"
 ANSWERS: Final = ROOT + "answers/"
 """Answers that are kept for idempotency keys; releases without them never read this prefix."""
+CHANGES: Final = ROOT + "changes/"
+"""The last changes of objects, a ring; releases without them never read this prefix."""
 HOSTS: Final = ROOT + "host/"
 SERVICES: Final = ROOT + "service/"
 COMMITS: Final = ROOT + "commit/"
@@ -71,6 +73,7 @@ LEADER_PREFIXES: Final = (
     DOCKNETS,
     GRANTS,
     ANSWERS,
+    CHANGES,
 )
 """The prefixes that the leader writes; another writer here makes it rebuild its view (ADR 9)."""
 
@@ -171,6 +174,11 @@ def parse_grant(key: str) -> tuple[NetworkId, str]:
 def answer(digest: str) -> str:
     """Return the key of the answer that is kept for an idempotency key, by its digest."""
     return ANSWERS + digest
+
+
+def change(slot: int) -> str:
+    """Return the key of a place in the ring of changes."""
+    return f"{CHANGES}{slot:04d}"
 
 
 def host(label: HostLabel) -> str:

@@ -29,6 +29,8 @@ from core import keys
 from core.errors import Invalid
 from core.ids import GroupName, HostLabel, NetworkName, TenantName
 from netmaster.stored import (
+    ChangedObject,
+    ChangeRecord,
     CleanupCategory,
     EndpointCleanup,
     GroupIdCursor,
@@ -95,6 +97,7 @@ def encode(stored: Stored) -> bytes:
         | HostAbsence
         | HostDrain
         | KeptAnswer
+        | ChangeRecord
         | PendingProfile
         | PendingDockerNetwork,
     ):
@@ -184,6 +187,30 @@ def _decode_answer(key: str, value: bytes) -> KeptAnswer:
     )
 
 
+def _decode_change(key: str, value: bytes) -> ChangeRecord:
+    fields = RecordFields.parse(key, value)
+    try:
+        objects = tuple(
+            ChangedObject(
+                plural=one["plural"],
+                key=one["key"],
+                action=one["action"],
+                fields=tuple((str(name), str(was), str(now)) for name, was, now in one["fields"]),
+            )
+            for one in json.loads(value)["objects"]
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise Invalid(f"key {key}: not a change: {value[:80]!r}") from exc
+    return ChangeRecord(
+        number=fields.number("number"),
+        at=fields.real("at"),
+        who=fields.text("who"),
+        address=fields.text("address"),
+        objects=objects,
+        omitted=fields.number("omitted"),
+    )
+
+
 def _decode_cursor(key: str, value: bytes) -> GroupIdCursor:
     try:
         last = json.loads(value)["last"]
@@ -205,5 +232,6 @@ _OWN: Final[Mapping[str, Callable[[str, bytes], Stored]]] = {
     keys.ABSENCES: _decode_absence,
     keys.DRAINS: _decode_drain,
     keys.ANSWERS: _decode_answer,
+    keys.CHANGES: _decode_change,
 }
 """Prefix or key -> decoder, for all but state records."""

@@ -124,6 +124,36 @@ class KeptAnswer:
     at: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedObject:
+    """An object that a change created, updated or deleted, by its class and key.
+
+    `fields` are those that differ: the name, and JSON of the value before and after, each cut to
+    a bounded length.
+    """
+
+    plural: str
+    key: str
+    action: str
+    fields: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRecord:
+    """A change that a client made, kept in a ring: what it did to objects, when, who, from where.
+
+    `number` counts all changes of the cluster. `who` is "" where clients are not known; `at` is
+    wall-clock time. `omitted` objects are not named, for there were too many.
+    """
+
+    number: int
+    at: float
+    who: str
+    address: str
+    objects: tuple[ChangedObject, ...]
+    omitted: int = 0
+
+
 PendingEffect = PendingProfile | PendingDockerNetwork
 """External objects whose state may differ from the store."""
 
@@ -136,6 +166,7 @@ Stored = (
     | HostDrain
     | PendingEffect
     | KeptAnswer
+    | ChangeRecord
     | SchemaStamp
     | Lineage
     | bytes

@@ -32,6 +32,7 @@ from netmaster.ipam.network import NetworkAddresses
 from netmaster.ipam.resting import AddressRest
 from netmaster.ipam.segments import Segments, parse_vlans, parse_vxlans
 from netmaster.stored import (
+    ChangeRecord,
     EndpointCleanup,
     GroupIdCursor,
     HostAbsence,
@@ -67,6 +68,7 @@ _Plain = (
     | HostAbsence
     | HostDrain
     | KeptAnswer
+    | ChangeRecord
     | PendingEffect
 )
 _LOAD_RANK: Final = {
@@ -122,6 +124,9 @@ class View:
         self.absences: dict[HostLabel, HostAbsence] = {}
         self.drains: dict[HostLabel, HostDrain] = {}
         self.answers: dict[str, KeptAnswer] = {}
+        self.changes: dict[int, ChangeRecord] = {}
+        """By the place in the ring."""
+        self.last_change = 0
         self.pending_effects: dict[str, PendingEffect] = {}
         self.docknets: dict[DocknetId, DocknetRecord] = {}
         self.global_record: GlobalRecord | None = None
@@ -185,6 +190,7 @@ class View:
         records: tuple[Mapping[Any, object], ...] = (
             *(self.endpoints, self.networks, self.groups, self.services, self.bgps, self.docknets),
             *(self.cleanups, self.absences, self.drains, self.answers, self.pending_effects),
+            self.changes,
             *(of.grants for of in self.addresses.values()),
             *self.orphaned_rules.values(),
         )
@@ -243,6 +249,7 @@ class View:
                 | HostAbsence()
                 | HostDrain()
                 | KeptAnswer()
+                | ChangeRecord()
                 | PendingProfile()
                 | PendingDockerNetwork()
             ):
@@ -291,6 +298,9 @@ class View:
                 self.drains[record.label] = record
             case KeptAnswer():
                 self.answers[record.digest] = record
+            case ChangeRecord():
+                self.changes[int(keys.after(keys.CHANGES, key))] = record
+                self.last_change = max(self.last_change, record.number)
             case PendingProfile() | PendingDockerNetwork():
                 self.pending_effects[key] = record
 
@@ -329,6 +339,8 @@ class View:
             del self.drains[HostLabel(keys.after(keys.DRAINS, key))]
         elif key.startswith(keys.ANSWERS):
             del self.answers[keys.after(keys.ANSWERS, key)]
+        elif key.startswith(keys.CHANGES):
+            del self.changes[int(keys.after(keys.CHANGES, key))]
         elif key.startswith((keys.ACI_LAUNCHES, keys.DOCKNET_DOUBTS)):
             del self.pending_effects[key]
         else:

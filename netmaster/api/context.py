@@ -16,6 +16,7 @@ from netmaster.api.ipam import IpamApi
 from netmaster.api.status import StatusApi
 from netmaster.cleanup import Cleanups
 from netmaster.commit import Committer
+from netmaster.plan.change_log import ChangeOrigin
 from netmaster.plan.model import Plan
 from netmaster.view import View
 
@@ -28,6 +29,7 @@ class ApiRequest:
     called, so that a request that is refused for its path or type is refused without that.
     `access` is what its client may do, None for everything; `query` is what stands behind the
     path's `?`, encoded. `headers` are looked up without regard to case.
+    `address` is the client's, as far as it is known.
     """
 
     body: Callable[[], Awaitable[bytes]]
@@ -37,7 +39,16 @@ class ApiRequest:
     query: str = ""
     method: str = ""
     path: str = ""
+    address: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> ChangeOrigin:
+        """Return where a change of this request comes from."""
+        if self.access is None:
+            return ChangeOrigin(who="", address=self.address)
+        who = self.access.who
+        return ChangeOrigin(who=str(who) if who else "", address=self.access.origin.address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from netmaster.api.replies import (
     not_found,
     plain,
 )
+from netmaster.plan.change_log import recorded
 from netmaster.plan.model import Plan
 from netmaster.plan.show import ofnet_endpoints, ofnet_rules, service_states
 from netmaster.progress import policy_revisions
@@ -53,7 +54,7 @@ async def write_object(
 ) -> web.Response:
     """Create an object, or update it where it exists; answer the object."""
     decide = objects.write(kind, request.parameters["key"], await request.body())
-    return json_reply(await leader.change(decide))
+    return json_reply(await leader.change(recorded(decide, request.origin, leader.now())))
 
 
 async def delete_object(
@@ -61,7 +62,10 @@ async def delete_object(
 ) -> web.Response:
     """Delete an object; answer its key."""
     delete = kind.deletion(leader.mode)
-    return json_reply(await leader.change(lambda view: delete(view, request.parameters["key"])))
+    decide = recorded(
+        lambda view: delete(view, request.parameters["key"]), request.origin, leader.now()
+    )
+    return json_reply(await leader.change(decide))
 
 
 async def inspect_object(

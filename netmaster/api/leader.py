@@ -56,6 +56,7 @@ class Leader:
             query=query,
             method=request.method,
             path=path,
+            address=request.remote or "",
             headers=request.headers,
         )
         return await route.handler(self._context, asked)

@@ -71,6 +71,7 @@ _ROUTES: Final = (
     ("/api/v2/endpoints", RouteClass.ENDPOINTS),
     ("/api/v2/ipam", RouteClass.ENDPOINTS),
     ("/api/v2/events", RouteClass.ENDPOINTS),
+    ("/api/v2/changes", RouteClass.ENDPOINTS),
     ("/api/v2/hosts", RouteClass.HOSTS),
     ("/api/v2/hosts/*", RouteClass.HOSTS),
     ("/api/v2/globals/{key}/state", RouteClass.CLUSTER_STATE),

@@ -26,7 +26,7 @@ from contivmodel.representation import (
     shown,
 )
 from contivmodel.service_objects import Bgp
-from core.errors import PreconditionFailed
+from core.errors import Malformed, PreconditionFailed
 from core.ids import HostLabel
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.objects import ObjectClass
@@ -36,11 +36,13 @@ from netmaster.api.v2 import changes, idempotency, queries
 from netmaster.api.v2.changes import Answer, Decide, Preconditions
 from netmaster.api.v2.idempotency import KeyedRequest, Replayed
 from netmaster.plan import effects
-from netmaster.plan.show import address_use
+from netmaster.plan.change_log import recorded
+from netmaster.plan.show import address_use, change_pages
 from netmaster.view import View
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+LONGEST_NUMBER: Final = 18
 UNCHECKED: Final = "If-Unmodified-Since"
 HOST_FILTERS: Final = ("label", "version", "registered", "applied", "drained")
 NETWORK_FILTERS: Final = ("tenantName", "networkName")
@@ -175,6 +177,27 @@ async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Re
     return _page(leader, await leader.committer.read(page))
 
 
+async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Response:
+    """Answer a page of the last changes, the newest first, that the client may see."""
+    asked = queries.parameters(request.query, {*change_pages.FILTERS, *queries.PAGED})
+    below = asked.get("after", "")
+    if below and not (below.isascii() and below.isdigit() and len(below) <= LONGEST_NUMBER):
+        raise Malformed(f"parameter after={below} is not `next` of a page")
+    wanted = change_pages.ChangeQuery(
+        kind=asked.get("kind", ""),
+        tenant=asked.get("tenantName", ""),
+        who=asked.get("who", ""),
+        limit=queries.limit(asked["limit"]) if "limit" in asked else queries.LIMIT,
+        below=int(below or 0),
+        tenants=request.access.tenants if request.access else None,
+    )
+
+    def page(view: View) -> queries.Page:
+        return queries.Page(*change_pages.page(view, wanted))
+
+    return _page(leader, await leader.committer.read(page))
+
+
 async def _change(
     kind: ObjectClass,
     leader: LeaderContext,
@@ -189,7 +212,7 @@ async def _change(
     keyed = _keyed(request, body)
     if keyed is not None:
         decide = idempotency.once(decide, keyed, leader.now())
-    reply = await leader.change(decide)
+    reply = await leader.change(recorded(decide, request.origin, leader.now()))
     match reply:
         case Replayed(answer):
             again = _answer(kind, answer)

@@ -5,6 +5,7 @@ itself (`netmaster.api.v2.event_stream`); here it is only described.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from netmaster.api.problems import PREFIX
 from netmaster.api.routes import OperationDoc, Route
 from netmaster.api.v2 import handlers, idempotency, queries
 from netmaster.api.v2.event_stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
-from netmaster.plan.show import address_use
+from netmaster.plan.show import address_use, change_pages
 
 _OBJECT: Final[Schema] = {"type": "object"}
 _REVISION: Final[Schema] = {
@@ -73,6 +74,9 @@ def other_routes() -> Iterator[Route[Handler]]:
     use: Schema = {"type": "object", "properties": address_use.FIELDS}
     networks = _list("list address use", use, handlers.NETWORK_FILTERS)
     yield Route("GET", f"{PREFIX}ipam", handlers.list_address_use, networks)
+    changes = _list("list changes", change_pages.SCHEMA, ())
+    changes = replace(changes, query={**change_pages.FILTERS, **queries.PAGED})
+    yield Route("GET", f"{PREFIX}changes", handlers.list_changes, changes)
     events = OperationDoc(
         summary="watch objects",
         tag=_TAG,

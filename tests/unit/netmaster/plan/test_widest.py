@@ -23,7 +23,10 @@ from objdb.etcd import EtcdBackend
         (0, dead_hosts.CHUNK),
         (1, policy.CHUNK + 1),  # with an answer that is kept
         (1, network.SWEEP + 4),
-        (2, idempotency.ROOM),
+        (3, idempotency.ROOM),
+        (2, policy.CHUNK + 1),
+        (2, network.SWEEP + 4),
+        (netprofile.CHUNK + 3, 0),
     ],
 )
 def test_parts_fit(limits: Limits, puts: int, deletes: int) -> None:

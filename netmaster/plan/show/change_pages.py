@@ -1,0 +1,116 @@
+"""The last changes of objects, the newest first, a page at a time. Pure.
+
+In come the query of a request and the view; out comes a page of `netmaster.plan.change_log`'s
+records, and the number that the next page begins below.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Final
+
+from contivmodel.schema import TEXT, Schema
+from netmaster.auth.route_classes import tenant_of
+from netmaster.stored import ChangedObject, ChangeRecord
+from netmaster.view import View
+
+FILTERS: Final = {
+    "kind": "only changes of objects of this class, as `networks`",
+    "tenantName": "only changes of objects of this tenant",
+    "who": "only changes of this user or program",
+}
+_NUMBER: Final[Schema] = {"type": "integer"}
+SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "number": _NUMBER,
+        "at": {**TEXT, "format": "date-time"},
+        "who": TEXT,
+        "address": TEXT,
+        "omitted": _NUMBER,
+        "objects": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "kind": TEXT,
+                    "key": TEXT,
+                    "action": {**TEXT, "enum": ["create", "update", "delete"]},
+                    "fields": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": dict.fromkeys(("name", "before", "after"), TEXT),
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeQuery:
+    """What is asked for; "" stands for any value, `below` 0 for the newest.
+
+    `tenants` are those the client may see, None for all.
+    """
+
+    kind: str = ""
+    tenant: str = ""
+    who: str = ""
+    limit: int
+    below: int = 0
+    tenants: frozenset[str] | None = None
+
+
+def page(view: View, asked: ChangeQuery) -> tuple[list[dict[str, Any]], str]:
+    """Return the newest changes that are asked for, and what to go on below; "" at the end."""
+    found = list(islice(_found(view, asked), asked.limit + 1))
+    more = len(found) > asked.limit
+    found = found[: asked.limit]
+    return [_shown(record, some) for record, some in found], str(found[-1][0].number) * more
+
+
+def _found(view: View, asked: ChangeQuery) -> Iterator[tuple[ChangeRecord, list[ChangedObject]]]:
+    for record in sorted(view.changes.values(), key=lambda one: -one.number):
+        if asked.below and record.number >= asked.below:
+            continue
+        if asked.who not in {"", record.who}:
+            continue
+        some = [one for one in record.objects if _is_of(one, asked)]
+        if some:
+            yield record, some
+
+
+def _is_of(one: ChangedObject, asked: ChangeQuery) -> bool:
+    tenant = tenant_of(f"/api/v2/{one.plural}/{{key}}", {"key": one.key})
+    return (
+        asked.kind in {"", one.plural}
+        and asked.tenant in {"", tenant}
+        and (asked.tenants is None or tenant in asked.tenants)
+    )
+
+
+def _shown(record: ChangeRecord, some: list[ChangedObject]) -> dict[str, Any]:
+    return {
+        "number": record.number,
+        "at": datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds"),
+        "who": record.who,
+        "address": record.address,
+        "omitted": record.omitted,
+        "objects": [
+            {
+                "kind": one.plural,
+                "key": one.key,
+                "action": one.action,
+                "fields": [
+                    {"name": name, "before": before, "after": after}
+                    for name, before, after in one.fields
+                ],
+            }
+            for one in some
+        ],
+    }
