@@ -49,7 +49,7 @@ class RestClient:
     """Client of one netmaster; raises MasterUnavailable or MasterRefused with a user's text.
 
     `secure` returns the TLS context for https; by default the authorities of this machine are
-    trusted, with `insecure` any.
+    trusted, with `insecure` any. With `what_if`, changes are not made: it gets what each would do.
     """
 
     def __init__(
@@ -60,7 +60,9 @@ class RestClient:
         insecure: bool = False,
         timeout: float = TIMEOUT,
         secure: Secure | None = None,
+        what_if: Callable[[Json], None] | None = None,
     ) -> None:
+        self._what_if = what_if
         self._base = base_url.removesuffix("/")
         self._headers = {"X-Auth-Token": token} if token else {}
         self._secure = secure or (_unverified if insecure else _verified)
@@ -80,11 +82,26 @@ class RestClient:
 
     def write(self, plural: str, key: str, body: Mapping[str, Any]) -> None:
         """Create or update one object."""
-        self._ask("POST", _item(plural, key), body)
+        self._change("POST", _item(plural, key), body)
 
     def delete(self, plural: str, key: str) -> None:
         """Remove one object; a path the server does not know counts as removed."""
-        self._ask("DELETE", _item(plural, key))
+        self._change("DELETE", _item(plural, key))
+
+    def _change(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
+        if self._what_if is None:
+            self._ask(method, path, body)
+        else:
+            payload = None if body is None else json.dumps(body).encode()
+            status, reason, answer, _ = self.send(method, f"{path}?dryRun=true", payload)
+            if status != HTTPStatus.OK:
+                raise MasterRefused(_refusal(status, reason, answer))
+            self._what_if(_parse(answer))
+
+    def changes(self, asked: Mapping[str, str], most: int) -> list[Json]:
+        """Return the last changes of objects that the query parameters ask for, newest first."""
+        query = urlencode({**asked, "limit": most})
+        return list(self._object(f"/api/v2/changes?{query}").get("items", ()))
 
     def endpoints(self, asked: Iterable[tuple[str, str]], limit: int = PAGE) -> Iterator[Json]:
         """Yield the endpoints that the query parameters ask for, read `limit` at a time."""

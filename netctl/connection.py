@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from contivmodel.client_sync import RestClient
 from core.errors import UsageError
 from netctl.failure import HELP, IO, REQUEST, CommandFailed
+from netctl.what_if import show_effects
 
 if TYPE_CHECKING:
     import ssl
@@ -30,6 +31,8 @@ class MasterConnection:
     tls_ca: str = ""
     tls_cert: str = ""
     tls_key: str = ""
+    what_if: bool = False
+    """Changes are not made; what each would do is printed."""
 
     def client(self) -> RestClient:
         """Return a client with the saved login, if any. Raises CommandFailed."""
@@ -49,7 +52,13 @@ class MasterConnection:
     def _client(self, token: str) -> RestClient:
         own = bool(self.tls_ca or self.tls_cert or self.tls_key)
         secure = self._context if own and not self.insecure else None
-        return RestClient(self.url, token=token, insecure=self.insecure, secure=secure)
+        return RestClient(
+            self.url,
+            token=token,
+            insecure=self.insecure,
+            secure=secure,
+            what_if=show_effects if self.what_if else None,
+        )
 
     def _context(self) -> "ssl.SSLContext":
         # Imported here: most commands use plain http, and `ssl` takes long to import.

@@ -19,6 +19,7 @@ from netctl.commands.app_profile import app_profile
 from netctl.commands.bgp import bgp
 from netctl.commands.completion import completion
 from netctl.commands.endpoint import endpoint
+from netctl.commands.events import events
 from netctl.commands.external_contracts import external_contracts
 from netctl.commands.global_settings import global_settings
 from netctl.commands.group import group
@@ -115,6 +116,7 @@ cli.add(app_profile)
 cli.add(bgp)
 cli.add(completion)
 cli.add(endpoint, "ep")
+cli.add(events)
 cli.add(external_contracts)
 cli.add(global_settings)
 cli.add(group)
@@ -134,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
-_NEW_COMMANDS: Final = frozenset({"completion", "host", "ipam"})
+_NEW_COMMANDS: Final = frozenset({"completion", "events", "host", "ipam"})
 
 
 def run(argv: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 import click
 
 from netctl.commandline import Command, CommandGroup
+from netctl.commands import flags
 from netctl.commands.settings import info_command
 from netctl.connection import MasterConnection
 from netctl.render import indented
@@ -53,6 +54,7 @@ def _inspect(master: MasterConnection) -> None:
     show_default=True,
     help="Should gateway look up objects in common tenant as well(yes,no)",
 )
+@flags.what_if
 @click.pass_obj
 def _set(
     master: MasterConnection,

@@ -48,6 +48,7 @@ def _body(tenant: str, name: str, groups: str) -> Json:
 )
 @flags.tenant
 @_groups
+@flags.what_if
 @click.pass_obj
 def _create(master: MasterConnection, tenant: str, app_profile: str, group: str) -> None:
     key = f"{tenant}:{app_profile}"
@@ -64,6 +65,7 @@ def _create(master: MasterConnection, tenant: str, app_profile: str, group: str)
 )
 @flags.tenant
 @_groups
+@flags.what_if
 @click.pass_obj
 def _update(master: MasterConnection, tenant: str, app_profile: str, group: str) -> None:
     client = master.client()

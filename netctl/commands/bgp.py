@@ -41,6 +41,7 @@ def _list(master: MasterConnection, *, as_json: bool, quiet: bool) -> None:
     words=("hostname",),
     wrong_words=_NAME_REQUIRED,
 )
+@flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, hostname: str) -> None:
     click.echo(f"Deleting Bgp router config: {hostname}")
@@ -58,6 +59,7 @@ def _remove(master: MasterConnection, hostname: str) -> None:
 @click.option("--as", "own_as", default="", help="Self AS id")
 @click.option("--neighbor-as", default="", help="BGP neighbor AS id")
 @click.option("--neighbor", default="", help="BGP neighbor to be added")
+@flags.what_if
 @click.pass_obj
 def _create(
     master: MasterConnection,

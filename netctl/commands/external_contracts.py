@@ -48,6 +48,7 @@ def _list(
     wrong_words=_NAME_REQUIRED,
 )
 @flags.tenant
+@flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, tenant: str, external_contracts: str) -> None:
     click.echo(f"Deleting external contracts group {external_contracts} in tenant {tenant}")
@@ -65,6 +66,7 @@ def _remove(master: MasterConnection, tenant: str, external_contracts: str) -> N
 @switch("-c", "--consumed", help_text="External contracts type - consumed")
 @switch("-p", "--provided", help_text="External contracts type - provided")
 @click.option("-a", "--contract", multiple=True, help="Contract; may be given several times")
+@flags.what_if
 @click.pass_obj
 def _create(
     master: MasterConnection,

@@ -1,6 +1,7 @@
 """Flags of several commands, and the number type of Go's flags."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -31,3 +32,16 @@ class _Integer(click.ParamType[int]):
 
 
 INTEGER: Final = _Integer()
+
+
+def _do_nothing(ctx: click.Context, _param: click.Parameter, value: object) -> None:
+    if value:
+        ctx.obj = replace(ctx.obj, what_if=True)
+
+
+what_if: Decorator = switch(
+    "--what-if",
+    help_text="Change nothing: show what would change, and who could talk to whom",
+    expose_value=False,
+    callback=_do_nothing,
+)

@@ -3,6 +3,7 @@
 import click
 
 from netctl.commandline import Command, CommandGroup
+from netctl.commands import flags
 from netctl.commands.settings import info_command
 from netctl.connection import MasterConnection
 from netctl.render import indented
@@ -35,6 +36,7 @@ def _inspect(master: MasterConnection) -> None:
 @click.option(
     "-s", "--private-subnet", default="", help="Select a /16 private subnet for host access"
 )
+@flags.what_if
 @click.pass_obj
 def _set(
     master: MasterConnection,

@@ -50,6 +50,7 @@ group = CommandGroup("group", help="Endpoint Group manipulation tools")
 )
 @click.option("-r", "--ip-pool", default="", help="IP Address range, example 10.36.0.1-10.36.0.10")
 @click.option("-tag", "--epg-tag", default="", help="Configured Group Tag")
+@flags.what_if
 @click.pass_obj
 def _create(
     master: MasterConnection,

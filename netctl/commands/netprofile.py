@@ -62,6 +62,7 @@ netprofile = CommandGroup("netprofile", help="Network profile manipulation tools
     show_default=True,
     help="burst size(Must be in kilobytes)",
 )
+@flags.what_if
 @click.pass_obj
 def _create(
     master: MasterConnection, *, tenant: str, netprofile: str, bandwidth: str, dscp: int, burst: int

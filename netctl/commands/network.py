@@ -87,6 +87,7 @@ network = CommandGroup("network", help="Network manipulation tools")
 @click.option("-s6", "--subnetv6", default="", help="IPv6 Subnet CIDR")
 @click.option("-g6", "--gatewayv6", default="", help="IPv6 Gateway")
 @click.option("-tag", "--nw-tag", default="", help="Configured Network Tag")
+@flags.what_if
 @click.pass_obj
 def _create(
     master: MasterConnection,

@@ -28,6 +28,7 @@ policy = CommandGroup("policy", help="Policy manipulation tools")
     "create", cls=Command, help="Create a new policy", words=("policy",), wrong_words=_NAME_REQUIRED
 )
 @flags.tenant
+@flags.what_if
 @click.pass_obj
 def _create(master: MasterConnection, tenant: str, policy: str) -> None:
     body = {"tenantName": tenant, "policyName": policy}

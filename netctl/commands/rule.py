@@ -134,6 +134,7 @@ def _row(found: Json, ends: Sequence[str]) -> Row:
     wrong_words=_RULE_REQUIRED,
 )
 @flags.tenant
+@flags.what_if
 @click.pass_obj
 def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> None:
     """Remove a rule; prints nothing."""
@@ -203,6 +204,7 @@ def remove(master: MasterConnection, tenant: str, policy: str, rule_id: str) -> 
     show_default=True,
     help="Action to take (allow or deny)",
 )
+@flags.what_if
 @click.pass_obj
 def add(
     master: MasterConnection,

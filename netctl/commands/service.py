@@ -66,6 +66,7 @@ def _inspect(master: MasterConnection, tenant: str, servicename: str) -> None:
     wrong_words=_NAME_REQUIRED,
 )
 @_tenant
+@flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, tenant: str, servicename: str) -> None:
     tenant = tenant or _DEFAULT_TENANT
@@ -96,6 +97,7 @@ def _remove(master: MasterConnection, tenant: str, servicename: str) -> None:
     "--port=svcPort2:provPort2:protocol",
 )
 @click.option("-ip", "--preferred-ip", default="", help="preferred ip address")
+@flags.what_if
 @click.pass_obj
 def _create(
     master: MasterConnection,

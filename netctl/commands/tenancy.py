@@ -66,6 +66,7 @@ class TenantResource:
 
         @self._named("rm", help_text)
         @flags.tenant
+        @flags.what_if
         @click.pass_obj
         def remove(master: MasterConnection, /, tenant: str, **words: str) -> None:
             key = _key(tenant, words)

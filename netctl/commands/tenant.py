@@ -30,6 +30,7 @@ def _list(master: MasterConnection, *, quiet: bool, as_json: bool) -> None:
 @click.command(
     "rm", cls=Command, help="Delete a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
+@flags.what_if
 @click.pass_obj
 def _remove(master: MasterConnection, tenant: str) -> None:
     click.echo(f"Deleting tenant {tenant}")
@@ -39,6 +40,7 @@ def _remove(master: MasterConnection, tenant: str) -> None:
 @click.command(
     "create", cls=Command, help="Create a tenant", words=("tenant",), wrong_words=_NAME_REQUIRED
 )
+@flags.what_if
 @click.pass_obj
 def _create(master: MasterConnection, tenant: str) -> None:
     master.client().write("tenants", tenant, {"tenantName": tenant})

@@ -6,6 +6,7 @@ this master certainly leads.
 """
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from aiohttp import web
 from contivmodel.client import HISTORY_HEADER, REVISIONS_HEADER
 from contivmodel.service_objects import Bgp
 from core.ids import HostLabel
-from netmaster.api import endpoints, objects
+from netmaster.api import dry_run, endpoints, objects
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.endpoints import ReadCall
 from netmaster.api.objects import ObjectClass
@@ -54,7 +55,7 @@ async def write_object(
 ) -> web.Response:
     """Create an object, or update it where it exists; answer the object."""
     decide = objects.write(kind, request.parameters["key"], await request.body())
-    return json_reply(await leader.change(recorded(decide, request.origin, leader.now())))
+    return await _change(decide, leader, request)
 
 
 async def delete_object(
@@ -62,10 +63,16 @@ async def delete_object(
 ) -> web.Response:
     """Delete an object; answer its key."""
     delete = kind.deletion(leader.mode)
-    decide = recorded(
-        lambda view: delete(view, request.parameters["key"]), request.origin, leader.now()
-    )
-    return json_reply(await leader.change(decide))
+    return await _change(lambda view: delete(view, request.parameters["key"]), leader, request)
+
+
+async def _change(
+    decide: Callable[[View], Plan], leader: LeaderContext, request: ApiRequest
+) -> web.Response:
+    """Make a change, or foretell it."""
+    if dry_run.is_asked(request.query):
+        return json_reply(await leader.committer.read(partial(dry_run.foretold, decide)))
+    return json_reply(await leader.change(recorded(decide, request.origin, leader.now())))
 
 
 async def inspect_object(

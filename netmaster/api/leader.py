@@ -5,7 +5,7 @@ asks for; next is `netmaster.api.route_table`, whose handlers
 (`netmaster.api.handlers`) decide and commit through `netmaster.commit`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote
@@ -47,7 +47,7 @@ class Leader:
         request[ROUTE] = route.pattern
         access = await control.admit(request, route.pattern, found.parameters) if control else None
         if may_change(request) and not problems.is_asked_by(path):
-            _refuse_conditions(request.headers, query)
+            _refuse_conditions(request.headers, query, route.operation.query)
         asked = ApiRequest(
             body=partial(read_body, request),
             content_type=request.headers.get("Content-Type", ""),
@@ -72,13 +72,13 @@ def unrouted(path: str) -> web.Response:
     return answer
 
 
-def _refuse_conditions(headers: Mapping[str, str], query: str) -> None:
+def _refuse_conditions(headers: Mapping[str, str], query: str, supported: Collection[str]) -> None:
     """Refuse a change outside of API v2 that is to be made under a condition, or not at all.
 
     To ignore either would make a change that the client did not ask for.
     """
     for name, _ in parse_qsl(query, keep_blank_values=True):
-        if name.lower() in _DRY_RUNS:
+        if name.lower() in _DRY_RUNS and name not in supported:
             raise NotSupported(f"the parameter {name} is not supported; nothing was changed")
     for name in _PRECONDITIONS:
         if name in headers:

@@ -16,7 +16,7 @@ from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema, reference
 from contivmodel.wire import WireModel
 from core.version import VERSION
-from netmaster.api import endpoints, handlers, openapi
+from netmaster.api import dry_run, endpoints, handlers, openapi
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
 from netmaster.api.endpoints import ReadCall
@@ -46,9 +46,22 @@ def _object_routes(kind: ObjectClass) -> Iterator[Route[Handler]]:
     whole = reference(model)
     item, inspected = f"{API}{plural}/{{key}}/", f"{API}inspect/{plural}/{{key}}/"
     read = OperationDoc(summary=f"read {name}", tag=name, answer=whole)
-    write = OperationDoc(summary=f"write {name}", tag=name, answer=whole, body=model)
-    put = OperationDoc(summary=f"put {name}", tag=name, answer=whole, body=model)
-    delete = OperationDoc(summary=f"delete {name}", tag=name, answer=TEXT_SCHEMA)
+    write, put = (
+        OperationDoc(
+            summary=f"{verb} {name}",
+            tag=name,
+            answer=dry_run.answer(whole),
+            body=model,
+            query=dry_run.QUERY,
+        )
+        for verb in ("write", "put")
+    )
+    delete = OperationDoc(
+        summary=f"delete {name}",
+        tag=name,
+        answer=dry_run.answer(TEXT_SCHEMA),
+        query=dry_run.QUERY,
+    )
     every: Schema = {"type": "array", "items": whole}
     listed = OperationDoc(summary=f"list {name}", tag=name, answer=every)
     state = OperationDoc(summary=f"inspect {name}", tag=name, answer=_operational_state(whole))

@@ -1,4 +1,6 @@
-"""What a change would do, for a dry run: the keys it would write, in all its parts. Pure.
+"""What a change would do, for a dry run: what it would write, in all its parts, and what follows.
+
+Pure.
 
 In come a view and the plan of a change that was decided on it; out comes what `?dryRun=true`
 answers as `effects`. The plan is carried out on a copy of the view.
@@ -6,6 +8,7 @@ answers as `effects`. The plan is carried out on a copy of the view.
 
 from typing import Any, Final
 
+from netmaster.plan import reach_changes
 from netmaster.plan.model import Plan
 from netmaster.stored import Write
 from netmaster.view import View
@@ -26,8 +29,11 @@ def foretold(before: View, plan: Plan) -> dict[str, Any]:
         after.apply(part.writes)
         writes += part.writes
         part = part.then(after) if part.then else None
-    # Whatever follows from a change is one more entry here: a pure function of both views.
-    return {"writes": list(map(_shown, writes)), "complete": part is None}
+    return {
+        "writes": list(map(_shown, writes)),
+        "complete": part is None,
+        "reach": reach_changes.told(before, after),
+    }
 
 
 def _shown(write: Write) -> dict[str, str]:

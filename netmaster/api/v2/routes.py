@@ -22,6 +22,7 @@ from netmaster.api.problems import PREFIX
 from netmaster.api.routes import OperationDoc, Route
 from netmaster.api.v2 import handlers, idempotency, queries
 from netmaster.api.v2.event_stream import EVENT_STREAM, LAST_EVENT_ID, PATH, QUERY
+from netmaster.plan import reach_changes
 from netmaster.plan.show import address_use, change_pages
 
 _OBJECT: Final[Schema] = {"type": "object"}
@@ -40,6 +41,7 @@ _EFFECTS: Final[Schema] = {
             },
         },
         "complete": {"type": "boolean"},
+        "reach": reach_changes.REACH_SCHEMA,
     },
 }
 _CONDITIONS: Final = {

@@ -69,9 +69,9 @@ class ChangeQuery:
 def page(view: View, asked: ChangeQuery) -> tuple[list[dict[str, Any]], str]:
     """Return the newest changes that are asked for, and what to go on below; "" at the end."""
     found = list(islice(_found(view, asked), asked.limit + 1))
-    more = len(found) > asked.limit
-    found = found[: asked.limit]
-    return [_shown(record, some) for record, some in found], str(found[-1][0].number) * more
+    shown = found[: asked.limit]
+    further = str(shown[-1][0].number) if len(found) > asked.limit else ""
+    return [_shown(record, some) for record, some in shown], further
 
 
 def _found(view: View, asked: ChangeQuery) -> Iterator[tuple[ChangeRecord, list[ChangedObject]]]:

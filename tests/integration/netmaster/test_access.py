@@ -62,7 +62,8 @@ OWN_TENANT: Final = frozenset({
 
 
 OF_OWN_TENANTS: Final = frozenset({
-    *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/globals/{key}/state"),
+    *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/changes"),
+    "/api/v2/globals/{key}/state",
 })  # fmt: skip
 """What an operator may read; it is shown its own tenants."""
 

@@ -26,6 +26,8 @@ class MemoryMaster:
     looks: int = 0
     found: list[Json] = field(default_factory=list)
     """The endpoints that any query finds."""
+    changed: list[Json] = field(default_factory=list)
+    """The last changes, the newest first."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
@@ -49,6 +51,11 @@ class MemoryMaster:
         self._refuse()
         self.asked = list(asked)
         return iter(self.found)
+
+    def changes(self, asked: Mapping[str, str], most: int) -> list[Json]:
+        self._refuse()
+        self.asked = [*asked.items(), ("limit", str(most))]
+        return self.changed
 
     def hosts(self) -> list[Json]:
         self.looks += 1

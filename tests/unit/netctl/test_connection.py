@@ -29,7 +29,13 @@ def test_a_saved_token_is_sent_over_https(made: list[dict[str, Any]], tmp_path: 
     save(tmp_path, '{"token": "secret"}')
     MasterConnection(url="https://proxy:10000", insecure=True).client()
     assert made == [
-        {"url": "https://proxy:10000", "token": "secret", "insecure": True, "secure": None}
+        {
+            "url": "https://proxy:10000",
+            "token": "secret",
+            "insecure": True,
+            "secure": None,
+            "what_if": None,
+        }
     ]
 
 
@@ -49,7 +55,15 @@ def test_a_saved_token_is_never_sent_in_the_clear(
 
 def test_without_a_login_no_token_is_sent(made: list[dict[str, Any]]) -> None:
     MasterConnection(url="http://master:9999", insecure=False).client()
-    assert made == [{"url": "http://master:9999", "token": "", "insecure": False, "secure": None}]
+    assert made == [
+        {
+            "url": "http://master:9999",
+            "token": "",
+            "insecure": False,
+            "secure": None,
+            "what_if": None,
+        }
+    ]
 
 
 @pytest.mark.parametrize("url", ["master:9999", "ftp://master", "", "http://master:9999/"])

@@ -15,6 +15,7 @@ def test_a_change_is_foretold_and_not_made() -> None:
     assert told == {
         "writes": [{"key": write.key, "action": "put"} for write in plan.writes],
         "complete": True,
+        "reach": {"changes": [], "complete": True},
     }
     assert shown(scene.view) == before
 

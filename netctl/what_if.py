@@ -1,0 +1,41 @@
+"""Prints what a change would do, for `--what-if`: the answer of a dry run in words."""
+
+from typing import Any
+
+import click
+
+Json = dict[str, Any]
+
+
+def show_effects(foretold: Json) -> None:
+    """Print the effects that netmaster has foretold; nothing was changed."""
+    click.echo("\n".join(lines(foretold)))
+
+
+def lines(foretold: Json) -> list[str]:
+    """Return the effects as lines: what is written, then who could talk to whom."""
+    effects = foretold["effects"]
+    found = ["What if: nothing was changed. It would"]
+    found += [f"  {one['action']} {one['key']}" for one in effects["writes"]]
+    if not effects["complete"]:
+        found.append("  and more, in further parts")
+    reach = effects["reach"]
+    if reach["changes"]:
+        found.append("Who could talk to whom would change:")
+        found += [f"  {_shift(one)}" for one in reach["changes"]]
+    elif reach["complete"]:
+        found.append("Who could talk to whom would not change.")
+    if not reach["complete"]:
+        found.append("There is too much to tell it whole.")
+    return found
+
+
+def _shift(one: Json) -> str:
+    source, destination = (one[end] or "(no group)" for end in ("source", "destination"))
+    by = one["by"] or one["before"]
+    decided = f", by rule {', '.join(by)}" if one["by"] else f", without rule {', '.join(by)}"
+    return (
+        f"tenant {one['tenant']}: {source} ({one['sources']} endpoints) to "
+        f"{destination} ({one['destinations']}), {one['traffic']}: "
+        f"{one['becomes']}{decided if by else ''}"
+    )

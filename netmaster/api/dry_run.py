@@ -1,0 +1,37 @@
+"""A dry run of a change of v1: `?dryRun=true` answers what the change would do, and does nothing.
+
+The same decision as the change's, on the same view; its refusals are those of the change. API v2
+has its own form of the answer (`netmaster.api.v2.handlers`).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from contivmodel.objects import RestObject
+from contivmodel.representation import shown
+from contivmodel.schema import Schema
+from netmaster.api.v2 import queries
+from netmaster.plan import effects
+from netmaster.plan.model import Plan
+from netmaster.view import View
+
+QUERY: Final = {queries.DRY_RUN: "`true`: write nothing, answer what would be"}
+
+
+def answer(whole: Schema) -> Schema:
+    """Return the schema of what either a change or its dry run answers."""
+    return {"anyOf": [whole, {"type": "object"}]}
+
+
+def is_asked(query: str) -> bool:
+    """Return whether a request only asks what it would do. Raises Malformed for other texts."""
+    asked = parse_qs(query, keep_blank_values=True, max_num_fields=queries.MOST_PARAMETERS)
+    return queries.is_dry_run({name: values[0] for name, values in asked.items()})
+
+
+def foretold(decide: Callable[[View], Plan], view: View) -> dict[str, Any]:
+    """Return the object as it would be, None for a deleted one, and the effects."""
+    plan = decide(view)
+    obj = plan.reply if isinstance(plan.reply, RestObject) else None
+    return {"object": shown(obj) if obj else None, "effects": effects.foretold(view, plan)}
