@@ -10,6 +10,7 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
@@ -29,6 +30,9 @@ TIMEOUT: Final = 60.0
 
 PAGE: Final = 1000
 """Objects of a page of a list that is read in pages."""
+
+_PART: Final = 65_536
+"""Bytes of a part of a streamed answer, at most."""
 
 _LOGIN: Final = "/api/v1/auth_proxy/login/"
 
@@ -87,6 +91,14 @@ class RestClient:
             if not after:
                 return
 
+    def diagnosis(self) -> Iterator[bytes]:
+        """Yield the parts of an archive of what all daemons say of themselves."""
+        return self._stream("/api/v2/diagnosis")
+
+    def rule_hits(self, tenant: str, policy: str) -> Json:
+        """Return the hits of a policy's rules on all hosts, and which hosts did not answer."""
+        return self._object(f"/api/v2/rule-hits?{urlencode({'tenant': tenant, 'policy': policy})}")
+
     def hosts(self) -> list[Json]:
         """Return all hosts and whether they have applied all changes."""
         return self._objects("/hosts")
@@ -141,6 +153,21 @@ class RestClient:
             raise MasterRefused(_refusal(status, reason, answer))
         return None if method == "DELETE" else _parse(answer)
 
+    def _stream(self, path: str) -> Iterator[bytes]:
+        """Yield the body of an answer as it comes. Raises as all requests, also in its middle."""
+        url = self._base + path
+        try:
+            with self._opened("GET", url, None) as response:
+                if response.status != HTTPStatus.OK:
+                    text = _refusal(response.status, response.reason, response.read())
+                    raise MasterRefused(text)
+                while part := response.read1(_PART):
+                    yield part
+        except _BadURL as exc:
+            raise MasterUnavailable(str(exc)) from exc
+        except (OSError, http.client.HTTPException) as exc:
+            raise MasterUnavailable(f'Get "{url}": {_go_error_text(exc)}') from exc
+
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None
     ) -> tuple[int, str, bytes]:
@@ -157,6 +184,14 @@ class RestClient:
     def _exchange(
         self, method: str, url: str, body: Mapping[str, Any] | None
     ) -> tuple[int, str, bytes]:
+        with self._opened(method, url, body) as response:
+            return response.status, response.reason, response.read()
+
+    @contextmanager
+    def _opened(
+        self, method: str, url: str, body: Mapping[str, Any] | None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request; provide the response, whose body is not read yet."""
         connection = _Connection(url, secure=self._secure, timeout=self._timeout)
         payload = None if body is None else json.dumps(body).encode()
         headers = dict(self._headers)
@@ -164,8 +199,7 @@ class RestClient:
             headers["Content-Type"] = "application/json"
         try:
             connection.request(method, connection.target, payload, headers)
-            response = connection.getresponse()
-            return response.status, response.reason, response.read()
+            yield connection.getresponse()
         finally:
             connection.close()
 

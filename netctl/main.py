@@ -18,6 +18,7 @@ from netctl.commands.aci_gw import aci_gw
 from netctl.commands.app_profile import app_profile
 from netctl.commands.bgp import bgp
 from netctl.commands.completion import completion
+from netctl.commands.diag import diag
 from netctl.commands.endpoint import endpoint
 from netctl.commands.external_contracts import external_contracts
 from netctl.commands.global_settings import global_settings
@@ -114,6 +115,7 @@ cli.add(aci_gw)
 cli.add(app_profile)
 cli.add(bgp)
 cli.add(completion)
+cli.add(diag)
 cli.add(endpoint, "ep")
 cli.add(external_contracts)
 cli.add(global_settings)
@@ -134,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
-_NEW_COMMANDS: Final = frozenset({"completion", "host", "ipam"})
+_NEW_COMMANDS: Final = frozenset({"completion", "diag", "host", "ipam"})
 
 
 def run(argv: Sequence[str]) -> int:

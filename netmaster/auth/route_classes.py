@@ -69,6 +69,9 @@ _ROUTES: Final = (
     ("/api/v1/auth_proxy/*", RouteClass.ACCOUNTS),
     ("/api/v1/inspect/endpoints/*", RouteClass.ENDPOINTS),
     ("/api/v2/endpoints", RouteClass.ENDPOINTS),
+    ("/api/v2/diagnosis", RouteClass.DEBUG),
+    ("/diagnosis", RouteClass.DEBUG),
+    ("/api/v2/rule-hits", RouteClass.TENANT_OBJECTS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""

@@ -5,12 +5,15 @@ one that answers.
 """
 
 import logging
+from functools import partial
 
 from core.errors import ContivError
 from core.logs import fields
+from daemons.diagnosis import as_json, log_lines, told
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
+from netplugin.asking import diagnosis, rule_hits
 from netplugin.cni import server as cni
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
@@ -75,6 +78,7 @@ async def start_servers(
         supervisor=context.supervisor,
         kubernetes=kube_feed,
     )
+    page = MetricsPage(metrics)
     inspector = Inspector(
         agents=dataplane.agents,
         identity=identity,
@@ -83,7 +87,7 @@ async def start_servers(
         bgp=host_services.bgp,
         collected=pod_services.garbage_collector.tally,
         kubernetes=kube_feed.report if kube_feed is not None else None,
-        metrics=MetricsPage(metrics),
+        metrics=page,
     )
     rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc_ports, inspector.report, context.stack)
@@ -101,7 +105,22 @@ async def start_servers(
     checks = dict(pod_services.readiness.checks())
     if kube_feed is not None:
         checks["kubernetes"] = kube_feed.ready
-    app = inspect.application(Health(checks), inspector)
+    health = Health(checks)
+    asked = [
+        *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
+        *diagnosis.routes({
+            "version.txt": partial(told, f"{context.version}\n"),
+            "settings.json": partial(told, as_json(settings)),
+            "health.json": health.report,
+            "inspect.json": inspector.text,
+            "links.json": partial(_links, clients),
+            "ovsdb.json": partial(diagnosis.ovsdb_rows, clients.ovsdb),
+            **diagnosis.flow_parts(dataplane.agents),
+            "metrics.txt": page.plain_text,
+            "log.txt": log_lines,
+        }),
+    ]  # fmt: skip
+    app = inspect.application(health, inspector, asked)
     await early.close()
     rest_port = await context.stack.enter_async_context(
         inspect.serve(early.listening(), app, context.tls, stats=requests)
@@ -109,6 +128,10 @@ async def start_servers(
     rest = registration.rest_instance(settings, rest_port, context.version)
     registered = registration.register(clients.store, [rest], context.supervisor)
     metrics.registrations.extend(registered)
+
+
+async def _links(clients: Clients) -> str:
+    return as_json(await clients.links.picture())
 
 
 async def _serve_mesos(context: Context, pod_services: PodServices) -> None:

@@ -32,8 +32,10 @@ from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
 from netmaster.auth.passwords import HashCost, Passwords
 from netmaster.auth.users import User
+from netplugin.asking import diagnosis, rule_hits
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
+from netplugin.world.kube_policies.policies import KubePolicies
 from ofnet.rpc import control
 from ofnet.rpc.control import Node, OfnetAgent, OfnetMaster
 from ofnet.rpc.jsonrpc import RpcClient, RpcFailed, RpcServer
@@ -176,7 +178,7 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
 
 
 def _operator_may(path: str, *, own: bool, reads: bool) -> bool:
-    if path.startswith("inspect/globals/") or path == "/api/v2/endpoints":
+    if path.startswith("inspect/globals/") or path in {"/api/v2/endpoints", "/api/v2/rule-hits"}:
         return reads
     kind = path.removeprefix("inspect/").partition("/")[0]
     if kind in OWN_TENANT:
@@ -390,7 +392,8 @@ async def test_every_route_of_an_agent_answers_those_who_may_use_it(
     """The finding of docs/notes/trust.md §2."""
     parts: dict[str, Any] = {name: Mock() for name in ("identity", "names", "bgp", "agents")}
     inspector = Inspector(**parts, pods=AsyncMock(), collected={})
-    app = inspect.application(Health({}), inspector)
+    asked = [*rule_hits.routes({}, KubePolicies()), *diagnosis.routes({})]
+    app = inspect.application(Health({}), inspector, asked)
     routes = [
         (route.method, route.resource.canonical)
         for route in app.router.routes()

@@ -11,11 +11,12 @@ from aiohttp import web
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId
+from netmaster.api import agents
 from netmaster.api.agents import RegisteredAgents
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec
-from state.records import EndpointRecord, ServiceInstance
+from state.records import EndpointRecord, HostRecord, ServiceInstance
 
 STATE = {
     "Peers": [{"State": {"SessionState": "established", "AdminState": "up"}}, {"State": {}}],
@@ -149,3 +150,29 @@ async def test_an_endpoint_is_taken_away_by_its_key() -> None:
     async with asking(agent) as asker:
         await asker.reclaim(endpoint)
     assert agent.asked == ["DELETE /debug/reclaimEndpoint/n1.default-a%2Fb%20c"]
+
+
+async def test_all_hosts_are_asked_and_the_silent_are_named() -> None:
+    agent = Agent()
+    agent.answer = answers({"rules": {}})
+    async with asking(agent) as asker:
+        lost = HostRecord(label=HostLabel("h2"), control_ip="", vtep_ip="", vxlan_port=0)
+        key = keys.host(HostLabel("h2"))
+        await asker._backend.commit([Change((), (Put(key, codec.encode(lost)),))])
+        found = await asker.ask_all("/inspect/rules")
+        assert found.said == {"h1": b'{"rules": {}}'}
+        assert found.silent == {"h2": "host h2: no netplugin is registered"}
+        agent.silent.clear()
+        found = await asker.ask_all("/inspect/rules", seconds=0.05)
+        assert found.said == {}
+        assert "does not answer" in found.silent["h1"]
+    assert agent.asked == ["GET /inspect/rules"] * 2
+
+
+async def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "MAX_ANSWER", 100)
+    agent = Agent()
+    agent.answer = answers("x" * 101)
+    async with asking(agent) as asker:
+        found = await asker.ask_all("/inspect/rules")
+        assert found.silent == {"h1": "host h1: the answer is longer than 100 bytes"}

@@ -27,6 +27,9 @@ class MemoryMaster:
     found: list[Json] = field(default_factory=list)
     """The endpoints that any query finds."""
     asked: list[tuple[str, str]] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+    """The body of an answer that is streamed."""
+    hits: Json = field(default_factory=dict)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
     drained: dict[str, bool] = field(default_factory=dict)
@@ -49,6 +52,15 @@ class MemoryMaster:
         self._refuse()
         self.asked = list(asked)
         return iter(self.found)
+
+    def diagnosis(self) -> Iterator[bytes]:
+        self._refuse()
+        yield from self.parts
+
+    def rule_hits(self, tenant: str, policy: str) -> Json:
+        self._refuse()
+        self.asked = [("tenant", tenant), ("policy", policy)]
+        return self.hits
 
     def hosts(self) -> list[Json]:
         self.looks += 1
