@@ -91,6 +91,10 @@ class RestClient:
             if not after:
                 return
 
+    def capture(self, endpoint: str, bounds: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield the packets of an endpoint, a file in pcap format, as they come."""
+        return self._stream(f"/api/v2/endpoints/{_quote(endpoint)}/capture?{urlencode(bounds)}")
+
     def diagnosis(self) -> Iterator[bytes]:
         """Yield the parts of an archive of what all daemons say of themselves."""
         return self._stream("/api/v2/diagnosis")
@@ -98,6 +102,10 @@ class RestClient:
     def rule_hits(self, tenant: str, policy: str) -> Json:
         """Return the hits of a policy's rules on all hosts, and which hosts did not answer."""
         return self._object(f"/api/v2/rule-hits?{urlencode({'tenant': tenant, 'policy': policy})}")
+
+    def self_test(self) -> Json:
+        """Have every host test itself and its ways to all others; return the outcomes."""
+        return self._object("/api/v2/selftest")
 
     def hosts(self) -> list[Json]:
         """Return all hosts and whether they have applied all changes."""
@@ -321,7 +329,7 @@ def _refusal(status: int, reason: str, answer: bytes) -> str:
         case HTTPStatus.FORBIDDEN:
             return "Access denied!"
         case HTTPStatus.INTERNAL_SERVER_ERROR:
-            return answer.decode("utf-8", "replace")
+            return _detail(answer) or answer.decode("utf-8", "replace")
         case _:
             return _detail(answer) or f"{status} {reason}"
 

@@ -116,7 +116,7 @@ def _for_its_own(asked: AccessRequest, who: Identity | None) -> AccessRequest:
     match classify(asked.route):
         case RouteClass.ENDPOINT_CALLS:
             return replace(asked, host=who.name)
-        case RouteClass.ENDPOINTS if not is_list(asked):
+        case RouteClass.ENDPOINTS | RouteClass.CAPTURES if not is_list(asked):
             return replace(asked, tenant=min(who.tenants, default=""))
         case _:
             return asked

@@ -42,6 +42,8 @@ ANSWER_TIMEOUT: Final = 10.0
 
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an agent's answer that are read; a longer one is refused."""
+_REFUSAL: Final = 4096
+"""Bytes of a refusal that are read."""
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 ASKED_AT_ONCE: Final = 50
 """How many agents are asked side by side."""
@@ -125,6 +127,21 @@ class RegisteredAgents:
 
         await asyncio.gather(*map(ask, hosts.known))
         return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
+
+    @asynccontextmanager
+    async def stream(
+        self, host: str, path: str, *, seconds: float
+    ) -> AsyncIterator[ClientResponse]:
+        """Provide a host's answer, whose body is not read yet. Raises AgentUnavailable.
+
+        A body that is not read to its end ends with the connection.
+        """
+        address = await self._address(host)
+        async with self._open(host, "GET", f"{address}{path}", seconds=seconds) as answer:
+            if answer.status != HTTPStatus.OK:
+                body = await answer.content.read(_REFUSAL)
+                raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+            yield answer
 
     async def count(self) -> int:
         """Return how many hosts and masters there are to ask. Raises as `ask_all`."""

@@ -35,6 +35,8 @@ class ApiRequest:
     parameters: Mapping[str, str]
     access: Access | None = None
     query: str = ""
+    incoming: web.BaseRequest | None = None
+    """The request itself, for an answer that is sent part by part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,5 +62,5 @@ class LeaderContext:
     claims_only: Callable[[], bool] = lambda: False
 
 
-Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.Response]]
+Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.StreamResponse]]
 """What answers the requests of a route; raises errors of `core.errors`."""

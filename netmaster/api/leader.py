@@ -53,6 +53,7 @@ class Leader:
             parameters=found.parameters,
             access=access,
             query=query,
+            incoming=request,
         )
         return await route.handler(self._context, asked)
 

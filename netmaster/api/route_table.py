@@ -16,7 +16,7 @@ from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema, reference
 from contivmodel.wire import WireModel
 from core.version import VERSION
-from netmaster.api import diagnosis, endpoints, handlers, openapi, rule_hits
+from netmaster.api import capture, diagnosis, endpoints, handlers, openapi, rule_hits, selftest
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
 from netmaster.api.endpoints import ReadCall
@@ -94,7 +94,9 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
         _json("inspect endpoint", "endpoint", _operational_state()),
     ),
     Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
+    Route("GET", capture.PATH, capture.answer, capture.OPERATION),
     Route("GET", diagnosis.PATH, diagnosis.answer, diagnosis.OPERATION),
+    Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
     Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest

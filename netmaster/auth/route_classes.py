@@ -31,6 +31,8 @@ class RouteClass(Enum):
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
     """Inspection of an endpoint, and lists of endpoints."""
+    CAPTURES = auto()
+    """The packets of an endpoint."""
     CLUSTER_STATE = auto()
     """Inspection of the global settings."""
     CLUSTER_OBJECTS = auto()
@@ -69,6 +71,8 @@ _ROUTES: Final = (
     ("/api/v1/auth_proxy/*", RouteClass.ACCOUNTS),
     ("/api/v1/inspect/endpoints/*", RouteClass.ENDPOINTS),
     ("/api/v2/endpoints", RouteClass.ENDPOINTS),
+    ("/api/v2/endpoints/{key}/capture", RouteClass.CAPTURES),
+    ("/api/v2/selftest", RouteClass.HOSTS),
     ("/api/v2/diagnosis", RouteClass.DEBUG),
     ("/diagnosis", RouteClass.DEBUG),
     ("/api/v2/rule-hits", RouteClass.TENANT_OBJECTS),

@@ -35,7 +35,7 @@ from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
-from daemons.peers import agent_api_allows
+from daemons.peers import Role, agent_api_allows
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
 from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
@@ -188,6 +188,14 @@ class Inspector:
         except ContivError as exc:
             return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
         return web.Response(text="null\n", content_type="application/json")
+
+    async def asked_by_master(self, request: web.Request) -> bool:
+        """Return whether a request comes from a master: by its certificate, or its address."""
+        if request.secure:
+            transport = request.transport
+            peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
+            return peer is not None and peer.role is Role.MASTER
+        return await self._is_master(request.remote or "")
 
     async def _is_master(self, peer: str) -> bool:
         """Return whether a peer has the address of a master that is registered in the store."""

@@ -14,12 +14,16 @@ from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
 from netplugin.asking import diagnosis, rule_hits
+from netplugin.asking.capture import Captures
+from netplugin.asking.selftest import SelfTest
 from netplugin.cni import server as cni
+from netplugin.kernel import icmp
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
 from netplugin.mesos import server as mesos
+from netplugin.pods.mtu import VXLAN_OVERHEAD
 from netplugin.startup import inspect
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
@@ -106,7 +110,18 @@ async def start_servers(
     if kube_feed is not None:
         checks["kubernetes"] = kube_feed.ready
     health = Health(checks)
+    tests = SelfTest(
+        ready=checks,
+        agents=dataplane.agents,
+        names=dataplane.names,
+        peers=dataplane.world.peers.tunnel_ends,
+        size=lambda: pod_services.mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
+        probe=partial(icmp.passes, source=settings.vtep_ip),
+    )
+    captures = Captures(dataplane.agents, clients.ovsdb, inspector.asked_by_master)
     asked = [
+        *captures.routes(),
+        *tests.routes(),
         *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
         *diagnosis.routes({
             "version.txt": partial(told, f"{context.version}\n"),

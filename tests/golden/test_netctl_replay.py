@@ -199,8 +199,8 @@ def assert_help(recorded: str, ours: str) -> None:
     """Fail unless our help offers what the recorded one does; others come besides."""
     wanted, offered = help_items(recorded), help_items(ours)
     besides = (
-        *("completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
-        *("kube-stats", "stats"),
+        *("capture", "completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
+        *("kube-stats", "selftest", "stats"),
     )
     own = {frozenset({"help", "h"}), frozenset({"ls", "list"})}
     own |= {frozenset({name}) for name in besides}

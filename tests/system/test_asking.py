@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import socket
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ PASSWORD = "correct horse battery"
 API_TOKEN = "an-api-token-that-nobody-may-see"
 BGP_PASSWORD = "a-password-of-a-peer"
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,12 @@ def bed(bed_dirs: Iterator[Path], store_kind: str) -> Iterator[Bed]:
         bed.netctl("net", "create", "--subnet=10.20.0.0/16", "--gateway=10.20.0.1", "default-net")
         yield bed
         assert unforeseen(bed) == []
+
+
+def outcomes_of(bed: Bed) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Return the exit code of a self-test, and the checks of each host."""
+    done = bed.fabric.namespace.run(bed.netctl_command("selftest", "-j"), check=False)
+    return done.returncode, {one["host"]: one["checks"] for one in json.loads(done.stdout)["hosts"]}
 
 
 def stats(bed: Bed) -> dict[str, Any]:
@@ -76,14 +83,6 @@ def test_packets_count_for_the_rules_they_match_on_the_hosts_they_cross(bed: Bed
         eventually(counted, "the switch has told of the packets")
         assert stats(bed)["1"] == {"packets": 0, "bytes": 0, "hosts": {}}
         assert stats(bed)["2"]["bytes"] >= 3 * 98
-
-        bed.agents[0].kill()
-        try:
-            words = ["policy", "rule-ls", "--stats", "hits"]
-            shown = bed.fabric.namespace.run(bed.netctl_command(*words))
-            assert shown.stderr.startswith(f"no counters of {first.label}: ")
-        finally:
-            bed.agents[0].start()
     finally:
         for pod in list(bed.pods):
             bed.delete_pod(pod)
@@ -149,13 +148,95 @@ def test_a_bundle_has_all_daemons_and_no_secret(bed: Bed) -> None:
         bed.delete_pod(pod)
 
 
-def test_an_agent_that_does_not_answer_is_a_file_that_says_so(bed: Bed) -> None:
-    second = bed.hosts[1]
-    bed.agents[1].pause()
+def captured(stream: bytes) -> list[bytes]:
+    """Return the packets of a file in pcap format."""
+    assert stream[:4] == bytes.fromhex("4d3cb2a1")
+    packets, at = [], 24
+    while at < len(stream):
+        length = int.from_bytes(stream[at + 8 : at + 12], "little")
+        packets.append(stream[at + 16 : at + 16 + length])
+        at += 16 + length
+    return packets
+
+
+def test_packets_of_an_endpoint_come_to_the_client_and_who_asked_is_logged(bed: Bed) -> None:
+    first, second = bed.hosts
+    one, two = bed.add_pod(first, "one"), bed.add_pod(second, "two")
+    try:
+        eventually(lambda: one.ping(two.address), "the pods reach each other")
+        (found,) = json.loads(bed.netctl("endpoint", "ls", "-j", "--address", two.address))
+        name = found["endpointID"]
+        words = bed.netctl_command("capture", name, "-s", "20", "-c", "4", "-f", "icmp")
+        capture = subprocess.Popen(
+            [*bed.fabric.namespace.enter, *words], stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            eventually(lambda: "capture began" in bed.netmaster.log_text(), "it began")
+            pinging = one.namespace.popen(["ping", "-q", "-i", "0.2", two.address])
+            try:
+                out, _ = capture.communicate(timeout=20)
+            finally:
+                pinging.kill()
+                pinging.wait()
+        finally:
+            capture.kill()
+            capture.wait()
+        packets = captured(out)
+        assert len(packets) == 4
+        ends = {socket.inet_ntoa(one[26:30]) for one in packets}
+        assert ends == {one.address, two.address}
+        line = next(x for x in bed.netmaster.log_text().splitlines() if "capture began" in x)
+        assert all(part in line for part in ("user=admin", "role=admin", f"host={second.label}"))
+        words = bed.netctl_command("capture", name, "-f", "nonsense")
+        refused = bed.fabric.namespace.run(words, check=False)
+        assert "nonsense is not known" in refused.stderr
+    finally:
+        bed.delete_pod(one)
+        bed.delete_pod(two)
+
+
+def failures(hosts: dict[str, dict[str, Any]]) -> set[tuple[str, str, str]]:
+    """Return host, kind of check, and what failed."""
+    return {
+        (host, kind, name)
+        for host, checks in hosts.items()
+        for kind, check in checks.items()
+        for name in check["failed"]
+    }
+
+
+def test_a_self_test_names_the_way_that_is_broken(bed: Bed) -> None:
+    first, second = (host.label for host in bed.hosts)
+    eventually(lambda: outcomes_of(bed)[0] == 0, "all is well")
+    _, hosts = outcomes_of(bed)
+    assert {host: checks["tunnels"]["passed"] for host, checks in hosts.items()} == {
+        first: 1,
+        second: 1,
+    }
+    deny = ["INPUT", "-p", "icmp", "-m", "length", "--length", "1000:65535", "-j", "DROP"]
+    namespace = bed.hosts[1].namespace
+    namespace.run(["iptables", "-I", *deny])
+    try:
+        code, hosts = outcomes_of(bed)
+    finally:
+        namespace.run(["iptables", "-D", *deny])
+    # Both ends' long packets, or the answers to them, are dropped.
+    assert (code, failures(hosts)) == (1, {(first, "tunnels", second), (second, "tunnels", first)})
+    assert "short ones do" in hosts[first]["tunnels"]["failed"][second]
+
+
+def test_an_agent_that_does_not_answer_is_named(bed: Bed) -> None:
+    lost = bed.hosts[0].label
+    bed.agents[0].kill()
     try:
         files = bundle(bed)
+        said = {name: text for name, text in files.items() if name.startswith(f"hosts/{lost}/")}
+        assert list(said) == [f"hosts/{lost}/no-answer.txt"]
+        assert lost in said[f"hosts/{lost}/no-answer.txt"]
+        shown = bed.fabric.namespace.run(bed.netctl_command("policy", "kube-stats"))
+        assert shown.stderr.startswith(f"no counters of {lost}: ")
+        code, hosts = outcomes_of(bed)
+        assert code == 1
+        assert (lost, "agent", "answer") in failures(hosts)
     finally:
-        bed.agents[1].resume()
-    said = [name for name in files if name.startswith(f"hosts/{second.label}/")]
-    assert said == [f"hosts/{second.label}/no-answer.txt"]
-    assert second.label in files[said[0]]
+        bed.agents[0].start()

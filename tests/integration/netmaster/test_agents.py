@@ -176,3 +176,19 @@ async def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch
     async with asking(agent) as asker:
         found = await asker.ask_all("/inspect/rules")
         assert found.silent == {"h1": "host h1: the answer is longer than 100 bytes"}
+
+
+async def test_a_stream_is_passed_on_as_it_comes_and_a_refusal_told() -> None:
+    agent = Agent()
+    agent.answer = answers("packets")
+    async with asking(agent) as asker:
+        async with asker.stream("h1", "/inspect/capture/x?count=1", seconds=5) as answer:
+            assert await answer.content.read() == b"packets"
+        agent.answer = answers("endpoint x has no port on this host", 500)
+        with pytest.raises(AgentUnavailable, match=r"^host h1: endpoint x has no port"):
+            async with asker.stream("h1", "/inspect/capture/x", seconds=5):
+                pass
+        with pytest.raises(AgentUnavailable, match="no netplugin is registered"):
+            async with asker.stream("h9", "/", seconds=5):
+                pass
+    assert agent.asked[0] == "GET /inspect/capture/x?count=1"
