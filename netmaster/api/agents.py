@@ -106,11 +106,13 @@ class RegisteredAgents:
         path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
         await self._ask("DELETE", endpoint.homing_host, path)
 
-    async def ask_all(self, path: str, *, seconds: float = ANSWER_TIMEOUT) -> Answers:
+    async def ask_all(
+        self, path: str, *, seconds: float = ANSWER_TIMEOUT, most: int = MAX_ANSWER
+    ) -> Answers:
         """Ask the agents of all hosts, those without a registered agent too.
 
-        `seconds` is for the answer of each. Raises StoreUnavailable, and Invalid for a
-        registration that cannot be read.
+        `seconds` and `most` bytes are for the answer of each. Raises StoreUnavailable, and Invalid
+        for a registration that cannot be read.
         """
         hosts = await host_inventory.read(self._backend)
         said: dict[str, bytes] = {}
@@ -121,7 +123,8 @@ class RegisteredAgents:
             async with places:
                 try:
                     address = _rest_address(label, hosts.services.get(label, ()))
-                    said[label] = await self._call("GET", label, address, path, seconds)
+                    opened = self._open(label, "GET", f"{address}{path}", seconds=seconds)
+                    said[label] = await _body(label, opened, most)
                 except AgentUnavailable as exc:
                     silent[label] = str(exc)
 
@@ -177,12 +180,8 @@ class RegisteredAgents:
         return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
 
     async def _ask(self, method: str, host: str, path: str) -> bytes:
-        return await self._call(method, host, await self._address(host), path)
-
-    async def _call(
-        self, method: str, host: str, address: str, path: str, seconds: float | None = None
-    ) -> bytes:
-        return await _body(host, self._open(host, method, f"{address}{path}", seconds=seconds))
+        address = await self._address(host)
+        return await _body(host, self._open(host, method, f"{address}{path}"))
 
     @asynccontextmanager
     async def _open(
@@ -191,7 +190,7 @@ class RegisteredAgents:
         method: str,
         url: str,
         *,
-        seconds: float | None,
+        seconds: float | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncIterator[ClientResponse]:
         """Send a request; failures of the answer's body count as well.
@@ -227,15 +226,17 @@ class RegisteredAgents:
         return _rest_address(host, (one for one in instances if one.hostname == host))
 
 
-async def _body(host: str, opened: AbstractAsyncContextManager[ClientResponse]) -> bytes:
+async def _body(
+    host: str, opened: AbstractAsyncContextManager[ClientResponse], most: int = MAX_ANSWER
+) -> bytes:
     """Return the body of an answer that is no failure. Raises AgentUnavailable."""
     async with opened as answer:
         parts, size = [], 0
         async for part in answer.content.iter_any():
             parts.append(part)
             size += len(part)
-            if size > MAX_ANSWER:
-                raise AgentUnavailable(f"host {host}: the answer is longer than {MAX_ANSWER} bytes")
+            if size > most:
+                raise AgentUnavailable(f"host {host}: the answer is longer than {most} bytes")
     body = b"".join(parts)
     if answer.status == HTTPStatus.OK:
         return body

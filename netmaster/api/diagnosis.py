@@ -47,6 +47,8 @@ COUNTED: Final = (
 """Prefixes of the store whose keys are counted; accounts are none of them."""
 OPERATION: Final = OperationDoc(summary="diagnosis", tag="debug", media=MEDIA)
 
+_ESCAPED: Final = 6
+"""How much longer a text may be as JSON: a control character takes six."""
 _UNSAFE: Final = re.compile(r"[^\w.:@-]+")
 
 
@@ -54,9 +56,9 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer an archive of all daemons' texts."""
     await leader.committer.read(_nothing)  # for a leader alone, before everybody is asked
     who = request.access.who if request.access else None
-    share = WHOLE // (await leader.agents.count() + 1)
+    share = min(WHOLE // (await leader.agents.count() + 1), MOST)
     agents, masters, own = await asyncio.gather(
-        leader.agents.ask_all(f"{ASKED}?bytes={min(share, MOST)}", seconds=SECONDS),
+        leader.agents.ask_all(f"{ASKED}?bytes={share}", seconds=SECONDS, most=_ESCAPED * share),
         leader.agents.ask_masters(OWN, _on_behalf_of(who), seconds=SECONDS),
         collect({"hosts.json": partial(_hosts, leader)}),
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from tests.bed.cluster import PROGRAMS, Bed
 from tests.bed.hosts import FABRIC_ADDRESS
 from tests.bed.kubernetes import ApiServer
@@ -240,3 +241,26 @@ def test_an_agent_that_does_not_answer_is_named(bed: Bed) -> None:
         assert (lost, "agent", "answer") in failures(hosts)
     finally:
         bed.agents[0].start()
+
+
+def test_connections_that_a_policy_of_kubernetes_judges_count_for_its_rule(bed: Bed) -> None:
+    """Open vSwitch counts a conjunction at the flow of its verdict."""
+    first, second = bed.hosts
+    assert bed.api is not None
+    one, two = bed.add_pod(first, "one"), bed.add_pod(second, "two")
+    everybody: dict[str, Any] = {"podSelector": {}}
+    spec = {**everybody, "policyTypes": ["Ingress"], "ingress": [{"from": [everybody]}]}
+    bed.api.put(NETWORK_POLICIES, "default", "mine", spec=spec)
+    try:
+
+        def counted() -> bool:
+            one.ping(two.address)
+            found = json.loads(bed.netctl("policy", "kube-stats", "-j"))
+            of_rule = [rule for rule in found if rule["rule"].endswith(" default/mine/ingress/0")]
+            return any(rule["verdict"] == "allow" and rule["packets"] > 0 for rule in of_rule)
+
+        eventually(counted, "the rule has a number")
+    finally:
+        bed.api.delete(NETWORK_POLICIES, "default", "mine")
+        bed.delete_pod(one)
+        bed.delete_pod(two)

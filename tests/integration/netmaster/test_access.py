@@ -15,12 +15,14 @@ import aiohttp
 import pytest
 import uvloop
 
+from daemons.diagnosis import told
 from daemons.health import PATHS, Health
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
 from daemons.peers import Role
 from daemons.tls import TlsContexts, TlsFiles, may_call
 from netmaster.api.access import AccessControl
+from netmaster.api.diagnosis import OWN, own_route
 from netmaster.api.leader import Leader
 from netmaster.api.metrics import metrics_route
 from netmaster.api.proxy import Proxy
@@ -119,20 +121,20 @@ async def leading(files: TlsFiles) -> AsyncIterator[tuple[str, Term]]:
         control = AccessControl(logins)
         server.role = Leader(replace(context_of(lead), access=control)).answer
         server.own["/metrics"] = metrics_route(MetricsPage(), control)
+        server.own[OWN] = own_route({"version.txt": partial(told, "python_info")}, control)
         address = await server.listen(
             ListenAddress(LOOPBACK, 0), TlsContexts(files).server(certificate_optional=True)
         )
         yield str(address), lead
 
 
+@pytest.mark.parametrize("path", ["/metrics", OWN])
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_metrics_are_for_administrators_and_readers(
-    certificates: Certificates, client: str
+async def test_what_a_master_says_of_itself_is_for_administrators_and_readers(
+    certificates: Certificates, client: str, path: str
 ) -> None:
     async with leading(certificates.master) as (address, _):
-        found, text = await status(
-            certificates.contexts[client], "GET", f"https://{address}/metrics"
-        )
+        found, text = await status(certificates.contexts[client], "GET", f"https://{address}{path}")
     match client:
         case "admin" | "reader":
             assert (found, "python_info" in text) == (200, True)

@@ -11,7 +11,6 @@ from aiohttp import web
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import EndpointKey, HostLabel, NetworkId
-from netmaster.api import agents
 from netmaster.api.agents import RegisteredAgents
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
@@ -169,12 +168,11 @@ async def test_all_hosts_are_asked_and_the_silent_are_named() -> None:
     assert agent.asked == ["GET /inspect/rules"] * 2
 
 
-async def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "MAX_ANSWER", 100)
+async def test_an_answer_without_end_is_not_read() -> None:
     agent = Agent()
     agent.answer = answers("x" * 101)
     async with asking(agent) as asker:
-        found = await asker.ask_all("/inspect/rules")
+        found = await asker.ask_all("/inspect/rules", most=100)
         assert found.silent == {"h1": "host h1: the answer is longer than 100 bytes"}
 
 
