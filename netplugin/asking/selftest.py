@@ -24,6 +24,7 @@ from netplugin.dns import messages
 from netplugin.dns.nameserver import NameServer
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
+from ofnet.diff import Difference
 from ofnet.flows import owner_of
 from ofnet.names import Question
 from ofnet.world import Bridge
@@ -58,7 +59,10 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTest:
-    """What a host tests. `peers` are the others' tunnel ends, `size` a tunnel's longest packet."""
+    """What a host tests. `peers` are the others' tunnel ends, `size` a tunnel's longest packet.
+
+    `settle` is how many seconds flows may differ from what is wanted.
+    """
 
     ready: Mapping[str, Check]
     agents: Mapping[Bridge, BridgeAgent]
@@ -67,6 +71,7 @@ class SelfTest:
     size: Callable[[], int]
     probe: Probe
     seconds: float = SECONDS
+    settle: float = 1.0
 
     def routes(self) -> list[web.RouteDef]:
         """Return the route; one test runs at a time."""
@@ -119,10 +124,24 @@ class SelfTest:
 
     async def _flows(self, outcomes: Outcomes) -> None:
         for bridge, agent in self.agents.items():
-            _, difference = await agent.compared()
+            difference = await self._lasting(agent)
             add, delete = len(difference.add), len(difference.delete)
             differs = f"{add} flows are missing, {delete} are not wanted" if difference else ""
             outcomes.note(bridge, differs)
+
+    async def _lasting(self, agent: BridgeAgent) -> Difference:
+        """Return how the switch differs from what is wanted, and does not settle."""
+        # A change on its way, such as a pod that comes, is no fault.
+        _, first = await agent.compared()
+        if not first:
+            return first
+        await asyncio.sleep(self.settle)
+        _, then = await agent.compared()
+        missing, unwanted = set(first.add), set(first.delete)
+        return Difference(
+            add=tuple(flow for flow in then.add if flow in missing),
+            delete=tuple(one for one in then.delete if one in unwanted),
+        )
 
     async def _tunnels(self, outcomes: Outcomes) -> None:
         size, places = self.size(), asyncio.Semaphore(MAX_CONCURRENT)
@@ -151,7 +170,7 @@ class SelfTest:
     async def _services(self, outcomes: Outcomes) -> None:
         """Check that the switch has what leads to providers. A service may have none."""
         for bridge, agent in self.agents.items():
-            _, difference = await agent.compared()
+            difference = await self._lasting(agent)
             lacking = sum(flow.owner in _SERVICE_KINDS for flow in difference.add)
             stale = sum(owner_of(one.cookie) in _SERVICE_KINDS for one in difference.delete)
             if lacking or stale:
