@@ -31,6 +31,9 @@ TIMEOUT: Final = 60.0
 PAGE: Final = 1000
 """Objects of a page of a list that is read in pages."""
 
+_PART: Final = 65_536
+"""Bytes of a part of a streamed answer, at most."""
+
 _LOGIN: Final = "/api/v1/auth_proxy/login/"
 
 _KEY_SAFE: Final = "$&+,:;=@"
@@ -113,6 +116,22 @@ class RestClient:
             after = page.get("next", "")
             if not after:
                 return
+
+    def capture(self, endpoint: str, bounds: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield the packets of an endpoint, a file in pcap format, as they come."""
+        return self._stream(f"/api/v2/endpoints/{_quote(endpoint)}/capture?{urlencode(bounds)}")
+
+    def diagnosis(self) -> Iterator[bytes]:
+        """Yield the parts of an archive of what all daemons say of themselves."""
+        return self._stream("/api/v2/diagnosis")
+
+    def rule_hits(self, tenant: str, policy: str) -> Json:
+        """Return the hits of a policy's rules on all hosts, and which hosts did not answer."""
+        return self._object(f"/api/v2/rule-hits?{urlencode({'tenant': tenant, 'policy': policy})}")
+
+    def self_test(self) -> Json:
+        """Have every host test itself and its ways to all others; return the outcomes."""
+        return self._object("/api/v2/selftest")
 
     def hosts(self) -> list[Json]:
         """Return all hosts and whether they have applied all changes."""
@@ -197,6 +216,15 @@ class RestClient:
         if status != HTTPStatus.OK and not (method == "DELETE" and status == HTTPStatus.NOT_FOUND):
             raise MasterRefused(_refusal(status, reason, answer))
         return None if method == "DELETE" else _parse(answer)
+
+    def _stream(self, path: str) -> Iterator[bytes]:
+        """Yield the body of an answer as it comes. Raises as all requests, also in its middle."""
+        with self.opened("GET", path) as response:
+            if response.status != HTTPStatus.OK:
+                text = _refusal(response.status, response.reason, response.read())
+                raise MasterRefused(text)
+            while part := response.read1(_PART):
+                yield part
 
     @contextmanager
     def _exchange(
@@ -330,7 +358,7 @@ def _refusal(status: int, reason: str, answer: bytes) -> str:
         case HTTPStatus.FORBIDDEN:
             return "Access denied!"
         case HTTPStatus.INTERNAL_SERVER_ERROR:
-            return answer.decode("utf-8", "replace")
+            return _detail(answer) or answer.decode("utf-8", "replace")
         case _:
             return _detail(answer) or f"{status} {reason}"
 

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final, TextIO
 
 from core.errors import UsageError
+from core.recent_logs import RecentLines
 
 LEVELS: Final = {
     "PANIC": logging.CRITICAL,
@@ -111,7 +112,9 @@ def setup(
     )
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    recent = RecentLines()
+    recent.setFormatter(TextFormatter())
+    root.handlers[:] = [handler, recent]
     root.setLevel(number)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     # aiohttp logs a traceback for each malformed request, so any client could fill the disk. The

@@ -43,6 +43,10 @@ class Health:
         """Answer a request for one of `PATHS`."""
         return await self._ready() if path == READYZ else reply(HTTPStatus.OK, {"healthy": True})
 
+    async def report(self) -> str:
+        """Return the text of the readiness."""
+        return (await self._ready()).text
+
     async def _ready(self) -> HealthReply:
         checks = dict(self.checks)
         found = await asyncio.gather(*(self._fault(check) for check in checks.values()))

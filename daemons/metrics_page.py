@@ -46,6 +46,10 @@ class MetricsPage:
             readings = [one for source in self._sources for one in await source.read()]
             return await asyncio.to_thread(self._write, readings)
 
+    async def plain_text(self) -> str:
+        """Return the page of this moment as text."""
+        return (await self.text()).decode()
+
     def _write(self, readings: Iterable[Reading]) -> bytes:
         from prometheus_client import (  # noqa: PLC0415 - see `load`
             CollectorRegistry,

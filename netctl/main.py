@@ -17,7 +17,9 @@ from netctl.commandline import COMPLETION_VARIABLE, CommandGroup, switch
 from netctl.commands.aci_gw import aci_gw
 from netctl.commands.app_profile import app_profile
 from netctl.commands.bgp import bgp
+from netctl.commands.capture import capture
 from netctl.commands.completion import completion
+from netctl.commands.diag import diag
 from netctl.commands.endpoint import endpoint
 from netctl.commands.events import events
 from netctl.commands.external_contracts import external_contracts
@@ -29,6 +31,7 @@ from netctl.commands.login import login
 from netctl.commands.netprofile import netprofile
 from netctl.commands.network import network
 from netctl.commands.policy import policy
+from netctl.commands.selftest import selftest
 from netctl.commands.service import service
 from netctl.commands.tenant import tenant
 from netctl.commands.version import own_version, version
@@ -114,7 +117,9 @@ def cli(
 cli.add(aci_gw)
 cli.add(app_profile)
 cli.add(bgp)
+cli.add(capture)
 cli.add(completion)
+cli.add(diag)
 cli.add(endpoint, "ep")
 cli.add(events)
 cli.add(external_contracts)
@@ -126,6 +131,7 @@ cli.add(login)
 cli.add(netprofile)
 cli.add(network, "net")
 cli.add(policy)
+cli.add(selftest)
 cli.add(service)
 cli.add(tenant)
 cli.add(version)
@@ -136,7 +142,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
-_NEW_COMMANDS: Final = frozenset({"completion", "events", "host", "ipam"})
+_NEW_COMMANDS: Final = frozenset(
+    {"capture", "completion", "diag", "events", "host", "ipam", "selftest"}
+)
 
 
 def run(argv: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from core import keys
@@ -19,12 +20,14 @@ from core.logs import fields
 from core.service_manager import READY, STOPPING, feed_watchdog, notify
 from core.tasks import supervisor
 from daemons import metrics_page
+from daemons.diagnosis import Part, as_json, log_lines, told
 from daemons.health import Health
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
 from daemons.tls import TlsContexts, contexts_of, may_call
 from netmaster import health
 from netmaster.aci import GatewayClient
+from netmaster.api import diagnosis
 from netmaster.api.access import AccessControl
 from netmaster.api.agents import RegisteredAgents
 from netmaster.api.metrics import metrics_route
@@ -132,7 +135,17 @@ async def run(settings: Settings, version: str) -> None:
         )
         events = EventLog()
         server.own[event_stream.PATH] = EventStreams(events, parties.access).answer
-        server.own[metrics_page.PATH] = metrics_route(MetricsPage(metrics), parties.access)
+        page = MetricsPage(metrics)
+        server.own[metrics_page.PATH] = metrics_route(page, parties.access)
+        parts: dict[str, Part] = {
+            "version.txt": partial(told, f"{version}\n"),
+            "settings.json": partial(told, as_json(settings)),
+            "health.json": Health(health.checks(backend)).report,
+            "store.json": partial(diagnosis.key_counts, backend),
+            "metrics.txt": page.plain_text,
+            "log.txt": log_lines,
+        }
+        server.own[diagnosis.OWN] = diagnosis.own_route(parts, parties.access)
         tasks = await undo.enter_async_context(supervisor(signals=True))
         for instance, registration in registrations.items():
             tasks.supervise(f"service {instance.service}", registration.run())

@@ -18,11 +18,12 @@ from ofnet.changes import EVERYTHING, Changes, ObjectId, ObjectKind
 from ofnet.channel.switch import Switch
 from ofnet.channel.wire import PacketIn
 from ofnet.desired import Desired
-from ofnet.diff import Deletions
+from ofnet.diff import Deletions, Difference, difference
 from ofnet.directory import Attachment, Directory
 from ofnet.flow_sync import AUDIT_INTERVAL, FlowSync
 from ofnet.flows import Flow, FlowKey
 from ofnet.garp_sender import GarpSender
+from ofnet.hits import Hits, hits_by_object
 from ofnet.inspection import AgentIdentity, bridge_report, tenants
 from ofnet.names import Resolver, no_resolver
 from ofnet.openflow.actions import PORT_IN_PORT, Output
@@ -221,6 +222,14 @@ class BridgeAgent:
         except (SwitchUnavailable, SwitchRefused):
             return None
 
+    async def compared(self) -> tuple[int, Difference]:
+        """Return how many flows the switch has, and how they differ from the desired ones.
+
+        Raises SwitchUnavailable or SwitchRefused.
+        """
+        reported = await self._switch.dump()
+        return len(reported), difference(self._desired.flows.values(), reported)
+
     async def service_stats(self) -> dict[str, Any]:
         """Return the counters of services in the original's shape, read now.
 
@@ -233,6 +242,15 @@ class BridgeAgent:
             log.info("service counters not available", extra=about)
             return {}
         return service_counters(self._world, entries, self._tenants())
+
+    async def hits(self, kind: ObjectKind) -> dict[str, Hits]:
+        """Return how many packets the flows of each object of a kind have handled, read now.
+
+        By the objects' names; those without any are left out. Raises SwitchUnavailable or
+        SwitchRefused.
+        """
+        counted = await self._switch.counts(kind)
+        return hits_by_object(self._desired.cookies(kind), counted)
 
     def _tenants(self) -> dict[int, str]:
         """Return the names of tenants by the VRF ids that flows have."""

@@ -80,6 +80,19 @@ class Desired:
         """Return the keys of an object's flows."""
         return frozenset(self._ownership.claimed(oid))
 
+    def cookies(self, kind: ObjectKind) -> dict[int, str]:
+        """Return the names of the objects of a kind by the cookies of the flows they have.
+
+        A flow that several objects yield is that of the smallest.
+        """
+        return {
+            self.flows[key].cookie: oid.name
+            for oid in self._ownership.owners()
+            if oid.kind is kind
+            for key in self._ownership.claimed(oid)
+            if self._ownership.owner(key) == oid
+        }
+
     def update(self, world: World, changes: Changes) -> FlowDelta:
         """Take over a changed World and return how the flows differ from before."""
         pipeline = PIPELINES[mode_of(self.bridge, world.fwd_mode)]

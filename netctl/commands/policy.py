@@ -41,5 +41,6 @@ policy.add(_RESOURCE.remover("Delete a policy", saying="Deleting policy"), "dele
 policy.add(_RESOURCE.lister("List policies"), "list")
 policy.add(_RESOURCE.inspector("Inspect a policy"))
 policy.add(rule.list_rules)
+policy.add(rule.kube_stats)
 policy.add(rule.remove)
 policy.add(rule.add)

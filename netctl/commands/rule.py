@@ -1,4 +1,4 @@
-"""`netctl policy rule-ls`, `rule-add` and `rule-rm`: the rules of a policy.
+"""`netctl policy rule-ls`, `rule-add`, `rule-rm`, `kube-stats`: rules, and how often they applied.
 
 A flag that does not apply to the rule's direction is refused before a request, as in the original.
 The server validates the values.
@@ -6,14 +6,18 @@ The server validates the values.
 
 from collections.abc import Sequence
 from operator import methodcaller
+from typing import TYPE_CHECKING
 
 import click
 
-from netctl.commandline import Command
+from netctl.commandline import Command, switch
 from netctl.commands import flags
 from netctl.connection import MasterConnection
 from netctl.failure import HELP, CommandFailed
-from netctl.render import Json, Row, indented, table, text
+from netctl.render import Json, ListFormat, Row, indented, table, text
+
+if TYPE_CHECKING:
+    from contivmodel.client_sync import RestClient
 
 _RULE_REQUIRED = "Policy name and Rule ID required"
 
@@ -63,6 +67,19 @@ _OUTGOING: tuple[Row, Row] = (
         "------",
     ),
 )
+_COUNTS: tuple[Row, Row] = (("Packets", "Bytes"), ("-------", "-----"))
+_KUBERNETES = ListFormat(
+    header=("Policies", "Rule", "Verdict", "Connections", "Bytes"),
+    rule=("--------", "----", "-------", "-----------", "-----"),
+    name="rule",
+    row=lambda found: (
+        text(found, "policies"),
+        text(found, "rule"),
+        text(found, "verdict"),
+        text(found, "packets"),
+        text(found, "bytes"),
+    ),
+)
 _INCOMING_ENDS = ("fromEndpointGroup", "fromNetwork", "fromIpAddress", "toIpAddress")
 _OUTGOING_ENDS = ("toEndpointGroup", "toNetwork", "toIpAddress")
 
@@ -84,9 +101,10 @@ _NOT_OUTGOING = {
 @flags.tenant
 @flags.as_json
 @flags.quiet
+@switch("--stats", help_text="Show how many packets and bytes each rule applied to, on all hosts")
 @click.pass_obj
 def list_rules(
-    master: MasterConnection, tenant: str, policy: str, *, as_json: bool, quiet: bool
+    master: MasterConnection, tenant: str, policy: str, *, as_json: bool, quiet: bool, stats: bool
 ) -> None:
     """Print the rules of a policy by priority; tenant and policy must exist."""
     client = master.client()
@@ -98,21 +116,69 @@ def list_rules(
         if (found.get("tenantName"), found.get("policyName")) == (tenant, policy)
     ]
     rules = sorted(of_policy, key=methodcaller("get", "priority", 0))
+    if stats:
+        rules = _with_hits(rules, _hits(client, tenant, policy))
     if as_json:
         click.echo(indented(rules), nl=False)
     elif quiet:
         click.echo("".join(f"{text(found, 'ruleId')}\n" for found in rules), nl=False)
     else:
-        click.echo(_tables(rules), nl=False)
+        click.echo(_tables(rules, stats=stats), nl=False)
 
 
-def _tables(rules: Sequence[Json]) -> str:
-    incoming = [_row(found, _INCOMING_ENDS) for found in rules if found.get("direction") == "in"]
-    outgoing = [_row(found, _OUTGOING_ENDS) for found in rules if found.get("direction") == "out"]
+@click.command(
+    "kube-stats", cls=Command, help="Show how often the policies of Kubernetes judged connections"
+)
+@flags.as_json
+@click.pass_obj
+def kube_stats(master: MasterConnection, *, as_json: bool) -> None:
+    """Print the hits of Kubernetes' policies, rule by rule, on all hosts."""
+    found = _hits(master.client(), "", "").get("kubernetes", [])
+    click.echo(_KUBERNETES.show(found, as_json=as_json, quiet=False), nl=False)
+
+
+def _hits(client: "RestClient", tenant: str, policy: str) -> Json:
+    """Return the hits of rules; hosts that did not answer are named on standard error."""
+    found = client.rule_hits(tenant, policy)
+    for host, reason in found.get("silent", {}).items():
+        click.echo(f"no counters of {host}: {reason}", err=True)
+    return found
+
+
+def _with_hits(rules: Sequence[Json], found: Json) -> list[Json]:
+    hits = {one["rule"]: one for one in found.get("items", ())}
+    return [
+        {
+            **rule,
+            "stats": {
+                name: hits.get(rule["key"], {}).get(name, empty)
+                for name, empty in (("packets", 0), ("bytes", 0), ("hosts", {}))
+            },
+        }
+        for rule in rules
+    ]
+
+
+def _tables(rules: Sequence[Json], *, stats: bool) -> str:
     return (
-        f"Incoming Rules:\n{table([*_INCOMING, *incoming])}"
-        f"Outgoing Rules:\n{table([*_OUTGOING, *outgoing])}"
+        f"Incoming Rules:\n{_table(rules, 'in', _INCOMING, _INCOMING_ENDS, stats=stats)}"
+        f"Outgoing Rules:\n{_table(rules, 'out', _OUTGOING, _OUTGOING_ENDS, stats=stats)}"
     )
+
+
+def _table(
+    rules: Sequence[Json], direction: str, head: Sequence[Row], ends: Row, *, stats: bool
+) -> str:
+    shown = [found for found in rules if found.get("direction") == direction]
+    rows = [*head, *(_row(found, ends) for found in shown)]
+    if stats:
+        counts = [*_COUNTS, *((_count(one, "packets"), _count(one, "bytes")) for one in shown)]
+        rows = [(*row, *count) for row, count in zip(rows, counts, strict=True)]
+    return table(rows)
+
+
+def _count(found: Json, name: str) -> str:
+    return str(found["stats"][name])
 
 
 def _row(found: Json, ends: Sequence[str]) -> Row:

@@ -118,7 +118,7 @@ def _for_its_own(asked: AccessRequest, who: Identity | None) -> AccessRequest:
             return replace(asked, host=who.name)
         case RouteClass.TENANT_OBJECTS if asked.method == "POST" and not asked.tenant:
             return replace(asked, tenant=min(who.tenants, default=""))
-        case RouteClass.ENDPOINTS if not is_list(asked):
+        case RouteClass.ENDPOINTS | RouteClass.CAPTURES if not is_list(asked):
             return replace(asked, tenant=min(who.tenants, default=""))
         case _:
             return asked

@@ -1,31 +1,63 @@
-"""Calls the REST routes of agents: inspect BGP, tear an endpoint down.
+"""Calls the REST routes of agents: inspect BGP, tear an endpoint down, ask all hosts at once.
 
 An agent is found in the service registry by its host's label, at the port it registered. Answers
 come back as data; every failure is an AgentUnavailable that names the host.
 """
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import IPv4Address
+from ssl import SSLContext
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import (
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+)
+from yarl import URL
 
 from core import keys
 from core.errors import AgentUnavailable
 from core.ids import HostLabel
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
+from netmaster import host_inventory
+from netmaster.auth.forwarding import FORWARDED_IDENTITY
 from objdb.api import Backend
 from state import codec
-from state.records import EndpointRecord
+from state.records import EndpointRecord, ServiceInstance
 
 CONNECT_TIMEOUT: Final = 3.0
 ANSWER_TIMEOUT: Final = 10.0
 
+MAX_ANSWER: Final = 32 << 20
+"""Bytes of an agent's answer that are read; a longer one is refused."""
+_REFUSAL: Final = 4096
+"""Bytes of a refusal that are read."""
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+ASKED_AT_ONCE: Final = 50
+"""How many agents are asked side by side."""
+
 _TEXTS: Final = {HTTPStatus.NOT_FOUND: "page not found", HTTPStatus.FORBIDDEN: "access denied"}
 """The original's texts for refusals of an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What all hosts said to one question: the answer's body, or why there is none, by host."""
+
+    said: Mapping[str, bytes]
+    silent: Mapping[str, str]
 
 
 class RegisteredAgents:
@@ -74,28 +106,149 @@ class RegisteredAgents:
         path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
         await self._ask("DELETE", endpoint.homing_host, path)
 
+    async def ask_all(
+        self, path: str, *, seconds: float = ANSWER_TIMEOUT, most: int = MAX_ANSWER
+    ) -> Answers:
+        """Ask the agents of all hosts, those without a registered agent too.
+
+        `seconds` and `most` bytes are for the answer of each. Raises StoreUnavailable, and Invalid
+        for a registration that cannot be read.
+        """
+        hosts = await host_inventory.read(self._backend)
+        said: dict[str, bytes] = {}
+        silent: dict[str, str] = {}
+        places = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def ask(label: HostLabel) -> None:
+            async with places:
+                try:
+                    address = _rest_address(label, hosts.services.get(label, ()))
+                    opened = self._open(label, "GET", f"{address}{path}", seconds=seconds)
+                    said[label] = await _body(label, opened, most)
+                except AgentUnavailable as exc:
+                    silent[label] = str(exc)
+
+        await asyncio.gather(*map(ask, hosts.known))
+        return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
+
+    @asynccontextmanager
+    async def stream(
+        self, host: str, path: str, *, seconds: float
+    ) -> AsyncIterator[ClientResponse]:
+        """Provide a host's answer, whose body is not read yet. Raises AgentUnavailable.
+
+        A body that is not read to its end ends with the connection.
+        """
+        address = await self._address(host)
+        async with self._open(host, "GET", f"{address}{path}", seconds=seconds) as answer:
+            if answer.status != HTTPStatus.OK:
+                body = await answer.content.read(_REFUSAL)
+                raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+            yield answer
+
+    async def count(self) -> int:
+        """Return how many hosts and masters there are to ask. Raises as `ask_all`."""
+        hosts = await host_inventory.read(self._backend)
+        masters = await self._backend.snapshot(keys.services(keys.SERVICE_NETMASTER))
+        return len(hosts.known) + len(masters.entries)
+
+    async def ask_masters(self, path: str, client: str, *, seconds: float) -> Answers:
+        """Ask all registered masters, this one too, for a client (`netmaster.auth.forwarding`).
+
+        By their addresses. Raises StoreUnavailable, and Invalid as `ask_all`.
+        """
+        found = await self._backend.snapshot(keys.services(keys.SERVICE_NETMASTER))
+        said: dict[str, bytes] = {}
+        silent: dict[str, str] = {}
+
+        async def ask(master: ServiceInstance) -> None:
+            address = f"{master.address}:{master.port}"
+            try:
+                answer = self._open(
+                    "of a master",
+                    "GET",
+                    f"{address}{path}",
+                    seconds=seconds,
+                    headers={FORWARDED_IDENTITY: client},
+                )
+                said[address] = await _body("of a master", answer)
+            except AgentUnavailable as exc:
+                silent[address] = str(exc)
+
+        masters = (codec.decode_service(key, one.value) for key, one in found.entries.items())
+        await asyncio.gather(*map(ask, masters))
+        return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
+
     async def _ask(self, method: str, host: str, path: str) -> bytes:
         address = await self._address(host)
+        return await _body(host, self._open(host, method, f"{address}{path}"))
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        host: str,
+        method: str,
+        url: str,
+        *,
+        seconds: float | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> AsyncIterator[ClientResponse]:
+        """Send a request; failures of the answer's body count as well.
+
+        With `headers` it is sent to a master, which only the certificate of a master proves to be.
+        """
+        limits = self._session.timeout
+        if seconds is not None:
+            limits = ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
         try:
             async with self._session.request(
                 method,
-                f"{'https' if self._tls else 'http'}://{address}{path}",
-                ssl=self._tls.to_agents() if self._tls else True,
+                URL(f"{'https' if self._tls else 'http'}://{url}", encoded=True),
+                headers=headers,
+                ssl=self._context(to_master=bool(headers)),
+                timeout=limits,
             ) as answer:
-                body = await answer.read()
+                yield answer
         except (ClientError, TimeoutError) as exc:
+            address = url.partition("/")[0]
             raise AgentUnavailable(f"host {host}: {address} does not answer: {cause(exc)}") from exc
-        if answer.status == HTTPStatus.OK:
-            return body
-        raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+
+    def _context(self, *, to_master: bool) -> SSLContext | bool:
+        if self._tls is None:
+            return True
+        return self._tls.to_masters() if to_master else self._tls.to_agents()
 
     async def _address(self, host: str) -> str:
         found = await self._backend.snapshot(keys.services(keys.SERVICE_AGENT_REST))
-        for key, entry in sorted(found.entries.items()):
-            instance = codec.decode_service(key, entry.value)
-            if instance.hostname == host:
-                return f"{instance.address}:{instance.port}"
-        raise AgentUnavailable(f"host {host}: no netplugin is registered")
+        instances = (
+            codec.decode_service(key, entry.value) for key, entry in sorted(found.entries.items())
+        )
+        return _rest_address(host, (one for one in instances if one.hostname == host))
+
+
+async def _body(
+    host: str, opened: AbstractAsyncContextManager[ClientResponse], most: int = MAX_ANSWER
+) -> bytes:
+    """Return the body of an answer that is no failure. Raises AgentUnavailable."""
+    async with opened as answer:
+        parts, size = [], 0
+        async for part in answer.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise AgentUnavailable(f"host {host}: the answer is longer than {most} bytes")
+    body = b"".join(parts)
+    if answer.status == HTTPStatus.OK:
+        return body
+    raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+
+
+def _rest_address(host: str, services: Iterable[ServiceInstance]) -> str:
+    """Return where the REST of a host's agent is. Raises AgentUnavailable."""
+    for instance in services:
+        if instance.service == keys.SERVICE_AGENT_REST:
+            return f"{instance.address}:{instance.port}"
+    raise AgentUnavailable(f"host {host}: no netplugin is registered")
 
 
 def _is_ipv4(text: str) -> bool:

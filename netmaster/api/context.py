@@ -41,6 +41,8 @@ class ApiRequest:
     path: str = ""
     address: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    incoming: web.BaseRequest | None = None
+    """The request itself, for an answer that is sent part by part."""
 
     @property
     def origin(self) -> ChangeOrigin:
@@ -74,5 +76,5 @@ class LeaderContext:
     claims_only: Callable[[], bool] = lambda: False
 
 
-Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.Response]]
+Handler = Callable[[LeaderContext, ApiRequest], Awaitable[web.StreamResponse]]
 """What answers the requests of a route; raises errors of `core.errors`."""

@@ -58,6 +58,7 @@ class Leader:
             path=path,
             address=request.remote or "",
             headers=request.headers,
+            incoming=request,
         )
         return await route.handler(self._context, asked)
 

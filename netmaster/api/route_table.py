@@ -16,7 +16,16 @@ from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema, reference
 from contivmodel.wire import WireModel
 from core.version import VERSION
-from netmaster.api import dry_run, endpoints, handlers, openapi
+from netmaster.api import (
+    capture,
+    diagnosis,
+    dry_run,
+    endpoints,
+    handlers,
+    openapi,
+    rule_hits,
+    selftest,
+)
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
 from netmaster.api.endpoints import ReadCall
@@ -110,6 +119,10 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     *v2.object_routes(KINDS.values()),
     *v2.other_routes(),
     Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
+    Route("GET", capture.PATH, capture.answer, capture.OPERATION),
+    Route("GET", diagnosis.PATH, diagnosis.answer, diagnosis.OPERATION),
+    Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
+    Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest
     ),

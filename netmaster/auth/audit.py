@@ -35,6 +35,15 @@ def request_decided(origin: RequestOrigin, who: Identity | None, decision: Decis
     log.log(level, outcome, extra=_fields(origin, name, role, decision.reason))
 
 
+def capture_began(
+    origin: RequestOrigin | None, who: Identity | None, *, endpoint: str, host: str
+) -> None:
+    """Log that packets of an endpoint are shown to somebody."""
+    name, role = (ANONYMOUS, None) if who is None else (who.name, who.role)
+    about = _fields(origin, name, role, "packets") if origin else fields(user=name)
+    log.info("capture began", extra={**about, **fields(endpoint=endpoint, host=host)})
+
+
 def login_succeeded(origin: RequestOrigin, who: Identity) -> None:
     """Log a login."""
     log.info("login succeeded", extra=_fields(origin, who.name, who.role, "password"))

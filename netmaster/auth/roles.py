@@ -107,6 +107,11 @@ RIGHTS: Final[Mapping[RouteClass, _Rights]] = {
         Role.OPERATOR: (Right.OWN_TENANTS, Right.OWN_TENANTS),
     },
     RouteClass.ENDPOINTS: {**_MANAGED, Role.OPERATOR: (Right.OWN_TENANTS, Right.NONE)},
+    # Contents of packets are more than state: readers may not see them.
+    RouteClass.CAPTURES: {
+        Role.ADMIN: _READ,
+        Role.OPERATOR: (Right.OWN_TENANTS, Right.NONE),
+    },
     RouteClass.CLUSTER_STATE: {**_MANAGED, Role.OPERATOR: _READ},
     RouteClass.CLUSTER_OBJECTS: _MANAGED,
     RouteClass.SERVICES: _MANAGED,

@@ -31,6 +31,8 @@ class RouteClass(Enum):
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
     """Inspection of an endpoint; lists of endpoints, of addresses in use and of changes."""
+    CAPTURES = auto()
+    """The packets of an endpoint."""
     CLUSTER_STATE = auto()
     """Inspection of the global settings."""
     CLUSTER_OBJECTS = auto()
@@ -75,6 +77,11 @@ _ROUTES: Final = (
     ("/api/v2/hosts", RouteClass.HOSTS),
     ("/api/v2/hosts/*", RouteClass.HOSTS),
     ("/api/v2/globals/{key}/state", RouteClass.CLUSTER_STATE),
+    ("/api/v2/endpoints/{key}/capture", RouteClass.CAPTURES),
+    ("/api/v2/selftest", RouteClass.HOSTS),
+    ("/api/v2/diagnosis", RouteClass.DEBUG),
+    ("/diagnosis", RouteClass.DEBUG),
+    ("/api/v2/rule-hits", RouteClass.TENANT_OBJECTS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""

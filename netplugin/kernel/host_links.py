@@ -194,6 +194,32 @@ def routes() -> list[tuple[IPv4Network, str]]:
         ]
 
 
+def picture() -> dict[str, list[str]]:
+    """Return the links, addresses and routes of the host, a line of text for each."""
+    with netlink.host_errors("cannot read links and routes"), _iproute() as iproute:
+        found = {link["index"]: link for link in iproute.get_links()}
+        links = {index: str(link.get("ifname")) for index, link in found.items()}
+        return {
+            "links": [
+                f"{links[index]} mtu {link.get('mtu')} state {link.get('state')}"
+                f" address {link.get('address')}"
+                for index, link in found.items()
+            ],
+            "addresses": [
+                f"{links.get(held['index'])} {held.get('address')}/{held['prefixlen']}"
+                for held in iproute.get_addr()
+            ],
+            "routes": [
+                f"{route.get('dst') or 'default'}/{route['dst_len']}"
+                f" via {route.get('gateway')} dev {links.get(index)}"
+                f" table {route.get('table')} metric {route.get('priority')}"
+                for family in _FAMILIES
+                for route in iproute.get_routes(family=family)
+                for index in _route_links(route)
+            ],
+        }
+
+
 def cards(wanted: Iterable[str]) -> tuple[Nic, ...]:
     """Return NICs by name."""
     found = []

@@ -208,6 +208,10 @@ class KernelLinks:
         """
         return _follow(_RTMGRP_ADDRESSES, "addresses", _concerns_addresses)
 
+    async def picture(self) -> dict[str, list[str]]:
+        """Return the links, addresses and routes of this host, a line of text for each."""
+        return await self._call(host_links.picture)
+
     async def cards(self, names: Iterable[str]) -> tuple[Nic, ...]:
         """Return NICs of this host. Raises HostError if one is absent."""
         return await self._call(host_links.cards, list(names))

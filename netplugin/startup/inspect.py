@@ -8,16 +8,17 @@ GET /svcstats: counters of the clients of services; this route and the
 driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
 endpoint of this host, for netmaster's clean-up; refused to all but registered masters. GET
 /debug/leaks: how many objects garbage collection removed, by cause. GET /metrics: numbers for
-Prometheus (docs/metrics.md).
+Prometheus (docs/metrics.md). What operators ask all hosts at once is in `netplugin.asking`.
 
 Source: docs/original/netplugin-agent.md §7.
 """
 
 import asyncio
+import json
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -34,7 +35,7 @@ from daemons.health import PATHS, Health
 from daemons.http import GuardedSite
 from daemons.listen_address import ListenAddress
 from daemons.metrics_page import MetricsPage
-from daemons.peers import agent_api_allows
+from daemons.peers import Role, agent_api_allows
 from daemons.request_stats import UNKNOWN, RequestStats, method_label
 from daemons.tls import TlsContexts, peer_identity
 from netplugin.bgp.host import HostBgp
@@ -91,6 +92,18 @@ class Inspector:
             side: self._agents[bridge].inspect(self._identity(bridge))
             for side, bridge in SIDES.items()
         }
+
+    async def text(self) -> str:
+        """Return what the routes of inspection say, as JSON."""
+        kubernetes = self._kubernetes() if self._kubernetes is not None else None
+        whole = {
+            "bgp": self._bgp.report(),
+            "kubernetes": kubernetes,
+            "collected": dict(self._collected),
+            "nameserver": self._names.report(),
+            "driver": self.report(),
+        }
+        return json.dumps(whole, default=str) + "\n"
 
     async def _counters(self) -> dict[Bridge, dict[str, Any]]:
         """Return the counters of services, by bridge."""
@@ -176,6 +189,14 @@ class Inspector:
             return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=f"{exc}\n")
         return web.Response(text="null\n", content_type="application/json")
 
+    async def asked_by_master(self, request: web.Request) -> bool:
+        """Return whether a request comes from a master: by its certificate, or its address."""
+        if request.secure:
+            transport = request.transport
+            peer = peer_identity(transport.get_extra_info("ssl_object")) if transport else None
+            return peer is not None and peer.role is Role.MASTER
+        return await self._is_master(request.remote or "")
+
     async def _is_master(self, peer: str) -> bool:
         """Return whether a peer has the address of a master that is registered in the store."""
         # A pod has such an address only on its way out of a master's host, and is stopped before
@@ -186,8 +207,13 @@ class Inspector:
         }
 
 
-def application(health: Health, inspector: Inspector | None = None) -> web.Application:
-    """Return the routes as an application; during the agent's start there is no inspector."""
+def application(
+    health: Health, inspector: Inspector | None = None, asked: Iterable[web.RouteDef] = ()
+) -> web.Application:
+    """Return the routes as an application; during the agent's start there is no inspector.
+
+    `asked` are routes of `netplugin.asking`.
+    """
     app = web.Application(client_max_size=MAX_BODY)
 
     async def answer(request: web.Request) -> web.Response:
@@ -196,7 +222,7 @@ def application(health: Health, inspector: Inspector | None = None) -> web.Appli
 
     app.router.add_routes([web.get(path, answer) for path in sorted(PATHS)])
     if inspector is not None:
-        app.router.add_routes(inspector.routes())
+        app.router.add_routes([*inspector.routes(), *asked])
     return app
 
 

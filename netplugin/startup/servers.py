@@ -5,18 +5,25 @@ one that answers.
 """
 
 import logging
+from functools import partial
 
 from core.errors import ContivError
 from core.logs import fields
+from daemons.diagnosis import as_json, log_lines, told
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
+from netplugin.asking import diagnosis, rule_hits
+from netplugin.asking.capture import Captures
+from netplugin.asking.selftest import SelfTest
 from netplugin.cni import server as cni
+from netplugin.kernel import icmp
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration
 from netplugin.masters.client import LeaderClient
 from netplugin.masters.control import ControlChannel
 from netplugin.mesos import server as mesos
+from netplugin.pods.mtu import VXLAN_OVERHEAD
 from netplugin.startup import inspect
 from netplugin.startup.clients import Clients
 from netplugin.startup.context import Context
@@ -79,6 +86,7 @@ async def start_servers(
         supervisor=context.supervisor,
         kubernetes=kube_feed,
     )
+    page = MetricsPage(metrics)
     inspector = Inspector(
         agents=dataplane.agents,
         identity=identity,
@@ -87,7 +95,7 @@ async def start_servers(
         bgp=host_services.bgp,
         collected=pod_services.garbage_collector.tally,
         kubernetes=kube_feed.report if kube_feed is not None else None,
-        metrics=MetricsPage(metrics),
+        metrics=page,
     )
     rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc_ports, inspector.report, context.stack)
@@ -105,7 +113,33 @@ async def start_servers(
     checks = dict(pod_services.readiness.checks())
     if kube_feed is not None:
         checks["kubernetes"] = kube_feed.ready
-    app = inspect.application(Health(checks), inspector)
+    health = Health(checks)
+    tests = SelfTest(
+        ready=checks,
+        agents=dataplane.agents,
+        names=dataplane.names,
+        peers=dataplane.world.peers.tunnel_ends,
+        size=lambda: pod_services.mtus.of(Bridge.VXLAN) + VXLAN_OVERHEAD,
+        probe=partial(icmp.passes, source=settings.vtep_ip),
+    )
+    captures = Captures(dataplane.agents, clients.ovsdb, inspector.asked_by_master)
+    asked = [
+        *captures.routes(),
+        *tests.routes(),
+        *rule_hits.routes(dataplane.agents, dataplane.world.pod_policies.policies),
+        *diagnosis.routes({
+            "version.txt": partial(told, f"{context.version}\n"),
+            "settings.json": partial(told, as_json(settings)),
+            "health.json": health.report,
+            "inspect.json": inspector.text,
+            "links.json": partial(_links, clients),
+            "ovsdb.json": partial(diagnosis.ovsdb_rows, clients.ovsdb),
+            **diagnosis.flow_parts(dataplane.agents),
+            "metrics.txt": page.plain_text,
+            "log.txt": log_lines,
+        }),
+    ]  # fmt: skip
+    app = inspect.application(health, inspector, asked)
     await early.close()
     rest_port = await context.stack.enter_async_context(
         inspect.serve(early.listening(), app, context.tls, stats=requests)
@@ -113,6 +147,10 @@ async def start_servers(
     rest = registration.rest_instance(settings, rest_port, context.version)
     registered = registration.register(clients.store, lease, [rest], context.supervisor)
     metrics.registrations.extend(registered)
+
+
+async def _links(clients: Clients) -> str:
+    return as_json(await clients.links.picture())
 
 
 async def _serve_mesos(context: Context, pod_services: PodServices) -> None:

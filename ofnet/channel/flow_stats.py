@@ -1,8 +1,9 @@
-"""Reads the flows of services from a switch's flow statistics. Pure.
+"""Reads flows of services, and counters of any flows, from a switch's flow statistics. Pure.
 
 In come the flow entries that `ofnet.channel.wire` cuts out of a reply; out come their matches and
 counters. An agent that starts learns from them which providers the switch knows;
-`ofnet.services.stats` reports the counters. Received bytes are untrusted, as in `wire`.
+`ofnet.services.stats` and `ofnet.hits` report the counters. Received bytes are untrusted, as in
+`wire`.
 """
 
 import struct
@@ -66,6 +67,23 @@ class FlowEntry(NamedTuple):
         """Return the port it matches at the `src` or `dst` end, 0 for any."""
         kind = "tcp" if self.protocol == PROTO_TCP else "udp"
         return self.match.get(f"{kind}_{end}", 0)
+
+
+class FlowCount(NamedTuple):
+    """How many packets and bytes a flow has handled since it was added."""
+
+    cookie: int
+    packets: int
+    bytes: int
+
+
+def counts(body: bytes) -> tuple[list[FlowCount], bool]:
+    """Return the counters of the flows of one part of a reply, and whether more parts follow.
+
+    Raises MalformedOpenflow.
+    """
+    parts, more = wire.flow_entries(body)
+    return [FlowCount(*wire.unpack(_ENTRY, part, 0)[-3:]) for part in parts], more
 
 
 def entries(body: bytes) -> tuple[list[FlowEntry], bool]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, cast
 
 from core.errors import SwitchRefused, SwitchUnavailable
+from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats, group_wire, meter_wire, wire
-from ofnet.channel.flow_stats import FlowEntry
+from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import MAX_DUMP, Batch, ReadPart, Requests, Writes
 from ofnet.diff import FlowStamp
-from ofnet.flows import Flow
+from ofnet.flows import Flow, cookie_of_kind
 from ofnet.openflow.actions import PacketAction
 from ofnet.openflow.meters import Meter
 from ofnet.translations import Translated
@@ -248,6 +249,12 @@ class SwitchSession(asyncio.Protocol):
         """Return every flow of services, with its match and counters."""
         return await self._dump(
             flow_stats.entries, cookie=flow_stats.COOKIE, mask=flow_stats.COOKIE_MASK
+        )
+
+    async def counts(self, kind: ObjectKind) -> list[FlowCount]:
+        """Return the counters of every flow of objects of a kind."""
+        return await self._dump(
+            flow_stats.counts, cookie=cookie_of_kind(kind), mask=flow_stats.COOKIE_MASK
         )
 
     def send_packet(self, data: bytes, actions: Sequence[PacketAction], *, in_port: int) -> bool:

@@ -14,8 +14,9 @@ from typing import Final, Protocol
 from core.errors import SwitchRefused, SwitchUnavailable
 from core.logs import fields
 from core.unix_socket import peer_uid
+from ofnet.changes import ObjectKind
 from ofnet.channel import wire
-from ofnet.channel.flow_stats import FlowEntry
+from ofnet.channel.flow_stats import FlowCount, FlowEntry
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.session import SwitchSession, Timing
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
@@ -152,6 +153,10 @@ class Switch:
     async def entries(self) -> list[FlowEntry]:
         """Return the flows of services, with their matches and counters."""
         return await self._require().entries()
+
+    async def counts(self, kind: ObjectKind) -> list[FlowCount]:
+        """Return the counters of the flows of a kind. Raises SwitchRefused or SwitchUnavailable."""
+        return await self._require().counts(kind)
 
     async def meters(self) -> list[Meter]:
         """Return the meters that the switch has."""

@@ -171,11 +171,14 @@ class Bed:
 
     def netctl(self, *words: str, check: bool = True) -> str:
         """Run netctl beside netmaster; its output."""
-        flags = self.tls_flags(ADMIN)
-        command = [str(PROGRAMS / "netctl"), "--netmaster", self.url, *flags, *words]
         self._tell("netctl", " ".join(["netctl", *words]))
-        done = self.fabric.namespace.run(command, check=check)
+        done = self.fabric.namespace.run(self.netctl_command(*words), check=check)
         return done.stdout
+
+    def netctl_command(self, *words: str) -> list[str]:
+        """Return the command line of netctl, to be run beside netmaster."""
+        flags = self.tls_flags(ADMIN)
+        return [str(PROGRAMS / "netctl"), "--netmaster", self.url, *flags, *words]
 
     def add_pod(
         self,

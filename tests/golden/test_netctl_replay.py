@@ -198,7 +198,10 @@ def help_items(text: str) -> dict[Names, str]:
 def assert_help(recorded: str, ours: str) -> None:
     """Fail unless our help offers what the recorded one does; others come besides."""
     wanted, offered = help_items(recorded), help_items(ours)
-    besides = ("completion", "host", "ipam", "tls-ca", "tls-cert", "tls-key")
+    besides = (
+        *("capture", "completion", "diag", "host", "ipam", "tls-ca", "tls-cert", "tls-key"),
+        *("kube-stats", "selftest", "stats"),
+    )
     own = {frozenset({"help", "h"}), frozenset({"ls", "list"})}
     own |= {frozenset({name}) for name in besides}
     assert wanted.items() - offered.items() == set()

@@ -118,15 +118,15 @@ def service(view: View, key: str) -> Oper:
 
 def endpoint(view: View, key: str) -> Oper:
     """Return the endpoint of an id or name, or of a part of one."""
-    return {"key": key, **_endpoint(_find(view, key))}
+    return {"key": key, **_endpoint(find_endpoint(view, key))}
 
 
 def endpoint_network(view: View, key: str) -> NetworkId:
     """Return the network of the endpoint that `endpoint` returns."""
-    return _find(view, key).network
+    return find_endpoint(view, key).network
 
 
-def _find(view: View, text: str) -> EndpointRecord:
+def find_endpoint(view: View, text: str) -> EndpointRecord:
     """Return the endpoint with that id, else the one whose names match the text best.
 
     Raises Conflict for a part of the names of several endpoints.

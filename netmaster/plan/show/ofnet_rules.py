@@ -10,7 +10,7 @@ from core import ids
 from core.ids import GroupName, TenantName
 from netmaster.plan.objects.rule import policy_rule
 from netmaster.view import View
-from state.policy_rules import OfnetRule, PolicyRule, RuleScope, expand_all
+from state.policy_rules import OfnetRule, PolicyRule, RuleScope, expand, expand_all
 from state.records import GroupRecord
 
 
@@ -25,6 +25,19 @@ def ofnet_rules(view: View) -> dict[str, OfnetRule]:
         return {}
     known = RuleScope(groups=view.groups, networks=view.networks)
     return expand_all(_holding(view), known)
+
+
+def origins(view: View) -> dict[str, str]:
+    """Return the keys of the users' rules by the ids of the ofnet rules derived from them."""
+    if view.is_aci:
+        return {}
+    known = RuleScope(groups=view.groups, networks=view.networks)
+    return {
+        derived.rule_id: f"{rule.tenant}:{rule.policy}:{rule.rule_id}"
+        for group, rules in _holding(view)
+        for rule in rules
+        for derived in expand(group, rule, known)
+    }
 
 
 def _holding(view: View) -> Iterator[tuple[GroupRecord, list[PolicyRule]]]:

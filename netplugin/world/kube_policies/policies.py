@@ -105,6 +105,15 @@ class KubePolicies:
         """Return the names of the policies of a resource."""
         return frozenset(name for kind, name in self._policies if kind == resource)
 
+    def origin(self, match: PolicyMatch) -> tuple[str, tuple[str, ...]]:
+        """Return the rule and the policies that an entry with a verdict is made of.
+
+        The rule is named for an entry by its conjunction, and "" for any other: several rules may
+        have made it.
+        """
+        policies = sorted(f"{kind} {name}" for kind, name in self._merged.get(match, ()))
+        return self._conjunctions.get(match.conjunction, ""), tuple(policies)
+
     def _restore(self, key: PolicyKey, before: Policy | None) -> None:
         if before is None:
             del self._policies[key]

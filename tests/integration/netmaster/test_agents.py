@@ -15,7 +15,7 @@ from netmaster.api.agents import RegisteredAgents
 from objdb.api import Change, Put
 from objdb.memory import Faults, MemoryBackend, MemoryStore
 from state import codec
-from state.records import EndpointRecord, ServiceInstance
+from state.records import EndpointRecord, HostRecord, ServiceInstance
 
 STATE = {
     "Peers": [{"State": {"SessionState": "established", "AdminState": "up"}}, {"State": {}}],
@@ -149,3 +149,44 @@ async def test_an_endpoint_is_taken_away_by_its_key() -> None:
     async with asking(agent) as asker:
         await asker.reclaim(endpoint)
     assert agent.asked == ["DELETE /debug/reclaimEndpoint/n1.default-a%2Fb%20c"]
+
+
+async def test_all_hosts_are_asked_and_the_silent_are_named() -> None:
+    agent = Agent()
+    agent.answer = answers({"rules": {}})
+    async with asking(agent) as asker:
+        lost = HostRecord(label=HostLabel("h2"), control_ip="", vtep_ip="", vxlan_port=0)
+        key = keys.host(HostLabel("h2"))
+        await asker._backend.commit([Change((), (Put(key, codec.encode(lost)),))])
+        found = await asker.ask_all("/inspect/rules")
+        assert found.said == {"h1": b'{"rules": {}}'}
+        assert found.silent == {"h2": "host h2: no netplugin is registered"}
+        agent.silent.clear()
+        found = await asker.ask_all("/inspect/rules", seconds=0.05)
+        assert found.said == {}
+        assert "does not answer" in found.silent["h1"]
+    assert agent.asked == ["GET /inspect/rules"] * 2
+
+
+async def test_an_answer_without_end_is_not_read() -> None:
+    agent = Agent()
+    agent.answer = answers("x" * 101)
+    async with asking(agent) as asker:
+        found = await asker.ask_all("/inspect/rules", most=100)
+        assert found.silent == {"h1": "host h1: the answer is longer than 100 bytes"}
+
+
+async def test_a_stream_is_passed_on_as_it_comes_and_a_refusal_told() -> None:
+    agent = Agent()
+    agent.answer = answers("packets")
+    async with asking(agent) as asker:
+        async with asker.stream("h1", "/inspect/capture/x?count=1", seconds=5) as answer:
+            assert await answer.content.read() == b"packets"
+        agent.answer = answers("endpoint x has no port on this host", 500)
+        with pytest.raises(AgentUnavailable, match=r"^host h1: endpoint x has no port"):
+            async with asker.stream("h1", "/inspect/capture/x", seconds=5):
+                pass
+        with pytest.raises(AgentUnavailable, match="no netplugin is registered"):
+            async with asker.stream("h9", "/", seconds=5):
+                pass
+    assert agent.asked[0] == "GET /inspect/capture/x?count=1"

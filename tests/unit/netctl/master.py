@@ -29,6 +29,10 @@ class MemoryMaster:
     changed: list[Json] = field(default_factory=list)
     """The last changes, the newest first."""
     asked: list[tuple[str, str]] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+    """The body of an answer that is streamed."""
+    tested: Json = field(default_factory=dict)
+    hits: Json = field(default_factory=dict)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
     drained: dict[str, bool] = field(default_factory=dict)
@@ -56,6 +60,24 @@ class MemoryMaster:
         self._refuse()
         self.asked = [*asked.items(), ("limit", str(most))]
         return self.changed
+
+    def capture(self, endpoint: str, bounds: Mapping[str, str]) -> Iterator[bytes]:
+        self._refuse()
+        self.asked = [("endpoint", endpoint), *bounds.items()]
+        yield from self.parts
+
+    def diagnosis(self) -> Iterator[bytes]:
+        self._refuse()
+        yield from self.parts
+
+    def self_test(self) -> Json:
+        self._refuse()
+        return self.tested
+
+    def rule_hits(self, tenant: str, policy: str) -> Json:
+        self._refuse()
+        self.asked = [("tenant", tenant), ("policy", policy)]
+        return self.hits
 
     def hosts(self) -> list[Json]:
         self.looks += 1

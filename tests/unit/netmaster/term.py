@@ -11,7 +11,7 @@ from unittest.mock import Mock
 from core import keys
 from core.errors import ContivError, FenceLost
 from core.tasks import background
-from netmaster.api.agents import RegisteredAgents
+from netmaster.api.agents import Answers, RegisteredAgents
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.hosts import HostsApi
 from netmaster.api.ipam import IpamApi
@@ -130,6 +130,8 @@ def context_of(
     """Return what a leader answers from, with agents that take every call and say nothing."""
     agents = Mock(spec=RegisteredAgents)
     agents.vteps.return_value = {}
+    agents.ask_all.return_value = agents.ask_masters.return_value = Answers({}, {})
+    agents.count.return_value = 0
     committer, backend = lead.committer, lead.backend
     cleanups = Cleanups(committer, agents.reclaim)
     lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)

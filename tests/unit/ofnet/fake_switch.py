@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from core.errors import SwitchRefused, SwitchUnavailable
+from ofnet.changes import ObjectKind
 from ofnet.channel import flow_stats
-from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowEntry
+from ofnet.channel.flow_stats import COOKIE, COOKIE_MASK, FlowCount, FlowEntry
 from ofnet.channel.requests import FlowsRefused
 from ofnet.channel.switch import SMALL, Switch
 from ofnet.diff import FlowStamp
@@ -90,6 +91,13 @@ class FakeSwitch(Switch):
         await self._answer()
         mine = [flow for flow in self.table.values() if flow.cookie & COOKIE_MASK == COOKIE]
         found, _ = flow_stats.entries(reply(mine, self.counted))
+        return found
+
+    async def counts(self, kind: ObjectKind) -> list[FlowCount]:
+        await self._answer()
+        found, _ = flow_stats.counts(
+            reply([flow for flow in self.table.values() if flow.owner is kind], self.counted)
+        )
         return found
 
     async def meters(self) -> list[Meter]:

@@ -1,5 +1,6 @@
 """`netctl policy rule-ls`, `rule-add` and `rule-rm`."""
 
+import json
 from typing import Any
 
 import pytest
@@ -151,3 +152,49 @@ def test_policy_and_rule_are_required(verb: str, names: list[str], netctl: Netct
     assert (done.code, done.message) == (1, '"Policy name and Rule ID required"')
     assert "[policy] [rule id]" in done.out
     assert (netctl.master.written, netctl.master.deleted) == ([], [])
+
+
+HITS = {
+    "items": [
+        {"rule": "default:p1:2", "packets": 7, "bytes": 700, "hosts": {"h1": {"packets": 7}}},
+        {"rule": "default:p1:3", "packets": 1, "bytes": 60, "hosts": {}},
+    ],
+    "kubernetes": [
+        {
+            "rule": "networkpolicies shop/web/ingress/0",
+            "policies": ["networkpolicies shop/web"],
+            "verdict": "allow",
+            "packets": 3,
+            "bytes": 180,
+        }
+    ],
+    "silent": {"h2": "host h2: no netplugin is registered"},
+}
+
+
+def test_rule_ls_shows_hits_and_who_did_not_count(stocked: Netctl) -> None:
+    stocked.master.hits = HITS
+    done = stocked("policy", "rule-ls", "p1", "--stats")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[1][-3:] == ["Action", "Packets", "Bytes"]
+    assert [(line[0], *line[-2:]) for line in lines[3:6]] == [
+        ("5", "0", "0"),
+        ("7", "0", "0"),
+        ("2", "7", "700"),
+    ]
+    assert lines[-1][-2:] == ["1", "60"]
+    assert done.err == "no counters of h2: host h2: no netplugin is registered\n"
+    assert stocked.master.asked == [("tenant", "default"), ("policy", "p1")]
+    shown = json.loads(stocked("policy", "rule-ls", "p1", "--stats", "-j").out)
+    assert {one["ruleId"]: one["stats"]["packets"] for one in shown} == {
+        "2": 7,
+        "3": 1,
+        **dict.fromkeys("567", 0),
+    }
+
+
+def test_the_policies_of_kubernetes_have_hits_as_well(netctl: Netctl) -> None:
+    netctl.master.hits = HITS
+    done = netctl("policy", "kube-stats")
+    assert done.out.splitlines()[2].split()[-3:] == ["allow", "3", "180"]
+    assert netctl("policy", "kube-stats", "-j").out.startswith("[\n")

@@ -1,0 +1,50 @@
+"""`netctl selftest`: whether every host reaches every other, and all is in place."""
+
+from typing import Final
+
+import click
+
+from netctl.commandline import Command
+from netctl.commands import flags
+from netctl.connection import MasterConnection
+from netctl.failure import FINDINGS, CommandFailed
+from netctl.render import Json, indented, table
+
+_KINDS: Final = ("agent", "ready", "flows", "tunnels", "services", "names", "applied")
+_HEAD: Final = ("Host", *(kind.capitalize() for kind in _KINDS))
+
+
+@click.command(
+    "selftest",
+    cls=Command,
+    help="Test all hosts: tunnels and their MTU, flows, services, names; exit 1 if anything fails",
+)
+@flags.as_json
+@click.pass_obj
+def selftest(master: MasterConnection, *, as_json: bool) -> None:
+    """Print a table of hosts and kinds of checks, and then what failed and why."""
+    found = master.client().self_test()
+    click.echo(indented(found) if as_json else _shown(found), nl=False)
+    if not found.get("passed"):
+        raise CommandFailed("", FINDINGS)
+
+
+def _shown(found: Json) -> str:
+    hosts = found.get("hosts", [])
+    rows = [(host["host"], *(_cell(host["checks"].get(kind)) for kind in _KINDS)) for host in hosts]
+    failures = [
+        f"{host['host']}: {kind}: {name}: {why}\n"
+        for host in hosts
+        for kind, check in host["checks"].items()
+        for name, why in check["failed"].items()
+    ]
+    rule = tuple("-" * len(column) for column in _HEAD)
+    return table([_HEAD, rule, *rows]) + "".join(failures)
+
+
+def _cell(check: Json | None) -> str:
+    """Return how many checks of a kind passed, of how many; "-" for none."""
+    if check is None:
+        return "-"
+    passed, failed = check["passed"], len(check["failed"])
+    return f"{passed}/{passed + failed}" if passed or failed else "-"

@@ -1,0 +1,93 @@
+"""Answers `GET /api/v2/endpoints/{key}/capture`: packets of an endpoint, a stream in pcap format.
+
+The agent of the endpoint's host captures and bounds (`netplugin.asking.capture`); this module knows
+who may see whose packets, and passes them on. Whose packets were shown to whom is in the audit log.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from aiohttp import ClientResponse, web
+
+from core.errors import AgentUnavailable
+from netmaster.api import objects
+from netmaster.api.context import ApiRequest, LeaderContext
+from netmaster.api.queries import parameters
+from netmaster.api.routes import OperationDoc
+from netmaster.auth import audit
+from netmaster.plan.show import inspect
+from netmaster.view import View
+from state.records import EndpointRecord
+
+PATH: Final = "/api/v2/endpoints/{key}/capture"
+ASKED: Final = "/inspect/capture/"
+MEDIA: Final = "application/vnd.tcpdump.pcap"
+SECONDS: Final = 60.0
+"""Seconds that a capture may take in all; the agent ends it before."""
+LOOK: Final = 0.2
+"""Seconds without packets after which it is looked whether the client is still there."""
+_QUERY: Final = {
+    "seconds": "for so many seconds, 1 to 50; 10 by default",
+    "count": "so many packets, 1 to 100000; 1000 by default",
+    "size": "so many bytes of the stream at most, 1 to 67108864; 16777216 by default",
+    "snaplen": "so many bytes of each packet at most, 1 to 65535; 65535 by default",
+    "filter": "packets of which all words hold: arp, ip, ip6, icmp, icmp6, tcp, udp, host, net, "
+    "port, joined by `and`",
+}
+OPERATION: Final = OperationDoc(
+    summary="capture packets", tag="endpoint", media=MEDIA, query=_QUERY
+)
+
+
+async def answer(leader: LeaderContext, request: ApiRequest) -> web.StreamResponse:
+    """Answer the packets of an endpoint, named as for its inspection, until the capture ends.
+
+    Raises AccessDenied for an endpoint of another tenant, AgentUnavailable, Invalid and NotFound.
+    """
+    asked = parameters(request.query, _QUERY)
+    name, access = request.parameters["key"], request.access
+
+    def find(view: View) -> EndpointRecord:
+        if access:
+            access.check(tenant=objects.tenant_of_endpoint(view, name))
+        return inspect.find_endpoint(view, name)
+
+    endpoint = await leader.committer.read(find)
+    audit.capture_began(
+        access.origin if access else None,
+        access.who if access else None,
+        endpoint=endpoint.key,
+        host=endpoint.homing_host,
+    )
+    path = f"{ASKED}{quote(endpoint.key, safe='')}?{urlencode(asked)}"
+    reply = web.StreamResponse(headers={"Content-Type": MEDIA})
+    async with leader.agents.stream(endpoint.homing_host, path, seconds=SECONDS) as packets:
+        incoming = request.incoming
+        if incoming is not None:
+            await reply.prepare(incoming)
+            try:
+                with suppress(AgentUnavailable, ConnectionError):
+                    await _pass_on(packets, reply, incoming)
+            finally:
+                if not packets.content.at_eof():
+                    # Only a cut connection can show the client that packets are missing.
+                    incoming.protocol.force_close()
+    return reply
+
+
+async def _pass_on(
+    packets: ClientResponse, reply: web.StreamResponse, incoming: web.BaseRequest
+) -> None:
+    """Send packets on until they end, or the client has gone."""
+    while incoming.transport is not None and not incoming.transport.is_closing():
+        try:
+            async with asyncio.timeout(LOOK):
+                part = await packets.content.readany()
+        except TimeoutError:
+            continue
+        if not part:
+            await reply.write_eof()
+            return
+        await reply.write(part)
