@@ -27,6 +27,8 @@ from netmaster.api.routes import OperationDoc
 from netmaster.api.server import Role
 from netmaster.auth.forwarding import forwarded
 from netmaster.auth.roles import Identity
+from netmaster.plan import change_log
+from netmaster.plan.show import change_pages
 from netmaster.view import View
 from objdb.api import Backend
 
@@ -60,7 +62,12 @@ async def answer(leader: LeaderContext, request: ApiRequest) -> web.Response:
     agents, masters, own = await asyncio.gather(
         leader.agents.ask_all(f"{ASKED}?bytes={share}", seconds=SECONDS, most=_ESCAPED * share),
         leader.agents.ask_masters(OWN, _on_behalf_of(who), seconds=SECONDS),
-        collect({"hosts.json": partial(_hosts, leader)}),
+        collect(
+            {
+                "hosts.json": partial(_hosts, leader),
+                "changes.json": partial(_changes, leader),
+            }
+        ),
     )
     files = {
         **{f"cluster/{name}": text for name, text in own.items()},
@@ -135,6 +142,12 @@ def _safe(name: str) -> str:
 
 def _on_behalf_of(who: Identity | None) -> str:
     return forwarded(None if who is None else PeerIdentity(who.role, who.name))
+
+
+async def _changes(leader: LeaderContext) -> str:
+    everything = change_pages.ChangeQuery(limit=change_log.KEPT)
+    changes, _ = await leader.committer.read(lambda view: change_pages.page(view, everything))
+    return as_json(changes)
 
 
 async def _hosts(leader: LeaderContext) -> str:

@@ -49,6 +49,7 @@ async def test_every_daemon_has_a_directory_and_the_silent_say_why() -> None:
         assert files[f"{top}/hosts/h3/no-answer.txt"]
         assert files[f"{top}/masters/10.0.0.2:9999/no-answer.txt"] == "away\n"
         assert files[f"{top}/cluster/hosts.json"] == "[]\n"
+        assert json.loads(files[f"{top}/cluster/changes.json"]) == []
         (asked,) = context.agents.ask_all.call_args.args  # type: ignore[attr-defined]
         assert int(asked.partition("=")[2]) < 70_000  # a share of the whole
 
