@@ -14,8 +14,8 @@ from ovs.unixctl.client import UnixctlClient
 
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
+from ofnet.trace.evaluator import Packet, Sent, Value, Verdict
 from tests.bed.ovs import OvsHost
-from tests.model.flow_evaluator import Packet, Sent, Value, Verdict
 
 _ACTION: Final = re.compile(r"(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?(?:,|$)")
 _TRACKING: Final = re.compile(r",?(ct\([^()]*\)|recirc\(0x[0-9a-f]+\))")
