@@ -30,6 +30,7 @@ from netctl.commands.network import network
 from netctl.commands.policy import policy
 from netctl.commands.service import service
 from netctl.commands.tenant import tenant
+from netctl.commands.trace import trace
 from netctl.commands.version import own_version, version
 from netctl.connection import MasterConnection
 from netctl.failure import (
@@ -115,6 +116,7 @@ cli.add(app_profile)
 cli.add(bgp)
 cli.add(completion)
 cli.add(endpoint, "ep")
+cli.add(trace)
 cli.add(external_contracts)
 cli.add(global_settings)
 cli.add(group)

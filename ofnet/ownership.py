@@ -39,6 +39,10 @@ class Ownership(Generic[K, V]):
         """Return the keys an owner claims, whether it wins them or not."""
         return self._claimed.get(owner, ())
 
+    def winner(self, key: K) -> ObjectId | None:
+        """Return the owner that wins a key, None for a key that nobody claims."""
+        return self._winners.get(key)
+
     def claim(self, owner: ObjectId, items: Mapping[K, V]) -> None:
         """Replace all claims of an owner."""
         for key in self._claimed.pop(owner, ()):

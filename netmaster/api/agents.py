@@ -1,10 +1,11 @@
-"""Calls the REST routes of agents: inspect BGP, tear an endpoint down.
+"""Calls the REST routes of agents: inspect BGP, trace a packet, tear an endpoint down.
 
 An agent is found in the service registry by its host's label, at the port it registered. Answers
 come back as data; every failure is an AgentUnavailable that names the host.
 """
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from ipaddress import IPv4Address
 from typing import Any, Final
@@ -13,7 +14,7 @@ from urllib.parse import quote
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
 from core import keys
-from core.errors import AgentUnavailable
+from core.errors import AgentUnavailable, Invalid
 from core.ids import HostLabel
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
@@ -69,25 +70,44 @@ class RegisteredAgents:
         except (ValueError, TypeError, AttributeError, LookupError) as exc:
             raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
 
+    async def trace(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a host would do with a packet (`netplugin.trace`).
+
+        Raises Invalid for a question that the agent cannot answer.
+        """
+        body = await self._ask("POST", host, "/trace", question)
+        try:
+            found = json.loads(body)
+        except ValueError as exc:
+            raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}") from exc
+        if not isinstance(found, dict) or found.get("host") != host:
+            raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}")
+        return found
+
     async def reclaim(self, endpoint: EndpointRecord) -> None:
         """Have the endpoint's host tear it down, if it has it."""
         path = "/debug/reclaimEndpoint/" + quote(endpoint.key, safe="")
         await self._ask("DELETE", endpoint.homing_host, path)
 
-    async def _ask(self, method: str, host: str, path: str) -> bytes:
+    async def _ask(
+        self, method: str, host: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> bytes:
         address = await self._address(host)
         try:
             async with self._session.request(
                 method,
                 f"{'https' if self._tls else 'http'}://{address}{path}",
+                json=body,
                 ssl=self._tls.to_agents() if self._tls else True,
             ) as answer:
-                body = await answer.read()
+                read = await answer.read()
         except (ClientError, TimeoutError) as exc:
             raise AgentUnavailable(f"host {host}: {address} does not answer: {cause(exc)}") from exc
         if answer.status == HTTPStatus.OK:
-            return body
-        raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
+            return read
+        if answer.status == HTTPStatus.BAD_REQUEST:
+            raise Invalid(read.decode("utf-8", "replace").strip())
+        raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), read)}")
 
     async def _address(self, host: str) -> str:
         found = await self._backend.snapshot(keys.services(keys.SERVICE_AGENT_REST))

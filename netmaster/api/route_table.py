@@ -16,7 +16,7 @@ from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema, reference
 from contivmodel.wire import WireModel
 from core.version import VERSION
-from netmaster.api import endpoints, handlers, openapi
+from netmaster.api import endpoints, handlers, openapi, trace
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
 from netmaster.api.endpoints import ReadCall
@@ -94,6 +94,7 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
         _json("inspect endpoint", "endpoint", _operational_state()),
     ),
     Route("GET", "/api/v2/endpoints", list_endpoints, _LISTED_ENDPOINTS),
+    Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest
     ),

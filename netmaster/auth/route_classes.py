@@ -30,7 +30,7 @@ class RouteClass(Enum):
     TENANTS = auto()
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
-    """Inspection of an endpoint, and lists of endpoints."""
+    """Inspection of an endpoint, lists of endpoints, and traces between them."""
     CLUSTER_STATE = auto()
     """Inspection of the global settings."""
     CLUSTER_OBJECTS = auto()
@@ -69,6 +69,7 @@ _ROUTES: Final = (
     ("/api/v1/auth_proxy/*", RouteClass.ACCOUNTS),
     ("/api/v1/inspect/endpoints/*", RouteClass.ENDPOINTS),
     ("/api/v2/endpoints", RouteClass.ENDPOINTS),
+    ("/api/v2/trace", RouteClass.ENDPOINTS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""

@@ -26,6 +26,8 @@ from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
 from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
+from netplugin.trace.standing import Standing
+from netplugin.trace.tracer import Tracer
 from ofnet.inspection import AgentIdentity
 from ofnet.world import Bridge
 
@@ -84,6 +86,7 @@ async def start_servers(
         collected=pod_services.garbage_collector.tally,
         kubernetes=kube_feed.report if kube_feed is not None else None,
         metrics=MetricsPage(metrics),
+        tracer=_tracer(context, clients, dataplane, pod_services),
     )
     rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc_ports, inspector.report, context.stack)
@@ -109,6 +112,25 @@ async def start_servers(
     rest = registration.rest_instance(settings, rest_port, context.version)
     registered = registration.register(clients.store, [rest], context.supervisor)
     metrics.registrations.extend(registered)
+
+
+def _tracer(
+    context: Context, clients: Clients, dataplane: Dataplane, pod_services: PodServices
+) -> Tracer:
+    standing = Standing(
+        agents=dataplane.agents,
+        ovsdb=clients.ovsdb,
+        links=clients.links,
+        check=pod_services.check,
+        progress=dataplane.progress,
+    )
+    return Tracer(
+        host=context.settings.host,
+        agents=dataplane.agents,
+        control=clients.vswitchd,
+        standing=standing,
+        policies=dataplane.world.pod_policies.policies,
+    )
 
 
 async def _serve_mesos(context: Context, pod_services: PodServices) -> None:

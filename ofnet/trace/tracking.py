@@ -16,6 +16,7 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
     Action,
     Conntrack,
+    ConntrackCommit,
     Deal,
     Learn,
     Lookup,
@@ -151,6 +152,9 @@ class TrackingSwitch:
             case Conntrack(table):
                 self._look_up(table, self._tracked(action, packet), turn, fresh=True)
                 return packet
+            case ConntrackCommit(zone):
+                self._commit(zone, packet)
+                return packet
             case SelectGroup(buckets):
                 self._all(buckets[self._choose(len(buckets))].actions, packet, turn)
                 return packet
@@ -192,6 +196,13 @@ class TrackingSwitch:
                 "ct_nw_dst" if asked.destination.version == 4 else "ct_ipv6_dst", asked.destination
             )
         )
+
+    def _commit(self, zone: int, packet: Packet) -> None:
+        """Make a packet's connection known, unless it is."""
+        ends = ends_of(packet)
+        if (zone, ends) not in self.connections:
+            connection = Connection(ends, ends.turned())
+            self.connections[zone, ends] = self.connections[zone, ends.turned()] = connection
 
     def _committed(self, action: Conntrack, ends: Ends, packet: Packet) -> Packet:
         answered = self._translated(action.nat, action.zone, ends).turned()
