@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any, Final
 
 import click
@@ -23,9 +24,12 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     Endpoints are called by their names, where these are known, and ids of containers are cut.
     """
     for line in _whole_lines(found):
-        for key, name in found["names"].items():
-            line = line.replace(key, name)
-        yield _LONG_ID.sub(r"\1", line)
+        yield _LONG_ID.sub(r"\1", reduce(_named, found["names"].items(), line))
+
+
+def _named(line: str, called: tuple[str, str]) -> str:
+    key, name = called
+    return line.replace(key, name)
 
 
 def _whole_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -152,19 +152,22 @@ class TrackingSwitch:
             case Conntrack(table):
                 self._look_up(table, self._tracked(action, packet), turn, fresh=True)
                 return packet
-            case ConntrackCommit(zone):
-                self._commit(zone, packet)
-                return packet
             case SelectGroup(buckets):
                 self._all(buckets[self._choose(len(buckets))].actions, packet, turn)
                 return packet
             case Deal(count):
                 return packet.put("reg0", self._choose(count))
-            case Learn():
-                self.learned[_client(packet)] = action.value
+            case Learn() | ConntrackCommit():
+                self._remember(action, packet)
                 return packet
             case _:
                 return acted(action, packet, turn.sent)
+
+    def _remember(self, action: Learn | ConntrackCommit, packet: Packet) -> None:
+        if isinstance(action, Learn):
+            self.learned[_client(packet)] = action.value
+        else:
+            self._commit(action.zone, packet)
 
     def _recalled(self, packet: Packet) -> Packet:
         value = self.learned.get(_client(packet))

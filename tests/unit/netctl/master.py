@@ -27,6 +27,7 @@ class MemoryMaster:
     found: list[Json] = field(default_factory=list)
     """The endpoints that any query finds."""
     asked: list[tuple[str, str]] = field(default_factory=list)
+    traced: Json = field(default_factory=dict)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
     drained: dict[str, bool] = field(default_factory=dict)
@@ -49,6 +50,11 @@ class MemoryMaster:
         self._refuse()
         self.asked = list(asked)
         return iter(self.found)
+
+    def trace(self, asked: Iterable[tuple[str, str]]) -> Json:
+        self._refuse()
+        self.asked = list(asked)
+        return self.traced
 
     def hosts(self) -> list[Json]:
         self.looks += 1

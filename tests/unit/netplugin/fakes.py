@@ -289,6 +289,9 @@ class FakeLinks(KernelLinks):
     async def netns_alive(self, path: str) -> bool:
         return path not in self.dead
 
+    async def link_towards(self, address: Address) -> str:
+        return next(iter(self.underlay), "")
+
     async def mtus(self) -> dict[str, int]:
         pods = {name: spec.mtu for name, spec in self.there.items() if spec is not None}
         return {**self.underlay, **pods}
