@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,6 +18,12 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 VIP = "10.20.9.9"
 Trace = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def flags() -> Mapping[str, Sequence[str]]:
+    """Have the agents repair their switches by no audit, while a test asks what is broken."""
+    return {"netplugin": ["--audit-interval", "300"]}
 
 
 @pytest.fixture(scope="module")
