@@ -100,8 +100,8 @@ class TraceQuery:
 async def show_trace(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer what would happen to a packet. Raises Invalid, NotFound for ends it cannot find."""
     asked = _query(request.query)
-    visible = request.access.tenants if request.access else None
     vteps = await leader.agents.vteps()
+    visible = request.access.tenants if request.access else None
     scope = Scope(tenant=asked.tenant, tenants=visible, vteps=vteps)
 
     def ends(view: View) -> tuple[End, End]:

@@ -7,6 +7,7 @@ the first choice is taken.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from ofnet.flows import Flow
@@ -73,19 +74,20 @@ def follow(flows: Iterable[Flow], world: World, packets: Sequence[Packet]) -> Jo
     sent: tuple[Sent, ...] = ()
     for packet in packets:
         sent = switch.receive(packet)
-    exits = (Exit(place_of(world, one), one.port, one.packet) for one in sent)
-    return Journey(switch.path, tuple(exits))
+    return Journey(switch.path, tuple(_exit(world, one) for one in sent))
 
 
-def place_of(world: World, sent: Sent) -> Place:
+def _exit(world: World, sent: Sent) -> Exit:
+    port = _switched(world, sent.packet) if sent.port == PORT_NORMAL else sent.port
+    return Exit(_place(world, port, sent.packet), port, sent.packet)
+
+
+def _place(world: World, port: int, packet: Packet) -> Place:
     """Return what is behind the port by which a packet leaves."""
-    port = sent.port
     if port == PORT_CONTROLLER:
         return Place("agent")
-    if port == PORT_NORMAL:
-        return _switched(world, sent.packet)
     if any(uplink.ofport == port for uplink in world.uplinks):
-        return _beyond(world, sent.packet)
+        return _beyond(world, packet)
     return next((place for place, at in _ports(world) if at == port), Place("port", str(port)))
 
 
@@ -103,13 +105,15 @@ def _ports(world: World) -> Iterator[tuple[Place, int]]:
             yield Place(kind), one.ofport
 
 
-def _switched(world: World, packet: Packet) -> Place:
-    """Return where Open vSwitch's own learning switch sends a packet: it knows MAC addresses."""
+def _switched(world: World, packet: Packet) -> int:
+    """Return the port by which Open vSwitch's own learning switch sends: it knows MAC addresses.
+
+    What it knows of no pod here leaves by the uplink; without one, nowhere that is known.
+    """
     mac = packet.get("eth_dst")
-    for key, endpoint in world.local.items():
-        if endpoint.mac == mac:
-            return Place("endpoint", key)
-    return _beyond(world, packet)
+    pods = (pod.ofport for pod in world.local.values() if pod.mac == mac)
+    uplinks = (uplink.ofport for uplink in world.uplinks)
+    return next(chain(pods, uplinks), PORT_NORMAL)
 
 
 def _beyond(world: World, packet: Packet) -> Place:

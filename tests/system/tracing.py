@@ -131,7 +131,7 @@ def test_what_is_broken_is_named(bed: Bed, fwd_mode: str, network: str) -> None:
     missed: list[str] = []
     takes: list[Take] = [a_flow] * 6 + [a_foreign_flow, a_link, an_address, an_agent, a_port]
     takes += [a_route] if network == "vxlan" or fwd_mode == "routing" else []
-    eventually(lambda: is_whole(bed, pods), f"whole: {told(bed, pods)}", within=30)
+    restored(bed, pods, "the start")
     for number in range(BREAKS):
         take = takes[number % len(takes)]
         with ExitStack() as undo:
@@ -139,7 +139,7 @@ def test_what_is_broken_is_named(bed: Bed, fwd_mode: str, network: str) -> None:
             verdict = told(bed, pods)
         if f"broken: host {host}: " not in verdict or words not in verdict:
             missed.append(f"{take.__name__} ({host}, {words}): {verdict}")
-        eventually(lambda: is_whole(bed, pods), f"whole after {take.__name__}", within=60)
+        restored(bed, pods, f"{take.__name__} ({host}, {words})")
     print(f"{mode}: {BREAKS} breaks, {len(missed)} not named", *missed, sep="\n")  # noqa: T201
     assert len(missed) <= (1 - ENOUGH) * BREAKS
 
@@ -147,6 +147,13 @@ def test_what_is_broken_is_named(bed: Bed, fwd_mode: str, network: str) -> None:
 def told(bed: Bed, pods: Mapping[str, Pod]) -> str:
     """Return the verdict about a packet from a pod on the first host to one on the second."""
     return str(traced(bed, src=pods["web1"].address, dst=pods["web2"].address)["verdict"])
+
+
+def restored(bed: Bed, pods: Mapping[str, Pod], after: str) -> None:
+    try:
+        eventually(lambda: is_whole(bed, pods), "whole", within=30)
+    except TimeoutError as exc:
+        raise AssertionError(f"after {after}: {told(bed, pods)}") from exc
 
 
 def is_whole(bed: Bed, pods: Mapping[str, Pod]) -> bool:

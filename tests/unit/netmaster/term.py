@@ -130,6 +130,7 @@ def context_of(
     """Return what a leader answers from, with agents that take every call and say nothing."""
     agents = Mock(spec=RegisteredAgents)
     agents.vteps.return_value = {}
+    agents.trace.return_value = {"host": "h1", "faults": []}
     committer, backend = lead.committer, lead.backend
     cleanups = Cleanups(committer, agents.reclaim)
     lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)
