@@ -10,6 +10,7 @@ import pytest
 
 from ofnet.world import Bridge
 from tests.bed.cluster import Bed
+from tests.bed.ovs import OvsHost
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import applied
@@ -95,13 +96,19 @@ def flow_gone(host: int, table: int) -> Break:
     def take(bed: Bed, _pods: dict[str, Pod], undo: ExitStack) -> None:
         hop = next(one for one in traced(bed, "a", "c")["hops"] if one["host"] == f"h{host + 1}")
         flow = next(step["flow"] for step in hop["steps"] if step["table"] == table)
-        ovs = bed.hosts[host].ovs
-        dump = ovs.ofctl("--no-stats", "dump-flows", Bridge.VXLAN).splitlines()
-        (held,) = [line for line in dump if line.endswith(f", {flow}")]
-        ovs.ofctl("--strict", "del-flows", Bridge.VXLAN, flow.partition(" actions=")[0])
-        undo.callback(ovs.ofctl, "add-flow", Bridge.VXLAN, held)
+        delete_flow(bed.hosts[host].ovs, Bridge.VXLAN, flow, undo)
 
     return take
+
+
+def delete_flow(ovs: OvsHost, bridge: str, flow: str, undo: ExitStack) -> None:
+    """Delete one flow, given as `ovs-ofctl` prints it; have it back, with its cookie, after."""
+    dump = (line.strip() for line in ovs.ofctl("--no-stats", "dump-flows", bridge).splitlines())
+    (held,) = [line for line in dump if line.partition(", ")[2] == flow]
+    # without a table, the flows of all tables that have this match would go
+    only = flow if flow.startswith("table=") else f"table=0, {flow}"
+    ovs.ofctl("--strict", "del-flows", bridge, only.partition(" actions=")[0])
+    undo.callback(ovs.ofctl, "add-flow", bridge, held)
 
 
 def foreign_flow(bed: Bed, pods: dict[str, Pod], undo: ExitStack) -> None:

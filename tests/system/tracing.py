@@ -26,6 +26,7 @@ from tests.bed.waiting import eventually
 from tests.model.policy_cases import pairwise_cases
 from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
 from tests.system.rest import ask
+from tests.system.test_trace import delete_flow
 from tests.system.test_truth_table import ASKED, BRIDGES, GROUPS, RULE_PATH, expected, post
 from tests.system.ways import Family, Way, Ways
 
@@ -167,10 +168,7 @@ def a_flow(bed: Bed, pods: dict[str, Pod], random: Random, undo: ExitStack) -> T
     hop = random.choice([*found["hops"], *found["answer"]])
     step = random.choice(hop["steps"])
     ovs = next(host.ovs for host in bed.hosts if host.label == hop["host"])
-    dump = ovs.ofctl("--no-stats", "dump-flows", hop["bridge"]).splitlines()
-    held = next(line for line in dump if line.endswith(f", {step['flow']}"))
-    ovs.ofctl("--strict", "del-flows", hop["bridge"], step["flow"].partition(" actions=")[0])
-    undo.callback(ovs.ofctl, "add-flow", hop["bridge"], held)
+    delete_flow(ovs, hop["bridge"], step["flow"], undo)
     return hop["host"], f"the switch lacks flow {step['flow']}"
 
 

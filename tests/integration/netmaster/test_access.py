@@ -176,7 +176,7 @@ def may(client: str, route: Route[Any], own: bool) -> bool:
 
 
 def _operator_may(path: str, *, own: bool, reads: bool) -> bool:
-    if path.startswith("inspect/globals/") or path == "/api/v2/endpoints":
+    if path.startswith("inspect/globals/") or path in {"/api/v2/endpoints", "/api/v2/trace"}:
         return reads
     kind = path.removeprefix("inspect/").partition("/")[0]
     if kind in OWN_TENANT:
@@ -273,6 +273,9 @@ async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates)
             url = f"https://{address}/api/v2/endpoints"
             found, text = await status(certificates.contexts[client], "GET", url)
             assert (found, len(json.loads(text)["items"])) == (200, shown)
+        url = f"https://{address}/api/v2/trace?src=n1.default-c1&dst=8.8.8.8"
+        for client, code in (("operator", 404), ("reader", 200), ("agent", 403)):
+            assert (await status(certificates.contexts[client], "GET", url))[0] == code
         url = f"https://{address}/api/v1/inspect/endpoints/c1/"
         found, text = await status(certificates.contexts["operator"], "GET", url)
         assert (found, text) == (403, "Insufficient privileges\n")
