@@ -24,7 +24,7 @@ help:
 	@echo 'make explore      property tests on other examples each time, ROUNDS=10 of them'
 	@echo 'make soak         random policies under load in all modes, SOAK_ROUNDS=20 of them in each, SOAK_SEED=1'
 	@echo 'make spread       SPREAD_CONNECTIONS=10000 connections to a service in all modes, TCP, UDP, IPv4 and IPv6'
-	@echo 'make trace-check  TRACE_WAYS=60 traces of each case of rules beside real packets, TRACE_BREAKS=50 broken clusters in each mode'
+	@echo 'make trace-check  TRACE_WAYS=100 traces of each case of rules beside real packets, TRACE_BREAKS=50 broken clusters in each mode'
 	@echo 'make kube-proxy-answers KUBE_PROXY=PROGRAM   record anew what the table of services is compared with'
 	@echo 'make faults       clients while masters, store and network fail, OPERATIONS=100000 requests on etcd and on consul'
 	@echo 'make docker-cycles   containers that come and go on two docker engines, CYCLES=200 of them'

@@ -32,7 +32,7 @@ from tests.system.ways import Family, Way, Ways
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 
-PER_CASE = int(os.environ.get("TRACE_WAYS", "60"))
+PER_CASE = int(os.environ.get("TRACE_WAYS", "100"))
 """Ways of each case that are traced; a tenth of them is sent as well."""
 BREAKS = int(os.environ.get("TRACE_BREAKS", "50"))
 """Breaks on each network in each mode."""
@@ -48,8 +48,8 @@ def fwd_mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def bed(fwd_mode: str, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
-    """Run a cluster of two hosts in a forwarding mode."""
-    with planes(next(bed_dirs), fwd_mode, flags=FLAGS) as bed:
+    """Run a cluster of three hosts in a forwarding mode."""
+    with planes(next(bed_dirs), fwd_mode, hosts=3, flags=FLAGS) as bed:
         yield bed
 
 

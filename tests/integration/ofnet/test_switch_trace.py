@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from ipaddress import IPv4Address
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -19,10 +20,13 @@ from ofnet.trace.packets import Talk
 from ofnet.trace.switch import Difference, command, difference, hits
 from ofnet.world import Bridge, FwdMode, Provider, Service, ServicePort, World
 from tests.bed.ovs import OvsHost
+from tests.integration.ofnet.test_network_policy import numbered, packet, sendable, world_of
 from tests.integration.ofnet.test_trace import flows_of
 from tests.integration.ofnet.trace import TracedBridge
 from tests.model import random_worlds
 from tests.model.random_worlds import PORTS, worlds
+from tests.unit.netplugin.world.kube_policies.random_policies import random_cluster
+from tests.unit.netplugin.world.kube_policies.world import policies_of
 from tests.unit.ofnet.worlds import address, local, world
 
 pytestmark = pytest.mark.ovs
@@ -58,11 +62,22 @@ def test_the_switch_says_what_is_wanted(
         world = replace(world, rules={})  # of rules of one priority either may count
         flows = flows_of(kind, world)
         bridge.install(flows)
-        for packet in (one for one in sent if not one.tags):  # one tag may come on the way
-            journey = follow(flows, world, [packet])
-            assert list(differences(bridge, journey)) == [], packet
+        for one in (one for one in sent if not one.tags):  # one tag may come on the way
+            journey = follow(flows, world, [one])
+            assert list(differences(bridge, journey)) == [], one
 
     agree()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_switch_says_what_policies_of_kubernetes_want(bridge: TracedBridge, seed: int) -> None:
+    known = random_cluster(seed)
+    world, ports = world_of(known, policies_of(known)), numbered(known)
+    flows = flows_of(Bridge.VXLAN, world)
+    bridge.install(flows)
+    for sent in Random(seed).sample(sendable(known), 12):
+        journey = follow(flows, world, [packet(ports[sent[0]], *sent)])
+        assert list(differences(bridge, journey)) == [], sent
 
 
 WEB = Service(
@@ -76,9 +91,9 @@ SERVED = replace(world(here=(local(1), local(2))), services={WEB.key: WEB})
 
 def to_service() -> Packet:
     talk = Talk(to=WEB.address, protocol=oxm.PROTO_TCP, port=80)
-    packet = packets.from_endpoint(SERVED, local(1), talk)
-    assert packet is not None
-    return packet
+    first = packets.from_endpoint(SERVED, local(1), talk)
+    assert first is not None
+    return first
 
 
 @pytest.mark.parametrize("table", [TableId.INPUT, TableId.SRV_PROXY_DNAT, TableId.IP])
