@@ -266,6 +266,14 @@ class Tracer:
             return f"the switch lacks flow {wanted.flow} ({why}), it has {found.flow} instead"
         return f"the switch lacks flow {wanted.flow} ({why})"
 
+    def _why(self, agent: BridgeAgent, one: LookedUp) -> str:
+        """Return what a look-up is decided by; of rules that contradict each other, all."""
+        if one.flow is None:
+            return ""
+        contrary = (other for other in one.others if other.instructions != one.flow.instructions)
+        flows = (one.flow, *contrary)
+        return " or ".join(names.of(agent.owner(flow.key), self._policies) for flow in flows)
+
     def _shown(self, agent: BridgeAgent, one: LookedUp) -> dict[str, Any]:
         flow = one.flow
         owner = agent.owner(flow.key) if flow is not None else None
@@ -274,7 +282,7 @@ class Tracer:
             "tableName": TableId(one.table).name,
             "kind": owner.kind.name if owner is not None else "",
             "owner": owner.name if owner is not None else "",
-            "why": names.of(owner, self._policies),
+            "why": self._why(agent, one),
             "flow": str(flow) if flow is not None else "",
             "does": str(flow.instructions) if flow is not None else "drop",
         }

@@ -101,10 +101,18 @@ def refusal(answer: str) -> str:
 
 
 def difference(wanted: Iterable[LookedUp], found: Sequence[Hit]) -> Difference | None:
-    """Return the first look-up in which a switch does not do what is wanted."""
+    """Return the first look-up in which a switch does not do what is wanted.
+
+    Where it may choose among flows that do different things, and chose another, its way is its own.
+    """
     for at, one in enumerate(wanted):
         cookie = one.flow.cookie if one.flow is not None else None
         hit = found[at] if at < len(found) else None
-        if hit is None or (hit.table, hit.cookie) != (one.table, cookie):
+        if hit is None or hit.table != one.table:
             return Difference(one, hit)
+        chosen = next((other for other in one.others if other.cookie == hit.cookie), None)
+        if chosen is None and hit.cookie != cookie:
+            return Difference(one, hit)
+        if chosen is not None and one.flow and chosen.instructions != one.flow.instructions:
+            return None
     return None

@@ -67,13 +67,15 @@ class Connection:
 class LookedUp:
     """One look-up of a packet: as it was, in which table, and the flow it met, None for none.
 
-    `fresh`: the packet came in, or comes back from connection tracking.
+    `fresh`: the packet came in, or comes back from connection tracking. `others` match it with the
+    same priority: OpenFlow leaves it to the switch which one counts.
     """
 
     table: TableId
     packet: Packet
     flow: Flow | None
     fresh: bool
+    others: tuple[Flow, ...] = ()
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ class TrackingSwitch:
                 packet = self._recalled(packet)
             found = winners(self.tables[TableId(following)], packet)
             met = found[0] if found else None
-            turn.path.append(LookedUp(TableId(following), packet, met, fresh))
+            turn.path.append(LookedUp(TableId(following), packet, met, fresh, found[1:]))
             fresh = False
             if not found:
                 break

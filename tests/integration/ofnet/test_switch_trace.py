@@ -59,7 +59,6 @@ def test_the_switch_says_what_is_wanted(
         suppress_health_check=list(HealthCheck),
     )
     def agree(world: World, sent: list[Packet]) -> None:
-        world = replace(world, rules={})  # of rules of one priority either may count
         flows = flows_of(kind, world)
         bridge.install(flows)
         for one in (one for one in sent if not one.tags):  # one tag may come on the way

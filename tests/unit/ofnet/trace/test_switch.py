@@ -86,6 +86,18 @@ def test_differences() -> None:
     assert switch.difference(wanted, same[:-1]) == (wanted[-1], None)
 
 
+def test_either_of_equal_flows_may_count() -> None:
+    *_, before, last = path()
+    assert last.flow is not None
+    assert before.flow is not None
+    free = replace(last, others=(before.flow,))
+    chosen = Hit(last.table, before.flow.cookie)
+    assert switch.difference([free], [chosen]) is None
+    assert switch.difference([free], [chosen._replace(cookie=1)]) is not None
+    # what follows is the switch's own way
+    assert switch.difference([free, before], [chosen]) is None
+
+
 def replace_hit(hit: Hit, *, cookie: int | None) -> Hit:
     return hit._replace(cookie=cookie)
 
