@@ -15,6 +15,7 @@ from netplugin.ovsdb import Ovsdb
 from netplugin.pods.check import PodCheck
 from netplugin.world import port_names
 from ofnet.agent import BridgeAgent
+from ofnet.changes import ObjectId, ObjectKind
 from ofnet.trace.journey import Place
 from ofnet.world import Bridge, Uplink, World
 
@@ -50,18 +51,18 @@ class Standing:
         agent = self._agents[bridge]
         if not agent.connected:
             yield f"bridge {bridge} has no OpenFlow session with the agent"
-        for flow, why in list(agent.refused.values())[:1]:
-            yield f"the switch refuses flow {flow}: {why}"
-        for oid, why in list(agent.faults.items())[:1]:
-            yield f"no flows can be made for {oid.name}: {why}"
         yield from self._progress.faults(*_SHARED)
 
     async def of_endpoint(self, key: EndpointKey) -> list[str]:
         """Return what is amiss with an endpoint of this host."""
+        oid = ObjectId(ObjectKind.LOCAL, key)
+        invalid = [one.faults[oid] for one in self._agents.values() if oid in one.faults]
+        found = [f"no flows can be made for it: {why}" for why in invalid]
         try:
-            return [f"endpoint {key}: {fault}" for fault in await self._check.faults_of(key)]
+            found += await self._check.faults_of(key)
         except ContivError as exc:
-            return [f"endpoint {key}: {exc}"]
+            found.append(str(exc))
+        return [f"endpoint {key}: {fault}" for fault in found]
 
     async def of_place(self, place: Place, world: World, port: int) -> list[str]:
         """Return what is amiss where a packet leaves."""

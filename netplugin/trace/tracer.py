@@ -258,6 +258,8 @@ class Tracer:
             there = found.flow if found is not None else "nothing"
             return f"the switch has a flow that is not wanted: {there}"
         why = names.of(agent.owner(wanted.flow.key), self._policies)
+        if wanted.flow.key in agent.refused:
+            why += f", refused: {agent.refused[wanted.flow.key][1]}"
         known = {flow.cookie for flow in agent.flows.values()}
         strange = found is not None and found.cookie is not None and found.cookie not in known
         if strange and found is not None and found.table == wanted.table:
