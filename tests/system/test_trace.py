@@ -14,6 +14,7 @@ from tests.bed.ovs import OvsHost
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.system.planes import applied
+from tests.system.test_services import label
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -85,6 +86,16 @@ def test_every_way_is_told(bed: Bed, pods: dict[str, Pod]) -> None:
         " table 5 POLICY"
     )
     assert pods["a"].ping(pods["c"].address) is not None
+
+
+def test_a_service_leads_to_its_provider(bed: Bed, pods: dict[str, Pod]) -> None:
+    label(bed, pods["c"])
+    found = traced(bed, "a", "web", "-l", "tcp", "-P", "80")
+    assert (found["outcome"], on(found)) == ("delivered", ["h1", "h2"]), found["verdict"]
+    (arrived,) = found["hops"][-1]["exits"]
+    assert arrived["packet"]["ipv4_dst"] == pods["c"].address
+    (back,) = found["answer"][-1]["exits"]
+    assert (back["packet"]["ipv4_src"], back["packet"]["tcp_src"]) == (VIP, 80)
 
 
 Break = Callable[[Bed, dict[str, Pod], ExitStack], None]
