@@ -133,6 +133,10 @@ class RestClient:
         """Have every host test itself and its ways to all others; return the outcomes."""
         return self._object("/api/v2/selftest")
 
+    def trace(self, asked: Iterable[tuple[str, str]]) -> Json:
+        """Return what would happen to the packet that the query parameters describe."""
+        return self._object(f"/api/v2/trace?{urlencode([*asked])}")
+
     def hosts(self) -> list[Json]:
         """Return all hosts and whether they have applied all changes."""
         return self._objects("/hosts")

@@ -34,6 +34,7 @@ from netctl.commands.policy import policy
 from netctl.commands.selftest import selftest
 from netctl.commands.service import service
 from netctl.commands.tenant import tenant
+from netctl.commands.trace import trace
 from netctl.commands.version import own_version, version
 from netctl.connection import MasterConnection
 from netctl.failure import (
@@ -134,6 +135,7 @@ cli.add(policy)
 cli.add(selftest)
 cli.add(service)
 cli.add(tenant)
+cli.add(trace)
 cli.add(version)
 
 

@@ -200,6 +200,10 @@ class BridgeAgent:
         """The flows the bridge must have."""
         return self._desired.flows
 
+    def owner(self, key: FlowKey) -> ObjectId | None:
+        """Return the object that a wanted flow is made for."""
+        return self._desired.owner(key)
+
     @property
     def comparisons(self) -> int:
         """How often the switch's flows were compared with the desired ones."""

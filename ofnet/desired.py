@@ -93,6 +93,10 @@ class Desired:
             if self._ownership.owner(key) == oid
         }
 
+    def owner(self, key: FlowKey) -> ObjectId | None:
+        """Return the object that a flow is made for, None for a flow that is not wanted."""
+        return self._ownership.owner(key)
+
     def update(self, world: World, changes: Changes) -> FlowDelta:
         """Take over a changed World and return how the flows differ from before."""
         pipeline = PIPELINES[mode_of(self.bridge, world.fwd_mode)]

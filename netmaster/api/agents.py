@@ -1,4 +1,4 @@
-"""Calls the REST routes of agents: inspect BGP, tear an endpoint down, ask all hosts at once.
+"""Calls the REST routes of agents: inspect BGP, trace a packet, clean up, ask all hosts at once.
 
 An agent is found in the service registry by its host's label, at the port it registered. Answers
 come back as data; every failure is an AgentUnavailable that names the host.
@@ -27,7 +27,7 @@ from aiohttp import (
 from yarl import URL
 
 from core import keys
-from core.errors import AgentUnavailable
+from core.errors import AgentUnavailable, Invalid
 from core.ids import HostLabel
 from daemons.tls import TlsContexts
 from daemons.tls_faults import cause
@@ -100,6 +100,20 @@ class RegisteredAgents:
             return bgp_state(json.loads(body))
         except (ValueError, TypeError, AttributeError, LookupError) as exc:
             raise AgentUnavailable(f"host {host}: not a BGP state: {body[:80]!r}") from exc
+
+    async def trace(self, host: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a host would do with a packet (`netplugin.trace`).
+
+        Raises Invalid for a question that the agent cannot answer.
+        """
+        body = await self._ask("POST", host, "/trace", question)
+        try:
+            found = json.loads(body)
+        except ValueError as exc:
+            raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}") from exc
+        if not isinstance(found, dict) or found.get("host") != host:
+            raise AgentUnavailable(f"host {host}: not a trace: {body[:80]!r}")
+        return found
 
     async def reclaim(self, endpoint: EndpointRecord) -> None:
         """Have the endpoint's host tear it down, if it has it."""
@@ -179,9 +193,11 @@ class RegisteredAgents:
         await asyncio.gather(*map(ask, masters))
         return Answers(dict(sorted(said.items())), dict(sorted(silent.items())))
 
-    async def _ask(self, method: str, host: str, path: str) -> bytes:
+    async def _ask(
+        self, method: str, host: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> bytes:
         address = await self._address(host)
-        return await _body(host, self._open(host, method, f"{address}{path}"))
+        return await _body(host, self._open(host, method, f"{address}{path}", body=body))
 
     @asynccontextmanager
     async def _open(
@@ -192,6 +208,7 @@ class RegisteredAgents:
         *,
         seconds: float | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
+        body: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[ClientResponse]:
         """Send a request; failures of the answer's body count as well.
 
@@ -204,6 +221,7 @@ class RegisteredAgents:
             async with self._session.request(
                 method,
                 URL(f"{'https' if self._tls else 'http'}://{url}", encoded=True),
+                json=body,
                 headers=headers,
                 ssl=self._context(to_master=bool(headers)),
                 timeout=limits,
@@ -229,7 +247,7 @@ class RegisteredAgents:
 async def _body(
     host: str, opened: AbstractAsyncContextManager[ClientResponse], most: int = MAX_ANSWER
 ) -> bytes:
-    """Return the body of an answer that is no failure. Raises AgentUnavailable."""
+    """Return the body of an answer that is no failure. Raises AgentUnavailable, and Invalid."""
     async with opened as answer:
         parts, size = [], 0
         async for part in answer.content.iter_any():
@@ -240,6 +258,8 @@ async def _body(
     body = b"".join(parts)
     if answer.status == HTTPStatus.OK:
         return body
+    if answer.status == HTTPStatus.BAD_REQUEST:
+        raise Invalid(body.decode("utf-8", "replace").strip())
     raise AgentUnavailable(f"host {host}: {_refusal(HTTPStatus(answer.status), body)}")
 
 

@@ -25,6 +25,7 @@ from netmaster.api import (
     openapi,
     rule_hits,
     selftest,
+    trace,
 )
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.endpoint_list import PAGE_SCHEMA, QUERY, list_endpoints
@@ -123,6 +124,7 @@ ROUTES: Final[tuple[Route[Handler], ...]] = (
     Route("GET", diagnosis.PATH, diagnosis.answer, diagnosis.OPERATION),
     Route("GET", selftest.PATH, selftest.answer, selftest.OPERATION),
     Route("GET", rule_hits.PATH, rule_hits.answer, rule_hits.OPERATION),
+    Route("GET", "/api/v2/trace", trace.show_trace, trace.OPERATION),
     _agent_route(
         "allocAddress", endpoints.allocate_address, "allocate address", rpc.AllocAddressRequest
     ),

@@ -30,7 +30,7 @@ class RouteClass(Enum):
     TENANTS = auto()
     TENANT_OBJECTS = auto()
     ENDPOINTS = auto()
-    """Inspection of an endpoint; lists of endpoints, of addresses in use and of changes."""
+    """Inspection of an endpoint; traces; lists of endpoints, of addresses and of changes."""
     CAPTURES = auto()
     """The packets of an endpoint."""
     CLUSTER_STATE = auto()
@@ -82,6 +82,7 @@ _ROUTES: Final = (
     ("/api/v2/diagnosis", RouteClass.DEBUG),
     ("/diagnosis", RouteClass.DEBUG),
     ("/api/v2/rule-hits", RouteClass.TENANT_OBJECTS),
+    ("/api/v2/trace", RouteClass.ENDPOINTS),
     ("/api/v1/inspect/globals/*", RouteClass.CLUSTER_STATE),
 )
 """The first that matches; `*` at the end matches anything. Objects come after these."""

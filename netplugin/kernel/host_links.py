@@ -5,6 +5,7 @@ works: `netplugin.kernel.netns` calls it in a thread pool. State is read by pyro
 requests of `netplugin.kernel.netlink`. A refusal of the kernel is a HostError that names the link.
 """
 
+import errno
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -218,6 +219,19 @@ def picture() -> dict[str, list[str]]:
                 for index in _route_links(route)
             ],
         }
+
+
+def link_towards(address: Address) -> str:
+    """Return the name of the link by which the host sends to an address, "" without a route."""
+    with netlink.host_errors(f"route to {address}"), _iproute() as iproute:
+        try:
+            (route,) = iproute.route("get", dst=str(address))
+        except NetlinkError as exc:
+            if exc.code in {errno.ENETUNREACH, errno.EHOSTUNREACH}:
+                return ""
+            raise
+        (link,) = iproute.link("get", index=route.get_attr("RTA_OIF"))
+        return str(link.get("ifname"))
 
 
 def cards(wanted: Iterable[str]) -> tuple[Nic, ...]:

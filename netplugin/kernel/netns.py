@@ -180,6 +180,10 @@ class KernelLinks:
         """Return the IPv4 routes: subnets, each with the name of a link of this host."""
         return await self._call(host_links.routes)
 
+    async def link_towards(self, address: Address) -> str:
+        """Return the name of the link by which the host sends to an address, "" for none."""
+        return await self._call(host_links.link_towards, address)
+
     async def mtus(self) -> dict[str, int]:
         """Return the MTUs of all links of this host."""
         return await self._call(host_links.mtus)

@@ -100,6 +100,10 @@ class Progress:
         """For how many seconds a revision that was read has not been realised; 0 for none."""
         return 0.0 if self._sample is None else self._clock() - self._sample[2]
 
+    def faults(self, *subjects: str) -> list[str]:
+        """Return the faults of this moment that are about some subjects."""
+        return [fault for subject in subjects for fault in self._faults.get(subject, ())]
+
     def fault_counts(self) -> dict[str, int]:
         """Return the number of faults of this moment by subject."""
         counts = {subject: len(faults) for subject, faults in self._faults.items()}

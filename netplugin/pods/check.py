@@ -10,7 +10,7 @@ audit of the flows.
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-from core.ids import network_id
+from core.ids import EndpointKey, network_id
 from netplugin.cni import previous_result
 from netplugin.cni.errors import InterfaceDiffers
 from netplugin.cni.request import PodRequest
@@ -50,6 +50,24 @@ class PodCheck:
             about = f"{request.ifname} of container {request.container_id}"
             raise InterfaceDiffers(f"{about}: {'; '.join(found)}")
 
+    async def faults_of(self, key: EndpointKey) -> list[str]:
+        """Return what is amiss with an endpoint's port and the pod's links, without its ADD.
+
+        Nothing is said of one that a call is working on. Raises a ContivError if it cannot be told.
+        """
+        entry = next((one for one in self._host.registry.idle() if one.key == key), None)
+        record = self._host.world.endpoints.get(key)
+        if entry is None or record is None:
+            return []
+        network = self._host.world.networks.get(record.network)
+        if network is None:
+            return [f"the store does not know network {record.network}"]
+        faults = list(self._port_faults(entry, network))
+        if not entry.handed_over:
+            result = result_of(entry, record, network, self._mtus.of(Bridge(entry.bridge)))
+            faults += await self._link_faults(entry.netns, entry, network, result)
+        return faults
+
     async def _faults(self, request: PodRequest) -> AsyncIterator[str]:
         entry = self._host.registry.find(request.container_id, request.ifname)
         if entry is None or entry.state is not EntryState.PRESENT:
@@ -71,7 +89,7 @@ class PodCheck:
             yield fault
         for fault in await self._mapping_faults(request, entry):
             yield fault
-        for fault in await self._link_faults(request, entry, network, result):
+        for fault in await self._link_faults(request.netns, entry, network, result):
             yield fault
 
     def _port_faults(self, entry: JournalEntry, network: NetworkRecord) -> Iterator[str]:
@@ -109,7 +127,7 @@ class PodCheck:
         return await self._mappings.faults(entry)
 
     async def _link_faults(
-        self, request: PodRequest, entry: JournalEntry, network: NetworkRecord, result: PodResult
+        self, netns: str, entry: JournalEntry, network: NetworkRecord, result: PodResult
     ) -> list[str]:
         links = self._host.links
         faults = []
@@ -121,12 +139,12 @@ class PodCheck:
             faults.append(
                 f"link {result.host_ifname} does not limit the pod to {entry.receive_rate} kbit/s"
             )
-        inside = await links.pod_link(request.netns, entry.ifname)
+        inside = await links.pod_link(netns, entry.ifname)
         if inside is None:
-            return [*faults, f"link {entry.ifname} is missing in {request.netns}"]
+            return [*faults, f"link {entry.ifname} is missing in {netns}"]
         faults.extend(_inside_faults(entry.ifname, inside, result))
         if self._has_host_interface(entry, network):
-            access = await links.pod_link(request.netns, port_names.ACCESS_IFNAME)
+            access = await links.pod_link(netns, port_names.ACCESS_IFNAME)
             if access is None or not access.gateways:
                 faults.append(f"{port_names.ACCESS_IFNAME} has no default route to the host")
         return faults

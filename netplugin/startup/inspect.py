@@ -8,7 +8,9 @@ GET /svcstats: counters of the clients of services; this route and the
 driver's query the switches for each request. DELETE /debug/reclaimEndpoint/{key}: remove an
 endpoint of this host, for netmaster's clean-up; refused to all but registered masters. GET
 /debug/leaks: how many objects garbage collection removed, by cause. GET /metrics: numbers for
-Prometheus (docs/metrics.md). What operators ask all hosts at once is in `netplugin.asking`.
+Prometheus (docs/metrics.md). POST /trace: what this host would do with a packet
+(`netplugin.trace`), for netmaster's trace; it changes nothing. What operators ask all hosts at once
+is in `netplugin.asking`.
 
 Source: docs/original/netplugin-agent.md §7.
 """
@@ -27,7 +29,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from core.connections import ConnectionGuard, ConnectionLimits
-from core.errors import ContivError, HostError
+from core.errors import ContivError, HostError, Invalid
 from core.ids import EndpointKey
 from core.logs import fields
 from daemons import metrics_page
@@ -43,6 +45,8 @@ from netplugin.bridges.pod_guard import resolve
 from netplugin.dns.nameserver import NameServer
 from netplugin.pods.handler import Pods
 from netplugin.startup.large_json import encode, encode_members, send
+from netplugin.trace import request as trace_request
+from netplugin.trace.tracer import Tracer
 from ofnet.agent import BridgeAgent
 from ofnet.inspection import ENDPOINTS, AgentIdentity, endpoint_entries
 from ofnet.world import Bridge
@@ -75,6 +79,7 @@ class Inspector:
         collected: Mapping[str, int],
         kubernetes: Callable[[], dict[str, Any]] | None = None,
         metrics: MetricsPage | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._metrics = metrics or MetricsPage()
         self._agents = agents
@@ -85,6 +90,7 @@ class Inspector:
         self._collected = collected
         self._encoding = asyncio.Lock()
         self._kubernetes = kubernetes
+        self._tracer = tracer
 
     def report(self) -> dict[str, Any]:
         """Return the state of both bridges, without counters of services."""
@@ -120,6 +126,7 @@ class Inspector:
             web.get("/svcstats", self._service_stats),
             web.get("/debug/leaks", self._leaks),
             web.get(metrics_page.PATH, self._page),
+            web.post("/trace", self._trace),
             web.delete("/debug/reclaimEndpoint/{key:.+}", self._reclaim),
         ]
 
@@ -173,6 +180,19 @@ class Inspector:
     async def _page(self, _request: web.Request) -> web.Response:
         headers = {"Content-Type": metrics_page.CONTENT_TYPE}
         return web.Response(body=await self._metrics.text(), headers=headers)
+
+    async def _trace(self, request: web.Request) -> web.Response:
+        if self._tracer is None:
+            return web.Response(status=HTTPStatus.NOT_FOUND, text="no tracer\n")
+        try:
+            asked = json.loads(await request.read())
+        except (ValueError, RecursionError):
+            return web.Response(status=HTTPStatus.BAD_REQUEST, text="the body is no JSON\n")
+        try:
+            answer = await self._tracer.trace(trace_request.read(asked))
+        except Invalid as exc:
+            return web.Response(status=HTTPStatus.BAD_REQUEST, text=f"{exc}\n")
+        return web.Response(text=encode(answer), content_type="application/json")
 
     async def _reclaim(self, request: web.Request) -> web.Response:
         # With TLS the role in the certificate has been checked, which says more than an address.

@@ -48,6 +48,7 @@ class PodServices:
     host: PodHost
     pods: Pods
     calls: CniCalls
+    check: PodCheck
     readiness: Readiness
     mtus: PodMtus
     ports: PodPorts
@@ -110,12 +111,14 @@ async def build_pod_services(
     # were made, or half made, by the agent before this one must not be given again.
     pods.recover(await clients.journal.load())
     readiness = Readiness(clients.store, master, clients.ovsdb, dataplane.agents)
+    check = PodCheck(host, mtus, ports, mappings)
     return PodServices(
         host=host,
         pods=pods,
+        check=check,
         calls=CniCalls(
             pods,
-            PodCheck(host, mtus, ports, mappings),
+            check,
             PodCollect(host.registry, pods, host.timing.collect_grace),
             readiness,
         ),

@@ -33,6 +33,8 @@ from netplugin.startup.host_services import HostServices
 from netplugin.startup.inspect import Inspector
 from netplugin.startup.metrics import AgentMetrics
 from netplugin.startup.pod_services import PodServices
+from netplugin.trace.standing import Standing
+from netplugin.trace.tracer import Tracer
 from objdb.registration import TTL
 from objdb.shared_lease import SharedLease
 from ofnet.inspection import AgentIdentity
@@ -96,6 +98,7 @@ async def start_servers(
         collected=pod_services.garbage_collector.tally,
         kubernetes=kube_feed.report if kube_feed is not None else None,
         metrics=page,
+        tracer=_tracer(context, clients, dataplane, pod_services),
     )
     rpc_ports = {Bridge.VXLAN: settings.vxlan_rpc_port, Bridge.VLAN: settings.vlan_rpc_port}
     await control.start(rpc_ports, inspector.report, context.stack)
@@ -151,6 +154,25 @@ async def start_servers(
 
 async def _links(clients: Clients) -> str:
     return as_json(await clients.links.picture())
+
+
+def _tracer(
+    context: Context, clients: Clients, dataplane: Dataplane, pod_services: PodServices
+) -> Tracer:
+    standing = Standing(
+        agents=dataplane.agents,
+        ovsdb=clients.ovsdb,
+        links=clients.links,
+        check=pod_services.check,
+        progress=dataplane.progress,
+    )
+    return Tracer(
+        host=context.settings.host,
+        agents=dataplane.agents,
+        control=clients.vswitchd,
+        standing=standing,
+        policies=dataplane.world.pod_policies.policies,
+    )
 
 
 async def _serve_mesos(context: Context, pod_services: PodServices) -> None:

@@ -189,7 +189,7 @@ def http_request(
             connection.connect()
         else:
             namespace.call(connection.connect)
-        path = parts.path or "/"
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/json"} if body is not None else {}
         connection.request(method, path, body, headers)
         response = connection.getresponse()

@@ -21,11 +21,11 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_NORMAL
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
+from ofnet.trace.evaluator import Packet, Sent, Value, evaluate, tables_of
 from ofnet.world import Bridge, FwdMode, Uplink, Vtep
 from state import intents
 from state.intents import Fact
 from state.records import Encap, EndpointRecord
-from tests.model.flow_evaluator import Packet, Sent, Value, evaluate, tables_of
 from tests.model.policy_oracle import Cluster, Outcome, Pod, Subnet, Talk, UserRule
 from tests.unit.netplugin import records
 

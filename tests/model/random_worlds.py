@@ -13,6 +13,7 @@ from core.ids import EndpointKey, HostLabel, NetworkId
 from ofnet.openflow import oxm
 from ofnet.openflow.fields import Flags
 from ofnet.pipelines.stages import DNS_RETURN_VLAN, ROUTER_MAC
+from ofnet.trace.evaluator import Packet, Value
 from ofnet.world import (
     AccessPort,
     ArpMode,
@@ -30,7 +31,6 @@ from ofnet.world import (
     Vtep,
     World,
 )
-from tests.model.flow_evaluator import Packet, Value
 
 HOSTS: Final = {HostLabel("h2"): 2, HostLabel("h3"): 3}
 """The other hosts with their tunnel ports."""

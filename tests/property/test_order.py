@@ -12,8 +12,8 @@ from ofnet.desired import Desired
 from ofnet.diff import FlowStamp, additions_in_order, deletions_in_order
 from ofnet.flows import Flow, FlowKey
 from ofnet.openflow.actions import PORT_CONTROLLER
+from ofnet.trace.evaluator import Packet, Tables, evaluate, tables_of
 from ofnet.world import Bridge, FwdMode, World
-from tests.model.flow_evaluator import Packet, Tables, evaluate, tables_of
 from tests.model.random_worlds import packets, worlds
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]

@@ -1,6 +1,6 @@
 """Services, ports, providers and pods come and go: what clients meet all the while.
 
-The desired flows of one bridge run in a model of a switch (`tests.model.tracking_switch`), which
+The desired flows of one bridge run in a model of a switch (`ofnet.trace.tracking`), which
 gets them as changes, as a real one does. Services are those of labels, whose clients and providers
 are one tenant's, and those of Kubernetes, which are everybody's and may have targets that are no
 pods. Two tenants have the same addresses.
@@ -31,6 +31,8 @@ from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
 from ofnet.pipelines.service_nat import service_mac
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import Mode, mode_of
+from ofnet.trace.evaluator import Packet, Sent, tables_of
+from ofnet.trace.tracking import Ends, TrackingSwitch, ends_of
 from ofnet.world import (
     ArpMode,
     Bridge,
@@ -43,9 +45,7 @@ from ofnet.world import (
     ServicePort,
     World,
 )
-from tests.model.flow_evaluator import Packet, Sent, tables_of
 from tests.model.random_worlds import HOSTS, NETWORKS, PEER_MACS, UPLINKS, mac
-from tests.model.tracking_switch import Ends, TrackingSwitch, ends_of
 from tests.unit.ofnet.worlds import vtep
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]

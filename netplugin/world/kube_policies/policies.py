@@ -80,6 +80,11 @@ class KubePolicies:
         self._altered_subjects.clear()
         return altered
 
+    def of_entry(self, name: str) -> list[PolicyKey]:
+        """Return the policies that an entry is made of."""
+        entry = self.entries.get(name)
+        return sorted(self._merged.get(entry.match, ())) if entry is not None else []
+
     # -- policies ------------------------------------------------------------------------------
 
     def put(self, resource: str, received: KubeObject) -> None:

@@ -69,7 +69,7 @@ OWN_TENANT: Final = frozenset({
 
 OF_OWN_TENANTS: Final = frozenset({
     *("/api/v2/endpoints", "/api/v2/ipam", "/api/v2/events", "/api/v2/changes"),
-    *("/api/v2/rule-hits", "/api/v2/globals/{key}/state"),
+    *("/api/v2/rule-hits", "/api/v2/trace", "/api/v2/globals/{key}/state"),
 })  # fmt: skip
 """What an operator may read; it is shown its own tenants."""
 
@@ -317,6 +317,9 @@ async def test_an_operator_sees_its_own_tenants_only(certificates: Certificates)
             url = f"https://{address}/api/v2/endpoints"
             found, text = await status(certificates.contexts[client], "GET", url)
             assert (found, len(json.loads(text)["items"])) == (200, shown)
+        url = f"https://{address}/api/v2/trace?src=n1.default-c1&dst=8.8.8.8"
+        for client, code in (("operator", 404), ("reader", 200), ("agent", 403)):
+            assert (await status(certificates.contexts[client], "GET", url))[0] == code
         url = f"https://{address}/api/v1/inspect/endpoints/c1/"
         found, text = await status(certificates.contexts["operator"], "GET", url)
         assert (found, text) == (403, "Insufficient privileges\n")

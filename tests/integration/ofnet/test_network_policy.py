@@ -16,11 +16,12 @@ from netplugin.world.kube_policies.objects import PROTOCOLS
 from netplugin.world.kube_policies.policies import KubePolicies
 from ofnet.openflow import oxm
 from ofnet.pipelines.stages import ROUTER_MAC
+from ofnet.trace.evaluator import Packet, Value
+from ofnet.trace.switch import text
 from ofnet.world import Bridge, LocalEndpoint, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.test_trace import flows_of
-from tests.integration.ofnet.trace import TracedBridge, text
-from tests.model.flow_evaluator import Packet, Value
+from tests.integration.ofnet.trace import TracedBridge
 from tests.unit.netplugin.world.kube_policies.admin_cases import (
     NODE,
     STEPS,

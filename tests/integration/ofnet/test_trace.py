@@ -22,10 +22,10 @@ from ofnet.openflow.actions import (
 from ofnet.openflow.fields import VRF
 from ofnet.pipelines.stages import ROUTER_MAC
 from ofnet.tables import TableId
+from ofnet.trace.evaluator import Packet, Tables, Verdict, evaluate, tables_of
 from ofnet.world import Bridge, FwdMode, World
 from tests.bed.ovs import OvsHost
 from tests.integration.ofnet.trace import TracedBridge
-from tests.model.flow_evaluator import Packet, Tables, Verdict, evaluate, tables_of
 from tests.model.random_worlds import PORTS, packets, worlds
 from tests.unit.ofnet.worlds import address, local, mac, world
 

@@ -14,8 +14,9 @@ from ovs.unixctl.client import UnixctlClient
 
 from ofnet.flows import Flow
 from ofnet.openflow.actions import PORT_CONTROLLER, PORT_NORMAL
+from ofnet.trace.evaluator import Packet, Sent, Value, Verdict
+from ofnet.trace.switch import text
 from tests.bed.ovs import OvsHost
-from tests.model.flow_evaluator import Packet, Sent, Value, Verdict
 
 _ACTION: Final = re.compile(r"(\w+)(?:\(((?:[^()]|\([^()]*\))*)\))?(?:,|$)")
 _TRACKING: Final = re.compile(r",?(ct\([^()]*\)|recirc\(0x[0-9a-f]+\))")
@@ -58,17 +59,6 @@ _WRITTEN: Final[Mapping[str, tuple[str, Callable[[str], Value]]]] = {
 }
 """What the datapath calls the fields it writes."""
 
-_NAMES: Final[Mapping[str, str]] = {
-    "eth_src": "dl_src",
-    "eth_dst": "dl_dst",
-    "eth_type": "dl_type",
-    "ip_proto": "nw_proto",
-    "ipv4_src": "nw_src",
-    "ipv4_dst": "nw_dst",
-    "tunnel_id": "tun_id",
-}
-"""Open vSwitch's names of fields where they differ from `ofnet`'s."""
-
 
 class TracedBridge:
     """A bridge without a controller, with internal ports of given numbers."""
@@ -104,7 +94,7 @@ class TracedBridge:
                 f"group_id={group.id},type=select,{buckets}",
             )
         file = self._ovs.rundir / f"{self.name}.flows"
-        file.write_text("".join(f"{flow}\n" for flow in flows))
+        file.write_text("".join(f"cookie={flow.cookie:#x},{flow}\n" for flow in flows))
         self._ovs.ofctl("replace-flows", self.name, str(file))
 
     def trace(self, packet: Packet) -> Verdict:
@@ -123,13 +113,6 @@ class TracedBridge:
         assert not error, error
         assert refusal is None, f"{words}: {refusal}"
         return str(answer)
-
-
-def text(packet: Packet) -> str:
-    """Return a packet as Open vSwitch reads it."""
-    parts = [f"{_NAMES.get(name, name)}={value}" for name, value in packet.fields.items()]
-    assert len(packet.tags) <= 1
-    return ",".join([*parts, *(f"dl_vlan={tag}" for tag in packet.tags)])
 
 
 def verdict(answer: str, packet: Packet, ofports: Mapping[int, int]) -> Verdict:

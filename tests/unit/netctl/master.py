@@ -33,6 +33,7 @@ class MemoryMaster:
     """The body of an answer that is streamed."""
     tested: Json = field(default_factory=dict)
     hits: Json = field(default_factory=dict)
+    traced: Json = field(default_factory=dict)
     ipam: Json = field(default_factory=dict)
     fixed: Json = field(default_factory=dict)
     drained: dict[str, bool] = field(default_factory=dict)
@@ -78,6 +79,11 @@ class MemoryMaster:
         self._refuse()
         self.asked = [("tenant", tenant), ("policy", policy)]
         return self.hits
+
+    def trace(self, asked: Iterable[tuple[str, str]]) -> Json:
+        self._refuse()
+        self.asked = list(asked)
+        return self.traced
 
     def hosts(self) -> list[Json]:
         self.looks += 1

@@ -132,6 +132,7 @@ def context_of(
     agents.vteps.return_value = {}
     agents.ask_all.return_value = agents.ask_masters.return_value = Answers({}, {})
     agents.count.return_value = 0
+    agents.trace.return_value = {"host": "h1", "faults": []}
     committer, backend = lead.committer, lead.backend
     cleanups = Cleanups(committer, agents.reclaim)
     lock = backend.lock(keys.LEADER_LOCK, "here:9999", 10.0)

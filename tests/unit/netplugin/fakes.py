@@ -294,6 +294,9 @@ class FakeLinks(KernelLinks):
     async def netns_alive(self, path: str) -> bool:
         return path not in self.dead
 
+    async def link_towards(self, address: Address) -> str:  # noqa: ARG002 - one card for all
+        return next(iter(self.underlay), "")
+
     async def mtus(self) -> dict[str, int]:
         pods = {name: spec.mtu for name, spec in self.there.items() if spec is not None}
         return {**self.underlay, **pods}

@@ -18,9 +18,15 @@ from tests.unit.netmaster.term import Term, context_of, term
 
 WITHOUT_A_LEADER = {"/openapi.json", "/api/v2/events"}
 """What every master answers alike."""
+WITH_A_QUERY = {"/api/v2/trace": "?src=n1.default-c1&dst=8.8.8.8"}
+"""What nobody asks without one."""
 READS = [
     *sorted(
-        {route.pattern for route in ROUTES if route.method == "GET" and not route.parameters}
+        {
+            route.pattern + WITH_A_QUERY.get(route.pattern, "")
+            for route in ROUTES
+            if route.method == "GET" and not route.parameters
+        }
         - WITHOUT_A_LEADER
     ),
     "/api/v1/networks/default:n1/",

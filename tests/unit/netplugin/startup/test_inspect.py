@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiohttp import ClientSession, web
@@ -260,3 +261,24 @@ async def test_a_route_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFi
     assert extra_of(told) == {"method": "GET", "path": "/metrics"}
     assert told.exc_info is not None
     assert repr(told.exc_info[1]) == "KeyError('no such bridge')"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"enter": {"endpoint": "a"}, "to": "10.1.0.1"}', 200),
+        (b'{"enter": {"endpoint": "a"}}', 400),
+        (b"{", 400),
+        (b"[" * 60_000, 400),
+    ],
+)
+async def test_a_trace_answers_a_question_alone(body: bytes, status: int) -> None:
+    tracer = AsyncMock()
+    tracer.trace.return_value = {"host": "h1"}
+    parts = dict.fromkeys(("agents", "identity", "names", "pods", "bgp", "collected"), Mock())
+    inspector = Inspector(**parts, tracer=tracer)
+    question = make_mocked_request("POST", "/trace")
+    question._read_bytes = body
+    answer = await inspector._trace(question)
+    assert answer.status == status
+    assert tracer.trace.await_count == (1 if status == 200 else 0)

@@ -9,8 +9,8 @@ from core.ids import EndpointKey
 from ofnet.changes import EVERYTHING, Changes, ObjectKind
 from ofnet.desired import Desired
 from ofnet.openflow import oxm
+from ofnet.trace.evaluator import Packet, Value, Verdict, evaluate, tables_of
 from ofnet.world import AccessPort, Bridge, FwdMode, World
-from tests.model.flow_evaluator import Packet, Value, Verdict, evaluate, tables_of
 from tests.unit.ofnet.worlds import HOST_PORT, local, world
 
 ANN, BOB = (

@@ -9,8 +9,8 @@ from ofnet.desired import Desired
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN, ROUTER_MAC
+from ofnet.trace.evaluator import Packet, Value, Verdict, evaluate, tables_of
 from ofnet.world import ArpMode, Bridge, FwdMode, Uplink, World
-from tests.model.flow_evaluator import Packet, Value, Verdict, evaluate, tables_of
 from tests.unit.ofnet.worlds import HOST_PORT, address, local, mac, remote, world
 
 MODES = [(bridge, fwd_mode) for bridge in Bridge for fwd_mode in FwdMode]

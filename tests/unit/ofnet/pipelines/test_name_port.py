@@ -13,8 +13,8 @@ from ofnet.openflow import oxm
 from ofnet.openflow.actions import PORT_CONTROLLER
 from ofnet.pipelines.name_port import RELAYED_DSCP, port_of, stand_in
 from ofnet.pipelines.stages import DNS_PORT, DNS_RETURN_VLAN
+from ofnet.trace.evaluator import Packet, Sent, Value, evaluate, tables_of
 from ofnet.world import Bridge, FwdMode, NamePort, World
-from tests.model.flow_evaluator import Packet, Sent, Value, evaluate, tables_of
 from tests.unit.ofnet.pipelines.test_interception import MODES, PODS, dns
 from tests.unit.ofnet.worlds import address, mac
 

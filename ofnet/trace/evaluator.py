@@ -1,9 +1,9 @@
-"""A model of an OpenFlow 1.3 switch: a table of flows and a packet in, what leaves where out.
+"""A model of an OpenFlow 1.3 switch: a table of flows and a packet in, what leaves where out. Pure.
 
 Written from the OpenFlow specification; `tests/integration/ofnet/test_trace.py` holds it against
 Open vSwitch. Of our flows it uses the values alone, neither their bytes nor their text. What NORMAL
 does is the switch's own business: the packet is said to leave through NORMAL. Connection tracking
-calls every packet new.
+calls every packet new; `ofnet.trace.tracking` adds its memory.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ from ofnet.openflow.actions import (
     SelectGroup,
     SetField,
 )
-from ofnet.openflow.fields import CT_NEW, CT_TRACKED, Bits, CtState, Flags, Fragment
+from ofnet.openflow.fields import CT_NEW, CT_TRACKED, Bits, CtState, Flags, Fragment, Ports
 from ofnet.openflow.match import Match
 from ofnet.tables import TableId
 
@@ -54,6 +54,10 @@ _UNSET: Final[Mapping[str, Value]] = {
 }
 
 
+class EndlessLookup(ValueError):
+    """A packet goes from table to table for ever: the flows contradict the tables' order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Packet:
     """A packet: the value of each field (`ofnet.openflow.match.MatchFields`), without masks.
@@ -70,11 +74,24 @@ class Packet:
             return self.tags[0] if self.tags else None
         return self.fields.get(name, _UNSET.get(name))
 
+    def value(self, name: str) -> Value:
+        """Return a field. Raises ValueError if the packet has none such."""
+        found = self.get(name)
+        if found is None:
+            raise ValueError(f"a packet without {name}: {self}")
+        return found
+
+    def number(self, name: str) -> int:
+        """Return a field that is a number. Raises ValueError if the packet has none such."""
+        value = self.get(name)
+        if not isinstance(value, int):
+            raise ValueError(f"a packet without {name}: {self}")  # noqa: TRY004 - no wrong call
+        return value
+
     def put(self, name: str, value: Value) -> "Packet":
         """Return the packet with another value in a field."""
         if name == "vlan_vid":
-            assert isinstance(value, int)
-            return replace(self, tags=(value, *self.tags[1:]))
+            return replace(self, tags=(int(str(value)), *self.tags[1:]))
         return replace(self, fields={**self.fields, name: value})
 
 
@@ -102,14 +119,16 @@ class Verdict:
 
 def tables_of(flows: Iterable[Flow]) -> Tables:
     """Return flows by table, those of greater priority first."""
-    ordered = sorted(flows, key=lambda flow: -flow.priority)
-    return {table: tuple(flow for flow in ordered if flow.table == table) for table in TableId}
+    found: dict[TableId, list[Flow]] = {table: [] for table in TableId}
+    for flow in sorted(flows, key=lambda flow: -flow.priority):
+        found[flow.table].append(flow)
+    return {table: tuple(some) for table, some in found.items()}
 
 
 def evaluate(tables: Tables, packet: Packet, *, broken: Collection[int] = ()) -> Verdict:
     """Return what becomes of a packet that comes in on its `in_port`; `broken` ports do not work.
 
-    A packet that is looked up for ever fails an assertion.
+    Raises EndlessLookup for a packet that is looked up for ever.
     """
     verdict = Verdict(final=packet)
     following: int | None = TableId.INPUT
@@ -118,7 +137,8 @@ def evaluate(tables: Tables, packet: Packet, *, broken: Collection[int] = ()) ->
         if not found:
             return verdict
         verdict = _entered(verdict, found, broken)
-        assert len(verdict.path) < LOOP, f"no end: {verdict.path}"
+        if len(verdict.path) >= LOOP:
+            raise EndlessLookup(f"no end: {verdict.path}")
         following = _following(found[0].instructions)
     return verdict
 
@@ -133,14 +153,43 @@ def _following(instructions: Instructions) -> int | None:
 
 
 def winners(flows: Iterable[Flow], packet: Packet) -> tuple[Flow, ...]:
-    """Return the matching flows of the greatest priority; the flows come in their order."""
+    """Return the matching flows of the greatest priority; the flows come in their order.
+
+    Flows with conjunctions match only together: a packet that meets all clauses of one gets the
+    flow of its number (`conj_id`). At one priority a flow without conjunctions wins.
+    """
+    flows = tuple(flows)
     found: list[Flow] = []
+    clauses: dict[tuple[int, int], set[int]] = {}
+    level = None
     for flow in flows:
-        if found and flow.priority < found[0].priority:
-            break
-        if matches(flow.match, packet):
+        if flow.priority != level:
+            if found:
+                break
+            if clauses and (joined := _conjunctive(flows, clauses)):
+                return joined
+            level, clauses = flow.priority, {}
+        if not matches(flow.match, packet):
+            continue
+        parts = [act for act in flow.instructions.actions if isinstance(act, Conjunction)]
+        for part in parts:
+            clauses.setdefault((part.id, part.clauses), set()).add(part.clause)
+        if not parts:
             found.append(flow)
+    if not found and clauses:
+        return _conjunctive(flows, clauses)
     return tuple(found)
+
+
+def _conjunctive(
+    flows: tuple[Flow, ...], clauses: Mapping[tuple[int, int], Collection[int]]
+) -> tuple[Flow, ...]:
+    """Return the flows of the conjunctions of which a packet meets all clauses."""
+    met = {number for (number, count), some in clauses.items() if len(some) == count}
+    named = (flow for flow in flows if flow.match.names == {"conj_id"})
+    joined = [flow for flow in named if dict(flow.match.fields)["conj_id"] in met]
+    highest = max((flow.priority for flow in joined), default=0)
+    return tuple(flow for flow in joined if flow.priority == highest)
 
 
 def matches(match: Match, packet: Packet) -> bool:
@@ -157,7 +206,7 @@ def _has(wanted: Any, value: Value | None) -> bool:
     match wanted, value:
         case _, None:
             return False
-        case Bits() | Flags() | CtState() | Fragment(), int():
+        case Bits() | Flags() | CtState() | Fragment() | Ports(), int():
             return value & wanted.mask == wanted.value
         case IPv4Network() | IPv6Network(), IPv4Address() | IPv6Address():
             return value in wanted
@@ -195,10 +244,8 @@ def marked(instructions: Instructions, packet: Packet) -> Packet:
     """Return a packet with the metadata that some instructions write."""
     if instructions.metadata is None:
         return packet
-    before = packet.get("metadata")
-    assert isinstance(before, int)
     value, mask = instructions.metadata
-    return packet.put("metadata", before & ~mask | value)
+    return packet.put("metadata", packet.number("metadata") & ~mask | value)
 
 
 def acted(  # noqa: PLR0911 - one for each kind
@@ -206,7 +253,7 @@ def acted(  # noqa: PLR0911 - one for each kind
 ) -> Packet:
     """Return a packet after an action, what leaves being added to `sent`.
 
-    An action that needs a memory does nothing (`tests.model.tracking_switch`).
+    An action that needs a memory does nothing (`ofnet.trace.tracking`).
     """
     match action:
         case Output(port):
@@ -221,9 +268,7 @@ def acted(  # noqa: PLR0911 - one for each kind
         case SetField(name, value):
             return packet.put(name, value)
         case Move(source, destination):
-            moved = packet.get(source)
-            assert moved is not None, f"{action} of {packet}"
-            return packet.put(destination, moved)
+            return packet.put(destination, packet.value(source))
         case PushVlan():
             return replace(packet, tags=(packet.tags[0] if packet.tags else 0, *packet.tags))
         case PopVlan():
@@ -233,8 +278,7 @@ def acted(  # noqa: PLR0911 - one for each kind
         case Conntrack(_, zone):
             return packet.put("ct_state", CT_TRACKED | CT_NEW).put("ct_zone", zone)
         case Load(bits, value):
-            before = packet.get("metadata")
-            assert isinstance(before, int)
+            before = packet.number("metadata")
             return packet.put("metadata", before & ~bits.mask | value << bits.shift)
         case SelectGroup() | Learn() | Deal():
             return packet  # which provider is the switch's choice: the way ends there
@@ -244,8 +288,7 @@ def acted(  # noqa: PLR0911 - one for each kind
 
 def _send(port: int, packet: Packet, sent: list[Sent]) -> None:
     """Send a packet; by its own number a port gets nothing back of what came from it."""
-    came_from = packet.fields["in_port"]
-    assert isinstance(came_from, int)
+    came_from = packet.number("in_port")
     if port == PORT_IN_PORT:
         sent.append(Sent(came_from, _left(packet)))
     elif port != came_from:

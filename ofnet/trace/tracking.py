@@ -1,20 +1,22 @@
 """A model of a switch that remembers: connection tracking with NAT, groups, dealing, learned flows.
 
-In come flows and packets, one after the other; out comes what leaves where. `flow_evaluator` looks
-flows up and does what needs no memory; here is the rest, written from Open vSwitch's documentation
-(ovs-actions(7), ovs-fields(7)). Where the switch chooses by a hash, `choose` does: it is given the
-number of choices. What the switch has learned holds until it is forgotten by `expire`.
+In come flows and packets, one after the other; out comes what leaves where. `ofnet.trace.evaluator`
+looks flows up and does what needs no memory; here is the rest, written from Open vSwitch's
+documentation (ovs-actions(7), ovs-fields(7)). Where the switch chooses by a hash, `choose` does: it
+is given the number of choices. What the switch has learned holds until it is forgotten by `expire`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from ofnet.flows import Flow
 from ofnet.openflow import oxm
 from ofnet.openflow.actions import (
     Action,
     Conntrack,
+    ConntrackCommit,
     Deal,
     Learn,
     Lookup,
@@ -23,11 +25,12 @@ from ofnet.openflow.actions import (
 )
 from ofnet.openflow.fields import CT_ESTABLISHED, CT_NEW, CT_REPLY, CT_TRACKED, VRF
 from ofnet.tables import TableId
+from ofnet.trace.evaluator import LOOP, EndlessLookup, Packet, Sent, Tables, acted, marked, winners
 from ofnet.translations import Translated
-from tests.model.flow_evaluator import LOOP, Packet, Sent, Tables, acted, marked, winners
 
 Address = IPv4Address | IPv6Address
-_EPHEMERAL = 40_000
+_KINDS: Final = {oxm.PROTO_TCP: "tcp", oxm.PROTO_UDP: "udp"}
+_EPHEMERAL: Final = 40_000
 """The first port that is given to one of two connections with the same answers."""
 
 
@@ -60,12 +63,27 @@ class Connection:
     established: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """One look-up of a packet: as it was, in which table, and the flow it met, None for none.
+
+    `fresh`: the packet came in, or comes back from connection tracking. `others` match it with the
+    same priority: OpenFlow leaves it to the switch which one counts.
+    """
+
+    table: TableId
+    packet: Packet
+    flow: Flow | None
+    fresh: bool
+    others: tuple[Flow, ...] = ()
+
+
 @dataclass(slots=True)
 class _Turn:
     """What one packet has met until now."""
 
     sent: list[Sent]
-    looked_up: int = 0
+    path: list[LookedUp] = field(default_factory=list)
 
 
 class TrackingSwitch:
@@ -75,16 +93,22 @@ class TrackingSwitch:
         self.tables: Tables = {}
         self.learned: dict[tuple[object, ...], int] = {}
         self.connections: dict[tuple[int, Ends], Connection] = {}
-        self.last = Packet({})
-        """The packet as it was looked up last, whether it left or not."""
+        self.path: tuple[LookedUp, ...] = ()
+        """The look-ups of the packet that was received last."""
 
         self._choose = choose
 
     def receive(self, packet: Packet) -> tuple[Sent, ...]:
         """Return what leaves when a packet comes in."""
         turn = _Turn([])
-        self._look_up(TableId.INPUT, packet, turn)
+        self._look_up(TableId.INPUT, packet, turn, fresh=True)
+        self.path = tuple(turn.path)
         return tuple(turn.sent)
+
+    @property
+    def last(self) -> Packet:
+        """The packet as it was looked up last, whether it left or not."""
+        return self.path[-1].packet
 
     def forget(self, ended: Iterable[Translated]) -> None:
         """Forget connections, as NXT_CT_FLUSH does."""
@@ -99,15 +123,17 @@ class TrackingSwitch:
 
     # -- tables and actions --------------------------------------------------------------------
 
-    def _look_up(self, table: int, packet: Packet, turn: _Turn) -> Packet:
+    def _look_up(self, table: int, packet: Packet, turn: _Turn, *, fresh: bool = False) -> Packet:
         following: int | None = table
         while following is not None:
-            turn.looked_up += 1
-            self.last = packet
-            assert turn.looked_up < LOOP, f"no end: {packet}"
+            if len(turn.path) >= LOOP:
+                raise EndlessLookup(f"no end: {packet}")
             if following == TableId.AFFINITY:
                 packet = self._recalled(packet)
             found = winners(self.tables[TableId(following)], packet)
+            met = found[0] if found else None
+            turn.path.append(LookedUp(TableId(following), packet, met, fresh, found[1:]))
+            fresh = False
             if not found:
                 break
             instructions = found[0].instructions
@@ -126,18 +152,24 @@ class TrackingSwitch:
             case Lookup(table):
                 return self._look_up(table, packet, turn)
             case Conntrack(table):
-                self._look_up(table, self._tracked(action, packet), turn)
+                self._look_up(table, self._tracked(action, packet), turn, fresh=True)
                 return packet
             case SelectGroup(buckets):
                 self._all(buckets[self._choose(len(buckets))].actions, packet, turn)
                 return packet
             case Deal(count):
                 return packet.put("reg0", self._choose(count))
-            case Learn():
-                self.learned[_client(packet)] = action.value
+            case Learn() | ConntrackCommit():
+                self._remember(action, packet)
                 return packet
             case _:
                 return acted(action, packet, turn.sent)
+
+    def _remember(self, action: Learn | ConntrackCommit, packet: Packet) -> None:
+        if isinstance(action, Learn):
+            self.learned[_client(packet)] = action.value
+        else:
+            self._commit(action.zone, packet)
 
     def _recalled(self, packet: Packet) -> Packet:
         value = self.learned.get(_client(packet))
@@ -170,6 +202,13 @@ class TrackingSwitch:
             )
         )
 
+    def _commit(self, zone: int, packet: Packet) -> None:
+        """Make a packet's connection known, unless it is."""
+        ends = ends_of(packet)
+        if (zone, ends) not in self.connections:
+            connection = Connection(ends, ends.turned())
+            self.connections[zone, ends] = self.connections[zone, ends.turned()] = connection
+
     def _committed(self, action: Conntrack, ends: Ends, packet: Packet) -> Packet:
         answered = self._translated(action.nat, action.zone, ends).turned()
         connection = Connection(ends, answered)
@@ -180,8 +219,7 @@ class TrackingSwitch:
     def _translated(self, nat: Nat | None, zone: int, ends: Ends) -> Ends:
         if nat is None or not nat.end:
             return ends
-        if nat.end == "dst":
-            assert nat.address is not None
+        if nat.end == "dst" and nat.address is not None:
             ends = ends._replace(destination=nat.address, destination_port=nat.port)
         elif nat.address is not None:
             ends = ends._replace(source=nat.address)
@@ -193,38 +231,36 @@ class TrackingSwitch:
 
 
 def ends_of(packet: Packet) -> Ends:
-    """Return where a packet comes from and goes to."""
-    v4 = packet.get("eth_type") == oxm.ETH_IPV4
-    kind = "tcp" if packet.get("ip_proto") == oxm.PROTO_TCP else "udp"
-    names = ("ipv4_src", "ipv4_dst") if v4 else ("ipv6_src", "ipv6_dst")
+    """Return where a packet comes from and goes to; without ports these are 0.
+
+    Raises ValueError for what is neither IPv4 nor IPv6.
+    """
+    names = ("ipv4_src", "ipv4_dst")
+    if packet.get("eth_type") != oxm.ETH_IPV4:
+        names = ("ipv6_src", "ipv6_dst")
     source, destination = (packet.get(name) for name in names)
-    ports = (packet.get(f"{kind}_src"), packet.get(f"{kind}_dst"))
-    protocol = packet.get("ip_proto")
-    assert isinstance(protocol, int)
-    assert isinstance(source, Address)
-    assert isinstance(destination, Address)
-    assert isinstance(ports[0], int)
-    assert isinstance(ports[1], int)
+    if not isinstance(source, Address) or not isinstance(destination, Address):
+        raise ValueError(f"a packet without addresses: {packet}")  # noqa: TRY004 - no wrong call
+    protocol = packet.number("ip_proto")
+    kind = _KINDS.get(protocol)
+    ports = (packet.number(f"{kind}_src"), packet.number(f"{kind}_dst")) if kind else (0, 0)
     return Ends(protocol, source, ports[0], destination, ports[1])
 
 
 def _put(packet: Packet, ends: Ends) -> Packet:
     v4 = ends.source.version == 4
-    kind = "tcp" if ends.protocol == oxm.PROTO_TCP else "udp"
-    return (
-        packet.put("ipv4_src" if v4 else "ipv6_src", ends.source)
-        .put("ipv4_dst" if v4 else "ipv6_dst", ends.destination)
-        .put(f"{kind}_src", ends.source_port)
-        .put(f"{kind}_dst", ends.destination_port)
-    )
+    packet = packet.put("ipv4_src" if v4 else "ipv6_src", ends.source)
+    packet = packet.put("ipv4_dst" if v4 else "ipv6_dst", ends.destination)
+    kind = _KINDS.get(ends.protocol)
+    if not kind:
+        return packet
+    return packet.put(f"{kind}_src", ends.source_port).put(f"{kind}_dst", ends.destination_port)
 
 
 def _client(packet: Packet) -> tuple[object, ...]:
     """Return what a learned flow matches (`ofnet.openflow.actions.Learn`)."""
     ends = ends_of(packet)
-    metadata = packet.get("metadata")
-    assert isinstance(metadata, int)
-    return metadata & VRF.mask, ends._replace(source_port=0)
+    return packet.number("metadata") & VRF.mask, ends._replace(source_port=0)
 
 
 def _is_of(connection: Connection, one: Translated) -> bool:

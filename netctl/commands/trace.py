@@ -1,0 +1,88 @@
+"""`netctl trace`: what would happen to a packet, hop by hop."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any, Final
+
+import click
+
+from netctl.commandline import Command, switch
+from netctl.commands import flags
+from netctl.connection import MasterConnection
+from netctl.render import indented
+
+_PLAIN: Final = frozenset({"", "all packets"})
+"""Reasons that are the same for every packet: shown where a packet ends alone."""
+
+_LONG_ID: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a trace; the last one is the verdict.
+
+    Endpoints are called by their names, where these are known, and ids of containers are cut.
+    """
+    for line in _whole_lines(found):
+        yield _LONG_ID.sub(r"\1", reduce(_named, found["names"].items(), line))
+
+
+def _named(line: str, called: tuple[str, str]) -> str:
+    key, name = called
+    return line.replace(key, name)
+
+
+def _whole_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"from {found['source']} to {found['destination']}"
+    yield from _hops(found["hops"])
+    if found["answer"]:
+        yield "the answer"
+        yield from _hops(found["answer"])
+    yield found["verdict"]
+
+
+def _hops(hops: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for hop in hops:
+        mode = f" ({hop['mode']})" if "mode" in hop else ""
+        yield f"host {hop['host']}  {hop.get('bridge', '')}{mode}".rstrip()
+        steps = hop.get("steps", [])
+        for step in steps:
+            if step is steps[-1] or step["why"] not in _PLAIN:
+                why = step["why"] or "no flow"
+                yield f"  {step['table']:>2} {step['tableName']:<16} {why}: {step['does']}"
+        for leaving in hop.get("exits", ()):
+            place = f"{leaving['kind']} {leaving['name']}".strip()
+            yield f"  -> {place}, port {leaving['port']}"
+        for fault in hop.get("faults", ()):
+            yield f"  !! {fault}"
+
+
+@click.command(
+    "trace",
+    cls=Command,
+    help="Say what would happen to a packet, without sending it",
+    words=("src", "dst"),
+    wrong_words="Source and destination required",
+)
+@click.option("-t", "--tenant", default="", help="Whose names count; all by default")
+@click.option("-l", "--proto", default="icmp", help="icmp, tcp, udp, sctp or a number")
+@click.option("-P", "--port", default="", help="Port of the destination")
+@click.option("-s", "--sport", default="", help="Port of the source")
+@switch("-6", "--ipv6", help_text="Between addresses of IPv6, where names are given")
+@flags.as_json
+@click.pass_obj
+def trace(
+    master: MasterConnection,
+    /,
+    *,
+    src: str,
+    dst: str,
+    ipv6: bool,
+    as_json: bool,
+    **asked: str,
+) -> None:
+    """Ask netmaster, which asks the agents on the way."""
+    query = {"src": src, "dst": dst, **asked, "family": "6" if ipv6 else ""}
+    found = master.client().trace((name, value) for name, value in query.items() if value)
+    text = indented(found) if as_json else "".join(f"{line}\n" for line in lines(found))
+    click.echo(text, nl=False)

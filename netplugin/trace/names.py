@@ -1,0 +1,77 @@
+"""Says in words for what a flow is there: the rule of which policy, which service, which endpoint.
+
+In come owners of flows (`ofnet.changes.ObjectId`) and Kubernetes' policies; out comes text. Pure.
+"""
+
+from typing import Final
+
+from netplugin.world.kube_policies.objects import (
+    ADMIN_POLICIES,
+    BASELINE_POLICIES,
+    NETWORK_POLICIES,
+)
+from netplugin.world.kube_policies.policies import KubePolicies
+from ofnet.changes import ObjectId, ObjectKind
+from ofnet.world import PolicyStage, Verdict
+
+_KINDS: Final = {
+    NETWORK_POLICIES: "NetworkPolicy",
+    ADMIN_POLICIES: "AdminNetworkPolicy",
+    BASELINE_POLICIES: "BaselineAdminNetworkPolicy",
+}
+_WORDS: Final = {
+    ObjectKind.PIPELINE: "all packets",
+    ObjectKind.UPLINKS: "the uplinks",
+    ObjectKind.HOST_PORT: "the host's own port",
+    ObjectKind.VTEP: "the tunnel to host {}",
+    ObjectKind.NETWORK: "network {}",
+    ObjectKind.LOCAL: "endpoint {}",
+    ObjectKind.REMOTE: "endpoint {} of another host",
+    ObjectKind.FLOOD: "flooding of network {}",
+    ObjectKind.ACCESS: "the host interface of endpoint {}",
+    ObjectKind.SERVICE: "service {}",
+    ObjectKind.ROUTER: "the host's port for BGP",
+    ObjectKind.ROUTE: "the BGP route to {}",
+    ObjectKind.MANAGEMENT: "the guard of management address {}",
+    ObjectKind.MANAGEMENT_PORT: "the guard of management port {} (protocol/port)",
+    ObjectKind.POLICY_SUBJECT: "the pod that policies of Kubernetes select",
+    ObjectKind.NAME_PORT: "the name service",
+}
+_RULE_PARTS: Final = 8
+"""Parts of a rule's id: tenant and name of the group, the policy twice, the rule, the direction."""
+
+
+def of(owner: ObjectId | None, kube: KubePolicies) -> str:
+    """Return what a flow is for; "" for a flow without an owner."""
+    match owner:
+        case None:
+            return ""
+        case (ObjectKind.RULE, name):
+            return rule(name)
+        case (ObjectKind.POLICY_ENTRY, name):
+            return kube_policy(name, kube)
+        case (kind, name):
+            return _WORDS.get(kind, kind.name.lower() + " {}").format(name).rstrip()
+
+
+def rule(rule_id: str) -> str:
+    """Return the words for a rule by its id (`state.policy_rules.expand`)."""
+    parts = rule_id.split(":")
+    if len(parts) < _RULE_PARTS:
+        return f"rule {rule_id}"
+    _, group, _, _, tenant, policy, number, part, *_ = parts
+    answers = ", for answers" if part in {"inTx", "outRx"} else ""
+    return f"rule {number} of policy {policy} (tenant {tenant}) on group {group}{answers}"
+
+
+def kube_policy(entry: str, kube: KubePolicies) -> str:
+    """Return the words for an entry of Kubernetes' policies: the policies it is made of."""
+    found = kube.entries.get(entry)
+    named = [f"{_KINDS.get(kind, kind)} {name}" for kind, name in kube.of_entry(entry)]
+    text = ", ".join(named) or "a policy of Kubernetes"
+    if found is None:
+        return text
+    direction = "egress" if found.match.stage < PolicyStage.INGRESS_ADMIN else "ingress"
+    if found.verdict is Verdict.DENY and named and named[0].startswith("NetworkPolicy"):
+        return f"{text} ({direction}: no rule allows it)"
+    return f"{text} ({direction})"

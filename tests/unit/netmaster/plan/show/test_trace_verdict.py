@@ -1,0 +1,94 @@
+"""What the hops of a trace come to."""
+
+from typing import Any
+
+import pytest
+
+from netmaster.plan.show.trace_ends import End
+from netmaster.plan.show.trace_verdict import TraceVerdict, both_ways, onward, verdict
+
+WEB = End(kind="endpoint", key="n1.default-web", host="h2")
+HOST = End(kind="host", host="h1")
+OUTSIDE = End(kind="outside")
+
+
+def step(why: str, *, kind: str = "RULE", flow: str = "priority=20,ip actions=drop") -> Any:
+    return {"table": 5, "tableName": "POLICY", "kind": kind, "owner": "", "why": why, "flow": flow}
+
+
+def out(kind: str, name: str = "") -> Any:
+    return {"kind": kind, "name": name, "port": 1, "packet": {}}
+
+
+def hop(*exits: Any, host: str = "h1", faults: tuple[str, ...] = (), why: str = "rule 1") -> Any:
+    return {"host": host, "steps": [step(why)], "exits": list(exits), "faults": list(faults)}
+
+
+@pytest.mark.parametrize(
+    ("hops", "end", "outcome", "text"),
+    [
+        ([hop()], WEB, "dropped", "dropped by rule 1 on host h1, table 5 POLICY"),
+        (
+            [hop(out("tunnel", "h2")), hop(out("endpoint", WEB.key), host="h2")],
+            WEB,
+            "delivered",
+            "delivered to endpoint n1.default-web on host h2",
+        ),
+        (
+            [hop(out("endpoint", "other"))],
+            WEB,
+            "astray",
+            f"astray: delivered to endpoint other on host h1, not for {WEB.text}",
+        ),
+        (
+            [hop(out("host"))],
+            WEB,
+            "astray",
+            f"astray: left by the host's own network stack of host h1, not for {WEB.text}",
+        ),
+        ([hop(out("host"))], OUTSIDE, "left", "left by the host's own network stack of host h1"),
+        ([hop(out("host"))], HOST, "delivered", "delivered to host h1"),
+        ([hop(out("uplink"))], OUTSIDE, "left", "left by the uplink of host h1"),
+        (
+            [hop(out("agent"))],
+            OUTSIDE,
+            "agent",
+            "left to the agent of host h1 by rule 1 on host h1, table 5 POLICY",
+        ),
+        (
+            [hop(out("tunnel", "h2"), faults=("no route",)), hop(host="h2")],
+            WEB,
+            "broken",
+            "broken: host h1: no route",
+        ),
+    ],
+)
+def test_verdicts(hops: list[Any], end: End, outcome: str, text: str) -> None:
+    assert verdict(hops, end) == (outcome, text)
+
+
+def test_a_table_without_a_flow_is_named() -> None:
+    for last in (
+        step("", flow=""),
+        step("all packets", kind="PIPELINE", flow="priority=1 actions="),
+    ):
+        found = verdict([{"host": "h1", "steps": [last], "exits": [], "faults": []}], WEB)
+        assert found.text == "dropped by no flow for it on host h1, table 5 POLICY"
+
+
+def test_a_flooded_packet_is_followed_to_whom_it_is_for() -> None:
+    flooded = hop(out("tunnel", "h3"), out("endpoint", "other"), out("tunnel", "h2"))
+    assert onward(flooded, WEB) == out("tunnel", "h2")
+    assert onward(hop(out("endpoint", "x")), WEB) is None
+    assert onward(hop(out("uplink")), WEB) is None
+
+
+def test_an_answer_that_does_not_come_is_told() -> None:
+    there, good = TraceVerdict("delivered", "delivered to x"), TraceVerdict("delivered", "back")
+    lost = TraceVerdict("dropped", "dropped by rule 3")
+    assert both_ways(there, None) == both_ways(there, good) == there
+    assert both_ways(there, lost) == (
+        "dropped",
+        "delivered to x, but the answer is dropped by rule 3",
+    )
+    assert both_ways(lost, good) == lost

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/trace`, path for path."""

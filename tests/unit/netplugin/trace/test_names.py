@@ -1,0 +1,60 @@
+"""The words for what a flow is there for."""
+
+from ipaddress import IPv4Address
+
+import pytest
+
+from netplugin.trace import names
+from netplugin.world.kube_policies.objects import NETWORK_POLICIES
+from netplugin.world.kube_policies.policies import KubePolicies
+from netplugin.world.kube_policies.rules import PodAddress, PolicyPod
+from ofnet.changes import KINDS, ObjectId, ObjectKind
+from ofnet.world import PolicyStage, Verdict
+
+NONE = KubePolicies()
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        (None, ""),
+        (ObjectId(ObjectKind.PIPELINE), "all packets"),
+        (ObjectId(ObjectKind.SERVICE, "web:default"), "service web:default"),
+        (ObjectId(ObjectKind.VTEP, "h2"), "the tunnel to host h2"),
+        (
+            ObjectId(ObjectKind.RULE, "blue:web:blue:doors:blue:doors:3:inRx"),
+            "rule 3 of policy doors (tenant blue) on group web",
+        ),
+        (
+            ObjectId(ObjectKind.RULE, "blue:web:blue:doors:blue:doors:3:inTx:2"),
+            "rule 3 of policy doors (tenant blue) on group web, for answers",
+        ),
+        (ObjectId(ObjectKind.RULE, "odd"), "rule odd"),
+        (ObjectId(ObjectKind.POLICY_ENTRY, "gone"), "a policy of Kubernetes"),
+    ],
+)
+def test_words(owner: ObjectId | None, words: str) -> None:
+    assert names.of(owner, NONE) == words
+
+
+def test_each_kind_that_owns_flows_has_words() -> None:
+    named = {*names._WORDS, ObjectKind.RULE, ObjectKind.POLICY_ENTRY}
+    assert named == {kind for kind, spec in KINDS.items() if spec.owns_flows}
+
+
+def test_network_policies_are_called_by_their_names() -> None:
+    policies = KubePolicies()
+    address = PodAddress(1, IPv4Address("10.1.0.1"))
+    policies.put_pod(
+        PolicyPod(namespace="shop", name="web", labels={}, addresses=(address,), local=True)
+    )
+    meta = {"namespace": "shop", "name": "doors"}
+    policies.put(NETWORK_POLICIES, {"metadata": meta, "spec": {"podSelector": {}}})
+    denied = [
+        name
+        for name, entry in policies.entries.items()
+        if entry.verdict is Verdict.DENY and entry.match.stage is PolicyStage.INGRESS
+    ]
+    assert {names.kube_policy(name, policies) for name in denied} == {
+        "NetworkPolicy shop/doors (ingress: no rule allows it)"
+    }

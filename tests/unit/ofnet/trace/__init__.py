@@ -1,0 +1,1 @@
+"""Unit tests of `ofnet/trace`, path for path."""
