@@ -23,8 +23,6 @@ from tests.bed.store import STORES, Store
 
 D = TypeVar("D", bound=Daemon)
 
-MEMORY = Path("/dev/shm")
-
 # how long an example takes says nothing on a busy machine; the same examples each time judge what
 # was changed, and `make explore` looks for others
 settings.register_profile("bed", deadline=None, derandomize=True)
@@ -57,11 +55,8 @@ def janitor() -> Iterator[Janitor]:
 
 @pytest.fixture(scope="session")
 def bed_dirs(janitor: Janitor) -> Iterator[Path]:
-    """Where this run's directories are: short, for unix socket paths end at 107 characters.
-
-    In memory, if there is a place: stores lose their leases while a slow disk is flushed.
-    """
-    root = (MEMORY if MEMORY.is_mount() else Path("/run")) / f"contiv-test-{os.getpid()}"
+    """Where this run's directories are: short, for unix socket paths end at 107 characters."""
+    root = Path(f"/run/contiv-test-{os.getpid()}")
     janitor.watch_dir(root)
     root.mkdir()
     return (root / str(number) for number in itertools.count(1))
