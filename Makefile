@@ -63,8 +63,8 @@ test: root setup
 
 test-units: TESTS := tests/unit/ tests/property/
 test-parts: TESTS := $(filter-out tests/system/ tests/unit/ tests/property/,$(wildcard tests/*/))
-test-daemons: TESTS := tests/system/faults $(wildcard tests/system/test_[a-l]*.py)
-test-planes: TESTS := $(wildcard tests/system/test_[m-z]*.py)
+test-daemons: TESTS := tests/system/faults $(wildcard tests/system/test_[a-m]*.py)
+test-planes: TESTS := $(wildcard tests/system/test_[n-z]*.py)
 test-units test-parts test-daemons test-planes:
 	@$(TEST) -o cache_dir=.pytest_cache/$@ $(TESTS)
 
