@@ -270,10 +270,17 @@ def faults_of(route: Route[Any]) -> dict[str, Fault]:
     return found
 
 
+ASKING_HOSTS: Final = {
+    *("/api/v2/trace", "/api/v2/selftest", "/api/v2/rule-hits", "/api/v2/diagnosis"),
+    "/api/v2/endpoints/{key}/capture",
+}
+"""What agents answer is no list of objects; `tests/system/test_asking.py` and
+`tests/system/test_trace.py` ask."""
 V2: Final = [
     route
     for route in ROUTES
-    if route.pattern.startswith("/api/v2/") and route.pattern != "/api/v2/events"
+    if route.pattern.startswith("/api/v2/")
+    and route.pattern not in {"/api/v2/events", *ASKING_HOSTS}
 ]
 ROWS: Final = [(route, what, fault) for route in V2 for what, fault in faults_of(route).items()]
 
