@@ -15,18 +15,18 @@ def show_effects(foretold: Json) -> None:
 def lines(foretold: Json) -> list[str]:
     """Return the effects as lines: what is written, then who could talk to whom."""
     effects = foretold["effects"]
-    found = ["What if: nothing was changed. It would"]
+    found = ["Nothing was changed. The change would write:"]
     found += [f"  {one['action']} {one['key']}" for one in effects["writes"]]
     if not effects["complete"]:
-        found.append("  and more, in further parts")
+        found.append("  (more keys, in later transactions)")
     reach = effects["reach"]
     if reach["changes"]:
-        found.append("Who could talk to whom would change:")
+        found.append("Traffic between groups would change:")
         found += [f"  {_shift(one)}" for one in reach["changes"]]
     elif reach["complete"]:
-        found.append("Who could talk to whom would not change.")
+        found.append("Traffic between groups would not change.")
     if not reach["complete"]:
-        found.append("There is too much to tell it whole.")
+        found.append("This list is incomplete: the change affects too much traffic to list.")
     return found
 
 

@@ -50,7 +50,9 @@ def capture(
 ) -> None:
     """Write the packets as they come; ends when the capture does, or the reader goes."""
     if sys.stdout.isatty():
-        raise CommandFailed("packets are no text: redirect them, as in `> file.pcap`", HELP)
+        raise CommandFailed(
+            "a capture is binary: redirect standard output to a file, as in `> file.pcap`", HELP
+        )
     for name, number in (("seconds", seconds), ("count", count), ("snaplen", snaplen)):
         if number < 1:
             raise misuse(f"--{name} must be positive")

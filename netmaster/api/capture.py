@@ -1,7 +1,8 @@
 """Answers `GET /api/v2/endpoints/{key}/capture`: packets of an endpoint, a stream in pcap format.
 
-The agent of the endpoint's host captures and bounds (`netplugin.asking.capture`); this module knows
-who may see whose packets, and passes them on. Whose packets were shown to whom is in the audit log.
+The agent of the endpoint's host captures and bounds (`netplugin.diagnostics.capture`); this
+module knows who may see whose packets, and passes them on. Whose packets were shown to whom is in
+the audit log.
 """
 
 import asyncio

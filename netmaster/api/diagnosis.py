@@ -1,8 +1,9 @@
 """Answers `GET /api/v2/diagnosis`: one archive of what all masters and hosts say of themselves.
 
-Each daemon gives texts by name (`daemons.diagnosis`): the agents by `netplugin.asking.diagnosis`,
-other masters by `own_route`. Who does not answer is a file that says so. The archive is a `tar.gz`;
-its size is bounded, whatever the number of hosts: each has a share of the whole.
+Each daemon gives texts by name (`daemons.diagnosis`): the agents by
+`netplugin.diagnostics.diagnosis`, other masters by `own_route`. For a daemon that does not answer
+there is a file with the reason. The archive is a `tar.gz`; its size is bounded, whatever the number
+of hosts: each has a share of the whole.
 """
 
 import asyncio

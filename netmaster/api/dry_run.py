@@ -6,7 +6,7 @@ has its own form of the answer (`netmaster.api.v2.handlers`).
 
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from contivmodel.objects import RestObject
 from contivmodel.representation import shown
@@ -25,9 +25,14 @@ def answer(whole: Schema) -> Schema:
 
 
 def is_asked(query: str) -> bool:
-    """Return whether a request only asks what it would do. Raises Malformed for other texts."""
-    asked = parse_qs(query, keep_blank_values=True, max_num_fields=queries.MOST_PARAMETERS)
-    return queries.is_dry_run({name: values[0] for name, values in asked.items()})
+    """Return whether a request only asks what it would do. Raises Malformed for other texts.
+
+    Other parameters are ignored, as in v1. Of several values one `true` is enough.
+    """
+    asked = parse_qsl(query, keep_blank_values=True)
+    return True in {
+        queries.is_dry_run({name: text}) for name, text in asked if name == queries.DRY_RUN
+    }
 
 
 def foretold(decide: Callable[[View], Plan], view: View) -> dict[str, Any]:

@@ -4,22 +4,23 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import parse_qs
 
-from core.errors import Invalid
+from core.errors import Malformed
 
 MOST_PARAMETERS: Final = 64
 
 
 def parameters(query: str, known: Collection[str]) -> dict[str, str]:
-    """Return the values by name. Raises Invalid for unknown or repeated ones, or broken text."""
+    """Return the values by name. Raises Malformed for unknown or repeated ones, or broken text."""
     try:
-        asked = parse_qs(
+        found = parse_qs(
             query, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
         )
     except ValueError as exc:
-        raise Invalid(f"the query cannot be read: {exc}") from exc
-    for name, values in asked.items():
+        raise Malformed(f"the query cannot be read: {exc}") from exc
+    for name, values in found.items():
         if name not in known:
-            raise Invalid(f"unknown parameter {name}; known are {', '.join(sorted(known))}")
+            names = ", ".join(sorted(known)) or "none"
+            raise Malformed(f"unknown parameter {name}; known are {names}")
         if len(values) > 1:
-            raise Invalid(f"parameter {name} is given {len(values)} times")
-    return {name: values[0] for name, values in asked.items()}
+            raise Malformed(f"parameter {name} is given {len(values)} times")
+    return {name: values[0] for name, values in found.items()}

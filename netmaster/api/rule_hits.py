@@ -17,7 +17,7 @@ from netmaster.plan.show import rule_hits
 
 PATH: Final = "/api/v2/rule-hits"
 ASKED: Final = "/inspect/rules"
-"""The agents' route (`netplugin.asking.rule_hits`)."""
+"""The agents' route (`netplugin.diagnostics.rule_hits`)."""
 
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 _COUNTS: Final[Schema] = {"packets": _COUNT, "bytes": _COUNT}

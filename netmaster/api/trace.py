@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -18,6 +17,7 @@ from contivmodel.schema import TEXT as TEXT_SCHEMA
 from contivmodel.schema import Schema
 from core.errors import AgentUnavailable, Invalid
 from netmaster.api.context import ApiRequest, LeaderContext
+from netmaster.api.queries import parameters
 from netmaster.api.replies import json_reply
 from netmaster.api.routes import OperationDoc
 from netmaster.plan.show.trace_ends import End, Scope, resolve
@@ -147,13 +147,13 @@ def _first(source: End, destination: End, asked: TraceQuery) -> tuple[str, dict[
         raise Invalid(f"{destination.text} has no IPv{version} address")
     own = {**asked.talk(), "to": str(to), "towards": _towards(destination)}
     if source.kind == destination.kind != "outside" and source == destination:
-        raise Invalid(f"{source.text} is at both ends: its packets do not leave it")
+        raise Invalid(f"source and destination are both {source.text}")
     if source.kind == "endpoint":
         return source.host, {**own, "enter": {"endpoint": source.key}}
     if source.kind == "host":
         return source.host, {**own, "enter": {"host": ""}}
     if source.kind == "service":
-        raise Invalid(f"{source.text} sends nothing: name an endpoint behind it")
+        raise Invalid(f"{source.text} is a service and sends no packets: name one of its endpoints")
     if destination.kind != "endpoint":
         raise Invalid("a trace needs an endpoint or a host at one end")
     if not destination.vlan:
@@ -241,7 +241,7 @@ async def _asked(
         async with asyncio.timeout_at(until):
             return await leader.agents.trace(host, question)
     except TimeoutError as exc:
-        raise AgentUnavailable(f"host {host}: nothing within {WITHIN:g} s") from exc
+        raise AgentUnavailable(f"host {host}: no answer within {WITHIN:g} s") from exc
 
 
 def _redacted(shown: dict[str, Any], tenants: frozenset[str]) -> dict[str, Any]:
@@ -268,17 +268,8 @@ def _is_of(name: str, tenants: frozenset[str]) -> bool:
 
 
 def _query(text: str) -> TraceQuery:
-    try:
-        found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=16)
-    except ValueError as exc:
-        raise Invalid(f"the query cannot be read: {exc}") from exc
-    known = {one.name for one in fields(TraceQuery)}
-    for name, values in found.items():
-        if name not in known:
-            raise Invalid(f"unknown parameter {name}; known are {', '.join(sorted(known))}")
-        if len(values) > 1:
-            raise Invalid(f"parameter {name} is given {len(values)} times")
-    asked = TraceQuery(**{name: values[0] for name, values in found.items() if values[0]})
+    found = parameters(text, {one.name for one in fields(TraceQuery)})
+    asked = TraceQuery(**{name: value for name, value in found.items() if value})
     if not asked.src or not asked.dst:
         raise Invalid("parameters src and dst are required")
     return asked

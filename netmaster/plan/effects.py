@@ -32,7 +32,7 @@ def foretold(before: View, plan: Plan) -> dict[str, Any]:
     return {
         "writes": list(map(_shown, writes)),
         "complete": part is None,
-        "reach": reach_changes.told(before, after),
+        "reach": reach_changes.compare(before, after),
     }
 
 

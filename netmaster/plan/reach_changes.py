@@ -71,7 +71,7 @@ class _Concerned:
         self.destinations[shift.destination.version].add(shift.destination)
 
 
-def told(before: View, after: View) -> dict[str, Any]:
+def compare(before: View, after: View) -> dict[str, Any]:
     """Return what changes; `complete` is false where there is too much to be told whole."""
     was, will = Rules(ofnet_rules(before)), Rules(ofnet_rules(after))
     changed = [rule for rule in _all(was, will) if _differs(rule, was, will)]

@@ -10,7 +10,7 @@ endpoint of this host, for netmaster's clean-up; refused to all but registered m
 /debug/leaks: how many objects garbage collection removed, by cause. GET /metrics: numbers for
 Prometheus (docs/metrics.md). POST /trace: what this host would do with a packet
 (`netplugin.trace`), for netmaster's trace; it changes nothing. What operators ask all hosts at once
-is in `netplugin.asking`.
+is in `netplugin.diagnostics`.
 
 Source: docs/original/netplugin-agent.md §7.
 """
@@ -232,7 +232,7 @@ def application(
 ) -> web.Application:
     """Return the routes as an application; during the agent's start there is no inspector.
 
-    `asked` are routes of `netplugin.asking`.
+    `asked` are routes of `netplugin.diagnostics`.
     """
     app = web.Application(client_max_size=MAX_BODY)
 

@@ -13,10 +13,10 @@ from daemons.diagnosis import as_json, log_lines, told
 from daemons.health import Health
 from daemons.metrics_page import MetricsPage
 from daemons.request_stats import RequestStats
-from netplugin.asking import diagnosis, rule_hits
-from netplugin.asking.capture import Captures
-from netplugin.asking.selftest import SelfTest
 from netplugin.cni import server as cni
+from netplugin.diagnostics import diagnosis, rule_hits
+from netplugin.diagnostics.capture import Captures
+from netplugin.diagnostics.selftest import SelfTest
 from netplugin.kernel import icmp
 from netplugin.kube.feed import KubeFeed
 from netplugin.masters import registration

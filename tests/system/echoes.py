@@ -40,6 +40,20 @@ def passes(source: Namespace, address: str, size: int) -> bool:
     return source.run(words, check=False).returncode == 0
 
 
+def refused(address: str, port: int, within: float) -> bool:
+    """Send a datagram; return whether the port is reported closed within so many seconds."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(within)
+        client.connect((address, port))
+        client.send(b"x")
+        try:
+            return client.recv(1) == b""
+        except ConnectionRefusedError:
+            return True
+        except TimeoutError:
+            return False
+
+
 @contextmanager
 def answering(namespace: Namespace, address: str, port: int) -> Iterator[list[str]]:
     """Accept connections to an address; yield the addresses they came from."""

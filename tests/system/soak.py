@@ -18,7 +18,7 @@ from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.model import policy_oracle as oracle
 from tests.system import test_truth_table as table
-from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.rest import ask
 from tests.system.shouting import Mouth
 from tests.system.ways import Family, Verdicts, Ways
@@ -41,16 +41,7 @@ def bed(request: pytest.FixtureRequest, bed_dirs: Iterator[Path]) -> Iterator[Be
 @pytest.mark.parametrize("network", list(NETWORKS))
 def test_random_policies_under_load(bed: Bed, network: str) -> None:
     choices = random.Random(f"{SEED} {bed.fwd_mode} {network}")
-    for group in table.GROUPS[1:]:
-        bed.netctl("group", "create", network, f"{group}-{network}")
-    pods = {
-        f"{group}{host.label[1:]}": bed.add_pod(
-            host, f"{group}{host.label[1:]}", network=network, group=f"{group}-{network}"
-        )
-        for host in bed.hosts
-        for group in table.GROUPS
-    }
-    applied(bed)
+    pods = table.add_pods(bed, network)
     probes, wrong = 0, []
     with load(pods):
         for number in range(ROUNDS):

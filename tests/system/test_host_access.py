@@ -1,7 +1,6 @@
 """Between a pod and its host, and beyond: `contivh0`, translated both ways (vxlan, routing)."""
 
 import json
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,14 @@ from tests.bed.cluster import Bed
 from tests.bed.hosts import Host
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.echoes import answering, dials, private_address, reaches, unbroken
+from tests.system.echoes import (
+    answering,
+    dials,
+    private_address,
+    reaches,
+    refused,
+    unbroken,
+)
 from tests.system.planes import add_rules
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(120)]
@@ -52,20 +58,6 @@ def pod(bed: Bed, host: Host) -> Iterator[Pod]:
     bed.delete_pod(pod)
 
 
-def refused(address: str, port: int) -> bool:
-    """Send a datagram; say whether the port is said to be closed."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-        end.settimeout(5)
-        end.connect((address, port))
-        end.send(b"x")
-        try:
-            return end.recv(1) == b""
-        except ConnectionRefusedError:
-            return True
-        except TimeoutError:
-            return False
-
-
 def held_by(host: Host) -> list[str]:
     shown = host.namespace.run(["ip", "-json", "-4", "addr", "show", PORT], check=False).stdout
     held = [one for link in json.loads(shown or "[]") for one in link.get("addr_info", ())]
@@ -87,8 +79,8 @@ def test_a_pod_hears_what_becomes_of_what_it_sends_outside(bed: Bed, host: Host,
     """Errors of ICMP quote the pod's packet under the address that it had on its way."""
     outside = bed.fabric
     eventually(partial(reaches, pod.namespace, outside.address), "the outside is reached")
-    assert pod.namespace.call(partial(refused, outside.address, 9))
-    assert host.namespace.call(partial(refused, outside.address, 9)), "as the host does"
+    assert pod.namespace.call(partial(refused, outside.address, 9, 5))
+    assert host.namespace.call(partial(refused, outside.address, 9, 5)), "as the host does"
 
 
 def test_a_pod_and_its_host_reach_each_other(host: Host, pod: Pod) -> None:

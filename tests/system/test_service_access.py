@@ -18,7 +18,7 @@ from tests.bed.kubernetes import ApiServer, endpoint_slice, service
 from tests.bed.netns import Namespace, http_request
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
-from tests.system.echoes import answering, asks, dials, echoing
+from tests.system.echoes import answering, asks, dials, echoing, refused
 
 pytestmark = [pytest.mark.system, pytest.mark.ovs, pytest.mark.timeout(240)]
 
@@ -178,22 +178,9 @@ def test_a_client_hears_of_errors_from_outside(bed: Bed, api: ApiServer, pods: l
             answered = partial(asks, pod.namespace, ADDRESS, 80, patience=SILENCE)
             eventually(answered, f"{pod.name} is answered")
     for pod in pods:
-        assert pod.namespace.call(partial(refused, ADDRESS, 80)), "nobody listens there any more"
+        closed = partial(refused, ADDRESS, 80, PATIENCE)
+        assert pod.namespace.call(closed), "nobody listens there any more"
     api.delete(SERVICES, "shop", "web")
-
-
-def refused(address: str, port: int) -> bool:
-    """Send a datagram; say whether the port is said to be closed."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(PATIENCE)
-        client.connect((address, port))
-        client.send(b"x")
-        try:
-            return client.recv(1) == b""
-        except ConnectionRefusedError:
-            return True
-        except TimeoutError:
-            return False
 
 
 def checked(url: str, source: Namespace) -> tuple[int, int] | None:

@@ -50,8 +50,8 @@ def bed(fwd_mode: str, bed_dirs: Iterator[Path]) -> Iterator[Bed]:
         yield bed
 
 
-@pytest.mark.parametrize("network", list(NETWORKS))
-def test_rules_mean_what_they_say(bed: Bed, fwd_mode: str, network: str) -> None:
+def add_pods(bed: Bed, network: str) -> dict[str, Pod]:
+    """Run a pod of each group on each host, named by both; the first group is there already."""
     for group in GROUPS[1:]:
         bed.netctl("group", "create", network, f"{group}-{network}")
     pods = {
@@ -62,6 +62,12 @@ def test_rules_mean_what_they_say(bed: Bed, fwd_mode: str, network: str) -> None
         for group in GROUPS
     }
     applied(bed)
+    return pods
+
+
+@pytest.mark.parametrize("network", list(NETWORKS))
+def test_rules_mean_what_they_say(bed: Bed, fwd_mode: str, network: str) -> None:
+    pods = add_pods(bed, network)
     mode = mode_of(BRIDGES[network], FwdMode(fwd_mode))
     failures: list[str] = []
     met: set[bool] = set()

@@ -24,10 +24,18 @@ from tests.bed.cluster import Bed
 from tests.bed.pods import Pod
 from tests.bed.waiting import eventually
 from tests.model.policy_cases import pairwise_cases
-from tests.system.planes import FWD_MODES, NETWORKS, addresses, applied, planes
+from tests.system.planes import FWD_MODES, NETWORKS, addresses, planes
 from tests.system.rest import ask
 from tests.system.test_trace import delete_flow
-from tests.system.test_truth_table import ASKED, BRIDGES, GROUPS, RULE_PATH, expected, post
+from tests.system.test_truth_table import (
+    ASKED,
+    BRIDGES,
+    GROUPS,
+    RULE_PATH,
+    add_pods,
+    expected,
+    post,
+)
 from tests.system.ways import Family, Way, Ways
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
@@ -58,20 +66,6 @@ def traced(bed: Bed, **asked: object) -> dict[str, Any]:
     assert answer.status == 200, answer.body
     found: dict[str, Any] = answer.json()
     return found
-
-
-def add_pods(bed: Bed, network: str) -> dict[str, Pod]:
-    for group in GROUPS[1:]:
-        bed.netctl("group", "create", network, f"{group}-{network}")
-    pods = {
-        f"{group}{host.label[1:]}": bed.add_pod(
-            host, f"{group}{host.label[1:]}", network=network, group=f"{group}-{network}"
-        )
-        for host in bed.hosts
-        for group in GROUPS
-    }
-    applied(bed)
-    return pods
 
 
 @pytest.fixture(params=NETWORKS)

@@ -26,8 +26,8 @@ from aiohttp import web
 from core.errors import Malformed, StoreUnavailable
 from netmaster.api.access import Access, AccessControl
 from netmaster.api.problems import TooManyWatches
+from netmaster.api.queries import parameters
 from netmaster.api.server import ROUTE
-from netmaster.api.v2 import queries
 from netmaster.api.v2.event_log import Event, EventLog, ObjectChange
 from netmaster.codec import KINDS
 
@@ -72,7 +72,7 @@ class Watch:
     @classmethod
     def of(cls, query: str, last_id: str | None, access: Access | None) -> "Watch":
         """Return the watch of a request. Raises Malformed."""
-        asked = queries.parameters(query, QUERY)
+        asked = parameters(query, QUERY)
         plurals = frozenset(filter(None, asked.get("kind", "").split(",")))
         if unknown := sorted(plurals - _PLURALS):
             known = ", ".join(sorted(_PLURALS))

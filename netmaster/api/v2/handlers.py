@@ -31,6 +31,7 @@ from core.ids import HostLabel
 from netmaster.api.context import ApiRequest, LeaderContext
 from netmaster.api.objects import ObjectClass
 from netmaster.api.problems import PREFIX, UnsupportedMedia
+from netmaster.api.queries import parameters
 from netmaster.api.replies import json_reply
 from netmaster.api.v2 import changes, idempotency, queries
 from netmaster.api.v2.changes import Answer, Decide, Preconditions
@@ -72,7 +73,7 @@ async def read_object(
     kind: ObjectClass, leader: LeaderContext, request: ApiRequest
 ) -> web.Response:
     """Answer one object with its ETag; 304 if the client has it."""
-    asked = queries.parameters(request.query, queries.FIELDS)
+    asked = parameters(request.query, queries.FIELDS)
     names = names_of_fields(asked.get("fields", ""), fields_of(kind.model))
     wanted = Preconditions.of(request.headers)
     key = request.parameters["key"]
@@ -88,7 +89,7 @@ async def read_object(
 
 async def read_state(kind: ObjectClass, leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer the operational state of an object; the host's agent reports that of BGP."""
-    queries.parameters(request.query, ())
+    parameters(request.query, ())
     key = request.parameters["key"]
 
     def inspect(view: View) -> Mapping[str, Any]:
@@ -156,7 +157,7 @@ async def list_hosts(
 
 async def read_host(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer one host."""
-    queries.parameters(request.query, ())
+    parameters(request.query, ())
     return json_reply(await leader.hosts.one(HostLabel(request.parameters["label"])))
 
 
@@ -179,7 +180,7 @@ async def list_address_use(leader: LeaderContext, request: ApiRequest) -> web.Re
 
 async def list_changes(leader: LeaderContext, request: ApiRequest) -> web.Response:
     """Answer a page of the last changes, the newest first, that the client may see."""
-    asked = queries.parameters(request.query, {*change_pages.FILTERS, *queries.PAGED})
+    asked = parameters(request.query, {*change_pages.FILTERS, *queries.PAGED})
     below = asked.get("after", "")
     if below and not (below.isascii() and below.isdigit() and len(below) <= LONGEST_NUMBER):
         raise Malformed(f"parameter after={below} is not `next` of a page")
@@ -207,7 +208,7 @@ async def _change(
     body: bytes = b"",
 ) -> web.Response:
     """Make a change, once for each idempotency key, or foretell it."""
-    if queries.is_dry_run(queries.parameters(request.query, {queries.DRY_RUN})):
+    if queries.is_dry_run(parameters(request.query, {queries.DRY_RUN})):
         return json_reply(await leader.committer.read(partial(_foretold, decide)))
     keyed = _keyed(request, body)
     if keyed is not None:

@@ -11,15 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from contivmodel.representation import Json, names_of_fields, selected
 from core.errors import Malformed
+from netmaster.api.queries import parameters
 
 LIMIT: Final = 500
 """Items of a page unless a request asks for fewer or more."""
 MOST: Final = 5000
-MOST_PARAMETERS: Final = 64
 DRY_RUN: Final = "dryRun"
 
 PAGED: Final = {
@@ -45,23 +44,6 @@ class Page:
 
     items: list[Json]
     next: str
-
-
-def parameters(query: str, known: Collection[str]) -> dict[str, str]:
-    """Return the parameters of a request. Raises Malformed for an unknown or repeated one."""
-    try:
-        found = parse_qs(
-            query, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
-        )
-    except ValueError as exc:
-        raise Malformed(f"the query cannot be read: {exc}") from exc
-    for name, values in found.items():
-        if name not in known:
-            names = ", ".join(sorted(known)) or "none"
-            raise Malformed(f"unknown parameter {name}; known are {names}")
-        if len(values) > 1:
-            raise Malformed(f"parameter {name} is given {len(values)} times")
-    return {name: values[0] for name, values in found.items()}
 
 
 def list_query(query: str, shown: Mapping[str, Any], filters: Collection[str]) -> ListQuery:

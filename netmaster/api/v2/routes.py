@@ -15,6 +15,7 @@ from contivmodel.representation import fields_of
 from contivmodel.schema import TEXT, Schema, shown_reference
 from contivmodel.service_objects import Bgp
 from core.errors import NotSupported
+from netmaster.api import dry_run
 from netmaster.api.context import ApiRequest, Handler, LeaderContext
 from netmaster.api.hosts import HOST_SCHEMA
 from netmaster.api.objects import ObjectClass
@@ -56,7 +57,6 @@ _KEYED: Final = {
     idempotency.HEADER: f"1 to {idempotency.LONGEST} visible characters that name this change: "
     "sent again, it is answered as before and not made twice",
 }
-_TRIED: Final = {queries.DRY_RUN: "`true`: write nothing, answer what would be"}
 _TAG: Final = "v2"
 
 
@@ -110,7 +110,7 @@ def _routes_of(kind: ObjectClass) -> Iterator[Route[Handler]]:
             tag=_TAG,
             answer=answer,
             answers=others,
-            query=_TRIED,
+            query=dry_run.QUERY,
             headers={**_CONDITIONS, **_KEYED},
             **more,
         )

@@ -1,7 +1,7 @@
 """Sums up what agents say of the hits of rules, by the rules that users wrote. Pure.
 
-In come the answers of the agents' `/inspect/rules` (`netplugin.asking.rule_hits`) and the view; out
-comes `GET /api/v2/rule-hits`. An answer that cannot be read counts as none.
+In come the answers of the agents' `/inspect/rules` (`netplugin.diagnostics.rule_hits`) and the
+view; out comes `GET /api/v2/rule-hits`. An answer that cannot be read counts as none.
 """
 
 import json

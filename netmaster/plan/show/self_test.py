@@ -1,8 +1,8 @@
 """Makes one report of what all hosts say of their self-tests. Pure.
 
-In come the answers of the agents' `/inspect/selftest` (`netplugin.asking.selftest`) and what the
-master knows of each host; out comes `GET /api/v2/selftest`. An answer that cannot be read, and a
-host without one, is a failure.
+In come the answers of the agents' `/inspect/selftest` (`netplugin.diagnostics.selftest`) and what
+the master knows of each host; out comes `GET /api/v2/selftest`. An answer that cannot be read, and
+a host without one, is a failure.
 """
 
 import json

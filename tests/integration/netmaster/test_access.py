@@ -38,9 +38,9 @@ from netmaster.auth.lockout import Lockout
 from netmaster.auth.login import Logins
 from netmaster.auth.passwords import HashCost, Passwords
 from netmaster.auth.users import User
-from netplugin.asking import diagnosis, rule_hits
-from netplugin.asking.capture import Captures
-from netplugin.asking.selftest import SelfTest
+from netplugin.diagnostics import diagnosis, rule_hits
+from netplugin.diagnostics.capture import Captures
+from netplugin.diagnostics.selftest import SelfTest
 from netplugin.startup import inspect
 from netplugin.startup.inspect import Inspector
 from netplugin.world.kube_policies.policies import KubePolicies

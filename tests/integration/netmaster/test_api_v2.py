@@ -274,7 +274,7 @@ ASKING_HOSTS: Final = {
     *("/api/v2/trace", "/api/v2/selftest", "/api/v2/rule-hits", "/api/v2/diagnosis"),
     "/api/v2/endpoints/{key}/capture",
 }
-"""What agents answer is no list of objects; `tests/system/test_asking.py` and
+"""What agents answer is no list of objects; `tests/system/test_diagnostics.py` and
 `tests/system/test_trace.py` ask."""
 V2: Final = [
     route

@@ -25,9 +25,9 @@ def effects(*changes: Any, complete: bool = True) -> dict[str, Any]:
 
 def test_who_could_talk_to_whom_is_told_by_names_and_numbers() -> None:
     assert lines(effects(SHIFT)) == [
-        "What if: nothing was changed. It would",
+        "Nothing was changed. The change would write:",
         "  put /contiv.io/obj/x",
-        "Who could talk to whom would change:",
+        "Traffic between groups would change:",
         "  tenant blue: (no group) (3 endpoints) to web (2), tcp/80: denied, by rule blue:p1:1",
     ]
 
@@ -38,7 +38,7 @@ def test_a_rule_that_goes_is_named() -> None:
 
 
 def test_what_is_not_told_whole_is_said() -> None:
-    assert lines(effects())[-1] == "Who could talk to whom would not change."
+    assert lines(effects())[-1] == "Traffic between groups would not change."
     told = lines(effects(complete=False))
-    assert "  and more, in further parts" in told
-    assert told[-1] == "There is too much to tell it whole."
+    assert "  (more keys, in later transactions)" in told
+    assert told[-1] == "This list is incomplete: the change affects too much traffic to list."

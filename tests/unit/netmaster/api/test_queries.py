@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.errors import Invalid
+from core.errors import Malformed
 from netmaster.api.queries import parameters
 
 
@@ -21,5 +21,5 @@ def test_values_are_read_by_name() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(query: str, text: str) -> None:
-    with pytest.raises(Invalid, match=text):
+    with pytest.raises(Malformed, match=text):
         parameters(query, {"a", "b"})

@@ -32,7 +32,7 @@ def told(*changes: Change) -> dict[str, Any]:
         change(before)
     for change in changes:
         change(after)
-    return reach_changes.told(before.view, after.view)
+    return reach_changes.compare(before.view, after.view)
 
 
 def deny_tcp(found: Scene) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from core.errors import Malformed
-from netmaster.api.v2.queries import MOST_PARAMETERS, key_of, list_query, page, parameters, token
+from netmaster.api.queries import MOST_PARAMETERS, parameters
+from netmaster.api.v2.queries import key_of, list_query, page, token
 
 FIELDS = {"key": "", "n": 0, "on": True, "names": []}
 FILTERS = ("n", "on", "names")

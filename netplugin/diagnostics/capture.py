@@ -23,7 +23,7 @@ from aiohttp import web
 from core.errors import ContivError, Exhausted, HostError, Invalid, NotFound
 from core.ids import EndpointKey
 from core.logs import fields
-from netplugin.asking.pcap import MEDIA, file_header, packet_filter, record
+from netplugin.diagnostics.pcap import MEDIA, file_header, packet_filter, record
 from netplugin.ovsdb import Ovsdb
 from ofnet.agent import BridgeAgent
 from ofnet.world import Bridge

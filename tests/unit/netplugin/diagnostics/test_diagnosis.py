@@ -1,7 +1,7 @@
 """What an agent tells of its flows."""
 
 from core.errors import SwitchUnavailable
-from netplugin.asking.diagnosis import SHOWN, flow_parts, flow_report
+from netplugin.diagnostics.diagnosis import SHOWN, flow_parts, flow_report
 from ofnet.agent import BridgeAgent
 from ofnet.diff import Difference, FlowStamp
 from ofnet.world import Bridge, FwdMode, World

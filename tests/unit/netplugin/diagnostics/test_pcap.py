@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import Invalid
-from netplugin.asking.pcap import file_header, headers, packet_filter, record
+from netplugin.diagnostics.pcap import file_header, headers, packet_filter, record
 
 
 def ethernet(ethertype: int, body: bytes, tag: int | None = None) -> bytes:

@@ -9,8 +9,8 @@ from core.errors import HostError, SwitchUnavailable
 from core.ids import HostLabel, NetworkId
 from core.tasks import background
 from daemons.health import Check
-from netplugin.asking.selftest import SelfTest
 from netplugin.bridges.path_mtu import SHORT, Probe
+from netplugin.diagnostics.selftest import SelfTest
 from ofnet.agent import BridgeAgent
 from ofnet.changes import ObjectKind
 from ofnet.diff import FlowStamp

@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from core.errors import SwitchUnavailable
-from netplugin.asking import rule_hits
+from netplugin.diagnostics import rule_hits
 from netplugin.world.kube_policies.objects import NETWORK_POLICIES
 from netplugin.world.kube_policies.policies import KubePolicies
 from netplugin.world.kube_policies.rules import PodAddress, PolicyPod

@@ -12,10 +12,10 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from core.errors import Invalid
-from netplugin.asking import capture
-from netplugin.asking.capture import CaptureBounds, Captures, bounds_of
+from netplugin.diagnostics import capture
+from netplugin.diagnostics.capture import CaptureBounds, Captures, bounds_of
 from ofnet.world import Bridge
-from tests.unit.netplugin.asking.test_pcap import PING, TCP
+from tests.unit.netplugin.diagnostics.test_pcap import PING, TCP
 
 KEY = "n1.default-c1"
 

@@ -1,1 +1,0 @@
-"""Unit tests of `netplugin/asking`, path for path."""

@@ -1,0 +1,1 @@
+"""Unit tests of `netplugin/diagnostics`, path for path."""
